@@ -1,0 +1,104 @@
+"""Builds every wheel and runs the README's first command from them in an empty virtual environment.
+
+python scripts/try_wheels.py
+
+What the README installs from the checkout (`.`, `./plugins/NAME`) is installed from its wheel; the rest of the command
+runs as it stands. Then every other plugin and a package written by `registry new` are installed beside them, listed
+and put through their own tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+
+
+def main() -> None:
+    """Raises `CalledProcessError` where a command fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        wheels = place / "wheels"
+        for project in (ROOT, *PLUGINS):
+            run(sys.executable, "-m", "build", "--wheel", "--outdir", str(wheels), str(project), quiet=True)
+        environment = environment_of(place)
+        shell(first_command(wheels), place, environment)
+        try_plugins(place, wheels, environment)
+        try_new_package(place, environment)
+        print("1 passed, 0 failed")
+
+
+def first_command(wheels: Path) -> str:
+    """The README's command with wheels in the place of the checkout's folders."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"<!-- first command -->.*?```console\n\$ (.+?)\n```", text, re.DOTALL)
+    assert found is not None, "README.md has no first command"
+    command = found.group(1)
+    assert " . " in command
+    command = command.replace(" . ", f" {wheel_of(wheels, 'pegboard')} ", 1)
+    for plugin in PLUGINS:
+        command = command.replace(f"./plugins/{plugin.name}", str(wheel_of(wheels, plugin.name)))
+    assert "./plugins/" not in command, command
+    return f"cp -r {ROOT / 'src'} src && {command}"
+
+
+def wheel_of(wheels: Path, name: str) -> Path:
+    """The wheel of one distribution."""
+    (wheel,) = wheels.glob(f"{name.replace('-', '_')}-*.whl")
+    return wheel
+
+
+def try_plugins(place: Path, wheels: Path, environment: dict[str, str]) -> None:
+    """All first-party plugins beside each other."""
+    names = " ".join(str(wheel_of(wheels, plugin.name)) for plugin in PLUGINS)
+    checks = " && ".join(f".venv/bin/registry manifest check {plugin.name}" for plugin in PLUGINS)
+    shell(
+        f".venv/bin/pip install -q {names} && .venv/bin/registry plugins && .venv/bin/registry doctor && {checks}",
+        place,
+        environment,
+    )
+
+
+def try_new_package(place: Path, environment: dict[str, str]) -> None:
+    """The smallest useful plugin: written, installed, listed, tested."""
+    shell(
+        ".venv/bin/registry new demo --path made && .venv/bin/pip install -q pytest ./made/pegboard-demo && "
+        ".venv/bin/registry list --plugin demo && "
+        ".venv/bin/python -m pytest -q made/pegboard-demo",
+        place,
+        environment,
+    )
+
+
+def environment_of(place: Path) -> dict[str, str]:
+    """A home of its own, and no virtual environment but the one that the command makes."""
+    home = place / "home"
+    home.mkdir()
+    kept = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
+    return {key: value for key, value in kept.items() if not key.startswith(("XDG_", "PEGBOARD_"))} | {
+        "HOME": str(home)
+    }
+
+
+def shell(command: str, place: Path, environment: dict[str, str]) -> None:
+    """Runs one line in bash, as a person would."""
+    print(f"$ {command}", flush=True)
+    subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=place, env=environment, check=True)
+
+
+def run(*command: str, quiet: bool = False) -> None:
+    """Runs one command; a quiet one is heard only when it fails."""
+    done = subprocess.run(command, stdout=subprocess.PIPE if quiet else None, stderr=subprocess.STDOUT, check=False)
+    if done.returncode:
+        sys.stdout.buffer.write(done.stdout or b"")
+        raise subprocess.CalledProcessError(done.returncode, command)
+
+
+if __name__ == "__main__":
+    main()

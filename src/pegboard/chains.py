@@ -1,0 +1,132 @@
+"""The two ways a chain runs: `first_answer` (callbacks) and `pipe` (processors); members plain or async."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+from attrs import frozen
+
+T = TypeVar("T")
+
+
+@frozen
+class Link:
+    """One member of a chain.
+
+    Attributes:
+        function: Plain or async.
+        owner: Who brought it, for error messages.
+    """
+
+    function: Callable[..., Any]
+    owner: str = "the host"
+
+
+class LinkError(Exception):
+    """A member of a chain failed; `__cause__` is what it raised.
+
+    Attributes:
+        link: The member.
+    """
+
+    def __init__(self, link: Link, error: BaseException) -> None:
+        self.link = link
+        super().__init__(f"{_name_of(link.function)} of {link.owner}: {error!r}")
+
+
+async def settle(answer: Any) -> Any:
+    """The answer itself, awaited where it has to be."""
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+async def first_answer(chain: Sequence[Link], *arguments: Any) -> Any:
+    """Asks each member in order; the first answer that is not `None` ends it.
+
+    Our own loop over pluggy's ordered implementations: pluggy's first-result rule would take an un-awaited
+    coroutine for an answer.
+
+    Raises:
+        LinkError: A member raised; no later one is asked.
+    """
+    for link in chain:
+        try:
+            answer = link.function(*arguments)
+            if answer is not None and inspect.isawaitable(answer):
+                answer = await answer
+        except Exception as error:
+            raise LinkError(link, error) from error
+        if answer is not None:
+            return answer
+    return None
+
+
+async def pipe(chain: Iterable[Link], value: T, *arguments: Any) -> T:
+    """Hands `value` through each member in order; a member that answers `None` leaves it as it is.
+
+    Raises:
+        LinkError: A member raised; no later one is asked.
+    """
+    for link in chain:
+        try:
+            answer = await settle(link.function(value, *arguments))
+        except Exception as error:
+            raise LinkError(link, error) from error
+        if answer is not None:
+            value = answer
+    return value
+
+
+def by_name(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """A callable that takes all of `names` in order and hands `function` those that it asks for, by name.
+
+    Args:
+        function: Takes some of `names`; other parameters need defaults.
+        names: What the chain offers.
+
+    Returns:
+        `function` itself where it takes exactly `names`, in order.
+
+    Raises:
+        TypeError: A required parameter isn't among `names`, or is taken by position only.
+    """
+    parameters = _parameters(function)
+    for parameter in parameters:
+        _check_asked(parameter, function, names)
+    if tuple(parameter.name for parameter in parameters if parameter.kind is _ORDINARY) == tuple(names):
+        return function
+    takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
+    asked = names if takes_all else [parameter.name for parameter in parameters if parameter.kind in _NAMED]
+    places = tuple((name, place) for place, name in enumerate(names) if name in asked)
+
+    def call(*values: Any) -> Any:
+        return function(**{name: values[place] for name, place in places})
+
+    call.__qualname__ = _name_of(function)
+    return call
+
+
+_ORDINARY: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
+_NAMED: Final = (_ORDINARY, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    try:
+        return tuple(inspect.signature(function).parameters.values())
+    except ValueError as error:  # some that are written in C
+        raise TypeError(f"{_name_of(function)} has no signature to read; wrap it in a function") from error
+
+
+def _check_asked(parameter: inspect.Parameter, function: Callable[..., Any], names: Sequence[str]) -> None:
+    there_are = f"there are {', '.join(names)}"
+    if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+        return
+    if parameter.default is inspect.Parameter.empty and parameter.name not in names:
+        raise TypeError(f"{_name_of(function)} asks for {parameter.name!r}; {there_are}")
+    if parameter.kind is inspect.Parameter.POSITIONAL_ONLY and parameter.name in names:
+        raise TypeError(f"{_name_of(function)} asks for {parameter.name!r} by position only; {there_are}, by name")
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", function))

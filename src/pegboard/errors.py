@@ -1,0 +1,222 @@
+"""Every exception that pegboard raises.
+
+    PegboardError
+    ├── DefinitionError            a tool can't be made from what was given
+    │   └── SchemaError            a JSON Schema is invalid, or its cost is unbounded
+    ├── RegistrationError          something can't hang on the board
+    │   ├── InvalidNameError       the name isn't one that every provider takes
+    │   └── DuplicateToolError     the name is taken
+    ├── UnknownToolError           no tool of that name
+    ├── ExpressionError            a predicate's text doesn't parse
+    ├── PredicateError             a predicate can't be written as text or JSON
+    ├── ToolsetError               a toolset failed while it was asked for its tools
+    ├── ConfigError                a configuration file is wrong
+    ├── PluginError                a plugin failed as a whole
+    │   └── StaleSpecError         a plugin's code says something else than its manifest
+    ├── ManifestError              a manifest can't be read or written
+    ├── RunningLoopError           a synchronous entry was used inside a running event loop
+    ├── ToolError                  raised *by tools*: the text is for the model
+    └── FatalToolError             raised by tools: ends the turn after every call has its result
+
+Facts stand in fields, so that a program never reads them out of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def suggest(word: str, known: Iterable[str], *, most: int = 3) -> tuple[str, ...]:
+    """Up to `most` near misses of `word` among `known`, best first; the same input gives the same answer."""
+    import difflib
+
+    names = sorted(set(known))
+    lowered: dict[str, str] = {}
+    for name in names:
+        lowered.setdefault(name.lower(), name)
+    found = difflib.get_close_matches(word.lower(), list(lowered), n=most, cutoff=0.6)
+    return tuple(lowered[name] for name in found)
+
+
+def did_you_mean(near: Sequence[str]) -> str:
+    """`" Did you mean 'a' or 'b'?"`, or nothing where there is no near miss."""
+    return f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+
+
+class PegboardError(Exception):
+    """The root of all."""
+
+
+class DefinitionError(PegboardError):
+    """A tool can't be made from what was given.
+
+    Attributes:
+        tool: The name of the tool being defined, or `""` where it isn't known yet.
+        parameter: The path of the parameter or field at fault (`"filters[].op"`), or `""`.
+        annotation: The type as it was written, or `None`.
+        hint: What to do instead.
+    """
+
+    def __init__(
+        self, message: str, *, tool: str = "", parameter: str = "", annotation: object = None, hint: str = ""
+    ) -> None:
+        self.message = message
+        self.tool = tool
+        self.parameter = parameter
+        self.annotation = annotation
+        self.hint = hint
+        place = ": ".join(part for part in (tool and f"tool {tool!r}", parameter and f"{parameter!r}") if part)
+        super().__init__(": ".join(part for part in (place, message) if part) + (f" {hint}" if hint else ""))
+
+
+class SchemaError(DefinitionError):
+    """A JSON Schema is invalid, or what it costs to judge by it is unbounded."""
+
+
+class RegistrationError(PegboardError):
+    """Something can't hang on the board."""
+
+
+class InvalidNameError(RegistrationError):
+    """A name that some provider would refuse.
+
+    Attributes:
+        name: The name as given.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"{name!r} can't name a tool: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first. "
+            "Pass name=... with such a name, or pegboard.tools.name.mapped_name(...) for a foreign one."
+        )
+
+
+class DuplicateToolError(RegistrationError):
+    """A tool's name is taken.
+
+    Attributes:
+        name: The name.
+        held_by: Who has it.
+        wanted_by: Who wanted it too.
+    """
+
+    def __init__(self, name: str, *, held_by: str, wanted_by: str) -> None:
+        self.name = name
+        self.held_by = held_by
+        self.wanted_by = wanted_by
+        super().__init__(
+            f"tool {name!r} from {wanted_by} can't be registered: {held_by} has brought one of that name. "
+            f"Rename one (name=...), dispose the earlier, or register with on_conflict='replace'."
+        )
+
+
+class UnknownToolError(PegboardError):
+    """No tool of that name.
+
+    Attributes:
+        name: The name that was asked for.
+        near: Up to three near misses.
+    """
+
+    def __init__(self, name: str, near: Sequence[str] = ()) -> None:
+        self.name = name
+        self.near = tuple(near)
+        super().__init__(f"no tool is called {name!r}.{did_you_mean(self.near)}")
+
+
+class ExpressionError(PegboardError):
+    """A predicate's text doesn't parse.
+
+    Attributes:
+        text: The whole text.
+        position: Where the fault is, 0-based.
+    """
+
+    def __init__(self, message: str, *, text: str, position: int) -> None:
+        self.text = text
+        self.position = position
+        # One line of what stands round the fault: the text may be long, and may have line ends.
+        start = max(position - 40, 0)
+        before, after = ("..." if start else ""), ("..." if len(text) > position + 40 else "")
+        shown = "".join(c if c.isprintable() else "?" for c in text[start : position + 40])
+        super().__init__(f"{message}\n  {before}{shown}{after}\n  {' ' * (len(before) + position - start)}^")
+
+
+class PredicateError(PegboardError):
+    """A predicate can't be written as text or JSON, or read back from it."""
+
+
+class ToolsetError(PegboardError):
+    """A toolset failed while it was asked for its tools.
+
+    Attributes:
+        toolset: Its name.
+    """
+
+    def __init__(self, toolset: str, cause: str) -> None:
+        self.toolset = toolset
+        super().__init__(f"toolset {toolset!r} failed: {cause}")
+
+
+class ConfigError(PegboardError):
+    """A configuration file is wrong.
+
+    Attributes:
+        file: Its path as text.
+        key: The dotted key at fault, or `""`.
+    """
+
+    def __init__(self, message: str, *, file: str, key: str = "") -> None:
+        self.file = file
+        self.key = key
+        super().__init__(f"{file}: {key + ': ' if key else ''}{message}")
+
+
+class PluginError(PegboardError):
+    """A plugin failed as a whole.
+
+    Attributes:
+        plugin: Its name.
+        distribution: The distribution that brought it, or `None`.
+        cause: What happened, one line.
+    """
+
+    def __init__(self, plugin: str, cause: str, *, distribution: str | None = None) -> None:
+        self.plugin = plugin
+        self.distribution = distribution
+        self.cause = cause
+        where = f" (from {distribution})" if distribution else ""
+        super().__init__(f"plugin {plugin!r}{where}: {cause}")
+
+
+class StaleSpecError(PluginError):
+    """A plugin's code says something else of a tool than its manifest or cache does."""
+
+
+class ManifestError(PegboardError):
+    """A manifest can't be read or written."""
+
+
+class RunningLoopError(PegboardError):
+    """A synchronous entry was used inside a running event loop."""
+
+
+class ToolError(PegboardError):
+    """Raise it in a tool to say what the model may read.
+
+    Args:
+        text: For the model: what happened and what to do.
+        retryable: Whether the same call may succeed later.
+        hint: One more sentence for the model, or `None`.
+    """
+
+    def __init__(self, text: str, *, retryable: bool = False, hint: str | None = None) -> None:
+        self.text = text
+        self.retryable = retryable
+        self.hint = hint
+        super().__init__(text)
+
+
+class FatalToolError(PegboardError):
+    """Raise it in a tool to end the turn: every call still gets its result, then this error surfaces."""

@@ -1,0 +1,205 @@
+"""What a result is made of, in MCP's words."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+from attrs import field, frozen
+
+from pegboard.typing import JsonObject
+
+ErrorKind: TypeAlias = Literal[
+    "unknown_tool",
+    "not_offered",
+    "invalid_arguments",
+    "denied",
+    "rejected",
+    "confirmation_required",
+    "tool_failure",
+    "timeout",
+    "aborted",
+    "skipped",
+    "crashed",
+    "invalid_output",
+    "not_executed",
+    "cut_off",
+    "limit",
+    "callback_failure",
+    "unknown_outcome",
+]
+"""Why a result is an error."""
+
+
+def _sayable(text: str) -> str:
+    """`text` with lone surrogates, which no wire takes, as U+FFFD (an undecodable file name brings them)."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+@frozen
+class TextContent:
+    """Words. Lone surrogates in them are replaced: no wire takes them."""
+
+    text: str = field(converter=_sayable)
+
+    def to_json(self) -> JsonObject:
+        """MCP's `{"type": "text", "text": ...}`."""
+        return {"type": "text", "text": self.text}
+
+
+@frozen
+class ImageContent:
+    """A picture.
+
+    Attributes:
+        data: The bytes of the file.
+        mime_type: Such as `"image/png"`.
+    """
+
+    data: bytes
+    mime_type: str = "image/png"
+
+    def to_json(self) -> JsonObject:
+        """MCP's `{"type": "image", "data": base64, "mimeType": ...}`."""
+        return {"type": "image", "data": base64.b64encode(self.data).decode(), "mimeType": self.mime_type}
+
+
+@frozen
+class AudioContent:
+    """A sound.
+
+    Attributes:
+        data: The bytes of the file.
+        mime_type: Such as `"audio/wav"`.
+    """
+
+    data: bytes
+    mime_type: str = "audio/wav"
+
+    def to_json(self) -> JsonObject:
+        """MCP's `{"type": "audio", "data": base64, "mimeType": ...}`."""
+        return {"type": "audio", "data": base64.b64encode(self.data).decode(), "mimeType": self.mime_type}
+
+
+@frozen
+class FileContent:
+    """A file or another resource, embedded.
+
+    Attributes:
+        uri: What it is called.
+        data: Its bytes, or its text.
+        mime_type: Such as `"application/pdf"`, or `None`.
+    """
+
+    uri: str
+    data: bytes | str
+    mime_type: str | None = None
+
+    def to_json(self) -> JsonObject:
+        """MCP's `{"type": "resource", "resource": {"uri", "text" or "blob", "mimeType"?}}`."""
+        resource: JsonObject = {"uri": self.uri}
+        if isinstance(self.data, str):
+            resource["text"] = self.data
+        else:
+            resource["blob"] = base64.b64encode(self.data).decode()
+        if self.mime_type is not None:
+            resource["mimeType"] = self.mime_type
+        return {"type": "resource", "resource": resource}
+
+
+@frozen
+class LinkContent:
+    """A resource named, not embedded.
+
+    Attributes:
+        uri: Where it is.
+        name: What it is called.
+        mime_type: Such as `"text/html"`, or `None`.
+    """
+
+    uri: str
+    name: str
+    mime_type: str | None = None
+
+    def to_json(self) -> JsonObject:
+        """MCP's `{"type": "resource_link", "uri", "name", "mimeType"?}`."""
+        link: JsonObject = {"type": "resource_link", "uri": self.uri, "name": self.name}
+        return link if self.mime_type is None else {**link, "mimeType": self.mime_type}
+
+
+Content: TypeAlias = TextContent | ImageContent | AudioContent | FileContent | LinkContent
+CONTENT_TYPES: Final = (TextContent, ImageContent, AudioContent, FileContent, LinkContent)
+
+
+def _as_content(value: Any) -> tuple[Content, ...]:
+    """A tuple of content from one text, one content, or a list of either.
+
+    Raises:
+        TypeError: Something else.
+    """
+    if type(value) is TextContent:  # what nearly every result is
+        return (value,)
+    if isinstance(value, list | tuple):
+        return tuple(_one_content(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
+    return (_one_content(value),)
+
+
+def _one_content(value: Any) -> Content:
+    if isinstance(value, str):
+        return TextContent(value)
+    if not isinstance(value, CONTENT_TYPES):
+        raise TypeError(f"content must be text or one of pegboard's content types, not {type(value).__name__}")
+    return value
+
+
+def _no_metadata() -> dict[str, Any]:
+    return {}  # four times as fast as dict[str, Any]()
+
+
+@frozen
+class ToolResult:
+    """What one call answered: exactly one a call.
+
+    Attributes:
+        content: For the model. A text, one content or several may be given.
+        structured_content: The same as JSON data (an object where there is an output schema), or `None`.
+        is_error: Whether the call failed.
+        kind: Why, for an error; else `None`.
+        display: Text for people, where it differs from what the model gets.
+        title: A short heading for people.
+        metadata: Facts for the user interface; never sent to the model.
+        detail: For the operator (message, stack); never sent to the model.
+    """
+
+    content: tuple[Content, ...] = field(default=(), converter=_as_content)
+    structured_content: Any = None
+    is_error: bool = False
+    kind: ErrorKind | None = None
+    display: str | None = None
+    title: str | None = None
+    metadata: Mapping[str, Any] = field(factory=_no_metadata)
+    detail: str | None = None
+
+    @classmethod
+    def error(cls, kind: ErrorKind, text: str, *, detail: str | None = None) -> ToolResult:
+        """An error result: `text` for the model, `detail` for the operator."""
+        return cls(content=text, is_error=True, kind=kind, detail=detail)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def text(self) -> str:
+        """All text content, joined by line ends."""
+        return "\n".join(item.text for item in self.content if isinstance(item, TextContent))
+
+    def to_json(self) -> JsonObject:
+        """MCP's `{"content": [...], "structuredContent": ..., "isError": ...}`."""
+        return {
+            "content": [item.to_json() for item in self.content],
+            "structuredContent": self.structured_content,
+            "isError": self.is_error,
+        }

@@ -1,0 +1,226 @@
+"""`ToolOptions`: what may be said of a tool beside its function, by whichever way it is defined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal, TypedDict
+
+from attrs import evolve
+
+from pegboard.errors import DefinitionError, did_you_mean, suggest
+from pegboard.tools.handler import Flavour
+from pegboard.tools.origin import DEFAULT_POLICY, Policy
+from pegboard.tools.spec import EXCLUSIVE, SHARED, UNSET, Concurrency, ToolAnnotations
+from pegboard.tools.tool import Checker, Confirmer, ErrorWriter, Previewer
+from pegboard.typing import JsonSchema
+
+
+class CommonOptions(TypedDict, total=False):
+    """What may be said of any tool; everything has a default, and `None` means it, save for `output_schema`.
+
+    Attributes:
+        description: For the model; by default what the docstring says before its sections.
+        title: For people.
+        tags: For predicates.
+        annotations: Hints about behaviour; the flags below win over it.
+        read_only: The tool changes nothing.
+        destructive: The tool may destroy what was there.
+        idempotent: The same call twice has the effect of one.
+        open_world: The tool reaches outside.
+        edit: The tool edits files.
+        examples: Arguments as a call may carry them; validated at definition.
+        strict: Whether providers shall hold the model to the schema; left to the exporter by default.
+        long_running: The tool answers with an id first and with its result later.
+        deferred: Offered only once it was found by a search.
+        concurrency: How calls of it share; `"shared"` by default.
+        permission: The name of the permission that a call asks for.
+        requires_confirmation: Whether a person confirms each call, or a predicate that picks the calls.
+        version: The tool's own version.
+        provider_options: What exporters pass through, by provider.
+        meta: Anything else, carried along.
+        output_schema: In place of the one that the return type gives; `None` for none.
+        preview: Shows a person what a call would do.
+        check: The tool's own check of judged arguments.
+        format_validation_error: The tool's own wording for invalid arguments.
+        timeout: Seconds that one call may take; left to the registry by default.
+        coerce: Whether arguments may be converted to the schema's types; left to the registry by default.
+        expose_errors: Whether the text of unexpected exceptions reaches the model; left to the registry by default.
+        retries: How often a failed call of an idempotent tool is tried again; 0 by default.
+        blocking: `False` for a plain function that never waits: it runs on the event loop, without a thread.
+        process_request: Changes the model request that the tool is offered in.
+    """
+
+    description: str | None
+    title: str | None
+    tags: Iterable[str] | None
+    annotations: ToolAnnotations | None
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+    edit: bool | None
+    examples: Iterable[Mapping[str, Any]] | None
+    strict: bool | None
+    long_running: bool | None
+    deferred: bool | None
+    concurrency: Concurrency | Literal["shared", "exclusive"] | None
+    permission: str | None
+    requires_confirmation: bool | Confirmer | None
+    version: str | None
+    provider_options: Mapping[str, Any] | None
+    meta: Mapping[str, Any] | None
+    output_schema: JsonSchema | None
+    preview: Previewer | None
+    check: Checker | None
+    format_validation_error: ErrorWriter | None
+    timeout: float | None
+    coerce: bool | None
+    expose_errors: bool | None
+    retries: int | None
+    blocking: bool | None
+    process_request: Callable[..., Any] | None
+
+
+class ToolOptions(CommonOptions, total=False):
+    """What may be said of a tool that is made of a function.
+
+    Attributes:
+        name: 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first; the function's own name by default.
+        input_schema: In place of the one that the types give; the parameters must fit it.
+    """
+
+    name: str | None
+    input_schema: JsonSchema | None
+
+
+_COMMON: Final = CommonOptions.__optional_keys__
+_ALL: Final = ToolOptions.__optional_keys__
+_HINTS: Final = ("read_only", "destructive", "idempotent", "open_world", "edit")
+_AS_THEY_ARE: Final = (
+    "description",
+    "title",
+    "strict",
+    "long_running",
+    "deferred",
+    "permission",
+    "version",
+    "provider_options",
+    "meta",
+)
+_FLAG: Final = (bool, "True or False")
+_TEXT: Final = (str, "a text")
+_OBJECT: Final = (Mapping, "a mapping")
+_CALLABLE: Final = (Callable, "a function")
+_OR_CALLABLE: Final = ("requires_confirmation",)
+_PLAIN: Final = ("preview", "check", "format_validation_error", "requires_confirmation")
+"""Functions whose answer is needed at once."""
+
+_NUMBERS: Final = ("timeout", "retries")
+_TYPES: Final[Mapping[str, tuple[Any, str]]] = {
+    **dict.fromkeys(("name", "description", "title", "permission", "version"), _TEXT),
+    **dict.fromkeys((*_HINTS, "strict", "long_running", "deferred", "coerce", "expose_errors", "blocking"), _FLAG),
+    **dict.fromkeys(("input_schema", "output_schema", "provider_options", "meta"), _OBJECT),
+    "requires_confirmation": (bool, "True, False or a function of the arguments"),
+    "annotations": (ToolAnnotations, "ToolAnnotations(...)"),
+    "concurrency": ((Concurrency, str), "'shared', 'exclusive' or a Concurrency"),
+    "tags": (Iterable, "a collection of texts"),
+    "examples": (Iterable, "a collection of mappings"),
+    "timeout": ((int, float), "a number of seconds"),
+    "retries": (int, "a whole number"),
+}
+"""What each option has to be; the others are functions."""
+
+_POLICY: Final = ("timeout", "coerce", "expose_errors", "retries")
+_MODES: Final[Mapping[str, Concurrency]] = {"shared": SHARED, "exclusive": EXCLUSIVE}
+
+
+def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool = False) -> dict[str, Any]:
+    """The options that say something.
+
+    Args:
+        options: As given by the author.
+        tool: The tool's name, for errors.
+        of_function: Whether these are `ToolOptions`, else `CommonOptions`.
+
+    Raises:
+        DefinitionError: An unknown option, or one of the wrong form.
+    """
+    if not options:
+        return {}
+    known = _ALL if of_function else _COMMON
+    if unknown := options.keys() - known:
+        name = min(unknown)
+        raise DefinitionError(f"there is no option {name!r} here.{did_you_mean(suggest(name, known))}", tool=tool)
+    given: dict[str, Any] = {
+        name: value for name, value in options.items() if value is not None or name == "output_schema"
+    }
+    for name, value in given.items():
+        if not _is_fit(name, value):
+            words = _TYPES.get(name, _CALLABLE)[1]
+            raise DefinitionError(f"{name} must be {words}, got {value!r:.100}.", tool=tool)
+        if name in _PLAIN and Flavour.of(value) in (Flavour.ASYNC, Flavour.ASYNC_GENERATOR):
+            hint = "Write it with def; what has to wait belongs in the tool itself."
+            raise DefinitionError(f"{name} must not be async: its answer is needed at once.", tool=tool, hint=hint)
+    if not given.get("timeout", 1) > 0:
+        raise DefinitionError(f"timeout must be more than 0 seconds, got {given['timeout']!r}.", tool=tool)
+    if given.get("retries", 0) < 0:
+        raise DefinitionError(f"retries must be a whole number and at least 0, got {given['retries']!r}.", tool=tool)
+    return given
+
+
+def _is_fit(name: str, value: Any) -> bool:
+    """Whether an option is of its type; `True` is no number."""
+    if value is None or (name in _OR_CALLABLE and callable(value)):
+        return True
+    return isinstance(value, _TYPES.get(name, _CALLABLE)[0]) and not (name in _NUMBERS and isinstance(value, bool))
+
+
+def spec_facts(options: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
+    """What the options say for the spec, but for name, schemas and examples.
+
+    Raises:
+        DefinitionError: A concurrency of an unknown name.
+    """
+    if not options:
+        return {}
+    facts = {name: options[name] for name in _AS_THEY_ARE if name in options}
+    if "tags" in options:
+        facts["tags"] = options["tags"]
+    if "annotations" in options or any(hint in options for hint in _HINTS):
+        hints = {f"{hint}_hint": options[hint] for hint in _HINTS if hint in options}
+        facts["annotations"] = evolve(options.get("annotations", UNSET), **hints)
+    if "concurrency" in options:
+        facts["concurrency"] = _concurrency(options["concurrency"], tool)
+    if options.get("requires_confirmation"):
+        facts["requires_confirmation"] = True
+    return facts
+
+
+def tool_facts(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the options say for the tool beside its spec."""
+    if not options:
+        return {}
+    facts: dict[str, Any] = {
+        name: options[name] for name in ("preview", "format_validation_error", "process_request") if name in options
+    }
+    if "check" in options:
+        facts["checks"] = options["check"]
+    if callable(options.get("requires_confirmation")):
+        facts["confirms"] = options["requires_confirmation"]
+    if any(name in options for name in _POLICY):
+        facts["policy"] = policy_of(options)
+    return facts
+
+
+def policy_of(options: Mapping[str, Any]) -> Policy:
+    """How calls are treated."""
+    return evolve(DEFAULT_POLICY, **{name: options[name] for name in _POLICY if name in options})
+
+
+def _concurrency(given: Concurrency | str, tool: str) -> Concurrency:
+    if isinstance(given, Concurrency):
+        return given
+    if given not in _MODES:
+        hint = "Pass 'shared', 'exclusive', or a Concurrency for calls that share by key."
+        raise DefinitionError(f"there is no concurrency {given!r}.", tool=tool, hint=hint)
+    return _MODES[given]

@@ -1,0 +1,460 @@
+"""`ToolSpec`: what a tool says of itself, as pure data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import attrs
+from attrs import field, frozen
+
+from pegboard.tools.json_text import EMPTY_OBJECT, JsonText, digest_of, json_text
+from pegboard.tools.json_value import is_unicode, surrogate_fault
+from pegboard.tools.name import check_name
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+
+Kind: TypeAlias = Literal["function", "freeform", "provider"]
+KINDS: Final = ("function", "freeform", "provider")
+
+FREEFORM_SCHEMA: Final = json_text(
+    {
+        "type": "object",
+        "properties": {"input": {"type": "string"}},
+        "required": ["input"],
+        "additionalProperties": False,
+    }
+)
+"""What a freeform tool's input is listed as: an object with one string, `input`."""
+
+NO_INPUT: Final = json_text({"type": "object", "properties": {}, "additionalProperties": False})
+"""The schema of a tool that takes nothing."""
+
+
+def _strings_only(what: str, given: Any) -> dict[str, None]:
+    """Strings, each once, in their order.
+
+    Raises:
+        TypeError: A single string, or something else among them.
+        ValueError: One that UTF-8 can't say.
+    """
+    kept = None if isinstance(given, str) else dict.fromkeys(given)
+    if kept is None or not all(isinstance(each, str) for each in kept):
+        raise TypeError(f"{what} must be a collection of strings, got {given!r:.100}")
+    for each in kept:
+        _check_unicode(what, each)
+    return kept
+
+
+def _check_unicode(what: str, text: str | None) -> None:
+    if text is not None and not is_unicode(text):
+        raise ValueError(f"{what}: {text!r:.100} must not hold lone surrogates")
+
+
+def _mended(text: str) -> str:
+    """A text for people and models: what UTF-8 can't say (lone surrogates) becomes U+FFFD."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever is given comes here
+        raise TypeError(f"description and title must be texts, got {text!r:.100}")
+    return text if is_unicode(text) else "".join("\ufffd" if "\ud800" <= each <= "\udfff" else each for each in text)
+
+
+def _usable(grammar: Grammar, _attribute: Any, definition: object) -> None:
+    """Refuses what is no text, and what is no pattern where it should be one."""
+    if not isinstance(definition, str):
+        raise TypeError(f"the definition of a grammar must be a text, got {definition!r:.100}")
+    _check_unicode("definition", definition)
+    if grammar.syntax == "regex":
+        from pegboard.tools.judge import is_pattern
+
+        if not is_pattern(definition):
+            raise ValueError(
+                f"{definition!r:.100} is no regular expression that runs in linear time "
+                "(no lookaround, no backreferences, of bounded size)"
+            )
+
+
+@frozen
+class ToolAnnotations:
+    """Hints about behaviour, named as in MCP; `None` is unset, which is neither yes nor no.
+
+    Attributes:
+        read_only_hint: The tool changes nothing.
+        destructive_hint: The tool may destroy what was there.
+        idempotent_hint: The same call twice has the effect of one.
+        open_world_hint: The tool reaches outside (network, other people).
+        edit_hint: The tool edits files. Ours; MCP carries it in `_meta`.
+    """
+
+    read_only_hint: bool | None = None
+    destructive_hint: bool | None = None
+    idempotent_hint: bool | None = None
+    open_world_hint: bool | None = None
+    edit_hint: bool | None = None
+
+    def to_json(self) -> dict[str, bool]:
+        """The hints that are set, under their camel-case names (`readOnlyHint`, ...)."""
+        return {wire: hint for name, wire in _HINTS if (hint := getattr(self, name)) is not None}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ToolAnnotations:
+        """Reads what `to_json` writes; other keys are passed over.
+
+        Raises:
+            ValueError: A hint that is neither a boolean nor null.
+        """
+        hints = {name: data.get(wire) for name, wire in _HINTS}
+        for name, wire in _HINTS:
+            if not isinstance(hints[name], bool | None):
+                raise ValueError(f"annotations.{wire}: {hints[name]!r} is not a boolean")  # noqa: TRY004  (as documented: data from outside)
+        return cls(**hints)
+
+
+_HINTS: Final = (
+    ("read_only_hint", "readOnlyHint"),
+    ("destructive_hint", "destructiveHint"),
+    ("idempotent_hint", "idempotentHint"),
+    ("open_world_hint", "openWorldHint"),
+    ("edit_hint", "editHint"),
+)
+UNSET: Final = ToolAnnotations()
+
+
+@frozen
+class Grammar:
+    """The grammar of a freeform tool's text input.
+
+    Attributes:
+        syntax: `"lark"` or `"regex"`.
+        definition: The grammar's text. A regular expression is one of Rust's `regex`, which providers take and which
+            runs in linear time; what Lark says of its grammars is left to the provider.
+
+    Raises:
+        ValueError: Another syntax, or no such regular expression.
+        TypeError: A definition that is no text.
+    """
+
+    syntax: Literal["lark", "regex"] = field(validator=attrs.validators.in_(("lark", "regex")))
+    definition: str = field(validator=_usable)
+
+    def to_json(self) -> dict[str, str]:
+        """`{"syntax": ..., "definition": ...}`."""
+        return {"syntax": self.syntax, "definition": self.definition}
+
+
+@frozen
+class Concurrency:
+    """How calls of a tool share.
+
+    Attributes:
+        mode: `"shared"` with everything, `"exclusive"` alone among all, `"key"` alone among calls of the same key.
+        key: For `"key"`: the names of the arguments whose values make the key.
+        access: For `"key"`: readers of a key share it, a writer has it alone.
+    """
+
+    mode: Literal["shared", "exclusive", "key"] = field(
+        default="shared", validator=attrs.validators.in_(("shared", "exclusive", "key"))
+    )
+    key: tuple[str, ...] = field(default=(), converter=lambda names: tuple(_strings_only("key", names)))
+    access: Literal["read", "write"] = field(default="write", validator=attrs.validators.in_(("read", "write")))
+
+    def to_json(self) -> JsonObject:
+        """`{"mode": ..., "key": [...], "access": ...}`; key and access only for mode `"key"`."""
+        if self.mode != "key":
+            return {"mode": self.mode}
+        return {"mode": self.mode, "key": list(self.key), "access": self.access}
+
+
+SHARED: Final = Concurrency()
+EXCLUSIVE: Final = Concurrency("exclusive")
+
+
+_TEXTS: Final = ("provider_id", "permission", "version", "original_name")
+_JSON: Final = ("input_schema", "output_schema", "examples", "provider_arguments", "provider_options", "meta")
+
+
+def _sorted_tags(tags: Any) -> tuple[str, ...]:
+    return tuple(sorted(_strings_only("tags", tags))) if tags else ()
+
+
+def _some(examples: Any) -> JsonText | None:
+    return json_text(list(examples) if isinstance(examples, tuple) else examples) if examples else None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+@frozen(eq=False)
+class ToolSpec:
+    """What a tool says of itself: frozen, JSON-serialisable, comparable by its digest.
+
+    Schemas, examples, options and meta are kept as JSON text; reading them gives a fresh value each time, so
+    nobody can change a spec by changing what it gave.
+
+    Attributes:
+        name: 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first.
+        description: For the model. Here and in `title`, lone surrogates become U+FFFD.
+        title: For people, or `None`.
+        kind: `"function"`, `"freeform"` (text input, see `grammar`) or `"provider"` (see `provider_id`).
+        annotations: Hints about behaviour.
+        tags: Sorted, each once.
+        grammar: Of a freeform tool's input, or `None` for any text.
+        provider_id: Of a provider tool, such as `"openai.web_search"`; else `None`.
+        strict: Whether providers shall hold the model to the schema; `None` leaves it to the exporter.
+        long_running: The tool answers with an id first and with its result later.
+        deferred: Offered only once it was found by a search.
+        concurrency: How calls of it share.
+        permission: The name of the permission that a call asks for, or `None`.
+        requires_confirmation: A person confirms each call (or those that the tool's own predicate picks).
+        version: The tool's own version, or `None`.
+        original_name: The foreign name that `name` was mapped from, or `None`.
+
+    Raises:
+        InvalidNameError: The name isn't valid.
+        ValueError: A provider tool without `provider_id`, or a text that UTF-8 can't say, named by its place.
+        TypeError: Something that JSON can't say.
+    """
+
+    name: str = field(validator=lambda _self, _attribute, value: check_name(value))
+    description: str = field(default="", converter=_mended)
+    _input_schema: JsonText = field(default=NO_INPUT, alias="input_schema", converter=json_text)
+    _output_schema: JsonText | None = field(
+        default=None, alias="output_schema", converter=attrs.converters.optional(json_text)
+    )
+    title: str | None = field(default=None, converter=attrs.converters.optional(_mended))
+    kind: Kind = field(default="function", validator=attrs.validators.in_(KINDS))
+    annotations: ToolAnnotations = UNSET
+    tags: tuple[str, ...] = field(default=(), converter=_sorted_tags)
+    _examples: JsonText | None = field(default=None, alias="examples", converter=_some)
+    grammar: Grammar | None = None
+    provider_id: str | None = None
+    _provider_arguments: JsonText = field(default=EMPTY_OBJECT, alias="provider_arguments", converter=json_text)
+    strict: bool | None = None
+    long_running: bool = False
+    deferred: bool = False
+    concurrency: Concurrency = SHARED
+    permission: str | None = None
+    requires_confirmation: bool = False
+    version: str | None = None
+    original_name: str | None = None
+    _provider_options: JsonText = field(default=EMPTY_OBJECT, alias="provider_options", converter=json_text)
+    _meta: JsonText = field(default=EMPTY_OBJECT, alias="meta", converter=json_text)
+    _digest: str | None = field(default=None, init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.kind == "freeform" and self._input_schema is NO_INPUT:
+            object.__setattr__(self, "_input_schema", FREEFORM_SCHEMA)
+        if not self.provider_id and (self.kind == "provider" or self.provider_id is not None):
+            raise ValueError("provider_id: a provider tool needs the provider's own name of it, as 'openai.web_search'")
+        ids = (self.provider_id, self.permission, self.version, self.original_name)
+        schemas = (self._input_schema, self._output_schema, self._examples)
+        others = (self._provider_arguments, self._provider_options, self._meta)
+        if not all(map(str.isascii, filter(None, (*ids, *schemas, *others)))):
+            self._check_texts()
+
+    def _check_texts(self) -> None:
+        """Refuses texts that UTF-8 can't say; free texts have been mended."""
+        for what in _TEXTS:
+            _check_unicode(what, getattr(self, what))
+        for what in _JSON:
+            text: JsonText | None = getattr(self, f"_{what}")
+            if text is not None and (fault := surrogate_fault(text)) is not None:
+                raise ValueError(f"{what}: {fault}")
+
+    @property
+    def input_schema(self) -> JsonSchema:
+        """The JSON Schema of the arguments, an object's."""
+        return json.loads(self._input_schema)
+
+    @property
+    def input_schema_text(self) -> str:
+        """The same as compact JSON text."""
+        return self._input_schema
+
+    @property
+    def output_schema(self) -> JsonSchema | None:
+        """The JSON Schema of the structured result, or `None`."""
+        return None if self._output_schema is None else json.loads(self._output_schema)
+
+    @property
+    def output_schema_text(self) -> str | None:
+        """The same as compact JSON text."""
+        return self._output_schema
+
+    @property
+    def examples(self) -> tuple[JsonObject, ...]:
+        """Arguments as a call may carry them; each valid by the input schema."""
+        return () if self._examples is None else tuple(json.loads(self._examples))
+
+    @property
+    def provider_arguments(self) -> JsonObject:
+        """The arguments of a provider tool."""
+        return json.loads(self._provider_arguments)
+
+    @property
+    def provider_options(self) -> JsonObject:
+        """What exporters pass through, by provider."""
+        return json.loads(self._provider_options)
+
+    @property
+    def meta(self) -> JsonObject:
+        """Anything else, carried along (`_meta` in MCP)."""
+        return json.loads(self._meta)
+
+    @property
+    def digest(self) -> str:
+        """`"sha256:..."` over everything that this spec says; worked out once."""
+        if self._digest is None:
+            object.__setattr__(self, "_digest", digest_of(self.to_json()))
+        return self._digest or ""
+
+    def evolve(self, **changes: Any) -> ToolSpec:
+        """A spec with some facts changed; names as in the constructor."""
+        return attrs.evolve(self, **changes)
+
+    def to_json(self) -> JsonObject:
+        """All facts that aren't the default, under camel-case names; name, description, kind, inputSchema always."""
+        data: JsonObject = {
+            "name": self.name,
+            "description": self.description,
+            "kind": self.kind,
+            "inputSchema": self.input_schema,
+        }
+        for attribute, wire, write in _OPTIONAL:
+            value = getattr(self, attribute)
+            if value != _DEFAULTS[attribute]:
+                data[wire] = write(value)
+        return data
+
+    @classmethod
+    def from_json(cls, data: JsonMapping) -> ToolSpec:
+        """Reads what `to_json` writes, from a source that isn't trusted.
+
+        Raises:
+            ValueError: A key that is missing, unknown or of the wrong type, named in the text.
+            InvalidNameError: The name isn't valid.
+        """
+        facts: dict[str, Any] = {}
+        for wire, value in data.items():
+            if wire not in _READERS:
+                raise ValueError(f"{wire}: unknown key")
+            attribute, read = _READERS[wire]
+            facts[attribute] = read(wire, value)
+        if "name" not in facts:
+            raise ValueError("name: missing")
+        return cls(**facts)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ToolSpec):
+            return NotImplemented
+        return self is other or (self.name == other.name and self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _to_json(value: Any) -> Any:
+    return value.to_json()
+
+
+_OPTIONAL: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
+    ("output_schema", "outputSchema", _same),
+    ("title", "title", _same),
+    ("annotations", "annotations", _to_json),
+    ("tags", "tags", list),
+    ("examples", "examples", list),
+    ("grammar", "grammar", _to_json),
+    ("provider_id", "providerId", _same),
+    ("provider_arguments", "providerArguments", _same),
+    ("strict", "strict", _same),
+    ("long_running", "longRunning", _same),
+    ("deferred", "deferred", _same),
+    ("concurrency", "concurrency", _to_json),
+    ("permission", "permission", _same),
+    ("requires_confirmation", "requiresConfirmation", _same),
+    ("version", "version", _same),
+    ("original_name", "originalName", _same),
+    ("provider_options", "providerOptions", _same),
+    ("meta", "meta", _same),
+)
+_DEFAULTS: Final[dict[str, Any]] = {
+    **{name: getattr(ToolSpec("_"), name) for name, _, _ in _OPTIONAL},
+}
+
+
+def _of(*types: type) -> Callable[[str, Any], Any]:
+    """A reader that takes a value of these types as it is."""
+
+    def read(wire: str, value: Any) -> Any:
+        if type(value) not in types:
+            wanted = " or ".join(kind.__name__ for kind in types)
+            raise ValueError(f"{wire}: expected {wanted}, found {type(value).__name__}")
+        return value
+
+    return read
+
+
+def _strings(wire: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
+        raise ValueError(f"{wire}: expected a list of strings")
+    return tuple(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _objects(wire: str, value: Any) -> list[JsonObject]:
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):  # pyright: ignore[reportUnknownVariableType]
+        raise ValueError(f"{wire}: expected a list of objects")
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _parts(make: Callable[[JsonObject], Any]) -> Callable[[str, Any], Any]:
+    """A reader that makes a value of an object's members."""
+
+    def read(wire: str, value: Any) -> Any:
+        members = _of(dict)(wire, value)
+        try:
+            return make(members)
+        except TypeError as error:
+            raise ValueError(f"{wire}: {error}") from None
+
+    return read
+
+
+_TEXT = _of(str)
+_FLAG = _of(bool)
+_OBJECT = _of(dict)
+_READERS: Final[dict[str, tuple[str, Callable[[str, Any], Any]]]] = {
+    "name": ("name", _TEXT),
+    "description": ("description", _TEXT),
+    "kind": ("kind", _TEXT),
+    "inputSchema": ("input_schema", _OBJECT),
+    "outputSchema": ("output_schema", _OBJECT),
+    "title": ("title", _TEXT),
+    "annotations": ("annotations", _parts(ToolAnnotations.from_json)),
+    "tags": ("tags", _strings),
+    "examples": ("examples", _objects),
+    "grammar": ("grammar", _parts(lambda members: Grammar(**members))),
+    "providerId": ("provider_id", _TEXT),
+    "providerArguments": ("provider_arguments", _OBJECT),
+    "strict": ("strict", _FLAG),
+    "longRunning": ("long_running", _FLAG),
+    "deferred": ("deferred", _FLAG),
+    "concurrency": ("concurrency", _parts(lambda members: Concurrency(**members))),
+    "permission": ("permission", _TEXT),
+    "requiresConfirmation": ("requires_confirmation", _FLAG),
+    "version": ("version", _TEXT),
+    "originalName": ("original_name", _TEXT),
+    "providerOptions": ("provider_options", _OBJECT),
+    "meta": ("meta", _OBJECT),
+}
+
+__all__ = [
+    "EXCLUSIVE",
+    "FREEFORM_SCHEMA",
+    "NO_INPUT",
+    "SHARED",
+    "Concurrency",
+    "Grammar",
+    "Kind",
+    "ToolAnnotations",
+    "ToolSpec",
+]

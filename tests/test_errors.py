@@ -1,0 +1,74 @@
+"""Errors: what happened, to which thing, and what to do; facts in fields."""
+
+from __future__ import annotations
+
+import pytest
+
+from pegboard import errors
+from pegboard.errors import (
+    ConfigError,
+    DefinitionError,
+    ExpressionError,
+    PegboardError,
+    PluginError,
+    UnknownToolError,
+    did_you_mean,
+    suggest,
+)
+
+ALL = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+
+
+def test_the_drawn_tree_is_the_real_one() -> None:
+    """Each class stands in the module's docstring below its parent."""
+    parents = {kind.__name__: kind.__bases__[0].__name__ for kind in ALL if kind is not PegboardError}
+    drawn: dict[str, str] = {}
+    outer: list[tuple[int, str]] = []
+    for line in (errors.__doc__ or "").splitlines():
+        depth, name = next(
+            ((i, word) for word in line.split() if word.endswith("Error") for i in [line.index(word)]), (0, "")
+        )
+        if not name or name[0].islower():
+            continue
+        while outer and outer[-1][0] >= depth:
+            outer.pop()
+        if outer:
+            drawn[name] = outer[-1][1]
+        outer.append((depth, name))
+    assert drawn == parents
+
+
+def test_near_misses_are_few_and_always_the_same() -> None:
+    """Whatever the case, best first."""
+    known = ["read_file", "READ_files", "write_file", "glob"]
+    assert suggest("Read_File", known) == suggest("Read_File", reversed(known))
+    assert suggest("Read_File", known)[0] == "read_file"
+    assert did_you_mean(["a", "b"]) == " Did you mean 'a' or 'b'?"
+    assert did_you_mean([]) == ""
+
+
+def test_definition_errors_say_where() -> None:
+    """The tool, the parameter, what is wrong, what to do."""
+    error = DefinitionError("no type", tool="t", parameter="p[].q", annotation=int, hint="Give it one.")
+    assert str(error) == "tool 't': 'p[].q': no type Give it one."
+    assert (error.tool, error.parameter, error.annotation) == ("t", "p[].q", int)
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "shown"),
+    [
+        ("a and", 5, "why\n  a and\n       ^"),
+        ("a\nb", 2, "why\n  a?b\n    ^"),
+        ("x" * 100, 50, f"why\n  ...{'x' * 80}...\n  {' ' * 43}^"),
+    ],
+)
+def test_expression_errors_point_at_the_fault(text: str, position: int, shown: str) -> None:
+    """In one line, however long the text is."""
+    assert str(ExpressionError("why", text=text, position=position)) == shown
+
+
+def test_other_errors_name_the_thing() -> None:
+    """The file and the key; the plugin and its distribution; the tool and its near misses."""
+    assert str(ConfigError("wrong", file="f.toml", key="a.b")) == "f.toml: a.b: wrong"
+    assert str(PluginError("p", "broke", distribution="d")) == "plugin 'p' (from d): broke"
+    assert str(UnknownToolError("grp", ["grep"])) == "no tool is called 'grp'. Did you mean 'grep'?"

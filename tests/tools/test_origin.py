@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import pytest
+
+from pegboard.tools.origin import HOST, Origin
+
+
+@pytest.mark.parametrize(
+    ("origin", "text"),
+    [
+        (HOST, "the host"),
+        (Origin("files"), "plugin 'files'"),
+        (Origin("files", "pegboard-files", "1.2"), "plugin 'files' (pegboard-files 1.2)"),
+        (Origin("files", "pegboard-files"), "plugin 'files' (pegboard-files ?)"),
+        (Origin("files", toolset="disk"), "plugin 'files', toolset 'disk'"),
+    ],
+)
+def test_an_origin_says_who_brought_a_tool(origin, text):
+    assert str(origin) == text

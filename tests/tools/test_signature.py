@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import functools
+import typing
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Optional, Required, TypedDict, Unpack
+
+import pytest
+
+from pegboard.errors import DefinitionError
+from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.signature import EMPTY, OMITTED, is_method, signature_of
+
+if TYPE_CHECKING:
+    from nowhere import Missing
+
+Row = dict[str, int]
+
+
+class Extra(TypedDict, total=False):
+    """What `**options` may hold."""
+
+    depth: Required[int]
+    note: str
+    later: NotRequired[Row]
+
+
+def annotations(function, **options):
+    return {each.name: each.annotation for each in signature_of(function, tool="t", **options).parameters}
+
+
+def test_names_are_worked_out_in_the_functions_module():
+    def function(row: Row, rows: list[Row] | None = None, other: list[Row] = ()): ...
+
+    assert annotations(function) == {"row": Row, "rows": list[Row] | None, "other": list[Row]}
+
+
+def test_types_defined_on_the_spot_are_found():
+    class Local: ...
+
+    def function(a: Local, b: list[Local]) -> Local: ...
+
+    assert annotations(function) == {"a": Local, "b": list[Local]}
+    assert signature_of(function, tool="t").returns is Local
+
+
+def test_types_of_a_surrounding_function_are_found_after_it_has_returned():
+    def make():
+        class Local: ...
+
+        def function(a: Local):
+            return Local()
+
+        return function, Local
+
+    function, local = make()
+    assert annotations(function) == {"a": local}
+
+
+def test_names_that_the_surrounding_function_has_not_assigned_yet_are_passed_over():
+    def function(a: int):
+        return later
+
+    assert annotations(function) == {"a": int}
+    later = 1
+    assert function(1) == later
+
+
+def test_names_nested_in_types_are_worked_out():
+    def function(a, b, c, d, e): ...
+
+    function.__annotations__ = {
+        "a": list["Row"],
+        "b": Annotated["Row", "text"],
+        "c": typing.Literal["Row"],
+        "d": typing.Callable[["Row"], int],
+        "e": Annotated[int, {"not": "hashable"}],
+    }
+    assert annotations(function) == {
+        "a": list[Row],
+        "b": Annotated[Row, "text"],
+        "c": typing.Literal["Row"],
+        "d": typing.Callable[[Row], int],
+        "e": Annotated[int, {"not": "hashable"}],
+    }
+
+
+def test_a_parameter_without_a_type_takes_anything():
+    assert annotations(lambda a: a) == {"a": Any}
+    assert signature_of(lambda a: a, tool="t").returns is EMPTY
+
+
+def test_a_name_for_type_checkers_only_is_told_with_the_fix():
+    def function(good: int, bad: list[Missing]): ...
+
+    with pytest.raises(DefinitionError) as caught:
+        signature_of(function, tool="t")
+    assert (caught.value.tool, caught.value.parameter, caught.value.annotation) == ("t", "bad", "list[Missing]")
+    assert "'Missing', which isn't there at run time" in str(caught.value)
+    assert "outside `if TYPE_CHECKING:`" in str(caught.value)
+
+
+def test_the_return_type_is_named_as_such():
+    def function() -> Missing: ...
+
+    with pytest.raises(DefinitionError) as caught:
+        signature_of(function, tool="t")
+    assert caught.value.parameter == "return"
+
+
+@pytest.mark.parametrize("text", ["list[", "typing.Nothing", "int[str]"])
+def test_a_text_that_is_no_type_is_refused(text):
+    def function(a): ...
+
+    function.__annotations__["a"] = text
+    with pytest.raises(DefinitionError, match="can't be worked out"):
+        signature_of(function, tool="t")
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        ToolContext,
+        "ToolContext",
+        Optional[ToolContext],  # noqa: UP045  (as written by hand)
+        ToolContext | None,
+        Annotated[ToolContext, "hidden"],
+        "Annotated[ToolContext, 'hidden'] | None",
+    ],
+)
+def test_the_context_is_found_however_it_is_written(annotation):
+    def function(a, context=None): ...
+
+    function.__annotations__["context"] = annotation
+    signature = signature_of(function, tool="t")
+    assert [each.is_context for each in signature.parameters] == [False, True]
+    assert [each.name for each in signature.visible] == ["a"]
+
+
+def test_only_one_parameter_takes_the_context():
+    def function(a: ToolContext, b: ToolContext): ...
+
+    with pytest.raises(DefinitionError, match="'b': a second parameter takes the context"):
+        signature_of(function, tool="t")
+
+
+def test_the_context_is_no_starred_parameter():
+    def function(*context: ToolContext): ...
+
+    with pytest.raises(DefinitionError, match="can't be starred"):
+        signature_of(function, tool="t")
+
+
+def test_types_of_everything_that_is_running_around_are_found():
+    class Outer: ...
+
+    def define():
+        class Thing:
+            class Inner: ...
+
+            def method(self, a: Outer, b: Inner): ...
+
+            found = annotations(method, method=True)
+
+        return Thing
+
+    thing = define()
+    assert thing.found == {"a": Outer, "b": thing.Inner}
+
+
+def test_a_type_of_the_surroundings_hides_one_of_the_module():
+    class Row: ...
+
+    def function(a: Row): ...
+
+    assert annotations(function) == {"a": Row}
+
+
+def test_types_of_whoever_merely_calls_are_not_taken():
+    """A type of the same name there would be another one."""
+
+    class Missing: ...
+
+    with pytest.raises(DefinitionError, match="isn't there at run time"):
+        signature_of(mentions_missing, tool="t")
+
+
+def mentions_missing(a: Missing): ...
+
+
+@pytest.mark.parametrize("annotation", [ReadonlyContext, type("Own", (ToolContext,), {})])
+def test_a_context_that_only_the_model_could_fill_is_refused(annotation):
+    def function(context): ...
+
+    function.__annotations__["context"] = annotation
+    with pytest.raises(DefinitionError, match="Annotate it ToolContext"):
+        signature_of(function, tool="t")
+
+
+def test_wrappers_are_seen_through():
+    def timed(function):
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    class Local: ...
+
+    @timed
+    @timed
+    def function(a: Local, b: Row): ...
+
+    assert annotations(function) == {"a": Local, "b": Row}
+
+
+def test_what_a_partial_has_bound_is_hidden():
+    """It may be a key; the default that inspect shows would tell it to the model."""
+
+    def function(a: int, b: int, key: str, c: int = 1): ...
+
+    partial = functools.partial(functools.partial(function, 1), key="secret")
+    assert annotations(partial) == {"b": int, "c": int}
+
+
+def test_callable_objects_are_read_by_their_call():
+    class Local: ...
+
+    class Thing:
+        def __call__(self, a: Local): ...
+
+    assert annotations(Thing()) == {"a": Local}
+    assert annotations(functools.partial(Thing())) == {"a": Local}
+
+
+def test_bound_methods_have_no_self():
+    class Thing:
+        def method(self, a: Row): ...
+
+    assert annotations(Thing().method) == {"a": Row}
+    assert annotations(Thing.method, method=True) == {"a": Row}
+
+
+def test_unpacked_keys_are_keyword_parameters():
+    def function(a: int, **options: Unpack[Extra]): ...
+
+    parameters = signature_of(function, tool="t").parameters
+    assert [(each.name, each.annotation, each.default) for each in parameters] == [
+        ("a", int, EMPTY),
+        ("depth", int, EMPTY),
+        ("note", str, OMITTED),
+        ("later", Row, OMITTED),
+    ]
+
+
+def test_only_a_typed_dict_can_be_unpacked():
+    def function(**options: Unpack[int]): ...
+
+    with pytest.raises(DefinitionError, match=r"'options': its type .* unpacks no TypedDict"):
+        signature_of(function, tool="t")
+
+
+def test_names_that_are_bound_or_hidden_are_taken_where_any_key_is():
+    class Thing:
+        def method(self, a, b, context: ToolContext, /, c, **rest): ...
+
+    bound = functools.partial(Thing().method, 1, c=2)
+    assert signature_of(bound, tool="t").taken == {"self", "a", "c", "context"}
+
+
+def test_a_builtin_without_a_signature_is_refused():
+    with pytest.raises(DefinitionError, match="signature can't be read"):
+        signature_of(max, tool="t")
+
+
+class Service:
+    """Methods and what only looks like one."""
+
+    def method(self): ...
+
+    @classmethod
+    def of_class(cls): ...
+
+    @staticmethod
+    def static(a): ...
+
+    @staticmethod
+    def static_with_self(self: int): ...  # noqa: PLW0211  (that is the point)
+
+    @functools.wraps(method)
+    def wrapped(*args): ...
+
+
+def test_methods_are_told_from_functions():
+    def function(self): ...
+
+    assert is_method(Service.method)
+    assert is_method(Service.of_class.__func__)
+    assert is_method(Service.wrapped)
+    assert not is_method(Service.static)
+    assert not is_method(Service.static_with_self)
+    assert not is_method(function)
+    assert not is_method(len)
+    assert not is_method(lambda: None)

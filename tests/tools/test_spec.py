@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import json
+import re
+
+import attrs
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard.errors import InvalidNameError
+from pegboard.tools.spec import EXCLUSIVE, FREEFORM_SCHEMA, Concurrency, Grammar, ToolAnnotations, ToolSpec
+
+HINT = st.none() | st.booleans()
+SPECS = st.builds(
+    ToolSpec,
+    name=st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,9}", fullmatch=True),
+    description=st.text(max_size=10),
+    input_schema=st.sampled_from([{"type": "object"}, {"type": "object", "properties": {"a": {}}}]),
+    output_schema=st.none() | st.just({"type": "object"}),
+    title=st.none() | st.text(max_size=5),
+    annotations=st.builds(ToolAnnotations, HINT, HINT, HINT, HINT, HINT),
+    tags=st.lists(st.text(max_size=3), max_size=3),
+    examples=st.lists(st.dictionaries(st.text(max_size=2), st.integers(), max_size=2), max_size=2).map(tuple),
+    grammar=st.none() | st.builds(Grammar, st.sampled_from(["lark", "regex"]), st.from_regex("[a-z]*", fullmatch=True)),
+    provider_id=st.none() | st.text(min_size=1, max_size=5),
+    provider_arguments=st.dictionaries(st.text(max_size=2), st.booleans(), max_size=2),
+    strict=HINT,
+    long_running=st.booleans(),
+    deferred=st.booleans(),
+    concurrency=st.sampled_from([Concurrency(), EXCLUSIVE, Concurrency("key", ("path",), "read")]),
+    permission=st.none() | st.text(max_size=3),
+    requires_confirmation=st.booleans(),
+    version=st.none() | st.text(max_size=3),
+    original_name=st.none() | st.text(max_size=3),
+    provider_options=st.dictionaries(st.text(max_size=2), st.integers(), max_size=2),
+    meta=st.dictionaries(st.text(max_size=2), st.integers(), max_size=2),
+)
+
+
+@given(SPECS)
+def test_a_spec_survives_json(spec):
+    read = ToolSpec.from_json(json.loads(json.dumps(spec.to_json())))
+    assert read == spec
+    assert read.digest == spec.digest
+    assert read.to_json() == spec.to_json()
+
+
+@given(SPECS, SPECS)
+def test_specs_are_equal_exactly_where_they_say_the_same(one, other):
+    assert (one == other) == (one.to_json() == other.to_json())
+    assert one != other or hash(one) == hash(other)
+
+
+def test_a_spec_says_little_where_all_is_default():
+    assert ToolSpec("ping").to_json() == {
+        "name": "ping",
+        "description": "",
+        "kind": "function",
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
+    }
+
+
+def test_every_fact_is_in_the_digest():
+    """But for the digest itself: origin and policy stand beside the spec."""
+    plain = ToolSpec("a")
+    changed = {
+        "name": "b",
+        "description": "d",
+        "input_schema": {"type": "object"},
+        "output_schema": {"type": "object"},
+        "title": "t",
+        "kind": "freeform",
+        "annotations": ToolAnnotations(read_only_hint=False),
+        "tags": ["t"],
+        "examples": ({},),
+        "grammar": Grammar("lark", "start: /a/"),
+        "provider_id": "p",
+        "provider_arguments": {"a": 1},
+        "strict": False,
+        "long_running": True,
+        "deferred": True,
+        "concurrency": EXCLUSIVE,
+        "permission": "p",
+        "requires_confirmation": True,
+        "version": "1",
+        "original_name": "o",
+        "provider_options": {"a": 1},
+        "meta": {"a": 1},
+    }
+    facts = {each.alias for each in attrs.fields(ToolSpec) if each.init}
+    assert facts == changed.keys()
+    digests = {plain.evolve(**{name: value}).digest for name, value in changed.items()}
+    assert len(digests | {plain.digest}) == len(changed) + 1
+
+
+def test_nobody_can_change_a_spec_by_what_it_gave():
+    spec = ToolSpec("a", input_schema={"type": "object", "properties": {}}, meta={"a": []}, examples=({},))
+    spec.input_schema["properties"]["x"] = {}
+    spec.meta["a"].append(1)
+    spec.examples[0]["x"] = 1
+    assert spec.input_schema["properties"] == {}
+    assert spec.meta == {"a": []}
+    assert spec.examples == ({},)
+
+
+def test_texts_are_ready_to_be_joined():
+    spec = ToolSpec("a", input_schema={"type": "object"}, output_schema={"type": "object"})
+    assert spec.input_schema_text == '{"type":"object"}'
+    assert spec.output_schema_text == '{"type":"object"}'
+    assert spec.output_schema == {"type": "object"}
+    assert ToolSpec("a").output_schema is None
+
+
+def test_the_freeform_schema_is_an_object_with_one_text():
+    assert json.loads(FREEFORM_SCHEMA)["properties"] == {"input": {"type": "string"}}
+
+
+def test_tags_are_sorted_and_each_is_there_once():
+    assert ToolSpec("a", tags=["b", "a", "b"]).tags == ("a", "b")
+
+
+@pytest.mark.parametrize("tags", ["abc", [1], ["a", 1]])
+def test_tags_are_a_collection_of_strings(tags):
+    with pytest.raises(TypeError, match="tags must be a collection of strings"):
+        ToolSpec("a", tags=tags)
+
+
+def test_names_are_checked():
+    with pytest.raises(InvalidNameError):
+        ToolSpec("no name")
+
+
+def test_a_spec_is_no_equal_of_other_things():
+    assert ToolSpec("a") != "a"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"nmae": "a"}, "nmae: unknown key"),
+        ({"name": None}, "name: expected str, found NoneType"),
+        ({"description": 1}, "description: expected str, found int"),
+        ({"kind": "other"}, "'kind' must be in"),
+        ({"inputSchema": True}, "inputSchema: expected dict, found bool"),
+        ({"outputSchema": None}, "outputSchema: expected dict"),
+        ({"annotations": {"readOnlyHint": "yes"}}, "annotations.readOnlyHint: 'yes' is not a boolean"),
+        ({"annotations": []}, "annotations: expected dict"),
+        ({"tags": "a"}, "tags: expected a list of strings"),
+        ({"tags": [1]}, "tags: expected a list of strings"),
+        ({"examples": [1]}, "examples: expected a list of objects"),
+        ({"grammar": {"syntax": "lark"}}, "grammar: "),
+        ({"grammar": {"syntax": "lark", "definition": 5}}, "grammar: "),
+        ({"grammar": {"syntax": "peg", "definition": ""}}, "'syntax' must be in"),
+        ({"concurrency": {"mode": "key", "key": "path"}}, "concurrency: key must be a collection of strings"),
+        ({"concurrency": {"mode": "key", "key": [1]}}, "concurrency: key must be a collection of strings"),
+        ({"concurrency": {"mode": "key", "key": 1}}, "concurrency: "),
+        ({"concurrency": {"mode": "sometimes"}}, "'mode' must be in"),
+        ({"longRunning": 1}, "longRunning: expected bool, found int"),
+    ],
+)
+def test_data_from_outside_is_checked(change, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        ToolSpec.from_json({"name": "a", **change})
+
+
+def test_a_name_is_needed():
+    with pytest.raises(ValueError, match="name: missing"):
+        ToolSpec.from_json({})
+
+
+def test_unknown_hints_of_others_are_passed_over():
+    assert ToolAnnotations.from_json({"readOnlyHint": True, "title": "x"}) == ToolAnnotations(read_only_hint=True)
+
+
+def test_only_hints_that_are_set_are_written():
+    assert ToolAnnotations(destructive_hint=False, edit_hint=True).to_json() == {
+        "destructiveHint": False,
+        "editHint": True,
+    }
+
+
+def test_a_key_is_written_only_where_it_means_something():
+    assert Concurrency("exclusive", ("a",)).to_json() == {"mode": "exclusive"}
+    assert Concurrency("key", ["a"], "read").to_json() == {"mode": "key", "key": ["a"], "access": "read"}
+
+
+def test_lone_surrogates_of_free_texts_are_replaced():
+    spec = ToolSpec("a", description="x\ud800\u00e9", title="\udfff\U0001f600")
+    assert (spec.description, spec.title) == ("x\ufffd\u00e9", "\ufffd\U0001f600")
+    json.dumps(spec.to_json(), ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"input_schema": {"type": "object", "title": "\ud800"}}, "input_schema: title: must not hold"),
+        ({"output_schema": {"type": "object", "default": {"\ud800": 1}}}, "output_schema: default: keys must not hold"),
+        ({"examples": [{"a": "\ud800"}]}, "examples: [0].a: must not hold"),
+        ({"provider_arguments": {"a": "\ud800"}}, "provider_arguments: a: must not hold"),
+        ({"provider_options": {"a": "\ud800"}}, "provider_options: a: must not hold"),
+        ({"meta": {"a": "\ud800"}}, "meta: a: must not hold"),
+        ({"tags": ["\ud800"]}, "tags: '\\ud800' must not hold"),
+        ({"permission": "\ud800"}, "permission: '\\ud800' must not hold"),
+        ({"version": "\ud800"}, "version: "),
+        ({"original_name": "\ud800"}, "original_name: "),
+        ({"kind": "provider", "provider_id": "\ud800"}, "provider_id: "),
+    ],
+)
+def test_lone_surrogates_elsewhere_are_refused(facts, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        ToolSpec("a", **facts)
+
+
+def test_other_languages_are_welcome():
+    spec = ToolSpec("a", description="\u00e9", tags=["\u00e9"], meta={"\u00e9": "\U0001f600"}, version="\u00e9")
+    assert ToolSpec.from_json(spec.to_json()) == spec
+
+
+@pytest.mark.parametrize("facts", [{"description": None}, {"description": 5}, {"title": 5}])
+def test_texts_are_texts(facts):
+    with pytest.raises(TypeError, match="description and title must be texts"):
+        ToolSpec("a", **facts)
+
+
+@pytest.mark.parametrize("definition", ["(", "(?=a)", "a{1000}{1000}{1000}"])
+def test_a_grammar_is_refused_that_no_engine_runs(definition):
+    with pytest.raises(ValueError, match="is no regular expression that runs in linear time"):
+        Grammar("regex", definition)
+    assert Grammar("lark", definition).definition == definition
+
+
+def test_a_grammar_is_a_text():
+    with pytest.raises(TypeError, match="must be a text"):
+        Grammar("lark", None)
+    with pytest.raises(ValueError, match="lone surrogates"):
+        Grammar("lark", "\ud800")
+
+
+@pytest.mark.parametrize("facts", [{"kind": "provider"}, {"kind": "provider", "provider_id": ""}, {"provider_id": ""}])
+def test_a_provider_tool_needs_the_providers_name_of_it(facts):
+    with pytest.raises(ValueError, match="provider_id: a provider tool needs"):
+        ToolSpec("a", **facts)
+
+
+def test_a_freeform_tool_takes_a_text():
+    assert ToolSpec("a", kind="freeform").input_schema_text == FREEFORM_SCHEMA
+    assert ToolSpec.from_json({"name": "a", "kind": "freeform"}).input_schema_text == FREEFORM_SCHEMA
+    own = {"type": "object", "properties": {}}
+    assert ToolSpec("a", kind="freeform", input_schema=own).input_schema == own

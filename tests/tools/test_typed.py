@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypedDict, TypeVar
+
+import attrs
+import pytest
+
+from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
+from pegboard.tools.context import ToolContext
+from pegboard.tools.definition import snake_case
+from pegboard.tools.handler import Flavour
+from pegboard.tools.origin import Policy
+from pegboard.tools.spec import ToolAnnotations
+from pegboard.tools.typed import TypedTool
+
+T = TypeVar("T")
+U = TypeVar("U")
+CONTEXT = ToolContext(call_id="c1")
+
+
+@attrs.frozen
+class Place:
+    """Where.
+
+    Attributes:
+        city: Its name.
+    """
+
+    city: str
+    day: dt.date = dt.date(2026, 1, 1)
+
+
+@attrs.frozen
+class Forecast:
+    text: str
+
+
+class Weather(TypedTool[Place, Forecast]):
+    """Tell the weather.
+
+    For one day.
+    """
+
+    title = "The weather"
+    tags = ("outside",)
+    read_only = True
+    timeout = 5.0
+
+    def __init__(self, mood: str = "fine") -> None:
+        self.mood = mood
+
+    def call(self, context: ToolContext, place: Place) -> Forecast:
+        return Forecast(f"{place.city} {place.day:%d} {self.mood} {context.call_id}")
+
+    def preview(self, place: Place) -> str:
+        return f"look at {place.city}"
+
+    def requires_confirmation(self, place: Place) -> bool:
+        return place.city == "Hell"
+
+    def check(self, place: Place) -> list[str]:
+        return ["city: no such place"] if place.city == "Nowhere" else []
+
+
+def run(made, arguments):
+    assert made.check(arguments) == ()
+    args, kwargs = made.bind(CONTEXT, arguments)
+    return made.handler.function(*args, **kwargs)
+
+
+def test_a_class_says_all_that_a_tool_needs():
+    spec = Weather().as_tool().spec
+    assert (spec.name, spec.title, spec.tags) == ("weather", "The weather", ("outside",))
+    assert spec.description == "Tell the weather.\n\nFor one day."
+    assert spec.annotations == ToolAnnotations(read_only_hint=True)
+    assert spec.input_schema["properties"]["city"] == {"type": "string", "description": "Its name."}
+    assert (spec.input_schema["required"], spec.input_schema["additionalProperties"]) == (["city"], False)
+    assert spec.output_schema["required"] == ["text"]
+    assert Weather().as_tool().policy == Policy(timeout=5.0)
+
+
+def test_a_call_gets_its_input_as_the_type():
+    made = Weather("grim").as_tool()
+    assert run(made, {"city": "Rome", "day": "2026-02-03"}) == Forecast("Rome 03 grim c1")
+    assert made.unstructure(Forecast("x")) == {"text": "x"}
+    assert made.check({"city": "Rome", "day": "never"})[0].startswith("day: ")
+
+
+def test_its_methods_get_the_input_too():
+    made = Weather().as_tool()
+    assert made.preview({"city": "Rome"}) == "look at Rome"
+    assert (made.confirms({"city": "Hell"}), made.confirms({"city": "Rome"})) == (True, False)
+    assert made.spec.requires_confirmation
+    assert made.check({"city": "Nowhere"}) == ("city: no such place",)
+
+
+def test_arguments_that_make_no_input_are_a_problem_for_its_check_and_no_crash_for_the_others():
+    made = Weather().as_tool()
+    bad = {"city": "Rome", "day": "never"}
+    assert made.checks(bad)[0].startswith("day: ")
+    assert made.preview(bad) is None
+    assert made.confirms(bad) is True
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Named(TypedDict):
+    """A name."""
+
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("takes", "arguments", "value"),
+    [
+        (Point, {"x": 1}, Point(1)),
+        (Named, {"name": "a"}, {"name": "a"}),
+        (dict[str, int], {"a": 1}, {"a": 1}),
+        (Mapping[str, Any], {"a": 1}, {"a": 1}),
+        (None, {}, None),
+        (int, {"value": 5}, 5),
+        (str, {"value": "a"}, "a"),
+        (list[Point], {"value": [{"x": 1}]}, [Point(1)]),
+        (dt.date, {"value": "2026-01-02"}, dt.date(2026, 1, 2)),
+        (Point | None, {"value": None}, None),
+        (Any, {"value": [1]}, [1]),
+    ],
+)
+def test_fields_are_arguments_and_other_types_are_one_argument(takes, arguments, value):
+    class Echo(TypedTool[takes, None]):
+        def call(self, context: ToolContext, value: Any) -> Any:
+            return value
+
+    assert run(Echo().as_tool(), arguments) == value
+
+
+def test_the_one_argument_is_named_in_errors():
+    class Day(TypedTool[dt.date, None]):
+        def call(self, context: ToolContext, day: dt.date) -> None: ...
+
+    assert Day().as_tool().check({"day": "never"})[0].startswith("day: ")
+
+
+def test_all_flavours_are_kept():
+    class Plain(TypedTool[str, str]):
+        async def call(self, context: ToolContext, text: str) -> str:
+            return text
+
+    class Some(TypedTool[str, list[int]]):
+        def call(self, context: ToolContext, text: str) -> Iterator[int]:
+            yield len(text)
+
+    class More(TypedTool[str, list[int]]):
+        async def call(self, context: ToolContext, text: str) -> AsyncIterator[int]:
+            yield len(text)
+
+    made = [each().as_tool() for each in (Plain, Some, More)]
+    assert [each.handler.flavour for each in made] == [Flavour.ASYNC, Flavour.GENERATOR, Flavour.ASYNC_GENERATOR]
+    assert asyncio.run(run(made[0], {"text": "a"})) == "a"
+    assert list(run(made[1], {"text": "a"})) == [1]
+    assert [each.spec.output_schema is None for each in made] == [True, False, False]
+    assert made[1].handler.wraps_result
+
+
+class Boxed(TypedTool[list[T], U], Generic[U, T]):
+    """A generic one between."""
+
+    def call(self, context: ToolContext, items: list[T]) -> U: ...
+
+
+class Mixin:
+    """Something else."""
+
+
+class OfPlaces(Mixin, Boxed[Forecast, Place]): ...
+
+
+class Nearer(OfPlaces):
+    """Nearer."""
+
+    name = "near"
+    description = "Said by the attribute."
+
+
+def test_types_are_found_through_generic_classes():
+    made = Nearer().as_tool()
+    assert (made.name, made.spec.description) == ("near", "Said by the attribute.")
+    assert made.spec.input_schema["properties"]["items"]["items"]["required"] == ["city"]
+    assert made.spec.output_schema["required"] == ["text"]
+    assert OfPlaces().as_tool().spec.description == "Something else."
+
+
+def test_types_as_text_are_worked_out():
+    class Later(TypedTool["Place", "Forecast"]):
+        def call(self, context: ToolContext, place: Place) -> Forecast: ...
+
+    assert Later().as_tool().spec.input_schema["required"] == ["city"]
+
+
+def test_missing_types_are_told_with_the_fix():
+    class Bare(TypedTool):
+        def call(self, context: ToolContext, value: int) -> int: ...
+
+    class Half(Boxed[T, T]): ...
+
+    for cls in (Bare, Half, Boxed, TypedTool):
+        with pytest.raises(DefinitionError, match=rf"Write class {cls.__name__}\(TypedTool\[SomeInput, SomeOutput\]\)"):
+            cls().as_tool()
+
+
+def test_a_call_is_needed():
+    class Idle(TypedTool[int, int]): ...
+
+    class Narrow(TypedTool[int, int]):
+        def call(self, value: int) -> int: ...
+
+    for cls in (Idle, Narrow):
+        with pytest.raises(DefinitionError, match=r"Write call\(self, context, input\)"):
+            cls().as_tool()
+    with pytest.raises(NotImplementedError):
+        Idle().call(CONTEXT, 1)
+
+
+def test_a_name_may_belong_to_the_instance():
+    class Shell(TypedTool[str, str]):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def call(self, context: ToolContext, command: str) -> str: ...
+
+    assert Shell("bash").as_tool().name == "bash"
+    with pytest.raises(InvalidNameError):
+        Shell("no name").as_tool()
+
+
+def test_own_schemas_are_checked_and_the_type_judges_too():
+    class Own(TypedTool[Place, Forecast]):
+        input_schema = {"type": "object", "properties": {"city": {"minLength": 3}}}  # noqa: RUF012
+        output_schema = None
+
+        def call(self, context: ToolContext, place: Place) -> Forecast: ...
+
+    made = Own().as_tool()
+    assert made.spec.input_schema == Own.input_schema
+    assert made.spec.output_schema is None
+    assert made.check({"city": "Ur"}) == ("city: must have at least 3 characters, got 2",)
+    assert made.check({"city": 5})[0].startswith("city: ")
+
+    class Broken(Own):
+        input_schema = {"type": "array"}  # noqa: RUF012
+
+    with pytest.raises(SchemaError):
+        Broken().as_tool()
+
+
+def test_an_own_schema_that_forgets_the_one_argument_is_no_crash():
+    class Own(TypedTool[int, int]):
+        input_schema = {"type": "object"}  # noqa: RUF012
+
+        def call(self, context: ToolContext, value: int) -> int: ...
+
+    assert Own().as_tool().check({}) == ("value: required, missing",)
+
+
+def test_confirmation_may_be_a_flag():
+    class Sure(TypedTool[int, int]):
+        requires_confirmation = True
+
+        def call(self, context: ToolContext, value: int) -> int: ...
+
+    made = Sure().as_tool()
+    assert (made.spec.requires_confirmation, made.confirms) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "snake"),
+    [("ReadFile", "read_file"), ("HTTPGet", "http_get"), ("read", "read"), ("Base64Decode", "base64_decode")],
+)
+def test_class_names_become_snake_case(name, snake):
+    assert snake_case(name) == snake
