@@ -1,0 +1,3 @@
+"""RESOLVE: toolsets, predicates, and the tools that one request offers."""
+
+from __future__ import annotations

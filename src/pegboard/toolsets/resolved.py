@@ -1,0 +1,92 @@
+"""`ResolvedTools`: the frozen, ordered snapshot that one request offers to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import field, frozen
+
+from pegboard.errors import suggest
+from pegboard.tools.context import ReadonlyContext
+from pegboard.tools.tool import Tool
+from pegboard.toolsets.explanation import Explanation, Reason
+from pegboard.toolsets.offer import ToolsetProblem
+from pegboard.toolsets.trace import Trace
+
+
+@frozen(eq=False)
+class ResolvedTools:
+    """The tools that one request offers, in order; and the reason for every tool that is in or out.
+
+    It keeps the tools themselves: a request runs exactly these, even if they are replaced or removed since.
+
+    Attributes:
+        tools: In the order in which they are offered.
+        problems: What went wrong: toolsets that failed, tools that were held back, predicates that raised, active
+            names that nobody has.
+        trace: What each step did.
+    """
+
+    tools: tuple[Tool, ...]
+    problems: tuple[ToolsetProblem, ...]
+    trace: Trace = field(repr=False)
+    _by_name: Mapping[str, Tool] | None = field(default=None, init=False, repr=False)
+    _digest: str | None = field(default=None, init=False, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in order."""
+        return tuple(tool.spec.name for tool in self.tools)
+
+    @property
+    def context(self) -> ReadonlyContext:
+        """What they were resolved for."""
+        return self.trace.context
+
+    @property
+    def considered(self) -> frozenset[str]:
+        """Every name that somebody has a tool for, offered or not."""
+        return self.trace.considered
+
+    @property
+    def digest(self) -> str:
+        """`"sha256:..."` over the digests of the tools in their order; worked out once."""
+        if self._digest is None:
+            from pegboard.tools.json_text import digest_of
+
+            object.__setattr__(self, "_digest", digest_of([tool.spec.digest for tool in self.tools]))
+        return self._digest or ""
+
+    @property
+    def reasons(self) -> Mapping[str, tuple[Reason, ...]]:
+        """For every name that was considered, what each step said to it; worked out when it is asked for."""
+        return {name: self.trace.reasons(name) for name in sorted(self.considered)}
+
+    def get(self, name: str) -> Tool | None:
+        """The offered tool of this name, or `None`."""
+        by_name = self._by_name
+        if by_name is None:
+            by_name = {tool.spec.name: tool for tool in self.tools}
+            object.__setattr__(self, "_by_name", by_name)
+        return by_name.get(name)
+
+    def was_held_back(self, name: str) -> bool:
+        """Whether somebody has a tool of this name, and this request doesn't offer it."""
+        return name not in self and name in self.considered
+
+    def explain(self, name: str) -> Explanation:
+        """Each step by which the tool of this name is in or out."""
+        if name in self:
+            return Explanation(name, offered=True, reasons=self.trace.reasons(name))
+        near = () if name in self.considered else suggest(name[:200], self.considered)
+        notes = tuple(str(problem) for problem in self.problems if problem.toolset and problem.tool is None)
+        return Explanation(name, offered=False, reasons=self.trace.reasons(name), near=near, notes=notes)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self.tools)
+
+    def __len__(self) -> int:
+        return len(self.tools)

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard.errors import ExpressionError, PredicateError
+from pegboard.tools.context import NOBODY
+from pegboard.toolsets.condition import StateMatches
+from pegboard.toolsets.expression import as_predicate, parse_predicate
+from pegboard.toolsets.predicate import MAX_DEPTH
+from pegboard.toolsets.predicates import (
+    custom,
+    destructive,
+    edit,
+    everything,
+    has_property,
+    idempotent,
+    kind,
+    named,
+    nothing,
+    read_only,
+    state,
+    tagged,
+)
+from toolsets.predicate_strategies import CUSTOM, any_text, predicates
+from toolsets.samples import make_tool
+
+
+@given(predicates)
+def test_its_text_reads_back_to_an_equal_predicate(predicate):
+    assert parse_predicate(str(predicate), CUSTOM) == predicate
+
+
+@given(any_text, any_text)
+def test_any_string_survives_as_a_value(key, value):
+    for predicate in (state(f"{key}:{value}", value), named(value), has_property(value), state(key, value)):
+        assert parse_predicate(str(predicate)) == predicate
+
+
+@pytest.mark.parametrize(
+    ("text", "predicate"),
+    [
+        ("read_only and not tag:network and name:git_*", read_only & ~tagged("network") & named("git_*")),
+        ("edit or read_only and destructive", edit | (read_only & destructive)),
+        ("not edit and read_only", ~edit & read_only),
+        ("not (edit and read_only)", ~(edit & read_only)),
+        ("not not edit", edit),
+        ("((edit))", edit),
+        ("(edit)or(read_only)", edit | read_only),
+        ("not(edit)", ~edit),
+        ("  edit\n\tand  idempotent ", edit & idempotent),
+        ("tag:a:b", tagged("a:b")),
+        ("tag:and or tag:or", tagged("and") | tagged("or")),
+        (r"tag:back\slash", tagged("back\\slash")),
+        ("tag:a,b", tagged("a,b")),
+        ('name:"a b"', named("a b")),
+        ("name:'a \"b\" c'", named('a "b" c')),
+        (r'name:"a \"b\" \\ \u00e9"', named('a "b" \\ é')),
+        ("name:''", named("")),
+        ("kind:freeform", kind("freeform")),
+        ("state.plan:pro", StateMatches("plan", "pro")),
+        ("state.a.b:*", StateMatches("a.b", "*")),
+        ('state."a:b c":x', StateMatches("a:b c", "x")),
+        ("state.'a b':x", StateMatches("a b", "x")),
+        ("name:*", everything),
+        ("not name:*", nothing),
+        ("long_name and has-user", custom(CUSTOM["long_name"], "long_name") & custom(CUSTOM["has-user"], "has-user")),
+    ],
+)
+def test_a_text_means(text, predicate):
+    assert parse_predicate(text, CUSTOM) == predicate
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "reason"),
+    [
+        ("", 0, "nothing is asked"),
+        (" \n ", 0, "nothing is asked"),
+        ("readonly", 0, "no predicate 'readonly'. Did you mean 'read_only'"),
+        ("zzz", 0, "There are read_only, destructive"),
+        ("long_nam", 0, "Did you mean 'long_name'"),
+        ("AND", 0, "Did you mean 'and'"),
+        ("plugins:x", 0, "no key 'plugins'. Did you mean 'plugin'"),
+        ("zzz:x", 0, "There are name, tag"),
+        ("state:x", 0, "state.KEY"),
+        ("state", 0, "state.KEY:VALUE"),
+        ("tag", 0, "tag:VALUE"),
+        ("kind:functions", 0, "Did you mean 'function'"),
+        ("edit and kind:tool", 9, "no kind 'tool'"),
+        ("edit read_only", 5, "expected 'and' or 'or'"),
+        ("edit AND read_only", 5, "Did you mean 'and'"),
+        ("edit & read_only", 5, "Did you mean 'and'"),
+        ("edit || read_only", 5, "Did you mean 'or'"),
+        ("! edit", 0, "Did you mean 'not'"),
+        ("edit (read_only)", 5, "expected 'and' or 'or'"),
+        ("edit and", 8, "found the end"),
+        ("not", 3, "found the end"),
+        ("or edit", 0, "found 'or'"),
+        ("edit and or", 9, "found 'or'"),
+        ("()", 1, "found ')'"),
+        ("(edit", 0, "isn't closed"),
+        ("(edit edit)", 6, "expected 'and' or 'or'"),
+        ("edit)", 4, "closes nothing"),
+        ("name: x", 5, "nothing stands after 'name:'"),
+        ("name:", 5, "nothing stands after 'name:'"),
+        (":x", 0, "found ':'"),
+        ('"edit"', 0, "found '\"'"),
+        ("name:'a", 5, "quote isn't closed"),
+        ('name:"a', 5, "quote isn't closed"),
+        (r'name:"\x"', 5, "JSON string"),
+        ("name:a'b'", 6, "quoted as a whole"),
+        ("name:'a'b", 8, "quoted as a whole"),
+        ('edit"x"', 4, "quoted as a whole"),
+        ("state.'a'", 0, "no predicate"),
+        ("<custom>", 0, "isn't registered"),
+    ],
+)
+def test_a_fault_is_named_with_its_place(text, position, reason):
+    with pytest.raises(ExpressionError) as caught:
+        parse_predicate(text, CUSTOM)
+    assert reason in str(caught.value)
+    assert (caught.value.text, caught.value.position) == (text, position)
+
+
+def test_a_predicate_that_isnt_registered_here_is_unknown():
+    with pytest.raises(ExpressionError, match="long_name"):
+        parse_predicate(str(custom(CUSTOM["long_name"], "long_name")))
+
+
+@pytest.mark.parametrize("text", ["(" * 65 + "edit" + ")" * 65, "not " * 65 + "edit", "(" * 60_000, "not " * 16_000])
+def test_depth_is_bounded(text):
+    with pytest.raises(ExpressionError, match="64 levels"):
+        parse_predicate(text)
+
+
+def test_brackets_that_alternate_are_bounded_as_predicates_are():
+    text = "edit"
+    for level in range(64):
+        text = f"({text}) {'and' if level % 2 else 'or'} read_only"
+    with pytest.raises(ExpressionError, match="64 levels"):
+        parse_predicate(text)
+
+
+def test_the_deepest_predicate_reads_back():
+    deep = read_only
+    while deep.depth < MAX_DEPTH:
+        deep = ~(deep & edit) if deep.depth < MAX_DEPTH - 1 else deep | edit
+    assert parse_predicate(str(deep)) == deep
+
+
+def test_length_is_bounded():
+    with pytest.raises(ExpressionError, match="65,536") as caught:
+        parse_predicate("edit or " * 10_000)
+    assert len(caught.value.text) < 100
+
+
+@given(st.text(st.sampled_from("abAND and or not ()\"'\\:.*edit name state"), max_size=20))
+def test_anything_is_read_or_refused(text):
+    try:
+        predicate = parse_predicate(text)
+    except ExpressionError as fault:
+        position = fault.position
+    else:
+        position = 0
+        assert parse_predicate(str(predicate)) == predicate
+    assert 0 <= position <= len(text)
+
+
+def test_what_may_stand_for_a_predicate():
+    def short(tool, context):
+        return len(tool.name) < 3
+
+    assert as_predicate(edit) is edit
+    assert as_predicate("edit") == edit
+    assert as_predicate("short", {"short": short}) == custom(short, "short")
+    assert as_predicate(short)(make_tool("ab"), NOBODY)
+    with pytest.raises(PredicateError):
+        as_predicate(3)

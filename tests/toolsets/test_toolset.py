@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pegboard.toolsets.static import StaticToolset
+from pegboard.toolsets.toolset import Toolset, close, close_all, is_toolset, name_of
+from toolsets.samples import Closing, PlainToolset, make_tool
+
+
+class Nameless:
+    name = None
+
+    async def tools(self, context):
+        return []
+
+
+class Unnamed:
+    @property
+    def name(self):
+        raise RuntimeError("no name today")
+
+
+@pytest.mark.parametrize("thing", [PlainToolset(), StaticToolset("s", [])])
+def test_what_has_a_name_and_tools_is_a_toolset(thing):
+    assert is_toolset(thing)
+    assert isinstance(thing, Toolset)
+
+
+@pytest.mark.parametrize("thing", [make_tool(), PlainToolset, Nameless(), "name", None, print])
+def test_what_has_not_is_none(thing):
+    assert not is_toolset(thing)
+
+
+def test_a_name_that_cannot_be_had_is_the_classs():
+    assert (name_of(PlainToolset("a")), name_of(Nameless()), name_of(Unnamed())) == ("a", "Nameless", "Unnamed")
+
+
+def test_closing_takes_plain_and_async_and_none():
+    for toolset in (PlainToolset(), Closing()):
+        asyncio.run(close(toolset))
+        assert toolset.closed == 1
+    asyncio.run(close(Nameless()))
+
+
+def test_one_that_fails_to_close_keeps_no_other_from_closing():
+    error = OSError("stuck")
+    toolsets = [Closing(), Closing(error), PlainToolset()]
+    assert asyncio.run(close_all(toolsets)) == (error,)
+    assert [toolset.closed for toolset in toolsets] == [1, 1, 1]
