@@ -1,0 +1,335 @@
+"""`Catalogue`: everything that hangs on the board at one moment, as one immutable value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
+
+import attrs
+from attrs import field, frozen
+
+from pegboard.chains import Link
+from pegboard.errors import DuplicateToolError, PredicateError
+from pegboard.tools.origin import ConflictPolicy, Origin
+from pegboard.tools.tool import Tool
+from pegboard.toolsets.custom import check_predicate_name
+from pegboard.toolsets.toolset import Toolset
+
+Status: TypeAlias = Literal["listed", "loaded", "partial", "quarantined", "blocked", "disabled"]
+
+CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
+    "before_tool": ("context", "tool", "arguments"),
+    "after_tool": ("context", "tool", "arguments", "result"),
+    "on_tool_error": ("context", "tool", "arguments", "error"),
+    "wrap_tool": ("context", "tool", "arguments", "call_next"),
+    "before_model": ("context", "request"),
+    "after_model": ("context", "request", "response"),
+    "on_model_error": ("context", "request", "error"),
+    "wrap_model": ("context", "request", "call_next"),
+    "before_turn": ("context", "request"),
+    "after_turn": ("context", "request", "outcome"),
+    "on_stop": ("context", "outcome"),
+    "observe": ("event",),
+}
+"""Where code may stand round calls, models and turns, and what it is handed there; each is a hook `pegboard_<name>`."""
+
+TOOL_STAGES: Final = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "observe")
+"""Those that act on every call of a tool."""
+
+CALLED: Final = ("before_tool", "after_tool", "on_tool_error")
+UNCALLED: Final = tuple(stage for stage in CALLBACK_STAGES if stage not in CALLED)
+"""Specified, so that plugins may be written for them, and not called yet."""
+
+EXTRAS: Final = ("predicates", "processors", "exporters", "executors")
+"""What else plugins bring, by name."""
+
+
+@frozen
+class PluginRecord:
+    """What is known of one plugin.
+
+    Attributes:
+        name: Its entry point's name.
+        distribution: The distribution that brought it, or `None` for an object that the host registered.
+        version: The distribution's version.
+        status: `listed` (known from its manifest or the cache), `loaded`, `partial` (something that it brought was
+            refused), `quarantined` (it failed as a whole), `blocked` or `disabled`.
+        hooks: The hooks that it implements, sorted.
+        tools: The names of its static tools, sorted.
+        cause: Why it isn't whole, or `None`.
+    """
+
+    name: str
+    distribution: str | None = None
+    version: str | None = None
+    status: Status = "loaded"
+    hooks: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    cause: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """All facts by name."""
+        return {**attrs.asdict(self, recurse=False), "hooks": list(self.hooks), "tools": list(self.tools)}
+
+
+@frozen
+class Problem:
+    """Something that went wrong with what a plugin brought; everything else works.
+
+    Attributes:
+        plugin: The plugin's name, or `None` where not even that is known.
+        distribution: The distribution, or `None`.
+        cause: What happened, and what to do.
+        tool: The tool that it cost, or `None`.
+    """
+
+    plugin: str | None
+    distribution: str | None
+    cause: str
+    tool: str | None = None
+
+    def to_json(self) -> dict[str, str | None]:
+        """All facts by name."""
+        return {"plugin": self.plugin, "distribution": self.distribution, "cause": self.cause}
+
+
+def _read_only(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping if isinstance(mapping, MappingProxyType) else MappingProxyType(dict(mapping))
+
+
+def _no_links() -> Mapping[str, tuple[Link, ...]]:
+    return {}
+
+
+@frozen(eq=False)
+class Catalogue:
+    """What was contributed, and by whom. Changing it gives a new one; readers keep the one they have.
+
+    Attributes:
+        tools: The static tools by name.
+        shadowed: Tools that return when the one that replaced them is disposed, latest last.
+        toolsets: In the order of their registration.
+        extras: Predicates, processors, exporters and executors: kind -> name -> thing.
+        owners: Who brought an extra: `"kind:name"` -> origin.
+        plugin_callbacks: The plugins' callbacks by stage, in pluggy's order.
+        host_callbacks: The host's own, which stand behind them.
+        plugins: Every plugin that is known, by name, in load order.
+        problems: What went wrong.
+    """
+
+    tools: Mapping[str, Tool] = field(factory=dict[str, Tool])
+    shadowed: Mapping[str, tuple[Tool, ...]] = field(factory=dict[str, tuple[Tool, ...]])
+    toolsets: tuple[Toolset, ...] = ()
+    extras: Mapping[str, Mapping[str, Any]] = field(factory=dict[str, Mapping[str, Any]])
+    owners: Mapping[str, Origin] = field(factory=dict[str, Origin])
+    plugin_callbacks: Mapping[str, tuple[Link, ...]] = field(factory=_no_links, converter=_read_only)
+    host_callbacks: Mapping[str, tuple[Link, ...]] = field(factory=_no_links, converter=_read_only)
+    plugins: Mapping[str, PluginRecord] = field(factory=dict[str, PluginRecord], converter=_read_only)
+    problems: tuple[Problem, ...] = ()
+    _ordered: tuple[Tool, ...] | None = field(default=None, init=False, repr=False)
+    _digest: str | None = field(default=None, init=False, repr=False)
+
+    @property
+    def ordered(self) -> tuple[Tool, ...]:
+        """The static tools, sorted by name; worked out once."""
+        if self._ordered is None:
+            object.__setattr__(self, "_ordered", tuple(self.tools[name] for name in sorted(self.tools)))
+        return self._ordered or ()
+
+    @property
+    def digest(self) -> str:
+        """`"sha256:..."` over the digests of all static tools: the same tools give the same in every process."""
+        if self._digest is None:
+            from pegboard.tools.json_text import digest_of
+
+            object.__setattr__(self, "_digest", digest_of([tool.spec.digest for tool in self.ordered]))
+        return self._digest or ""
+
+    def callbacks(self, stage: str) -> tuple[Link, ...]:
+        """The callbacks of a stage in the order in which they are asked."""
+        return self.plugin_callbacks.get(stage, ()) + self.host_callbacks.get(stage, ())
+
+    def evolve(self, **changes: Any) -> Catalogue:
+        """A catalogue with some attributes changed."""
+        return attrs.evolve(self, **changes)
+
+    def with_tools(self, tools: Iterable[Tool], on_conflict: ConflictPolicy) -> tuple[Catalogue, list[Tool]]:
+        """A catalogue with these tools, clashes settled; and what was brought, as it hangs or is held back.
+
+        Raises:
+            DuplicateToolError: A name is taken and the policy is `"error"`, or `"prefix"` can't make it free.
+        """
+        board = _Board(dict(self.tools), dict(self.shadowed), list(self.problems))
+        brought = [board.hang(tool, on_conflict) for tool in tools]
+        return self.evolve(**board.contents()), brought
+
+    def without_tools(self, tools: Sequence[Tool]) -> Catalogue:
+        """A catalogue without exactly these tools; what they held back returns."""
+        board = _Board(dict(self.tools), dict(self.shadowed), list(self.problems))
+        for tool in tools:
+            board.take_down(tool)
+        return self.evolve(**board.contents())
+
+    def with_replaced(self, replacements: Mapping[int, Tool]) -> Catalogue:
+        """A catalogue in which tools are replaced by others of the same name: `id(tool)` -> its replacement."""
+        tools = {name: replacements.get(id(tool), tool) for name, tool in self.tools.items()}
+        shadowed = {
+            name: tuple(replacements.get(id(tool), tool) for tool in stack) for name, stack in self.shadowed.items()
+        }
+        return self.evolve(tools=tools, shadowed=shadowed)
+
+    def with_extra(self, kind: str, name: str, thing: Any, owner: Origin) -> Catalogue:
+        """A catalogue with one more predicate, processor, exporter or executor.
+
+        Raises:
+            ValueError: The name is taken, or it is a predicate that can't be one.
+        """
+        if kind == "predicates":
+            _check_predicate(name, thing)
+        of_kind = self.extras.get(kind, {})
+        if name in of_kind:
+            raise ValueError(f"{kind[:-1]} {name!r} is taken: {self.owners[f'{kind}:{name}']} has brought one")
+        return self.evolve(
+            extras={**self.extras, kind: {**of_kind, name: thing}},
+            owners={**self.owners, f"{kind}:{name}": owner},
+        )
+
+    def with_host_callback(self, stage: str, link: Link) -> Catalogue:
+        """A catalogue with one more callback of the host's, behind the others."""
+        own = self.host_callbacks
+        return self.evolve(host_callbacks={**own, stage: (*own.get(stage, ()), link)})
+
+    def without_host_callback(self, stage: str, link: Link) -> Catalogue:
+        """A catalogue without exactly this one."""
+        own = self.host_callbacks
+        rest = tuple(kept for kept in own.get(stage, ()) if kept is not link)
+        return self.evolve(host_callbacks={**own, stage: rest})
+
+    def with_toolsets(self, toolsets: Sequence[Toolset]) -> Catalogue:
+        """A catalogue with these toolsets behind the others."""
+        return self.evolve(toolsets=(*self.toolsets, *toolsets)) if toolsets else self
+
+    def without_toolsets(self, toolsets: Sequence[Toolset]) -> Catalogue:
+        """A catalogue without exactly these."""
+        rest = (kept for kept in self.toolsets if all(kept is not gone for gone in toolsets))
+        return self.evolve(toolsets=tuple(rest))
+
+    def without_extra(self, kind: str, name: str) -> Catalogue:
+        """A catalogue without that one."""
+        rest = {key: value for key, value in self.extras.get(kind, {}).items() if key != name}
+        owners = {key: value for key, value in self.owners.items() if key != f"{kind}:{name}"}
+        return self.evolve(extras={**self.extras, kind: rest}, owners=owners)
+
+
+EMPTY: Final = Catalogue()
+
+
+@frozen(eq=False)
+class _Board:
+    """The three things that hanging a tool changes, open for one change."""
+
+    tools: dict[str, Tool]
+    shadowed: dict[str, tuple[Tool, ...]]
+    problems: list[Problem]
+
+    def contents(self) -> dict[str, Any]:
+        return {"tools": self.tools, "shadowed": self.shadowed, "problems": tuple(self.problems)}
+
+    def hang(self, tool: Tool, policy: ConflictPolicy) -> Tool:
+        """Hangs one tool, or holds it back; gives it as it hangs."""
+        earlier = self.tools.get(tool.name)
+        if tool is earlier:
+            tool = tool.evolve()  # hung twice, it is two: each handle takes back its own
+        if earlier is None:
+            self.tools[tool.name] = tool
+            return tool
+        if earlier.origin.plugin is None and tool.origin.plugin is not None:
+            # Held back behind the host's, it returns when that one goes.
+            self.shadowed[tool.name] = (tool, *self.shadowed.get(tool.name, ()))
+            return self.keep(tool, earlier)
+        if earlier.origin.plugin is not None and tool.origin.plugin is None:
+            self.problems.append(_held_back(earlier, by=tool))
+            return self.shadow(tool, earlier)
+        return _SETTLED[policy](self, tool, earlier)
+
+    def take_down(self, tool: Tool) -> None:
+        """Takes down exactly this tool; what it shadowed returns."""
+        name = tool.name
+        stack = tuple(kept for kept in self.shadowed.get(name, ()) if kept is not tool)
+        self._forget(tool)
+        if self.tools.get(name) is tool:
+            del self.tools[name]
+            if stack:
+                self.tools[name], stack = stack[-1], stack[:-1]
+                self._forget(self.tools[name])
+        if stack:
+            self.shadowed[name] = stack
+        else:
+            self.shadowed.pop(name, None)
+
+    def refuse(self, tool: Tool, earlier: Tool) -> Tool:
+        raise DuplicateToolError(tool.name, held_by=str(earlier.origin), wanted_by=str(tool.origin))
+
+    def keep(self, tool: Tool, earlier: Tool) -> Tool:
+        self.problems.append(_held_back(tool, by=earlier))
+        return tool
+
+    def replace(self, tool: Tool, earlier: Tool) -> Tool:
+        self.tools[tool.name] = tool
+        if earlier.origin != tool.origin:
+            self.problems.append(_held_back(earlier, by=tool))
+        return tool
+
+    def shadow(self, tool: Tool, earlier: Tool) -> Tool:
+        if earlier.origin.plugin is not None and tool.origin.plugin is not None:
+            self.problems.append(_held_back(earlier, by=tool))
+        self.shadowed[tool.name] = (*self.shadowed.get(tool.name, ()), earlier)
+        self.tools[tool.name] = tool
+        return tool
+
+    def prefix(self, tool: Tool, _earlier: Tool) -> Tool:
+        named = tool.with_spec(name=f"{tool.origin.plugin or 'host'}_{tool.name}")
+        if named.name in self.tools:
+            return self.refuse(named, self.tools[named.name])
+        self.tools[named.name] = named
+        return named
+
+    def _forget(self, returned: Tool) -> None:
+        """Drops the problem that told of a tool held back, now that it is back, or gone."""
+        self.problems[:] = [
+            problem
+            for problem in self.problems
+            if (problem.tool, problem.plugin) != (returned.name, returned.origin.plugin)
+        ]
+
+
+def _check_predicate(name: str, thing: Any) -> None:
+    try:
+        check_predicate_name(name)
+    except PredicateError as error:
+        raise ValueError(str(error)) from None
+    if not callable(thing):
+        raise ValueError(  # noqa: TRY004  what was given can't be kept, like a name that is taken
+            f"predicate {name!r} is no function of a tool and a context: {thing!r:.100}"
+        )
+
+
+def _held_back(tool: Tool, *, by: Tool) -> Problem:
+    name, plugin = tool.name, tool.origin.plugin
+    if plugin is None:
+        fix = "rename one of the two (name=...)"
+    else:
+        fix = f'in pegboard.toml, [prefix] {plugin} = "{plugin}_" gives its tools a prefix'
+    return Problem(
+        plugin, tool.origin.distribution, f"tool {name!r} is held back: {by.origin} has the name; {fix}", name
+    )
+
+
+_SETTLED: Final[dict[ConflictPolicy, Callable[[_Board, Tool, Tool], Tool]]] = {
+    "error": _Board.refuse,
+    "keep": _Board.keep,
+    "replace": _Board.replace,
+    "shadow": _Board.shadow,
+    "prefix": _Board.prefix,
+}

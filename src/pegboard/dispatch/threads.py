@@ -1,0 +1,184 @@
+"""`Threads`: where plain functions run, so that they never block the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from attrs import define, field
+
+DEFAULT_MOST: Final = 64
+DEFAULT_LINGER: Final = 30.0
+
+
+@define(eq=False)
+class _Crew:
+    """The threads that take jobs from one queue."""
+
+    jobs: queue.SimpleQueue[_Job | None] = field(factory=queue.SimpleQueue[Any])
+    serving: int = 0  # all but the abandoned
+    spare: int = 0  # the idle, less the jobs that wait
+
+
+@define(eq=False)
+class _Job:
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    context: contextvars.Context
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    crew: _Crew
+    state: str = "waiting"  # -> "working" -> "finished"; or "abandoned" from either of the first two
+
+
+@define(eq=False)
+class Threads:
+    """Daemon threads, made when they are needed; waiting for them never delays exit.
+
+    A hand-over by `SimpleQueue` and `call_soon_threadsafe` costs less than half of `asyncio.to_thread`.
+
+    Attributes:
+        most: How many may work at once; further calls wait their turn. The abandoned don't count.
+        linger: How many seconds a thread without work waits for more before it ends.
+        abandoned: How many still work for a caller that has given up on them.
+    """
+
+    most: int = DEFAULT_MOST
+    linger: float = DEFAULT_LINGER
+    abandoned: int = field(default=0, init=False)
+    _crew: _Crew = field(factory=_Crew, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    async def run(self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
+        """Calls the function in a thread, in a copy of this context, and gives back what it gives.
+
+        Cancelling the wait abandons the thread: what it works at goes on, its answer is dropped.
+
+        Raises:
+            RuntimeError: The system gives no thread.
+            BaseException: Whatever the function raised; a `StopIteration`, which no future takes, as the cause of a
+                `RuntimeError`.
+        """
+        loop = asyncio.get_running_loop()
+        context = contextvars.copy_context()
+        job = _Job(function, arguments, keywords, context, loop, loop.create_future(), self._crew)
+        self._hand_over(job)
+        try:
+            return await job.future
+        except asyncio.CancelledError:
+            self._abandon(job)
+            raise
+
+    def close(self) -> None:
+        """Lets idle threads end; working ones end after their work. A later call starts new ones."""
+        with self._lock:
+            crew, self._crew = self._crew, _Crew()
+        for _ in range(crew.serving):
+            crew.jobs.put(None)
+
+    def _hand_over(self, job: _Job) -> None:
+        crew = job.crew
+        with self._lock:
+            if crew.spare < 1 and not self._start(crew) and crew.serving == 0:
+                raise RuntimeError("the system gives no thread to run this in")
+            crew.spare -= 1
+            crew.jobs.put(job)
+
+    def _start(self, crew: _Crew) -> bool:
+        """Adds a thread, unless there are as many as may be, or the system gives none."""
+        if crew.serving >= self.most:
+            return False
+        try:
+            threading.Thread(target=self._serve, args=(crew,), name="pegboard-tool", daemon=True).start()
+        except RuntimeError:
+            return False
+        crew.serving += 1
+        crew.spare += 1
+        return True
+
+    def _abandon(self, job: _Job) -> None:
+        """Notes that nobody waits for this job; another thread takes the place of one that works at it."""
+        with self._lock:
+            if job.state == "working":
+                self.abandoned += 1
+                job.crew.serving -= 1
+                if job.crew.spare < 0:
+                    self._start(job.crew)
+            if job.state != "finished":
+                job.state = "abandoned"
+
+    def _serve(self, crew: _Crew) -> None:
+        serves = True
+        while serves and (job := self._next(crew)) is not None:
+            if self._begin(job):
+                outcome = _outcome(job)
+                serves = self._finish(job)
+                _answer(job, *outcome)
+                del outcome
+            del job  # an idle thread holds nothing of its last job
+
+    def _next(self, crew: _Crew) -> _Job | None:
+        """The next job, or `None` where this thread shall end."""
+        while True:
+            try:
+                return crew.jobs.get(timeout=self.linger)
+            except queue.Empty:
+                with self._lock:
+                    if crew.spare > 0:
+                        crew.serving -= 1
+                        crew.spare -= 1
+                        return None
+
+    def _begin(self, job: _Job) -> bool:
+        with self._lock:
+            if job.state == "abandoned":
+                job.crew.spare += 1
+                return False
+            job.state = "working"
+            return True
+
+    def _finish(self, job: _Job) -> bool:
+        """Counts the thread among the idle; false where its place has been taken meanwhile."""
+        with self._lock:
+            crew = job.crew
+            if job.state == "abandoned":
+                self.abandoned -= 1
+                if crew.serving >= self.most:
+                    return False
+                crew.serving += 1
+            job.state = "finished"
+            crew.spare += 1
+            return True
+
+
+def _outcome(job: _Job) -> tuple[Any, BaseException | None]:
+    try:
+        return job.context.run(job.function, *job.arguments, **job.keywords), None
+    except BaseException as raised:  # noqa: BLE001  the caller gets it, whatever it is
+        return None, raised
+
+
+def _answer(job: _Job, value: Any, error: BaseException | None) -> None:
+    try:
+        job.loop.call_soon_threadsafe(_settle, job.future, value, error)
+    except RuntimeError:
+        return  # the loop is closed: nobody waits any more
+
+
+def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(value)
+    elif isinstance(error, StopIteration | GeneratorExit):
+        # Raised into the coroutine that awaits the future, either would end it silently.
+        wrapped = RuntimeError(f"the function raised {type(error).__name__}")
+        wrapped.__cause__ = error
+        future.set_exception(wrapped)
+    else:
+        future.set_exception(error)

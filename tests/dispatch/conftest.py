@@ -1,0 +1,80 @@
+"""Tools made by hand, so that these tests need nothing of how tools are defined; and one way to send a call."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pegboard.chains import Link
+from pegboard.dispatch.stages import travel, way_for
+from pegboard.dispatch.threads import Threads
+from pegboard.dispatch.work import DEFAULT_LIMITS, Callbacks, Surroundings, Work
+from pegboard.tools.call import ToolCall
+from pegboard.tools.context import ToolContext
+from pegboard.tools.handler import Handler
+from pegboard.tools.spec import ToolSpec
+from pegboard.tools.tool import Tool
+
+ANY_OBJECT = {"type": "object"}
+
+
+def by_keyword(context, arguments):
+    return (), arguments
+
+
+@pytest.fixture
+def make():
+    """A tool of a function that takes the arguments by keyword."""
+
+    def make(function=None, *, name="probe", schema=ANY_OBJECT, output=None, binder=by_keyword, blocking=True, **facts):
+        handler = None
+        if function is not None:
+            unstructure = facts.pop("unstructure", None)
+            handler = Handler(function, lambda: binder, blocking=blocking, make_unstructure=lambda: unstructure)
+        return Tool(ToolSpec(name, input_schema=schema, output_schema=output), handler, **facts)
+
+    return make
+
+
+@pytest.fixture
+def threads():
+    pool = Threads()
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def prepare(threads):
+    """The work for one call of `tool`, and the way for its callbacks (functions of what their stage offers)."""
+
+    def prepare(
+        tool, arguments=None, *, before=(), on_error=(), after=(), limits=DEFAULT_LIMITS, context=None, observe=None
+    ):
+        def links(functions):
+            return tuple(Link(function, f"plugin {place}") for place, function in enumerate(functions))
+
+        def find(name):
+            if isinstance(tool, BaseException):
+                raise tool
+            return tool
+
+        callbacks = Callbacks(links(before), links(after), links(on_error))
+        around = Surroundings(find, threads, callbacks, limits, observe)
+        name = getattr(tool, "name", "missing")
+        call = ToolCall(name, {} if arguments is None else arguments)
+        return Work(call, context or ToolContext(), around), way_for(callbacks)
+
+    return prepare
+
+
+@pytest.fixture
+def send(prepare):
+    """Takes a call through its stages and gives the work as it is afterwards."""
+
+    def send(tool, arguments=None, **surroundings):
+        work, way = prepare(tool, arguments, **surroundings)
+        asyncio.run(travel(work, way))
+        return work
+
+    return send

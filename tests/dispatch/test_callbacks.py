@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pegboard.dispatch.callbacks import ChangeArguments, Deny
+from pegboard.dispatch.stages import travel
+from pegboard.dispatch.work import CallError
+from pegboard.errors import FatalToolError, ToolError
+from pegboard.tools.content import ToolResult
+
+EMPTY = ToolResult()
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
+
+
+def later(function):
+    """The same callback as an async function."""
+
+    async def asked(*facts):
+        await asyncio.sleep(0)
+        return function(*facts)
+
+    return asked
+
+
+both = pytest.mark.parametrize("as_written", [lambda function: function, later], ids=["plain", "async"])
+
+
+def nothing(*_):
+    return None
+
+
+def raising(error):
+    def callback(*_):
+        raise error
+
+    return callback
+
+
+class Diary(list):
+    """Writes down who was called."""
+
+    def tool(self, **_):
+        self.append("tool")
+        return "done"
+
+    def failing_tool(self, **_):
+        self.append("tool")
+        raise ValueError("broken")
+
+    def callback(self, word, answer=None):
+        def noted(*_):
+            self.append(word)
+            return answer
+
+        return noted
+
+
+@pytest.fixture
+def diary():
+    return Diary()
+
+
+@both
+def test_the_order_is_before_tool_after(make, send, diary, as_written):
+    send(
+        make(diary.tool),
+        before=[as_written(diary.callback("before 1")), as_written(diary.callback("before 2"))],
+        on_error=[as_written(diary.callback("on error"))],
+        after=[as_written(diary.callback("after 1")), as_written(diary.callback("after 2"))],
+    )
+    assert diary == ["before 1", "before 2", "tool", "after 1", "after 2"]
+
+
+@both
+def test_on_an_error_the_order_is_before_tool_on_error_after(make, send, diary, as_written):
+    work = send(
+        make(diary.failing_tool),
+        before=[as_written(diary.callback("before"))],
+        on_error=[as_written(diary.callback("on error 1")), as_written(diary.callback("on error 2"))],
+        after=[as_written(diary.callback("after"))],
+    )
+    assert diary == ["before", "tool", "on error 1", "on error 2", "after"]
+    assert work.result.kind == "tool_failure"
+
+
+# before ---------------------------------------------------------------------------------------------------------------
+
+
+@both
+def test_a_result_from_before_answers_instead_of_the_tool(make, send, diary, as_written):
+    """An empty result is an answer: `is not None` decides."""
+    work = send(
+        make(diary.tool),
+        before=[as_written(diary.callback("before 1", EMPTY)), diary.callback("before 2")],
+        after=[diary.callback("after")],
+    )
+    assert work.result is EMPTY
+    assert diary == ["before 1", "after"]
+
+
+@both
+def test_deny_refuses_with_the_reason(make, send, diary, as_written):
+    work = send(make(diary.tool), before=[as_written(diary.callback("before", Deny("not at night")))])
+    assert (work.result.kind, work.result.text) == ("denied", "probe was denied: not at night")
+    assert diary == ["before"]
+
+
+@both
+def test_changed_arguments_reach_the_next_callback_and_the_tool(make, send, as_written):
+    seen = []
+
+    def look(context, tool, arguments):
+        seen.append(dict(arguments))
+
+    work = send(
+        make(lambda n: f"got {n}", schema=NUMBER),
+        {"n": 1},
+        before=[as_written(lambda *_: ChangeArguments({"n": 2})), look],
+        after=[lambda context, tool, arguments, result: seen.append(dict(arguments))],
+    )
+    assert work.result.text == "got 2"
+    assert seen == [{"n": 2}, {"n": 2}]
+
+
+@pytest.mark.parametrize("changed", [{"n": "two"}, {"n": float("nan")}, {"m": 1}, {"n": object()}, {1: 1}])
+def test_changed_arguments_are_validated_again(make, send, diary, changed):
+    work = send(
+        make(diary.tool, schema=NUMBER), '{"n": 1}', before=[lambda *_: ChangeArguments(changed)], on_error=[nothing]
+    )
+    assert work.result.kind == "invalid_arguments"
+    assert diary == []
+
+
+def test_a_change_is_a_copy_of_what_was_given():
+    given = {"n": 1}
+    change = ChangeArguments(given)
+    given["n"] = 2
+    assert change.arguments == {"n": 1}
+
+
+def test_before_gets_context_tool_and_the_arguments_read_only(make, send):
+    seen = []
+
+    def look(context, tool, arguments):
+        seen.append((context, tool, arguments))
+        with pytest.raises(TypeError):
+            arguments["n"] = 2
+
+    tool = make(lambda n: n)
+    work = send(tool, {"n": 1}, before=[look])
+    (context, seen_tool, arguments) = seen[0]
+    assert (context, seen_tool, dict(arguments)) == (work.context, tool, {"n": 1})
+    assert not work.result.is_error
+
+
+@pytest.mark.parametrize("answer", ["yes", True, {}, [], 0, Deny])
+@pytest.mark.parametrize("stage", ["before", "after", "on_error"])
+def test_any_other_answer_is_the_callbacks_error(make, send, diary, stage, answer):
+    function = diary.failing_tool if stage == "on_error" else diary.tool
+    work = send(make(function), **{stage: [lambda *_: answer, diary.callback("next")]})
+    assert work.result.kind == "callback_failure"
+    assert "lambda" in work.result.detail
+    assert f"answered {type(answer).__name__}" in work.result.detail
+    assert "next" not in diary
+
+
+def test_before_is_asked_only_for_valid_arguments(make, send, diary):
+    work = send(make(diary.tool, schema=NUMBER), {"n": "x"}, before=[diary.callback("before")])
+    assert work.result.kind == "invalid_arguments"
+    assert diary == []
+
+
+# on_error -------------------------------------------------------------------------------------------------------------
+
+
+@both
+def test_the_first_result_from_on_error_clears_the_error(make, send, diary, as_written):
+    work = send(
+        make(diary.failing_tool),
+        on_error=[nothing, as_written(diary.callback("on error 1", EMPTY)), diary.callback("on error 2")],
+        after=[diary.callback("after")],
+    )
+    assert work.result is EMPTY
+    assert diary == ["tool", "on error 1", "after"]
+
+
+def test_on_error_gets_the_error_and_what_is_known(make, send):
+    seen = []
+    error = ValueError("broken")
+
+    def failing(**_):
+        raise error
+
+    tool = make(failing)
+    send(tool, {"n": 1}, on_error=[lambda context, tool, arguments, error: seen.append((tool, arguments, error))])
+    assert seen == [(tool, {"n": 1}, error)]
+
+
+def test_on_error_sees_an_unknown_tool_as_none(send):
+    seen = []
+    work = send(
+        CallError("unknown_tool", "No tool is called 'missing'."),
+        on_error=[lambda context, tool, arguments, error: seen.append((tool, error.kind))],
+    )
+    assert seen == [(None, "unknown_tool")]
+    assert work.result.kind == "unknown_tool"
+
+
+@pytest.mark.parametrize(
+    ("surroundings", "kind"),
+    [
+        ({"before": [lambda *_: Deny("no")]}, "denied"),
+        ({"before": [raising(ValueError())]}, "callback_failure"),
+        ({"arguments": "{"}, "invalid_arguments"),
+        ({"arguments": {"n": "x"}}, "invalid_arguments"),
+    ],
+)
+def test_on_error_sees_denied_and_invalid_calls_and_errors_of_before(make, send, diary, surroundings, kind):
+    seen = []
+
+    def recover(context, tool, arguments, error):
+        seen.append(error.kind)
+        return ToolResult("recovered")
+
+    work = send(make(diary.tool, schema=NUMBER), on_error=[recover], **surroundings)
+    assert (seen, work.result.text, diary) == ([kind], "recovered", [])
+
+
+def test_on_error_is_not_asked_where_nothing_failed(make, send, diary):
+    send(make(diary.tool), on_error=[diary.callback("on error")])
+    send(make(diary.tool), before=[lambda *_: EMPTY], on_error=[diary.callback("on error")])
+    assert diary == ["tool"]
+
+
+def test_an_error_result_that_a_tool_gives_back_is_a_result(make, send, diary):
+    """Only what was raised is an error to recover from."""
+    work = send(make(lambda: ToolResult.error("tool_failure", "its own")), on_error=[diary.callback("on error", EMPTY)])
+    assert (work.result.text, diary) == ("its own", [])
+
+
+# after ----------------------------------------------------------------------------------------------------------------
+
+
+@both
+def test_the_first_answer_from_after_replaces_the_result(make, send, diary, as_written):
+    work = send(
+        make(diary.tool),
+        after=[nothing, as_written(diary.callback("after 1", EMPTY)), diary.callback("after 2")],
+    )
+    assert work.result is EMPTY
+    assert diary == ["tool", "after 1"]
+
+
+@pytest.mark.parametrize(
+    ("function", "surroundings", "kind"),
+    [
+        (lambda **_: "fine", {}, None),
+        (lambda **_: 1 / 0, {}, "tool_failure"),
+        (lambda **_: "fine", {"before": [lambda *_: Deny("no")]}, "denied"),
+        (lambda **_: "fine", {"before": [lambda *_: EMPTY]}, None),
+        (lambda **_: "fine", {"arguments": "["}, "invalid_arguments"),
+        (lambda **_: object(), {}, "invalid_output"),
+        (None, {}, "not_executed"),
+    ],
+)
+def test_after_sees_every_outcome(make, send, function, surroundings, kind):
+    seen = []
+    send(
+        make(function),
+        after=[lambda context, tool, arguments, result: seen.append((tool.name, result.kind))],
+        **surroundings,
+    )
+    assert seen == [("probe", kind)]
+
+
+def test_after_sees_the_failure_of_on_error_too(make, send, diary):
+    seen = []
+    send(
+        make(diary.failing_tool),
+        on_error=[raising(KeyError("deeper"))],
+        after=[lambda context, tool, arguments, result: seen.append(result.kind)],
+    )
+    assert seen == ["callback_failure"]
+
+
+# What callbacks raise -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["before", "after", "on_error"])
+@pytest.mark.parametrize("error", [ValueError("secret"), SystemExit("secret"), asyncio.CancelledError("secret")])
+def test_a_callback_that_raises_fails_the_call_and_is_named_for_the_operator_only(make, send, diary, stage, error):
+    told = []
+    function = diary.failing_tool if stage == "on_error" else diary.tool
+    callbacks = {stage: [later(nothing), later(raising(error)), diary.callback("next")]}
+    work = send(make(function), observe=lambda who, what: told.append((who, what)), **callbacks)
+    assert work.result.kind == "callback_failure"
+    assert work.result.text == "probe was not completed: a check round it failed."
+    assert "plugin 1" in work.result.detail
+    assert "secret" in work.result.detail
+    assert told == [("callback of plugin 1", error)]
+    assert "next" not in diary
+
+
+def test_the_operator_also_reads_what_a_failed_on_error_was_handling(make, send, diary):
+    work = send(make(diary.failing_tool), on_error=[raising(KeyError("deeper"))])
+    assert "deeper" in work.result.detail
+    assert "ValueError: broken" in work.result.detail
+
+
+def test_a_failing_callback_does_not_swallow_what_ends_the_turn(make, send):
+    error = FatalToolError("stop")
+
+    def fatal():
+        raise error
+
+    work = send(make(fatal), on_error=[raising(KeyError("deeper"))])
+    assert work.fatal is error
+
+
+def test_a_callbacks_tool_error_is_its_failure_not_the_tools(make, send, diary):
+    work = send(make(diary.tool), before=[raising(ToolError("for the model"))])
+    assert work.result.kind == "callback_failure"
+    assert "for the model" not in work.result.text
+
+
+@pytest.mark.parametrize("stage", ["before", "after"])
+def test_cancellation_while_a_callback_waits_goes_through(make, prepare, diary, stage):
+    async def main():
+        waits = asyncio.Event()
+
+        async def stuck(*_):
+            waits.set()
+            await asyncio.Event().wait()
+
+        work, way = prepare(make(diary.tool), **{stage: [stuck]})
+        task = asyncio.ensure_future(travel(work, way))
+        await waits.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())

@@ -1,0 +1,405 @@
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import threading
+
+import pytest
+
+from pegboard.dispatch.stages import travel
+from pegboard.dispatch.work import Limits
+from pegboard.tools.context import Progress, ToolContext
+from pegboard.tools.handler import Flavour, Handler, StructureError
+from pegboard.tools.origin import Policy
+
+PATIENCE = 10  # seconds; only a broken test waits so long
+TINY = Limits(timeout=0.001)
+
+
+async def never():
+    await asyncio.Event().wait()
+
+
+def generating(*items, returns=None):
+    def tool():
+        yield from items
+        return returns
+
+    return tool
+
+
+def async_generating(*items):
+    async def tool():
+        for item in items:
+            await asyncio.sleep(0)
+            yield item
+
+    return tool
+
+
+def with_context(context, arguments):
+    return (context,), arguments
+
+
+@pytest.fixture
+def call(send):
+    """Sends a call and gives the value that `run` got."""
+
+    def call(tool, arguments=None, **surroundings):
+        work = send(tool, arguments, **surroundings)
+        assert not work.result.is_error, work.result
+        return work.value
+
+    return call
+
+
+def test_a_tool_without_a_handler_is_not_executed(make, send):
+    result = send(make(None)).result
+    assert (result.kind, result.is_error) == ("not_executed", True)
+    assert result.text == "probe has no handler on this board; the host has to run it."
+
+
+# Where it runs --------------------------------------------------------------------------------------------------------
+
+
+def current_thread_is_main(**_):
+    return threading.current_thread() is threading.main_thread()
+
+
+async def current_thread_is_main_async(**_):
+    return current_thread_is_main()
+
+
+def test_a_plain_function_runs_off_the_loop(make, call):
+    assert call(make(current_thread_is_main)) is False
+
+
+def test_a_plain_function_that_says_it_does_not_block_runs_in_the_loop(make, call):
+    assert call(make(current_thread_is_main, blocking=False)) is True
+
+
+def test_an_async_function_runs_in_the_loop(make, call):
+    assert call(make(current_thread_is_main_async)) is True
+
+
+def test_a_generator_runs_off_the_loop_unless_it_says_that_it_does_not_block(make, call):
+    def tool():
+        yield current_thread_is_main()
+
+    assert call(make(tool)) == [False]
+    assert call(make(tool, blocking=False)) == [True]
+
+
+def test_context_variables_are_seen_off_the_loop(make, prepare):
+    variable = contextvars.ContextVar("variable", default="unset")
+
+    async def main():
+        variable.set("set by the host")
+        work, way = prepare(make(variable.get))
+        await travel(work, way)
+        return work.value
+
+    assert asyncio.run(main()) == "set by the host"
+
+
+def test_what_looks_plain_and_gives_a_coroutine_is_awaited(make, call):
+    """A lambda round an async client, or a decorator that forgot to be async."""
+    assert call(make(lambda: current_thread_is_main_async(any=1))) is True
+    assert call(make(lambda: current_thread_is_main_async(any=1), blocking=False)) is True
+
+
+def test_an_async_handler_may_give_any_awaitable(make, call):
+    def tool():
+        future = asyncio.get_running_loop().create_future()
+        future.set_result("from a future")
+        return future
+
+    assert call(make(None).evolve(handler=Handler(tool, lambda: with_nothing, Flavour.ASYNC))) == "from a future"
+
+
+def with_nothing(context, arguments):
+    return (), {}
+
+
+@pytest.mark.parametrize(
+    ("function", "flavour"),
+    [
+        (print, Flavour.PLAIN),
+        (functools.partial(never), Flavour.ASYNC),
+        (generating(1), Flavour.GENERATOR),
+        (async_generating(1), Flavour.ASYNC_GENERATOR),
+    ],
+)
+def test_the_flavour_is_settled_at_definition(function, flavour):
+    assert Handler(function, lambda: with_nothing).flavour is flavour
+
+
+# What comes out -------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_are_bound_as_the_tool_says(make, call):
+    tool = make(lambda a, b: (a, b), binder=lambda context, arguments: ([arguments["a"]], {"b": arguments["b"]}))
+    assert call(tool, {"a": 1, "b": 2}) == (1, 2)
+
+
+def test_what_the_type_refuses_is_an_invalid_argument_at_its_path(make, send):
+    def binder(context, arguments):
+        raise StructureError("no such day", ("when", 0, "day"))
+
+    result = send(make(print, binder=binder)).result
+    assert result.kind == "invalid_arguments"
+    assert "- when[0].day: no such day" in result.text
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_generators_result_is_what_it_returns_or_the_list_of_its_items(make, call, blocking):
+    assert call(make(generating(1, 2), blocking=blocking)) == [1, 2]
+    assert call(make(generating(1, 2, returns="done"), blocking=blocking)) == "done"
+    assert call(make(generating(returns=[]), blocking=blocking)) == []
+    assert call(make(generating(), blocking=blocking)) == []
+
+
+def test_an_async_generators_result_is_the_list_of_its_items(make, call):
+    assert call(make(async_generating(1, 2))) == [1, 2]
+    assert call(make(async_generating())) == []
+
+
+def test_an_async_generator_may_be_any_async_iterable(make, call):
+    class Source:
+        def __init__(self):
+            self.items = iter("ab")
+
+        def __aiter__(self):
+            return self
+
+        async def __anext__(self):
+            for item in self.items:
+                return item
+            raise StopAsyncIteration
+
+    handler = Handler(Source, lambda: with_nothing, Flavour.ASYNC_GENERATOR)
+    assert call(make(None).evolve(handler=handler)) == ["a", "b"]
+
+
+def test_a_generator_may_be_any_iterable(make, call):
+    handler = Handler(lambda: [1, 2], lambda: with_nothing, Flavour.GENERATOR)
+    assert call(make(None).evolve(handler=handler)) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "function", [generating(1, 2, 3, returns="done"), async_generating(1, 2, 3)], ids=["generator", "async"]
+)
+@pytest.mark.parametrize("blocking", [True, False])
+def test_partial_results_are_emitted_in_order_in_the_loop_before_the_call_ends(make, send, function, blocking):
+    seen = []
+
+    def listen(partial):
+        seen.append((partial, threading.current_thread() is threading.main_thread()))
+
+    send(
+        make(function, blocking=blocking),
+        context=ToolContext(listener=listen),
+        after=[lambda *_: seen.append("after")],
+    )
+    assert seen == [(1, True), (2, True), (3, True), "after"]
+
+
+def test_what_a_plain_tool_reports_reaches_the_listener_in_the_loop_in_order(make, send):
+    seen, where = [], set()
+
+    def listen(fact):
+        seen.append(fact)
+        where.add(threading.current_thread())
+
+    def tool(context):
+        context.report(1, 2)
+        context.emit("half")
+        context.values["note"] = "shared"
+        context.report(2, 2)
+        return "done"
+
+    context = ToolContext(listener=listen)
+    work = send(make(tool, binder=with_context), context=context)
+    assert seen == [Progress(1, 2), "half", Progress(2, 2)]
+    assert where == {threading.main_thread()}
+    assert work.context is context
+    assert context.values == {"note": "shared"}
+
+
+def test_nobody_listens_and_nothing_breaks(make, call):
+    def tool(context):
+        context.report(1)
+        context.emit("x")
+        return "done"
+
+    assert call(make(tool, binder=with_context)) == "done"
+
+
+def test_a_generator_that_fails_keeps_what_it_emitted(make, send):
+    def tool():
+        yield "first"
+        raise ValueError
+
+    seen = []
+    work = send(make(tool), context=ToolContext(listener=seen.append))
+    assert (seen, work.result.kind) == (["first"], "tool_failure")
+
+
+# Limits ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_coroutine_past_its_limit_is_cancelled_and_the_result_says_so(make, send):
+    cancelled = []
+
+    async def tool():
+        try:
+            await never()
+        finally:
+            cancelled.append(True)
+
+    result = send(make(tool), limits=TINY).result
+    assert (result.kind, result.is_error, cancelled) == ("timeout", True, [True])
+    assert result.text == "probe gave no result within 0.001 s. It was cancelled."
+
+
+def test_an_async_generator_past_its_limit_is_closed(make, send):
+    closed = []
+
+    async def tool():
+        try:
+            yield 1
+            await never()
+        finally:
+            closed.append(True)
+
+    assert send(make(tool), limits=TINY).result.kind == "timeout"
+    assert closed == [True]
+
+
+@pytest.mark.parametrize("generates", [False, True])
+def test_a_thread_past_its_limit_goes_on_and_the_result_says_so(make, send, threads, generates):
+    gate, ended = threading.Event(), threading.Event()
+
+    def plain(context):
+        gate.wait(PATIENCE)
+        context.emit("too late")
+        ended.set()
+
+    def generator(context):
+        yield plain(context)
+
+    seen = []
+    tool = make(generator if generates else plain, binder=with_context)
+    result = send(tool, limits=TINY, context=ToolContext(listener=seen.append)).result
+    assert result.kind == "timeout"
+    assert result.text == "probe gave no result within 0.001 s. Its work may still be going on."
+    assert threads.abandoned == 1
+    gate.set()
+    assert ended.wait(PATIENCE)
+    assert seen == []
+
+
+def test_a_tool_that_ends_in_time_is_not_touched_by_its_limit(make, call):
+    assert call(make(lambda: "quick"), limits=Limits(timeout=PATIENCE)) == "quick"
+
+
+def test_a_coroutine_that_waits_for_nothing_costs_no_timer(make, call, monkeypatch):
+    """A timer costs as much as the rest of a call."""
+
+    def no_timer(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "call_later", no_timer)
+    assert call(make(current_thread_is_main_async)) is True
+
+
+def test_no_limit_can_be_set(make, call):
+    async def tool():
+        await asyncio.sleep(0)
+        return "patient"
+
+    assert call(make(tool), limits=Limits(timeout=None)) == "patient"
+
+
+def test_the_tools_own_limit_decides_before_the_registrys(make, send):
+    tool = make(never, policy=Policy(timeout=0.002))
+    assert "0.002 s" in send(tool, limits=Limits(timeout=PATIENCE)).result.text
+
+
+def test_a_tools_own_timeout_is_a_failure_of_the_tool_not_its_limit(make, send):
+    async def tool():
+        async with asyncio.timeout(0.001):
+            await never()
+
+    result = send(make(tool)).result
+    assert (result.kind, result.text) == ("tool_failure", "probe failed: TimeoutError.")
+
+
+# Ending ---------------------------------------------------------------------------------------------------------------
+
+
+def cancelled_while_running(work, way, begun):
+    async def main():
+        task = asyncio.ensure_future(travel(work, way))
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_cancellation_of_whoever_waits_reaches_a_coroutine_and_goes_through(make, prepare):
+    begun, cancelled = threading.Event(), []
+
+    async def tool():
+        begun.set()
+        try:
+            await never()
+        finally:
+            cancelled.append(True)
+
+    cancelled_while_running(*prepare(make(tool)), begun)
+    assert cancelled == [True]
+
+
+def test_cancellation_of_whoever_waits_abandons_a_thread_and_goes_through(make, prepare, threads):
+    begun, gate = threading.Event(), threading.Event()
+
+    def tool():
+        begun.set()
+        gate.wait(PATIENCE)
+
+    cancelled_while_running(*prepare(make(tool)), begun)
+    assert threads.abandoned == 1
+    gate.set()
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, RecursionError, asyncio.CancelledError, StopIteration])
+@pytest.mark.parametrize("blocking", [True, False])
+def test_what_a_plain_tool_raises_costs_its_own_call_only(make, send, kind, blocking):
+    def tool():
+        raise kind
+
+    result = send(make(tool, blocking=blocking)).result
+    assert result.is_error
+    assert result.kind == ("aborted" if kind is asyncio.CancelledError else "tool_failure")
+    assert result.kind == "aborted" or kind.__name__ in result.text
+
+
+def test_a_tool_that_cancels_itself_through_another_task_is_aborted_not_cancelled(make, send):
+    async def tool():
+        other = asyncio.ensure_future(never())
+        await asyncio.sleep(0)
+        other.cancel()
+        await other
+
+    assert send(make(tool)).result.kind == "aborted"
+
+
+def test_a_recursing_plain_tool_is_an_error_result(make, send):
+    def endless():
+        return endless()
+
+    assert send(make(endless)).result.text == "probe failed: RecursionError."

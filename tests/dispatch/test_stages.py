@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pegboard.chains import Link
+from pegboard.dispatch.stages import STAGES, Stage, Way, When, travel, way_for
+from pegboard.dispatch.work import Callbacks, CallError
+from pegboard.tools.content import ToolResult
+
+LINKS = (Link(lambda *_: None),)
+NAMES = ["find", "parse", "validate", "before", "revalidate", "run", "shape", "on_error", "after"]
+
+
+def test_the_stages_stand_once_in_order():
+    assert [stage.name for stage in STAGES] == NAMES
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "missing"),
+    [
+        (Callbacks(), {"before", "revalidate", "on_error", "after"}),
+        (Callbacks(before=LINKS), {"on_error", "after"}),
+        (Callbacks(after=LINKS), {"before", "revalidate", "on_error"}),
+        (Callbacks(on_error=LINKS), {"before", "revalidate", "after"}),
+        (Callbacks(LINKS, LINKS, LINKS), set()),
+    ],
+)
+def test_a_hook_that_nobody_implements_costs_nothing(callbacks, missing):
+    """Its stage isn't on the way at all."""
+    way = way_for(callbacks)
+    passed = [function.__name__ for function in way.forward] + [stage.name for stage in way.afterwards]
+    assert passed == [name for name in NAMES if name not in missing]
+
+
+def visited(prepare, make, *stages):
+    """The words that the stages write; each is `(when, word)` or `(when, word, what it does to the work)`."""
+    words = []
+
+    def stage(when, word, act=lambda work: None):
+        def function(work):
+            words.append(word)
+            act(work)
+
+        return Stage(function, when)
+
+    work, _ = prepare(make(print))
+    asyncio.run(travel(work, Way.of(stage(*each) for each in stages)))
+    return words, work
+
+
+@pytest.mark.parametrize("when", When)
+def test_what_a_stage_gives_back_is_awaited(make, prepare, when):
+    async def later(work):
+        await asyncio.sleep(0)
+        work.value = "awaited"
+
+    work, _ = prepare(make(print))
+    work.error = ValueError() if when is When.FAILED else None
+    asyncio.run(travel(work, Way.of([Stage(later, when)])))
+    assert work.value == "awaited"
+
+
+def fail(work):
+    raise ValueError("broken")
+
+
+def answer(work):
+    work.result, work.error = ToolResult("answered"), None
+
+
+def test_an_error_skips_to_the_stages_for_failures_and_then_to_those_for_all(make, prepare):
+    words, work = visited(
+        prepare,
+        make,
+        (When.OPEN, "one", fail),
+        (When.OPEN, "two"),
+        (When.FAILED, "failed"),
+        (When.ALWAYS, "always"),
+    )
+    assert words == ["one", "failed", "always"]
+    assert work.result.kind == "tool_failure"
+
+
+def test_an_answer_skips_to_the_stages_for_all(make, prepare):
+    words, work = visited(
+        prepare,
+        make,
+        (When.OPEN, "one", answer),
+        (When.OPEN, "two"),
+        (When.FAILED, "failed"),
+        (When.ALWAYS, "always"),
+    )
+    assert words == ["one", "always"]
+    assert work.result.text == "answered"
+
+
+def test_a_recovered_error_leaves_the_recovery(make, prepare):
+    words, work = visited(
+        prepare, make, (When.OPEN, "one", fail), (When.FAILED, "failed", answer), (When.ALWAYS, "always")
+    )
+    assert words == ["one", "failed", "always"]
+    assert work.result.text == "answered"
+
+
+def test_stages_for_all_find_the_error_as_a_result(make, prepare):
+    seen = []
+    visited(
+        prepare,
+        make,
+        (When.OPEN, "one", fail),
+        (When.ALWAYS, "always", lambda work: seen.append((work.result.kind, work.error))),
+    )
+    assert seen == [("tool_failure", None)]
+
+
+@pytest.mark.parametrize("when", When)
+def test_whatever_a_stage_raises_there_is_one_result(make, prepare, when):
+    def act(work):
+        raise SystemExit
+
+    stages = [(When.OPEN, "one", fail)] if when is When.FAILED else []
+    _, work = visited(prepare, make, *stages, (when, "two", act))
+    assert work.result.is_error
+    assert work.error is None
+
+
+@pytest.mark.parametrize("kind", ["unknown_tool", "not_offered", "denied", "limit"])
+def test_a_call_error_is_a_result_of_its_kind(make, send, kind):
+    work = send(CallError(kind, "why not", detail="for the operator"))
+    assert (work.result.kind, work.result.text, work.result.detail) == (kind, "why not", "for the operator")
+    assert (work.result.is_error, work.tool) == (True, None)
+
+
+def test_calls_on_their_way_at_once_do_not_touch_each_other(make, prepare):
+    async def main():
+        gate = asyncio.Event()
+
+        async def tool(n):
+            await gate.wait()
+            return f"answer {n}"
+
+        under_way = [prepare(make(tool), {"n": number}) for number in range(50)]
+        tasks = [asyncio.ensure_future(travel(*each)) for each in under_way]
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(*tasks)
+        return [work.result.text for work, _ in under_way]
+
+    assert asyncio.run(main()) == [f"answer {number}" for number in range(50)]

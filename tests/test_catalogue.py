@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard.catalogue import CALLBACK_STAGES, EMPTY, Catalogue, PluginRecord, Problem
+from pegboard.chains import Link
+from pegboard.errors import DuplicateToolError
+from pegboard.plugins import hookspecs
+from pegboard.tools.origin import HOST, Origin
+from pegboard.tools.spec import ToolSpec
+from pegboard.tools.tool import Tool
+
+FILES = Origin("files", "pegboard-files", "0.1.0")
+GIT = Origin("git", "pegboard-git", "2.0")
+
+
+def a_tool(name="read", origin=HOST, **facts):
+    return Tool(ToolSpec(name, **facts), origin=origin)
+
+
+def hung(*tools, policy="error", on=EMPTY):
+    catalogue, _ = on.with_tools(tools, policy)
+    return catalogue
+
+
+def names(catalogue):
+    return [tool.name for tool in catalogue.ordered]
+
+
+@given(st.lists(st.sampled_from("abcdefg"), unique=True))
+def test_tools_are_ordered_by_name_whatever_the_order_of_registration(written):
+    assert names(hung(*map(a_tool, written))) == sorted(written)
+
+
+def test_the_order_is_worked_out_once():
+    catalogue = hung(a_tool("b"), a_tool("a"))
+    assert catalogue.ordered is catalogue.ordered
+
+
+def test_a_change_gives_a_new_catalogue_and_leaves_the_old():
+    before = hung(a_tool("a"))
+    after = hung(a_tool("b"), on=before)
+    assert (names(EMPTY), names(before), names(after)) == ([], ["a"], ["a", "b"])
+
+
+@given(st.permutations([a_tool("a", description="A"), a_tool("b", tags=["x"]), a_tool("c")]))
+def test_the_digest_says_which_tools_there_are_and_nothing_else(tools):
+    expected = hung(a_tool("a", description="A"), a_tool("b", tags=["x"]), a_tool("c")).digest
+    assert hung(*tools).digest == expected
+    assert hung(*(tool.evolve(origin=FILES) for tool in tools)).digest == expected
+    assert hung(*tools[:-1]).digest != expected
+
+
+def test_the_digest_of_nothing_is_a_digest_too():
+    assert EMPTY.digest.startswith("sha256:")
+
+
+# Two tools of one name ------------------------------------------------------------------------------------------------
+
+
+def test_the_host_can_not_bring_one_name_twice():
+    with pytest.raises(DuplicateToolError) as caught:
+        hung(a_tool("read"), a_tool("read"))
+    assert (caught.value.name, caught.value.held_by, caught.value.wanted_by) == ("read", "the host", "the host")
+    assert "on_conflict='replace'" in str(caught.value)
+
+
+def test_the_error_names_both_origins():
+    with pytest.raises(
+        DuplicateToolError, match=r"from plugin 'git' \(pegboard-git 2.0\).*plugin 'files' \(pegboard-f"
+    ):
+        hung(a_tool(origin=FILES), a_tool(origin=GIT))
+
+
+@pytest.mark.parametrize("policy", ["error", "keep", "replace", "shadow", "prefix"])
+@pytest.mark.parametrize("host_first", [True, False])
+def test_the_hosts_tool_wins_over_a_plugins_whatever_the_policy_and_the_order(policy, host_first):
+    own, theirs = a_tool(), a_tool(origin=FILES)
+    catalogue = hung(*((own, theirs) if host_first else (theirs, own)), policy=policy)
+    assert catalogue.ordered == (own,)
+    (problem,) = catalogue.problems
+    assert (problem.plugin, problem.distribution, problem.tool) == ("files", "pegboard-files", "read")
+    assert problem.cause == (
+        "tool 'read' is held back: the host has the name; "
+        'in pegboard.toml, [prefix] files = "files_" gives its tools a prefix'
+    )
+
+
+def test_a_plugins_tool_returns_when_the_hosts_is_disposed_and_the_problem_goes():
+    own, theirs = a_tool(), a_tool(origin=FILES)
+    catalogue = hung(theirs, own).without_tools([own])
+    assert (catalogue.ordered, catalogue.problems) == ((theirs,), ())
+
+
+def test_keep_keeps_the_earlier_and_reports_the_later():
+    first, second = a_tool(origin=FILES), a_tool(origin=GIT)
+    catalogue, brought = EMPTY.with_tools([first, second], "keep")
+    assert (catalogue.ordered, brought) == ((first,), [first, second])
+    assert [problem.plugin for problem in catalogue.problems] == ["git"]
+
+
+def test_what_was_kept_off_the_board_takes_nothing_down():
+    """Disposing a handle that brought nothing must not take the earlier tool of the same name."""
+    first, second = a_tool(origin=FILES), a_tool(origin=GIT)
+    catalogue = hung(first, second, policy="keep").without_tools([second])
+    assert catalogue.ordered == (first,)
+
+
+def test_replace_takes_the_later_and_reports_the_earlier_where_another_brought_it():
+    first, second = a_tool(origin=FILES), a_tool(origin=GIT)
+    catalogue = hung(first, second, policy="replace")
+    assert catalogue.ordered == (second,)
+    assert [problem.plugin for problem in catalogue.problems] == ["files"]
+    assert hung(a_tool(), a_tool(), policy="replace").problems == ()
+    assert names(catalogue.without_tools([second])) == []
+
+
+def test_shadow_takes_the_later_until_it_is_disposed():
+    first, second, third = a_tool(), a_tool(), a_tool()
+    catalogue = hung(first, second, third, policy="shadow")
+    assert catalogue.ordered == (third,)
+    assert catalogue.without_tools([third]).ordered == (second,)
+    assert catalogue.without_tools([third]).without_tools([second]).ordered == (first,)
+
+
+def test_a_shadowed_tool_that_is_disposed_does_not_return():
+    first, second, third = a_tool(), a_tool(), a_tool()
+    catalogue = hung(first, second, third, policy="shadow").without_tools([second])
+    assert catalogue.ordered == (third,)
+    assert catalogue.without_tools([third]).ordered == (first,)
+
+
+@given(st.permutations(range(4)))
+def test_shadows_disposed_in_any_order_leave_the_latest_that_is_left(order):
+    tools = [a_tool(version=str(number)) for number in range(4)]
+    catalogue = hung(*tools, policy="shadow")
+    left = list(tools)
+    for number in order:
+        catalogue = catalogue.without_tools([tools[number]])
+        left.remove(tools[number])
+        assert catalogue.ordered == tuple(left[-1:])
+    assert not catalogue.shadowed
+
+
+def test_prefix_gives_the_later_its_plugins_name():
+    first, second = a_tool(origin=FILES), a_tool(origin=GIT)
+    catalogue, brought = EMPTY.with_tools([first, second], "prefix")
+    assert names(catalogue) == ["git_read", "read"]
+    assert [tool.name for tool in brought] == ["read", "git_read"]
+    assert catalogue.without_tools(brought).ordered == ()
+
+
+def test_prefix_that_leads_to_another_taken_name_is_an_error():
+    board = hung(a_tool(origin=FILES), a_tool("git_read"))
+    with pytest.raises(DuplicateToolError, match="'git_read'"):
+        board.with_tools([a_tool(origin=GIT)], "prefix")
+
+
+def test_where_one_can_not_hang_the_catalogue_is_as_before():
+    before = hung(a_tool("a"))
+    with pytest.raises(DuplicateToolError):
+        before.with_tools([a_tool("b"), a_tool("a")], "error")
+    assert names(before) == ["a"]
+
+
+def test_names_that_mean_something_to_python_are_ordinary():
+    odd = ["get", "constructor", "__class__", "__proto__", "tools", "None"]
+    catalogue = hung(*map(a_tool, odd))
+    assert names(catalogue) == sorted(odd)
+    assert names(catalogue.without_tools([catalogue.tools["__class__"]])) == sorted({*odd} - {"__class__"})
+
+
+def test_replaced_tools_keep_their_place_on_the_board_or_behind_it():
+    listed, own, other = a_tool(origin=FILES), a_tool(), a_tool("other")
+    live = a_tool(origin=FILES)
+    catalogue = hung(listed, own, other).with_replaced({id(listed): live, id(other): other})
+    assert catalogue.tools["read"] is own
+    assert catalogue.without_tools([own]).tools["read"] is live
+
+
+# Everything else that hangs there -------------------------------------------------------------------------------------
+
+
+class Source:
+    name = "source"
+
+
+def test_toolsets_stand_in_order_and_are_taken_down_by_identity():
+    first, second = Source(), Source()
+    catalogue = EMPTY.with_toolsets([first, second])
+    assert catalogue.toolsets == (first, second)
+    assert catalogue.without_toolsets([first]).toolsets == (second,)
+    assert catalogue.without_toolsets([Source()]).toolsets == (first, second)
+    assert EMPTY.with_toolsets([]) is EMPTY
+
+
+def test_an_extra_is_found_by_kind_and_name_and_its_name_is_taken_once():
+    catalogue = EMPTY.with_extra("exporters", "openai", 1, FILES).with_extra("processors", "openai", 2, HOST)
+    assert catalogue.extras == {"exporters": {"openai": 1}, "processors": {"openai": 2}}
+    with pytest.raises(ValueError, match=r"exporter 'openai' is taken: plugin 'files' .* has brought one"):
+        catalogue.with_extra("exporters", "openai", 3, GIT)
+
+
+def test_an_extra_that_is_taken_down_leaves_the_others_and_frees_its_name():
+    catalogue = EMPTY.with_extra("exporters", "a", 1, FILES).with_extra("exporters", "b", 2, FILES)
+    without = catalogue.without_extra("exporters", "a")
+    assert without.extras["exporters"] == {"b": 2}
+    assert without.with_extra("exporters", "a", 3, GIT).owners["exporters:a"] is GIT
+    assert without.without_extra("processors", "a").extras["exporters"] == {"b": 2}
+
+
+def test_plugins_callbacks_come_before_the_hosts_and_the_hosts_in_order():
+    plugins, own, more = Link(print, "plugin 'a'"), Link(print), Link(print)
+    catalogue = EMPTY.evolve(plugin_callbacks={"before_tool": (plugins,)})
+    catalogue = catalogue.with_host_callback("before_tool", own).with_host_callback("before_tool", more)
+    assert catalogue.callbacks("before_tool") == (plugins, own, more)
+    assert catalogue.callbacks("after_tool") == ()
+    assert [*map(id, catalogue.without_host_callback("before_tool", own).callbacks("before_tool"))] == [
+        id(plugins),
+        id(more),
+    ]
+
+
+@pytest.mark.parametrize("attribute", ["plugin_callbacks", "host_callbacks", "plugins"])
+def test_readers_can_not_change_what_they_read(attribute):
+    with pytest.raises(TypeError):
+        getattr(Catalogue(), attribute)["x"] = ()
+
+
+def test_each_callback_stage_is_a_hook_with_the_same_arguments():
+    for stage, arguments in CALLBACK_STAGES.items():
+        code = getattr(hookspecs, f"pegboard_{stage}").__code__
+        assert code.co_varnames[: code.co_argcount] == arguments
+
+
+def test_records_and_problems_are_json():
+    record = PluginRecord("files", "pegboard-files", "0.1.0", "partial", ("a",), ("read",), "why")
+    assert record.to_json() == {
+        "name": "files",
+        "distribution": "pegboard-files",
+        "version": "0.1.0",
+        "status": "partial",
+        "hooks": ["a"],
+        "tools": ["read"],
+        "cause": "why",
+    }
+    assert Problem("files", None, "why", "read").to_json() == {
+        "plugin": "files",
+        "distribution": None,
+        "cause": "why",
+    }
+
+
+@pytest.mark.parametrize("policy", ["keep", "replace", "shadow", "prefix"])
+def test_disposing_everything_leaves_nothing(policy):
+    """Whatever clashes there were, what `with_tools` says it brought is all there is to take back."""
+    origins = (HOST, FILES, GIT, HOST)
+    for order in itertools.permutations(range(4)):
+        tools = [a_tool(origin=origins[number], version=str(number)) for number in order]
+        catalogue, brought = EMPTY, []
+        for tool in tools:
+            try:
+                catalogue, more = catalogue.with_tools([tool], policy)
+            except DuplicateToolError:
+                continue
+            brought += more
+        catalogue = catalogue.without_tools(brought)
+        assert (catalogue.ordered, dict(catalogue.shadowed)) == ((), {})
+
+
+def test_a_tool_held_back_behind_the_hosts_returns_when_that_one_goes() -> None:
+    """Whichever of the two came first; and its problem goes with it."""
+    plugins, hosts = a_tool("same", GIT), a_tool("same")
+    for first, second in ((hosts, plugins), (plugins, hosts)):
+        catalogue, _ = EMPTY.with_tools([first], "error")
+        catalogue, _ = catalogue.with_tools([second], "keep")
+        assert catalogue.tools["same"] is hosts
+        assert len(catalogue.problems) == 1
+        after = catalogue.without_tools([hosts])
+        assert after.tools["same"] is plugins
+        assert after.problems == ()

@@ -1,0 +1,709 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from pegboard import (
+    ChangeArguments,
+    Deny,
+    DuplicateToolError,
+    FatalToolError,
+    Limits,
+    Origin,
+    ReadonlyContext,
+    RegistrationError,
+    StaticToolset,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolRegistry,
+    ToolResult,
+    UnknownToolError,
+    tool,
+)
+from pegboard.catalogue import CALLED, UNCALLED, PluginRecord, Problem
+from pegboard.errors import RunningLoopError
+from pegboard.registry import Sleeper
+from pegboard.tools.handler import LateHandler
+
+PATIENCE = 10  # seconds; only a broken test waits so long
+FILES = Origin("files", "pegboard-files", "0.1.0")
+
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+async def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello, {name}."
+
+
+def named(name, answer="answer", **options):
+    return Tool.from_function(lambda: answer, name=name, blocking=False, **options)
+
+
+@pytest.fixture
+def registry():
+    made = ToolRegistry()
+    yield made
+    asyncio.run(made.aclose())
+
+
+def names(registry):
+    return [each.name for each in registry.tools()]
+
+
+# What hangs on the board ----------------------------------------------------------------------------------------------
+
+
+def test_an_empty_registry_holds_nothing(registry):
+    assert (registry.tools(), registry.plugins(), registry.problems()) == ((), (), ())
+
+
+def test_registries_share_nothing(registry):
+    registry.register(add)
+    assert names(ToolRegistry()) == []
+
+
+def test_tools_of_every_kind_are_registered_and_sorted(registry):
+    class Box:
+        @tool
+        def open(self) -> str:
+            """Open the box."""
+            return "open"
+
+    registry.register(greet, add, named("zip"), Box(), lambda_with_name := named("cat"))
+    assert lambda_with_name.name == "cat"
+    assert names(registry) == ["add", "cat", "greet", "open", "zip"]
+
+
+def test_get_gives_a_tool_and_near_misses_for_what_there_is_not(registry):
+    registry.register(add, greet)
+    assert registry.get("add").spec.description == "Add two numbers."
+    with pytest.raises(UnknownToolError, match=r"no tool is called 'gret'\. Did you mean 'greet'") as caught:
+        registry.get("gret")
+    assert caught.value.near == ("greet",)
+
+
+def test_a_handle_takes_back_exactly_what_it_brought(registry):
+    source = StaticToolset("source", [named("from_source")])
+    registry.register(add)
+    handle = registry.register(greet, source)
+    assert [each.name for each in handle.tools] == ["greet"]
+    handle.dispose()
+    assert names(registry) == ["add"]
+    assert registry.catalogue.toolsets == ()
+
+
+def test_disposing_twice_takes_back_nothing_more(registry):
+    handle = registry.register(add)
+    handle.dispose()
+    registry.register(add)
+    handle.dispose()
+    assert names(registry) == ["add"]
+
+
+def test_leaving_the_with_takes_back(registry):
+    with registry.register(add) as handle:
+        assert names(registry) == ["add"]
+        assert [each.name for each in handle.tools] == ["add"]
+    assert names(registry) == []
+
+
+def test_what_can_not_hang_leaves_the_board_as_it_was(registry):
+    registry.register(add)
+    with pytest.raises(DuplicateToolError, match="'add' from the host can't be registered"):
+        registry.register(greet, StaticToolset("source", []), add)
+    assert names(registry) == ["add"]
+    assert registry.catalogue.toolsets == ()
+
+
+def test_the_conflict_policy_is_the_registrys_unless_the_registration_says_otherwise():
+    registry = ToolRegistry(on_conflict="replace")
+    registry.register(named("read", "first"))
+    registry.register(named("read", "second"))
+    assert registry.call_sync("read").text == "second"
+    with pytest.raises(DuplicateToolError):
+        registry.register(named("read"), on_conflict="error")
+
+
+def test_a_shadowed_tool_returns(registry):
+    registry.register(named("read", "first"))
+    with registry.register(named("read", "second"), on_conflict="shadow"):
+        assert registry.call_sync("read").text == "second"
+    assert registry.call_sync("read").text == "first"
+
+
+@pytest.mark.parametrize("host_first", [True, False])
+def test_the_hosts_tool_beats_a_plugins(registry, host_first):
+    origins = [Origin(), FILES] if host_first else [FILES, Origin()]
+    for origin in origins:
+        registry.register(named("read", str(origin)), origin=origin)
+    assert registry.call_sync("read").text == "the host"
+    assert [problem.plugin for problem in registry.problems()] == ["files"]
+
+
+def test_an_origin_marks_everything_that_is_registered_with_it(registry):
+    registry.register(add, StaticToolset("source", [greet]), origin=FILES)
+    assert registry.get("add").origin is FILES
+    (from_source,) = [each for each in asyncio.run(registry.resolve()).tools if each.name == "greet"]
+    assert (from_source.origin.plugin, from_source.origin.toolset) == ("files", "source")
+
+
+def test_unregister_takes_down_a_tool_or_a_toolset_by_name(registry):
+    registry.register(add, greet, StaticToolset("source", []))
+    registry.unregister("add")
+    registry.unregister("source")
+    assert names(registry) == ["greet"]
+    assert registry.catalogue.toolsets == ()
+    with pytest.raises(UnknownToolError):
+        registry.unregister("add")
+
+
+def test_a_tool_is_taken_down_before_a_toolset_of_the_same_name(registry):
+    registry.register(named("both"), StaticToolset("both", []))
+    registry.unregister("both")
+    assert names(registry) == []
+    assert [each.name for each in registry.catalogue.toolsets] == ["both"]
+
+
+def test_extras_are_added_by_kind_and_name(registry):
+    handle = registry.add("exporters", "openai", "an exporter")
+    assert registry.catalogue.extras["exporters"] == {"openai": "an exporter"}
+    with pytest.raises(RegistrationError, match="exporter 'openai' is taken"):
+        registry.add("exporters", "openai", "another")
+    handle.dispose()
+    assert registry.catalogue.extras["exporters"] == {}
+    with pytest.raises(RegistrationError, match="'tools' can't be registered; one of predicates"):
+        registry.add("tools", "x", "y")
+
+
+def test_what_a_manager_changes_is_seen(registry):
+    record, problem = PluginRecord("files"), Problem("files", None, "why")
+    registry.change(lambda catalogue: catalogue.evolve(plugins={"files": record}, problems=(problem,)))
+    assert (registry.plugins(), registry.problems()) == ((record,), (problem,))
+
+
+# Calls ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", ['{"a": 1, "b": 2}', b'{"a": 1, "b": 2}', {"a": 1, "b": 2}])
+def test_a_call_takes_text_bytes_or_a_mapping(registry, arguments):
+    registry.register(add)
+    assert asyncio.run(registry.call("add", arguments)).structured_content == {"result": 3}
+
+
+@pytest.mark.parametrize("arguments", [None, "", " ", {}, "{}"])
+def test_no_arguments_are_an_empty_object(registry, arguments):
+    registry.register(named("now"), add)
+    assert registry.call_sync("now", arguments).text == "answer"
+    assert registry.call_sync("add", arguments).kind == "invalid_arguments"
+
+
+def test_an_unknown_tool_is_a_result_with_what_there_is(registry):
+    registry.register(add, greet)
+    result = registry.call_sync("ad", {})
+    assert (result.kind, result.is_error) == ("unknown_tool", True)
+    assert result.text == "No tool is called 'ad'. Did you mean 'add'? Available: add, greet."
+
+
+def test_the_tool_gets_the_context_of_the_call(registry):
+    seen = []
+
+    @registry.register
+    def look(context: ToolContext) -> None:
+        """Look around."""
+        seen.append(context)
+
+    registry.provide(dict, {"a": "service"})
+    request = ReadonlyContext(user="ada", session="s1")
+    asyncio.run(registry.call("look", {}, request, call_id="c1"))
+    (context,) = seen
+    assert (context.user, context.session, context.call_id, context.tool) == ("ada", "s1", "c1", "look")
+    assert context.service(dict) == {"a": "service"}
+    with pytest.raises(LookupError, match=r"registry.provide\(list, \.\.\.\)"):
+        context.service(list)
+
+
+def test_a_context_of_the_hosts_own_is_completed_for_each_call(registry):
+    """Two calls at once must not write their names into one context."""
+    seen = []
+
+    def look(context: ToolContext) -> str:
+        context.values[context.tool] = context.service(str)
+        seen.append(context)
+        return context.service(int)
+
+    registry.register(Tool.from_function(look, name="one"), Tool.from_function(look, name="two"))
+    registry.provide(int, "of the registry")
+    registry.provide(str, "of the registry")
+    own = ToolContext(call_id="mine", services={str: "of the context"})
+    assert registry.call_sync("one", {}, own).text == "of the registry"
+    asyncio.run(registry.call("two", {}, own, call_id="c2"))
+    assert [(each.tool, each.call_id) for each in seen] == [("one", "mine"), ("two", "c2")]
+    assert (own.tool, own.values) == ("", {"one": "of the context", "two": "of the context"})
+
+
+def test_partial_results_reach_the_hosts_listener(registry):
+    @registry.register
+    def count(to: int):
+        """Count."""
+        yield from range(to)
+
+    seen = []
+    registry.call_sync("count", {"to": 3}, ToolContext(listener=seen.append))
+    assert seen == [0, 1, 2]
+
+
+def test_a_fatal_error_is_raised_after_the_callbacks_have_seen_the_result(registry):
+    seen = []
+
+    @registry.register
+    def stop() -> None:
+        """Stop."""
+        raise FatalToolError("enough")
+
+    registry.add_callback("after_tool", lambda result: seen.append(result.kind))
+    with pytest.raises(FatalToolError, match="enough") as caught:
+        registry.call_sync("stop")
+    assert caught.value.__context__ is None
+    assert seen == ["tool_failure"]
+
+
+def test_the_limits_are_the_registrys():
+    registry = ToolRegistry(limits=Limits(timeout=0.001, expose_errors=True))
+
+    @registry.register
+    async def stuck() -> None:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+    @registry.register
+    async def broken() -> None:
+        """Break."""
+        raise ValueError("no such row")
+
+    assert registry.call_sync("stuck").kind == "timeout"
+    assert registry.call_sync("broken").text == "broken failed: ValueError: no such row."
+
+
+def test_cancelling_a_call_cancels_it(registry):
+    async def main():
+        begun = asyncio.Event()
+
+        @registry.register
+        async def stuck() -> None:
+            """Wait for ever."""
+            begun.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.ensure_future(registry.call("stuck"))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_call_sync_inside_a_loop_raises_with_a_hint(registry):
+    registry.register(add)
+
+    async def main():
+        with pytest.raises(RunningLoopError, match=r"await registry\.call\(\.\.\.\)"):
+            registry.call_sync("add", {"a": 1})
+
+    asyncio.run(main())
+
+
+def test_calls_go_on_after_closing(registry):
+    registry.register(add)
+
+    async def main():
+        async with registry:
+            first = await registry.call("add", {"a": 1})
+        return first, await registry.call("add", {"a": 1})
+
+    first, second = asyncio.run(main())
+    assert first == second
+
+
+def test_closing_closes_the_toolsets(registry):
+    closed = []
+
+    class Source(StaticToolset):
+        def close(self):
+            closed.append(self.name)
+
+    class Broken(StaticToolset):
+        def close(self):
+            raise OSError
+
+    registry.register(Broken("broken", []), Source("source", []))
+    asyncio.run(registry.aclose())
+    assert closed == ["source"]
+
+
+def test_validate_lists_every_problem_without_running_anything(registry):
+    def explode(a: int, b: int) -> None:
+        """Must not run."""
+        raise AssertionError
+
+    registry.register(explode)
+    problems = registry.validate("explode", {"a": "x", "c": 1})
+    assert [problem.split(":")[0] for problem in problems] == ["a", "b", "c"]
+    assert registry.validate("explode", {"a": 1, "b": 2}) == ()
+    with pytest.raises(UnknownToolError):
+        registry.validate("explod", {})
+
+
+def test_validate_loads_a_tool_that_is_found_late(registry):
+    live = Tool.from_function(lambda a: a, name="late", input_schema={"type": "object", "required": ["a"]})
+    registry.register(live.evolve(handler=LateHandler(lambda: live)))
+    assert [problem.split(":")[0] for problem in registry.validate("late", {})] == ["a"]
+
+
+# Calls of what a request offered --------------------------------------------------------------------------------------
+
+
+def test_a_request_runs_exactly_what_it_was_offered(registry):
+    """Even if it was replaced or removed since."""
+    registry.register(named("read", "as offered"), named("gone", "still here"))
+
+    async def main():
+        resolved = await registry.resolve()
+        registry.unregister("gone")
+        registry.register(named("read", "replaced"), on_conflict="replace")
+        registry.register(named("new"))
+        return [
+            (result.text, result.kind)
+            for name in ("read", "gone", "new", "gon")
+            for result in [await registry.call(name, {}, resolved=resolved)]
+        ]
+
+    read, gone, new, missing = asyncio.run(main())
+    assert (read, gone) == (("as offered", None), ("still here", None))
+    assert new == ("new is not available for this request. Available: gone, read.", "not_offered")
+    assert missing[1] == "unknown_tool"
+    assert "Did you mean 'gone'?" in missing[0]
+
+
+def test_a_tool_that_was_filtered_out_is_not_offered(registry):
+    registry.register(named("read", read_only=True), named("erase", destructive=True))
+
+    async def main():
+        resolved = await registry.resolve(where="read_only")
+        return await registry.call("erase", {}, resolved=resolved)
+
+    assert asyncio.run(main()).kind == "not_offered"
+
+
+def test_a_tool_of_a_toolset_is_found_by_name(registry):
+    registry.register(StaticToolset("source", [named("deep", "from the source")]))
+    assert registry.call_sync("deep").text == "from the source"
+    assert registry.call_sync("deeper").kind == "unknown_tool"
+
+
+def test_a_toolset_is_asked_for_the_context_of_the_call(registry):
+    class Source:
+        name = "source"
+
+        async def tools(self, context):
+            return [named(f"of_{context.user}")]
+
+    registry.register(Source())
+    assert registry.call_sync("of_ada", {}, ReadonlyContext(user="ada")).text == "answer"
+    assert registry.call_sync("of_ada", {}, ToolContext(ReadonlyContext(user="ada"))).text == "answer"
+    assert registry.call_sync("of_ada", {}, ReadonlyContext(user="bob")).kind == "unknown_tool"
+
+
+def test_a_default_predicate_narrows_every_resolution():
+    registry = ToolRegistry(where="not destructive")
+    registry.register(named("read"), named("erase", destructive=True))
+    assert asyncio.run(registry.resolve()).names == ("read",)
+    assert not asyncio.run(registry.explain("erase")).offered
+
+
+def test_custom_predicates_are_known_by_name(registry):
+    registry.register(named("aa"), named("b"))
+    registry.add("predicates", "twins", lambda tool, context: tool.name[0] == tool.name[-1] and len(tool.name) > 1)
+    assert asyncio.run(registry.resolve(where="twins")).names == ("aa",)
+
+
+# Callbacks ------------------------------------------------------------------------------------------------------------
+
+
+def test_callbacks_take_what_they_ask_for_by_name(registry):
+    registry.register(add)
+    registry.add_callback("before_tool", lambda arguments: ChangeArguments({**arguments, "b": 10}))
+    registry.add_callback("after_tool", lambda result, tool: ToolResult(f"{tool.name}: {result.text}"))
+    assert registry.call_sync("add", {"a": 1}).text == 'add: {"result": 11}'
+
+
+def test_a_disposed_callback_is_not_asked(registry):
+    registry.register(add)
+    with registry.add_callback("before_tool", lambda: Deny("no")):
+        assert registry.call_sync("add", {"a": 1}).kind == "denied"
+    assert not registry.call_sync("add", {"a": 1}).is_error
+
+
+def test_an_error_callback_sees_an_unknown_tool(registry):
+    registry.add_callback("on_tool_error", lambda tool, error: ToolResult(f"{tool}: {error}"))
+    assert registry.call_sync("missing").text == "None: No tool is called 'missing'. Available: none."
+
+
+def test_an_error_callback_may_recover(registry):
+    @registry.register
+    def fail() -> str:
+        """Fail."""
+        raise ToolError("broken")
+
+    registry.add_callback("on_tool_error", lambda error: ToolResult("recovered") if error.text == "broken" else None)
+    assert registry.call_sync("fail").text == "recovered"
+
+
+def test_an_unknown_stage_is_refused_with_a_near_miss(registry):
+    with pytest.raises(RegistrationError, match=r"no stage 'before_tools'\. Did you mean 'before_tool'"):
+        registry.add_callback("before_tools", lambda: None)
+
+
+def test_a_callback_that_asks_for_something_else_is_refused(registry):
+    with pytest.raises(RegistrationError, match=r"callback for after_tool: .* asks for 'outcome'; there are context"):
+        registry.add_callback("after_tool", lambda outcome: None)
+
+
+@pytest.mark.parametrize("stage", CALLED)
+def test_stages_take_callbacks(registry, stage):
+    registry.add_callback(stage, lambda: None).dispose()
+    assert registry.catalogue.callbacks(stage) == ()
+
+
+@pytest.mark.parametrize("stage", UNCALLED)
+def test_a_callback_that_nothing_would_call_is_refused(registry, stage):
+    with pytest.raises(RegistrationError, match=f"nothing calls {stage} in this version; before_tool"):
+        registry.add_callback(stage, lambda: None)
+
+
+def test_the_same_tool_hung_twice_is_two(registry):
+    @tool
+    def same() -> str:
+        """The same."""
+        return "same"
+
+    registry.register(same)
+    registry.register(same, on_conflict="shadow").dispose()
+    assert registry.call_sync("same").text == "same"
+
+
+def test_a_tool_held_back_leaves_no_problem_when_it_is_taken_back(registry):
+    registry.register(Tool.from_function(lambda: 1, name="same"))
+    held = registry.register(Tool.from_function(lambda: 2, name="same"), on_conflict="keep")
+    assert held.tools == ()
+    assert len(registry.problems()) == 1
+    held.dispose()
+    assert registry.problems() == ()
+    assert registry.call_sync("same").text == "1"
+
+
+def test_where_may_be_a_function_or_several_that_all_have_to_hold():
+    board = ToolRegistry(where=["name:a*", lambda tool, context: tool.name != "ab", None])
+    for name in ("a", "ab", "b"):
+        board.register(Tool.from_function(lambda: 1, name=name))
+    assert asyncio.run(board.resolve()).names == ("a",)
+    assert asyncio.run(board.resolve(where=lambda tool, context: False)).names == ()
+
+
+def test_a_predicate_has_to_be_a_function_with_a_name_of_its_own(registry):
+    with pytest.raises(RegistrationError, match="means something already"):
+        registry.add("predicates", "and", lambda tool, context: True)
+    with pytest.raises(RegistrationError, match="no function"):
+        registry.add("predicates", "mine", 3)
+
+
+def test_a_failing_callback_is_told_to_whoever_listens(registry, caplog):
+    def broken() -> None:
+        raise ValueError("in the callback")
+
+    registry.add_callback("before_tool", broken)
+    registry.register(Tool.from_function(lambda: 1, name="t"))
+    result = registry.call_sync("t")
+    assert (result.kind, "in the callback" in result.text) == ("callback_failure", False)
+    assert "in the callback" in caplog.text
+
+
+def test_explain_tells_of_a_tool_that_is_held_back(registry):
+    registry.register(Tool.from_function(lambda: 1, name="same"))
+    registry.register(Tool.from_function(lambda: 2, name="same"), on_conflict="keep")
+    assert "held back" in str(asyncio.run(registry.explain("same")))
+
+
+# Plugins that are listed and not imported -----------------------------------------------------------------------------
+
+
+def sleeper(registry, hooks, *things, log):
+    def wake():
+        log.append(threading.current_thread() is threading.main_thread())
+        registry.register(*things, origin=FILES)
+
+    return Sleeper(frozenset(hooks), wake)
+
+
+def test_a_plugin_with_callbacks_wakes_at_the_first_call_off_the_loop(registry):
+    woken = []
+    registry.register(add)
+    registry.expect("guard", sleeper(registry, {"before_tool"}, log=woken))
+    registry.call_sync("add", {"a": 1})
+    registry.call_sync("add", {"a": 1})
+    assert woken == [False]
+
+
+def test_a_plugin_with_toolsets_wakes_when_they_are_asked_for(registry):
+    woken = []
+    source = StaticToolset("source", [named("late")])
+    registry.register(add)
+    registry.expect("files", sleeper(registry, {"register_toolsets"}, source, log=woken))
+    registry.call_sync("add", {"a": 1})
+    assert woken == []
+    assert registry.call_sync("late").text == "answer"
+    assert asyncio.run(registry.resolve()).names == ("add", "late")
+    assert woken == [False]
+
+
+def test_a_plugin_with_nothing_else_sleeps_on(registry):
+    woken = []
+    registry.register(add)
+    registry.expect("files", sleeper(registry, {"register_tools"}, log=woken))
+    registry.call_sync("add", {"a": 1})
+    asyncio.run(registry.resolve())
+    assert woken == []
+
+
+def test_a_static_tool_that_a_waking_plugin_brings_is_found(registry):
+    woken = []
+    registry.expect("files", sleeper(registry, {"register_toolsets"}, named("late"), log=woken))
+    assert registry.call_sync("late").text == "answer"
+
+
+# At once --------------------------------------------------------------------------------------------------------------
+
+
+def test_readers_see_whole_catalogues_while_threads_write(registry):
+    """Each writer hangs and takes down pairs; nobody may ever see half of one."""
+    torn, stop = [], threading.Event()
+
+    def write(number):
+        for _ in range(40):
+            registry.register(named(f"left_{number}"), named(f"right_{number}")).dispose()
+
+    def read():
+        while not stop.is_set():
+            seen = names(registry)
+            if sum(name.startswith("left") for name in seen) != sum(name.startswith("right") for name in seen):
+                torn.append(seen)
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for thread in (*readers, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join(PATIENCE)
+    stop.set()
+    for thread in readers:
+        thread.join(PATIENCE)
+    assert torn == []
+    assert names(registry) == []
+
+
+def test_writers_in_threads_lose_nothing(registry):
+    def write(number):
+        for turn in range(25):
+            registry.register(named(f"tool_{number}_{turn}"))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(registry.tools()) == 100
+
+
+def test_many_calls_at_once_answer_each_for_itself(registry):
+    registry.register(add, greet)
+
+    async def main():
+        calls = [registry.call("add", {"a": number}) for number in range(100)]
+        calls += [registry.call("greet", {"name": str(number)}) for number in range(100)]
+        return await asyncio.gather(*calls)
+
+    results = asyncio.run(main())
+    assert [result.structured_content["result"] for result in results[:100]] == list(range(1, 101))
+    assert [result.text for result in results[100:]] == [f"Hello, {number}." for number in range(100)]
+
+
+def test_calls_from_several_threads_and_loops_work_at_once(registry):
+    registry.register(add)
+    answers = []
+
+    def host(number):
+        answers.append(registry.call_sync("add", {"a": number}).structured_content["result"])
+
+    threads = [threading.Thread(target=host, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(answers) == list(range(1, 9))
+
+
+@pytest.mark.parametrize(
+    "name", ["self", "function", "arguments", "keywords", "context", "work", "handler", "tool", "name"]
+)
+def test_a_parameter_may_have_any_name(registry, name):
+    """Names that our own functions use inside are ordinary names."""
+    namespace: dict = {}
+    exec(
+        f"def plain({name}: str) -> str:\n    return {name}\n\nasync def later({name}: str) -> str:\n    return {name}",
+        namespace,
+    )
+    registry.register(Tool.from_function(namespace["plain"]), Tool.from_function(namespace["later"]))
+    assert registry.call_sync("plain", {name: "x"}).text == "x"
+    assert registry.call_sync("later", {name: "x"}).text == "x"
+
+
+def test_a_model_may_send_any_key_to_open_arguments(registry):
+    """Such as those that our own functions use inside."""
+
+    def everything(**rest: int) -> dict[str, int]:
+        return rest
+
+    registry.register(everything)
+    sent = {"self": 1, "function": 2, "arguments": 3, "keywords": 4}
+    assert registry.call_sync("everything", sent).structured_content == sent
+
+
+@pytest.mark.parametrize("error", [GeneratorExit, StopIteration, KeyboardInterrupt, SystemExit])
+def test_whatever_a_plain_tool_raises_is_its_result(registry, error):
+    """Even what ends coroutines when it is raised into them."""
+
+    def broken() -> str:
+        raise error
+
+    registry.register(broken)
+    assert registry.call_sync("broken").kind == "tool_failure"
+
+
+def test_no_context_is_nobody_in_particular(registry):
+    """`None` is what hosts have that know of no user."""
+
+    def whose(context: ToolContext) -> str:
+        return repr(context.user)
+
+    registry.register(whose)
+    assert asyncio.run(registry.call("whose", {}, None)).text == "None"
+    assert registry.call_sync("whose", None, None).text == "None"
