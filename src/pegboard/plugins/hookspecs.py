@@ -1,0 +1,311 @@
+"""Every hook that a plugin may implement, pluggy project `pegboard`, entry-point group `pegboard`.
+
+A plugin is a module, a class or an object behind one entry point. Of a class, each registry makes an instance of its
+own, and hands it the plugin's `settings` if its `__init__` takes them. An implementation is marked with `hookimpl` and
+takes the arguments that it wants, by name; the others may be left out.
+
+**Register hooks** are called once, plugin by plugin, when the plugin is loaded. `register` hangs one thing on the
+board and is bound to the plugin; what it refuses costs that one thing only, and the plugin is `partial`.
+
+**Run-time hooks** are called round calls, models and turns, in pluggy's order (`tryfirst`, `trylast`), before the
+host's own callbacks. They may be plain or async. `None` means *go on*; anything else is an answer, and the first
+answer ends the stage.
+
+**Versions**: `HOOKS_VERSION` counts up when a hook or an argument is added. A hook or an argument lives on for two
+minor releases after it is deprecated, with a warning that names its successor. Mark an implementation
+`@hookimpl(optionalhook=True)` to load on older boards that don't know its hook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pluggy
+
+if TYPE_CHECKING:
+    import click
+
+    from pegboard.dispatch.callbacks import ChangeArguments, Deny
+    from pegboard.tools.content import ToolResult
+    from pegboard.tools.context import ReadonlyContext, ToolContext
+    from pegboard.tools.tool import Tool
+    from pegboard.toolsets.toolset import Toolset
+
+HOOKS_VERSION: Final = 1
+PROJECT: Final = "pegboard"
+
+hookspec: Final = pluggy.HookspecMarker(PROJECT)
+hookimpl: Final = pluggy.HookimplMarker(PROJECT)
+
+
+class RegisterNamed(Protocol):
+    """Hangs one named thing on the board."""
+
+    def __call__(self, name: str, thing: Any, /) -> None:
+        """Keeps `thing` under `name`; a name that is taken is refused and reported."""
+        ...
+
+
+# Register hooks ---------------------------------------------------------------------------------------------------
+
+
+@hookspec
+def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[str, Any]) -> None:
+    """Brings tools. Called once, when the plugin is loaded. Since 0.1.
+
+    Args:
+        register: Takes one `Tool`, `@tool` function, plain function, `TypedTool` or object with `@tool` methods.
+        settings: The plugin's table in `pegboard.toml` (`[plugins.NAME]`), read-only; empty where there is none.
+    """
+
+
+@hookspec
+def pegboard_register_toolsets(register: Callable[[Toolset], None], settings: Mapping[str, Any]) -> None:
+    """Brings toolsets, which are asked for their tools at every resolution. Since 0.1.
+
+    Args:
+        register: Takes one `Toolset`.
+        settings: The plugin's settings.
+    """
+
+
+@hookspec
+def pegboard_register_predicates(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
+    """Brings predicates that `--where` and `where=` know by name. Since 0.1.
+
+    Args:
+        register: Takes a name (a bare word of the predicate language) and a function
+            `(tool: Tool, context: ReadonlyContext) -> bool`.
+        settings: The plugin's settings.
+    """
+
+
+@hookspec
+def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
+    """Brings request processors, which turn a model request into the next. Since 0.1.
+
+    Args:
+        register: Takes a name and a processor.
+        settings: The plugin's settings.
+    """
+
+
+@hookspec
+def pegboard_register_exporters(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
+    """Brings exporters, which write a request in one provider's wire format. Since 0.1.
+
+    Args:
+        register: Takes a name, such as a provider's, and an exporter.
+        settings: The plugin's settings.
+    """
+
+
+@hookspec
+def pegboard_register_executors(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
+    """Brings executors, the places where handlers run. Since 0.1.
+
+    Args:
+        register: Takes a name and an executor.
+        settings: The plugin's settings.
+    """
+
+
+@hookspec
+def pegboard_register_commands(group: click.Group) -> None:
+    """Adds commands to `registry`. Called when a command that pegboard doesn't know is asked for, and by `--help`.
+
+    Since 0.1.
+
+    Args:
+        group: The command's click group; a command that it already has can't be replaced.
+    """
+
+
+# Round one call of a tool -----------------------------------------------------------------------------------------
+
+
+@hookspec
+def pegboard_before_tool(
+    context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
+) -> ToolResult | ChangeArguments | Deny | Awaitable[ToolResult | ChangeArguments | Deny | None] | None:
+    """Called before a tool runs, after its arguments were found valid. Since 0.1.
+
+    Args:
+        context: What the call knows of its surroundings; `context.values` is shared with the tool and later hooks.
+        tool: The tool.
+        arguments: As validated, read-only.
+
+    Returns:
+        `None` to go on; a `ToolResult` to answer instead of the tool; `ChangeArguments` to go on with others, which
+        are validated again; `Deny` to refuse. Anything else fails the call as `callback_failure`.
+    """
+
+
+@hookspec
+def pegboard_after_tool(
+    context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], result: ToolResult
+) -> ToolResult | Awaitable[ToolResult | None] | None:
+    """Called with every outcome, errors and denials included. Since 0.1.
+
+    Args:
+        context: As for `pegboard_before_tool`.
+        tool: The tool, or `None` where the name is unknown.
+        arguments: As far as they are known, read-only.
+        result: What the call would answer.
+
+    Returns:
+        `None` to leave it, or the `ToolResult` that replaces it.
+    """
+
+
+@hookspec
+def pegboard_on_tool_error(
+    context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], error: BaseException
+) -> ToolResult | Awaitable[ToolResult | None] | None:
+    """Called when a call failed: the tool raised, or the call is unknown, invalid or denied. Since 0.1.
+
+    Args:
+        context: As for `pegboard_before_tool`.
+        tool: The tool, or `None` where the name is unknown.
+        arguments: As far as they are known, read-only.
+        error: What was raised.
+
+    Returns:
+        `None` to leave it, or a `ToolResult`, which clears the error.
+    """
+
+
+@hookspec
+def pegboard_wrap_tool(
+    context: ToolContext, tool: Tool, arguments: Mapping[str, Any], call_next: Callable[[], Awaitable[Any]]
+) -> Any:
+    """Stands round the running of a tool, after approval; the first in order is the outermost. Since 0.1.
+
+    Args:
+        context: As for `pegboard_before_tool`.
+        tool: The tool.
+        arguments: As approved, read-only.
+        call_next: Runs what stands inside; takes no arguments, so nothing is edited after approval.
+
+    Returns:
+        What `await call_next()` gave, or something instead of it.
+    """
+
+
+# Round one answer of a model --------------------------------------------------------------------------------------
+
+
+@hookspec
+def pegboard_before_model(context: ReadonlyContext, request: Any) -> Any:
+    """Called before a model is asked. Since 0.1.
+
+    Args:
+        context: For whom the turn runs.
+        request: The `ModelRequest`.
+
+    Returns:
+        `None` to go on, or a `ModelResponse` that answers instead of the model.
+    """
+
+
+@hookspec
+def pegboard_after_model(context: ReadonlyContext, request: Any, response: Any) -> Any:
+    """Called with a model's answer. Since 0.1.
+
+    Args:
+        context: For whom the turn runs.
+        request: The `ModelRequest`.
+        response: The `ModelResponse`.
+
+    Returns:
+        `None` to leave it, or the `ModelResponse` that replaces it.
+    """
+
+
+@hookspec
+def pegboard_on_model_error(context: ReadonlyContext, request: Any, error: Exception) -> Any:
+    """Called when a model could not be asked. Since 0.1.
+
+    Args:
+        context: For whom the turn runs.
+        request: The `ModelRequest`.
+        error: What was raised.
+
+    Returns:
+        `None` to leave it, or a `ModelResponse`, which clears the error.
+    """
+
+
+@hookspec
+def pegboard_wrap_model(context: ReadonlyContext, request: Any, call_next: Callable[[], Awaitable[Any]]) -> Any:
+    """Stands round the asking of a model; the first in order is the outermost. Since 0.1.
+
+    Args:
+        context: For whom the turn runs.
+        request: The `ModelRequest`.
+        call_next: Asks what stands inside.
+
+    Returns:
+        The `ModelResponse`.
+    """
+
+
+# Round one turn ---------------------------------------------------------------------------------------------------
+
+
+@hookspec
+def pegboard_before_turn(context: ReadonlyContext, request: Any) -> Any:
+    """Called before a turn's first request. Since 0.1.
+
+    Args:
+        context: For whom the turn runs.
+        request: The `ModelRequest` that starts it.
+
+    Returns:
+        `None` to go on, or the `ModelRequest` that replaces it.
+    """
+
+
+@hookspec
+def pegboard_after_turn(context: ReadonlyContext, request: Any, outcome: Any) -> None:
+    """Called when a turn has ended. Since 0.1.
+
+    Args:
+        context: For whom the turn ran.
+        request: The `ModelRequest` that started it.
+        outcome: How it ended.
+    """
+
+
+@hookspec
+def pegboard_on_stop(context: ReadonlyContext, outcome: Any) -> Any:
+    """Called when a turn is about to end. Since 0.1.
+
+    Args:
+        context: For whom the turn runs.
+        outcome: How it would end.
+
+    Returns:
+        `None` to let it end, or messages that continue it (a bounded number of times).
+    """
+
+
+@hookspec
+def pegboard_observe(event: Any) -> None:
+    """Called with every event of a call's life; it only observes, and what it raises disturbs nobody. Since 0.1.
+
+    Args:
+        event: What happened.
+    """
+
+
+REGISTER_HOOKS: Final = (
+    "pegboard_register_tools",
+    "pegboard_register_toolsets",
+    "pegboard_register_predicates",
+    "pegboard_register_processors",
+    "pegboard_register_exporters",
+    "pegboard_register_executors",
+)
+"""Called at load, in this order, for each plugin."""

@@ -1,0 +1,211 @@
+"""`load`: a registry with the installed plugins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import define, field
+
+from pegboard.catalogue import Problem
+from pegboard.config.model import Config
+from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
+from pegboard.errors import ManifestError
+from pegboard.plugins.limit import LOAD_SECONDS
+from pegboard.plugins.manager import PluginManager
+from pegboard.registry import ToolRegistry, Where
+
+if TYPE_CHECKING:
+    from pegboard.plugins.discovery import Discovery
+    from pegboard.plugins.found import FoundPlugin
+    from pegboard.plugins.index import CachedManifests
+    from pegboard.plugins.manifest import PluginManifest
+
+Progress = Callable[[int, int, str], None]
+OFF: Final = ("0", "false", "off")
+NO_CONFIG: Final = Config()
+
+
+def load(
+    *,
+    config: Config | None = None,
+    block: Iterable[str] = (),
+    autoload: bool | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    where: Where = None,
+    limits: Limits = DEFAULT_LIMITS,
+    refresh: bool = False,
+    live: bool = False,
+    seconds: float = LOAD_SECONDS,
+    progress: Progress | None = None,
+    discovery: Discovery | None = None,
+) -> ToolRegistry:
+    """A registry with the installed plugins; no code of theirs is imported where a manifest or the cache knows them.
+
+    Reads no configuration by itself: pass `config=load_config(...)` for what the `registry` command uses.
+
+    Args:
+        config: What to block, enable, rename, ...; nothing by default.
+        block: Names of more plugins that stay off the board; those in the environment's `PEGBOARD_BLOCK` do, too.
+        autoload: `False` hangs no installed plugin; by default the environment's `PEGBOARD_AUTOLOAD=0` says so.
+        settings: The settings by plugin name, over those of `config`.
+        where: A predicate that every resolution starts with, in addition to that of `config`.
+        limits: What one call may use.
+        refresh: Whether to load again what the cache knows.
+        live: Whether to import every plugin now, in this process.
+        seconds: How long loading one plugin may take.
+        progress: Told `(number, of how many, name)` before each first load.
+        discovery: What is installed, where that has been found out already.
+
+    Returns:
+        The registry. A plugin that fails costs only itself: see `registry.plugins()` and `registry.problems()`.
+    """
+    config = NO_CONFIG if config is None else config
+    registry = ToolRegistry(limits=limits, where=[config.where, where])
+    if not _wanted(config, autoload):
+        return registry
+    if discovery is None:
+        from pegboard.plugins.discovery import discover
+
+        discovery = discover()
+    merged = {**config.plugins, **(settings or {})}
+    manager = PluginManager(registry, merged, config.rename, config.prefix, config.conflicts, seconds)
+    registry.plugin_manager = manager
+    loading = _Loading(manager, merged, refresh=refresh, progress=progress)
+    wanted = loading.choose(discovery, _blocked(config, block), config.enable)
+    if live:
+        for entry in wanted:
+            manager.load(entry)
+    else:
+        loading.list_all(wanted)
+    loading.order(discovery)
+    return registry
+
+
+@define(eq=False)
+class _Loading:
+    """What one `load` works with."""
+
+    manager: PluginManager
+    settings: Mapping[str, Mapping[str, Any]]
+    refresh: bool = field(kw_only=True)
+    progress: Progress | None = field(kw_only=True)
+    _cache: CachedManifests | None = field(default=None, init=False)
+
+    @property
+    def cache(self) -> CachedManifests:
+        """What earlier loads showed; one for all plugins, as it works out its key once."""
+        if self._cache is None:
+            from pegboard.plugins.index import CachedManifests
+
+            self._cache = CachedManifests()
+        return self._cache
+
+    def choose(self, discovery: Discovery, blocked: frozenset[str], enable: Iterable[str] | None) -> list[FoundPlugin]:
+        """The plugins to hang, in load order; the others are recorded with the reason."""
+        self._tell(*discovery.problems)
+        enabled = None if enable is None else frozenset(enable)
+        chosen: list[FoundPlugin] = []
+        for found in discovery.entries:
+            if found.name in blocked:
+                self.manager.note(found, "blocked", "blocked by name (configuration, PEGBOARD_BLOCK or block=)")
+            elif enabled is not None and found.name not in enabled:
+                self.manager.note(found, "disabled", "not among the configuration's 'enable'")
+            else:
+                chosen.append(found)
+        return chosen
+
+    def list_all(self, wanted: list[FoundPlugin]) -> None:
+        """Hangs all plugins by their manifests, the cache, or, for those that neither knows, a first load."""
+        by_name = {found.name: found for found in wanted}
+        self.manager.on_stale = lambda name: self._forget(by_name[name])
+        known: dict[str, PluginManifest] = {}
+        failed: dict[str, str] = {}
+        unknown: list[FoundPlugin] = []
+        for found in wanted:
+            manifest, cause = self._known(found)
+            if manifest is not None:
+                known[found.name] = manifest
+            elif cause is not None:
+                failed[found.name] = cause
+            else:
+                unknown.append(found)
+        self._first_load(unknown, known, failed)
+        self.manager.list_plugins(
+            [(found, known[found.name]) for found in wanted if found.name in known],
+        )
+        for found in wanted:
+            if found.name in failed:
+                self.manager.note(found, "quarantined", failed[found.name])
+
+    def order(self, discovery: Discovery) -> None:
+        """Puts the plugins' records in load order."""
+        names = [found.name for found in discovery.entries]
+        self.manager.registry.change(
+            lambda catalogue: catalogue.evolve(plugins={name: catalogue.plugins[name] for name in names})
+        )
+
+    def _known(self, found: FoundPlugin) -> tuple[PluginManifest | None, str | None]:
+        """What a plugin brings, or why it failed a short time ago; neither where nobody knows.
+
+        What the cache saw is asked first: it is there for a plugin with a manifest only where a refresh has seen
+        what its code brings.
+        """
+        if self.refresh:
+            return None, None
+        settings = self.settings.get(found.name, {})
+        known = self.cache.get(found, settings) or self._manifest(found, settings)
+        return known, None if known is not None else self.cache.failure(found, settings)
+
+    def _manifest(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | None:
+        """What a plugin's manifest says, where it can say it: with settings it may bring something else."""
+        from pegboard.plugins.manifest import read_manifest
+
+        if settings:
+            return None
+        try:
+            return read_manifest(found)
+        except ManifestError as error:
+            self._tell(Problem(found.name, found.distribution, str(error)))
+            return None
+
+    def _first_load(self, unknown: list[FoundPlugin], known: dict[str, PluginManifest], failed: dict[str, str]) -> None:
+        """Loads in a child process what isn't known; adds to what is known, and to the causes of what failed."""
+        if not unknown:
+            return
+        from pegboard.plugins.probe import probe
+
+        tell, cache = self.progress, self.cache
+        for probed in probe(
+            unknown,
+            self.settings,
+            seconds=self.manager.seconds,
+            progress=None if tell is None else lambda number, name: tell(number, len(unknown), name),
+        ):
+            settings = self.settings.get(probed.found.name, {})
+            if probed.manifest is None:
+                failed[probed.found.name] = cause = probed.cause or "failed"
+                cache.put_failure(probed.found, settings, f"{cause} (an hour's memory; --refresh tries again)")
+            else:
+                known[probed.found.name] = probed.manifest
+                cache.put(probed.found, settings, probed.manifest)
+
+    def _forget(self, found: FoundPlugin) -> None:
+        """Drops what the cache knows of a plugin, so that the next board lists it anew."""
+        self.cache.forget(found, self.settings.get(found.name, {}))
+
+    def _tell(self, *problems: Problem) -> None:
+        self.manager.registry.change(lambda catalogue: catalogue.evolve(problems=(*catalogue.problems, *problems)))
+
+
+def _wanted(config: Config, autoload: bool | None) -> bool:
+    if autoload is not None:
+        return autoload
+    switch = os.environ.get("PEGBOARD_AUTOLOAD", "").strip().lower()
+    return config.autoload and switch not in OFF
+
+
+def _blocked(config: Config, block: Iterable[str]) -> frozenset[str]:
+    named = os.environ.get("PEGBOARD_BLOCK", "").split(",")
+    return frozenset({*config.block, *block, *(name.strip() for name in named)})

@@ -1,0 +1,291 @@
+"""`PluginManifest`: what a plugin brings, as data: its tools' specs, and the names of everything else.
+
+A plugin's package carries it as `pegboard-manifest.json` (a plugin that is one module: `MODULE.pegboard-manifest.json`
+beside it), so that its tools are listed before any of its code is imported. One file serves all plugins of a
+distribution in that package:
+
+    {"format": 1, "distribution": "pegboard-files", "version": "0.1.0",
+     "plugins": {"files": {"tools": [...], "hooks": [...], ...}}}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, Final
+
+from attrs import frozen
+
+from pegboard.config.file import read_bounded, reason, write_whole
+from pegboard.errors import ManifestError, PegboardError
+from pegboard.plugins.distribution import normalised
+from pegboard.plugins.found import FoundPlugin
+from pegboard.plugins.sources import place_of
+from pegboard.plugins.untrusted import MOST_CHARACTERS, as_list, as_object, as_text, as_text_or_none, is_deeper
+from pegboard.tools.json_text import digest_of
+from pegboard.tools.spec import ToolSpec
+from pegboard.typing import JsonObject
+
+FORMAT: Final = 1
+FILE_NAME: Final = "pegboard-manifest.json"
+MOST_BYTES: Final = 16 * 1024 * 1024
+MOST_TOOLS: Final = 10_000
+MOST_NAMES: Final = 1_000
+MOST_LEVELS: Final = 100
+_NAMES: Final = (
+    "hooks",
+    "toolsets",
+    "predicates",
+    "processors",
+    "exporters",
+    "executors",
+    "commands",
+    "faults",
+)
+
+
+@frozen
+class PluginManifest:
+    """What a plugin brings.
+
+    Attributes:
+        plugin: The plugin's name.
+        distribution: What brings it, or `None`.
+        version: The distribution's, or `None`.
+        tools: The specs of its static tools.
+        hooks: The names of the hooks that it implements.
+        toolsets: The names of its toolsets, and so on.
+        faults: What was refused when it was loaded, a sentence each; a manifest in a package has none.
+    """
+
+    plugin: str
+    distribution: str | None = None
+    version: str | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    hooks: tuple[str, ...] = ()
+    toolsets: tuple[str, ...] = ()
+    predicates: tuple[str, ...] = ()
+    processors: tuple[str, ...] = ()
+    exporters: tuple[str, ...] = ()
+    executors: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """`"sha256:..."` over all of it."""
+        return digest_of(self.to_json())
+
+    def to_json(self) -> JsonObject:
+        """All facts by name, those of a plugin that brings none of a kind left out."""
+        head = {"format": FORMAT, "plugin": self.plugin, "distribution": self.distribution, "version": self.version}
+        return {**head, **self.contents()}
+
+    def contents(self) -> JsonObject:
+        """What it brings, without whose it is: `{"tools": [...], "hooks": [...], ...}`."""
+        names = {kind: list(value) for kind in _NAMES if (value := getattr(self, kind))}
+        if self.faults:  # other people's error texts: as many and as long as are read back
+            names["faults"] = [fault[:MOST_CHARACTERS] or "?" for fault in self.faults[:MOST_NAMES]]
+        return {"tools": [spec.to_json() for spec in self.tools], **names}
+
+    @classmethod
+    def from_json(cls, data: Any) -> PluginManifest:
+        """Reads what `to_json` writes, from a source that isn't trusted.
+
+        Raises:
+            ManifestError: Its format isn't known, or something is missing, unknown or of the wrong type.
+        """
+        members = as_object(data, "the manifest")
+        _check_format(members)
+        own = {key: members[key] for key in members if key not in ("format", "plugin", "distribution", "version")}
+        return cls(
+            as_text(members.get("plugin"), "plugin"),
+            as_text_or_none(members.get("distribution"), "distribution"),
+            as_text_or_none(members.get("version"), "version"),
+            **_contents(own, "the manifest"),
+        )
+
+
+# Reading untrusted JSON -------------------------------------------------------------------------------------------
+
+
+def _check_format(members: JsonObject) -> None:
+    if members.get("format") != FORMAT:
+        raise ManifestError(f"format {members.get('format')!r} isn't known here, only {FORMAT}: update pegboard")
+
+
+def _contents(members: JsonObject, place: str) -> dict[str, tuple[Any, ...]]:
+    read: dict[str, tuple[Any, ...]] = {}
+    for key, value in members.items():
+        if key == "tools":
+            read[key] = tuple(_specs(value, f"{place}: tools"))
+        elif key in _NAMES:
+            texts = as_list(value, f"{place}: {key}", MOST_NAMES)
+            read[key] = tuple(as_text(item, f"{place}: {key}[{index}]") for index, item in enumerate(texts))
+        else:
+            raise ManifestError(f"{place}: {key!r} is unknown")
+    return read
+
+
+def _specs(value: Any, place: str) -> Iterator[ToolSpec]:
+    names: set[str] = set()
+    for index, item in enumerate(as_list(value, place, MOST_TOOLS)):
+        members = as_object(item, f"{place}[{index}]")
+        if is_deeper(members, MOST_LEVELS):
+            raise ManifestError(f"{place}[{index}]: nested deeper than {MOST_LEVELS} levels")
+        try:
+            spec = ToolSpec.from_json(members)
+        except (ValueError, TypeError, PegboardError) as error:
+            raise ManifestError(f"{place}[{index}]: {error}") from None
+        if spec.name in names:
+            raise ManifestError(f"{place}[{index}]: tool {spec.name!r} stands there twice")
+        names.add(spec.name)
+        yield spec
+
+
+# The file in a package --------------------------------------------------------------------------------------------
+
+
+def manifest_path(found: FoundPlugin) -> Path:
+    """Where a plugin's manifest belongs, whether it is there or not; nothing is imported.
+
+    Raises:
+        ManifestError: Its package can't be found.
+    """
+    place = place_of(found.module, found.root)
+    if place is None:
+        raise ManifestError(f"plugin {found.name!r}: can't find where module {found.module!r} lies")
+    return place.with_name(f"{place.stem}.{FILE_NAME}") if place.suffix == ".py" else place / FILE_NAME
+
+
+def find_manifest(found: FoundPlugin) -> Path | None:
+    """Where a plugin's manifest is; `None` where it has none.
+
+    Its distribution's RECORD tells. Where there is none to ask, it is looked for beside the sources, and passed over
+    if one of them was written after it: an author who edits a tool sees the edit.
+    """
+    record = found.record()
+    if record is not None:
+        return _recorded(found, record)
+    try:
+        path = manifest_path(found)
+        written = path.stat().st_mtime_ns
+    except (ManifestError, OSError):
+        return None
+    sources = found.sources()
+    return None if sources is None or any(_is_newer(source, written) for source in sources) else path
+
+
+def _recorded(found: FoundPlugin, record: bytes) -> Path | None:
+    """The first that RECORD (`path,digest,size` a line) names of all places where one may be."""
+    lines = b"\n" + record
+    parts = found.module.split(".")
+    for depth in range(1, len(parts) + 1):
+        folder = "/".join(parts[:depth])
+        for name in (f"{folder}/{FILE_NAME}", f"{folder}.{FILE_NAME}"):
+            if f"\n{name},".encode() in lines:
+                return Path(found.root, name)
+    return None
+
+
+def _is_newer(source: str, written: int) -> bool:
+    try:
+        facts = Path(source).stat()
+    except OSError:  # removed meanwhile
+        return False
+    return S_ISREG(facts.st_mode) and facts.st_mtime_ns > written
+
+
+def read_manifest(found: FoundPlugin) -> PluginManifest | None:
+    """What a plugin's manifest says; `None` where it has none. Nothing is imported.
+
+    Raises:
+        ManifestError: It can't be read, isn't what a manifest is, or was written for another version: it is void.
+    """
+    path = find_manifest(found)
+    if path is None:
+        return None
+    try:
+        return _chosen(read_manifest_file(path), found)
+    except ManifestError as error:
+        raise ManifestError(f"{path}: {error}") from None
+
+
+def read_manifest_file(path: Path) -> JsonObject:
+    """The object in a manifest file; only its format has been checked.
+
+    Raises:
+        ManifestError: It can't be read, is larger than 16 MiB, isn't JSON, or its format isn't known.
+    """
+    try:
+        data = json.loads(read_bounded(str(path), MOST_BYTES), parse_constant=_refuse)
+    except OSError as error:
+        raise ManifestError(f"can't be read: {reason(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"isn't JSON: {error}") from None
+    members = as_object(data, "the manifest")
+    _check_format(members)
+    return members
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _chosen(members: JsonObject, found: FoundPlugin) -> PluginManifest | None:
+    whose = as_text(members.get("distribution"), "distribution")
+    version = as_text(members.get("version"), "version")
+    if (normalised(whose), version) != (normalised(found.distribution), found.version):
+        raise ManifestError(
+            f"it is void: it was written for {whose} {version}, and {found.distribution} {found.version} is installed; "
+            "its author runs 'registry manifest write' before each release"
+        )
+    plugins = as_object(members.get("plugins"), "plugins")
+    if found.name not in plugins:
+        return None
+    place = f"plugins.{found.name}"
+    contents = _contents(as_object(plugins[found.name], place), place)
+    return PluginManifest(found.name, found.distribution, found.version, **contents)
+
+
+def manifest_text(manifests: Sequence[PluginManifest]) -> str:
+    """The text of the file that holds the manifests of one distribution; the same for the same, byte for byte.
+
+    Raises:
+        ManifestError: They aren't of one distribution and version, or a plugin isn't whole.
+    """
+    whose = {(manifest.distribution, manifest.version) for manifest in manifests}
+    if len(whose) != 1 or None in next(iter(whose)):
+        raise ManifestError("a manifest file is of one distribution and version")
+    for manifest in manifests:
+        if manifest.faults:
+            raise ManifestError(f"plugin {manifest.plugin!r} isn't whole: {'; '.join(manifest.faults)}")
+    ((distribution, version),) = whose
+    plugins = {manifest.plugin: _ordered(manifest) for manifest in sorted(manifests, key=lambda item: item.plugin)}
+    data = {"format": FORMAT, "distribution": distribution, "version": version, "plugins": plugins}
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+
+
+def _ordered(manifest: PluginManifest) -> JsonObject:
+    """Tools and names sorted. The keys inside a spec are not: their order reaches the model."""
+    contents = manifest.contents()
+    names = {kind: sorted(contents[kind]) for kind in _NAMES if kind in contents}
+    return {"tools": sorted(contents["tools"], key=lambda tool: tool["name"]), **names}
+
+
+def write_manifest(path: Path, manifests: Sequence[PluginManifest]) -> None:
+    """Writes the manifests of one distribution into its package, at once.
+
+    Args:
+        path: The file (see `manifest_path`).
+        manifests: One a plugin.
+
+    Raises:
+        ManifestError: It can't be written, or see `manifest_text`.
+    """
+    try:
+        write_whole(str(path), manifest_text(manifests).encode("utf-8", "surrogatepass"))
+    except OSError as error:
+        raise ManifestError(f"{path}: can't be written: {reason(error)}") from None

@@ -1,0 +1,189 @@
+"""The listing snapshot: texts ready to print, kept for one environment and fresh as long as no stamp has changed.
+
+This is the half that reads. It stands alone on what a bare Python has loaded, since the warm command is made of
+little else; `pegboard.plugins.index` writes.
+
+A snapshot is one file, put in place at once; a reader keeps its descriptor, so it never sees half:
+
+    pegboard snapshot 2
+    <CRC-32 of the header, hexadecimal> <length of the header>
+    <header: fields joined by NUL>
+    <body: the sections, one after the other>
+
+The header's fields: the environment's key; until when it holds (seconds since 1970, 0 for no end); the number of
+sections; four fields each (name, offset in the body, length, CRC-32); then the stamps, two fields each (path,
+`mtime_ns:size`, or `-` where there is nothing).
+"""
+
+# pathlib costs more than everything else that is done here:
+# ruff: noqa: PTH109, PTH116, PTH118
+from __future__ import annotations
+
+import os
+import sys
+import time
+from zlib import crc32
+
+from pegboard.config.file import open_private
+from pegboard.config.place import known_user_folder, project_file
+
+TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAGIC = b"pegboard snapshot 2\n"
+MISSING = b"-"
+MOST_SECONDS = 3600
+_FIRST_READ = 64 * 1024
+_MOST_HEADER_BYTES = 16 * 1024 * 1024
+_VARIABLES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+
+
+class Environment:
+    """What decides which snapshot holds: interpreter, `sys.path`, project and variables.
+
+    A plain class, as attrs isn't loaded here.
+
+    Attributes:
+        key: All of it, as bytes without NUL.
+        path: The file of its snapshot.
+        project: The project's `pegboard.toml`, or `None`.
+    """
+
+    __slots__ = ("key", "path", "project")
+
+    def __init__(self, key: bytes, path: str, project: str | None) -> None:
+        self.key = key
+        self.path = path
+        self.project = project
+
+
+def environment(environ: Mapping[str, str] = os.environ) -> Environment | None:
+    """The environment of this process; `None` where snapshots aren't kept (see `known_user_folder`).
+
+    Take it before any plugin is imported: a plugin may change `sys.path`.
+    """
+    cache = known_user_folder("cache", environ)
+    try:
+        folder = os.getcwd()
+    except OSError:  # the current folder was removed
+        return None
+    if cache is None:
+        return None
+    project = project_file(folder, environ)
+    facts = (
+        sys.version,
+        sys.prefix,
+        [os.path.join(folder, path) for path in sys.path],
+        project,
+        [(name, environ[name]) for name in sorted(environ) if name in _VARIABLES or name.startswith("PEGBOARD_")],
+    )
+    key = ascii(facts).encode()
+    return Environment(key, f"{cache}/snapshots/{crc32(key):08x}", project)
+
+
+def stamp_of(path: bytes) -> bytes:
+    """What changes when a file does, or the list of what is in a folder: `mtime_ns:size`; `-` where there is nothing.
+
+    An edit that keeps both isn't seen.
+    """
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return MISSING
+    return b"%d:%d" % (facts.st_mtime_ns, facts.st_size)
+
+
+class Snapshot:
+    """An open snapshot: its sections by name. Close it."""
+
+    __slots__ = ("_body", "_fd", "_sections")
+
+    def __init__(self, fd: int, body: int, sections: dict[bytes, tuple[int, int, int]]) -> None:
+        self._fd = fd
+        self._body = body
+        self._sections = sections
+
+    def section(self, name: bytes) -> bytes:
+        """A whole section.
+
+        Raises:
+            ValueError: It isn't what was written.
+        """
+        offset, length, crc = self._sections[name]
+        return self._read(offset, length, crc)
+
+    def part(self, name: bytes, offset: int, length: int, crc: int) -> bytes:
+        """A part of a section.
+
+        Raises:
+            ValueError: It isn't what was written.
+        """
+        return self._read(self._sections[name][0] + offset, length, crc)
+
+    def _read(self, offset: int, length: int, crc: int) -> bytes:
+        data = os.pread(self._fd, length, self._body + offset)
+        if len(data) != length or crc32(data) != crc:
+            raise ValueError("the snapshot is damaged")
+        return data
+
+    def close(self) -> None:
+        """Gives the file back."""
+        os.close(self._fd)
+
+
+def open_snapshot(place: Environment) -> Snapshot | None:
+    """The snapshot of an environment; `None` where there is none, it isn't private, is damaged, or is stale."""
+    try:
+        fd = open_private(place.path)
+    except OSError:
+        return None
+    try:
+        snapshot = _opened(fd, place.key)
+    except (OSError, ValueError, IndexError):
+        snapshot = None
+    if snapshot is None:
+        os.close(fd)
+    return snapshot
+
+
+def _opened(fd: int, key: bytes) -> Snapshot | None:
+    fields, body = _header(fd)
+    if fields[0] != key or not holds(int(fields[1])):
+        return None
+    count = int(fields[2])
+    numbers = fields[3 : 3 + 4 * count]
+    stamps = fields[3 + 4 * count :]
+    if not is_fresh(stamps):
+        return None
+    sections = {
+        numbers[index]: (int(numbers[index + 1]), int(numbers[index + 2]), int(numbers[index + 3]))
+        for index in range(0, len(numbers), 4)
+    }
+    return Snapshot(fd, body, sections)
+
+
+def _header(fd: int) -> tuple[list[bytes], int]:
+    """The header's fields, and where the body begins."""
+    data = os.pread(fd, _FIRST_READ, 0)
+    if not data.startswith(MAGIC):
+        raise ValueError("not a snapshot")
+    line_end = data.index(b"\n", len(MAGIC))
+    crc, length = data[len(MAGIC) : line_end].split(b" ")
+    start, size = line_end + 1, int(length)
+    header = data[start : start + size]
+    if len(header) < size <= _MOST_HEADER_BYTES:
+        header = os.pread(fd, size, start)
+    if len(header) != size or crc32(header) != int(crc, 16):
+        raise ValueError("the snapshot is damaged")
+    return header.split(b"\0"), start + size
+
+
+def holds(until: int) -> bool:
+    """Whether a snapshot that holds until then still does; one that would for more than an hour had a wrong clock."""
+    return not until or 0 <= until - time.time() <= MOST_SECONDS
+
+
+def is_fresh(stamps: list[bytes]) -> bool:
+    """Whether all of these hold: path, stamp, path, stamp, ..."""
+    return all(stamp_of(stamps[index]) == stamps[index + 1] for index in range(0, len(stamps), 2))

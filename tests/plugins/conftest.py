@@ -1,0 +1,50 @@
+"""Installed plugin packages, made on the spot."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from installed import install, write
+
+GREETER = """
+from pegboard import hookimpl, tool
+
+@tool(read_only=True)
+def {name}(who: str = "you") -> str:
+    '''Greets.'''
+    return f"hello {{who}}"
+
+@hookimpl
+def pegboard_register_tools(register):
+    register({name})
+"""
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder that is all that plugins are found in; `site(name, code)` installs one there."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PEGBOARD_BLOCK", raising=False)
+    monkeypatch.delenv("PEGBOARD_AUTOLOAD", raising=False)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    from pegboard.plugins import discovery
+
+    real = discovery.discover
+    monkeypatch.setattr(discovery, "discover", lambda: real([str(folder)]))
+    made: set[str] = set()
+
+    def add(name: str, code: str | None = None, *, version: str = "1.0") -> None:
+        module = f"{name}_made_up"
+        made.add(module)
+        write(folder / f"{module}.py", GREETER.format(name=f"greet_{name}") if code is None else code)
+        install(folder, f"dist-{name}", version, f"[pegboard]\n{name} = {module}\n", record=f"{module}.py,,\n")
+
+    add.folder = folder
+    yield add
+    for module in made:
+        sys.modules.pop(module, None)

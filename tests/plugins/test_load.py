@@ -1,0 +1,264 @@
+"""A registry with the installed plugins."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import pytest
+
+import pegboard
+from pegboard.config import Config
+from pegboard.plugins import discovery
+from pegboard.plugins.manifest import manifest_path, read_manifest, write_manifest
+from pegboard.plugins.probe import probe
+
+GUARDED = """
+from pegboard import hookimpl
+import pathlib
+
+@hookimpl
+def pegboard_before_tool(tool):
+    from pegboard import Deny
+    return Deny("guarded")
+"""
+
+
+def statuses(registry) -> dict[str, str]:
+    """Each plugin's status by name."""
+    return {plugin.name: plugin.status for plugin in registry.plugins()}
+
+
+def manifested(site) -> None:
+    """Writes the manifest of everything that the site has."""
+    for done in list(probe(discovery.discover().entries, {})):
+        path = manifest_path(done.found)
+        write_manifest(path, [done.manifest])
+        record = next(site.folder.glob(f"{done.found.distribution}-*.dist-info")) / "RECORD"
+        record.write_text(record.read_text() + f"{path.name},,\n")
+
+
+def test_listing_imports_no_plugin_and_the_first_call_only_the_owner(site) -> None:
+    """Whether a manifest or the cache knows the tools."""
+    site("one")
+    site("two")
+    manifested(site)
+    registry = pegboard.load()
+    assert [tool.name for tool in registry.tools()] == ["greet_one", "greet_two"]
+    assert statuses(registry) == {"one": "listed", "two": "listed"}
+    assert asyncio.run(registry.resolve(where="read_only")).names == ("greet_one", "greet_two")
+    assert "one_made_up" not in sys.modules
+    assert registry.call_sync("greet_one").text == "hello you"
+    assert "one_made_up" in sys.modules
+    assert "two_made_up" not in sys.modules
+    assert statuses(registry) == {"one": "loaded", "two": "listed"}
+
+
+def test_what_was_loaded_once_is_known(site, monkeypatch) -> None:
+    """The second time no child process is started, until the cache is refreshed."""
+    site("one")
+    told: list[str] = []
+
+    def tell(number: int, of: int, name: str) -> None:
+        told.append(f"{number} of {of}: {name}")
+
+    pegboard.load(progress=tell)
+    assert told == ["0 of 1: one"]
+    assert [tool.name for tool in pegboard.load(progress=tell).tools()] == ["greet_one"]
+    assert len(told) == 1
+    pegboard.load(progress=tell, refresh=True)
+    assert len(told) == 2
+
+
+def test_a_plugin_that_fails_is_quarantined_and_the_rest_works(site) -> None:
+    """In a first load, and with every plugin imported now."""
+    site("bad", "1 / 0")
+    site("good")
+    for registry in (pegboard.load(), pegboard.load(live=True)):
+        assert statuses(registry)["bad"] == "quarantined"
+        assert [(problem.plugin, problem.cause) for problem in registry.problems()] == [
+            ("bad", "ZeroDivisionError: division by zero")
+        ]
+        assert registry.call_sync("greet_good", {"who": "me"}).text == "hello me"
+
+
+def test_a_failure_is_remembered_for_a_while(site, monkeypatch) -> None:
+    """A plugin that hangs doesn't cost its time limit at every listing; a refresh or an installation tries again."""
+    site("bad", "1 / 0")
+    told: list[str] = []
+
+    def load(**options) -> str:
+        registry = pegboard.load(progress=lambda number, of, name: told.append(name), **options)
+        return registry.plugins()[0].cause
+
+    assert load() == "ZeroDivisionError: division by zero"
+    assert load() == "ZeroDivisionError: division by zero (an hour's memory; --refresh tries again)"
+    assert told == ["bad"]
+    load(refresh=True)
+    assert told == ["bad", "bad"]
+    site("another")
+    load()
+    assert told[2:] == ["another", "bad"]
+    monkeypatch.setattr("time.time", lambda real=time.time: real() + 3601)
+    load()
+    assert told[4:] == ["bad"]
+
+
+def test_plugins_are_blocked_and_disabled_by_name(site, monkeypatch) -> None:
+    """By argument, by environment, by configuration; none at all with autoload off."""
+    for name in "abcd":
+        site(name)
+    monkeypatch.setenv("PEGBOARD_BLOCK", "a, nosuch")
+    registry = pegboard.load(block=["b"], config=Config(block=("c",), enable=("a", "b", "c")))
+    assert statuses(registry) == {"a": "blocked", "b": "blocked", "c": "blocked", "d": "disabled"}
+    assert registry.tools() == ()
+    assert pegboard.load(autoload=False).plugins() == ()
+    monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
+    assert pegboard.load().plugins() == ()
+
+
+def test_run_time_hooks_are_imported_before_any_call(site) -> None:
+    """A guard guards from the first call on, however lazily it was listed."""
+    site("one")
+    site("guard", GUARDED)
+    registry = pegboard.load()
+    assert statuses(registry) == {"guard": "listed", "one": "listed"}
+    result = registry.call_sync("greet_one")
+    assert (result.kind, statuses(registry)["guard"]) == ("denied", "loaded")
+
+
+def test_a_tool_that_has_changed_since_it_was_listed_is_refused(site) -> None:
+    """It is reported with what to do; the plugin's other tools work."""
+    code = """
+from pegboard import hookimpl, tool
+
+@tool
+def same() -> str:
+    '''The same.'''
+    return "same"
+
+@tool
+def other() -> str:
+    '''{words}'''
+    return "other"
+
+@hookimpl
+def pegboard_register_tools(register):
+    register(same)
+    register(other)
+"""
+    site("one", code.format(words="As it was."))
+    manifested(site)
+    (site.folder / "one_made_up.py").write_text(code.format(words="Does something else now."))
+    registry = pegboard.load()
+    result = registry.call_sync("other")
+    assert (result.kind, "has changed since it was listed" in result.text) == ("tool_failure", True)
+    assert "registry list --refresh" in result.detail
+    assert registry.call_sync("same").text == "same"
+    assert statuses(registry) == {"one": "partial"}
+    assert any("'other' changed since listed" in problem.cause for problem in registry.problems())
+
+
+def test_what_the_cache_says_wrongly_is_forgotten(site) -> None:
+    """A plugin whose code differs from time to time is refused once, and listed anew by the next board."""
+    code = """
+from pegboard import Tool, hookimpl
+
+@hookimpl
+def pegboard_register_tools(register):
+    import pathlib
+    words = pathlib.Path(__file__).with_name("words").read_text()
+    register(Tool.from_function(lambda: words, name="say", description=words))
+"""
+    site("one", code)
+    words = site.folder / "words"
+    words.write_text("first")
+    pegboard.load()
+    words.write_text("second")
+    assert pegboard.load().call_sync("say").kind == "tool_failure"
+    assert pegboard.load().call_sync("say").text == "second"
+
+
+def test_a_plugin_that_fails_when_it_is_called_answers_with_an_error(site) -> None:
+    """The model learns that it can't be run, the operator why."""
+    site("one")
+    manifested(site)
+    (site.folder / "one_made_up.py").write_text("import nosuch_module")
+    registry = pegboard.load()
+    result = registry.call_sync("greet_one")
+    assert result.text == "greet_one can't be run: what brings it failed to load."
+    assert "nosuch_module" in result.detail
+    assert statuses(registry) == {"one": "quarantined"}
+
+
+def test_a_manifest_of_another_version_is_void(site) -> None:
+    """It is reported, and the plugin is loaded to see what it brings."""
+    site("one")
+    manifested(site)
+    (metadata,) = site.folder.glob("dist-one-*.dist-info/METADATA")
+    metadata.write_text(metadata.read_text().replace("1.0", "2.0"))
+    registry = pegboard.load()
+    assert [tool.name for tool in registry.tools()] == ["greet_one"]
+    assert "void" in registry.problems()[0].cause
+
+
+def test_settings_make_a_manifest_of_none(site) -> None:
+    """What a plugin brings may depend on them, so it is asked."""
+    code = """
+from pegboard import Tool, hookimpl
+
+@hookimpl
+def pegboard_register_tools(register, settings):
+    register(Tool.from_function(lambda: 1, name=settings.get("as", "plain"), read_only=True))
+"""
+    site("one", code)
+    manifested(site)
+    assert read_manifest(discovery.discover().entries[0]) is not None
+    registry = pegboard.load(settings={"one": {"as": "named"}})
+    assert [tool.name for tool in registry.tools()] == ["named"]
+    assert registry.call_sync("named").text == "1"
+
+
+def test_predicates_of_configuration_and_caller_are_joined(site) -> None:
+    """Both have to take a tool."""
+    site("one")
+    site("two")
+    registry = pegboard.load(config=Config(where="name:greet_*"), where="not plugin:two")
+    assert asyncio.run(registry.resolve()).names == ("greet_one",)
+    only = pegboard.load(where="plugin:two")
+    assert asyncio.run(only.resolve()).names == ("greet_two",)
+
+
+def test_rename_prefix_and_clashes_follow_the_configuration(site) -> None:
+    """The names on the board are those of the configuration, before and after the plugin is imported."""
+    site("one")
+    config = Config(prefix={"one": "p_"}, rename={"p_greet_one": "hi"})
+    registry = pegboard.load(config=config)
+    assert [tool.name for tool in registry.tools()] == ["hi"]
+    assert registry.call_sync("hi").text == "hello you"
+    assert [tool.name for tool in registry.tools()] == ["hi"]
+    assert registry.problems() == ()
+
+
+def test_threads_may_call_while_plugins_are_imported(site) -> None:
+    """Each plugin is imported once, and each call gets its result."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    site("one")
+    site("two")
+    registry = pegboard.load()
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(registry.call_sync, ["greet_one", "greet_two"] * 8))
+    assert {result.text for result in results} == {"hello you"}
+
+
+@pytest.mark.parametrize("name", ["greet_one", "nosuch"])
+def test_a_snapshot_runs_what_it_offered(site, name: str) -> None:
+    """Law: a request runs exactly the tools that it was offered."""
+    site("one")
+    registry = pegboard.load()
+    offered = asyncio.run(registry.resolve())
+    registry.unregister("greet_one")
+    result = asyncio.run(registry.call(name, {}, resolved=offered))
+    assert result.is_error is (name == "nosuch")

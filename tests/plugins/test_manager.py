@@ -1,0 +1,225 @@
+"""Plugins on one registry: who brought what, and whose failure costs whom."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pluggy
+import pytest
+
+from pegboard import Deny, ToolRegistry, ToolResult, hookimpl, tool
+from pegboard.plugins import hookspecs
+from pegboard.plugins.manager import PluginManager
+
+
+def named(name: str):
+    """A tool that answers with its name."""
+
+    @tool(name=name)
+    def function() -> str:
+        return name
+
+    return function
+
+
+def bringing(*names: str):
+    """A plugin that brings tools of these names."""
+
+    class Plugin:
+        @hookimpl
+        def pegboard_register_tools(self, register) -> None:
+            for name in names:
+                register(named(name))
+
+    return Plugin()
+
+
+@pytest.fixture
+def registry() -> ToolRegistry:
+    return ToolRegistry()
+
+
+@pytest.fixture
+def manager(registry) -> PluginManager:
+    return PluginManager(registry)
+
+
+def test_a_plugin_hangs_its_tools_under_its_name(registry, manager) -> None:
+    """The record says what it brought; the tool says who brought it."""
+    record = manager.register(bringing("b", "a"), "mine", distribution="pegboard-mine", version="1.2")
+    assert (record.status, record.tools, record.hooks) == ("loaded", ("a", "b"), ("pegboard_register_tools",))
+    assert str(registry.get("a").origin) == "plugin 'mine' (pegboard-mine 1.2)"
+    assert registry.call_sync("a").text == "a"
+
+
+def test_a_failing_plugin_costs_only_itself(registry, manager) -> None:
+    """It is quarantined with its cause; its neighbours work."""
+
+    class Bad:
+        def __init__(self) -> None:
+            raise SystemExit(7)
+
+    record = manager.register(Bad, "bad")
+    manager.register(bringing("a"), "good")
+    assert (record.status, record.cause) == ("quarantined", "SystemExit: 7")
+    assert [(problem.plugin, problem.cause) for problem in registry.problems()] == [("bad", "SystemExit: 7")]
+    assert registry.call_sync("a").text == "a"
+
+
+def test_a_plugin_that_takes_too_long_is_quarantined(registry) -> None:
+    """Its thread is left behind."""
+    go_on = threading.Event()
+
+    class Slow:
+        def __init__(self) -> None:
+            go_on.wait()
+
+    record = PluginManager(registry, seconds=0.01).register(Slow, "slow")
+    go_on.set()
+    assert record.status == "quarantined"
+    assert "longer than 0.01 s" in record.cause
+
+
+def test_of_two_plugins_the_earlier_keeps_the_name(registry, manager) -> None:
+    """The later one's tool is held back, and the problem says which line settles it."""
+    manager.register(bringing("same", "one"), "first")
+    manager.register(bringing("same", "two"), "second")
+    assert registry.get("same").origin.plugin == "first"
+    (problem,) = registry.problems()
+    assert (problem.plugin, problem.tool) == ("second", "same")
+    assert '[prefix] second = "second_"' in problem.cause
+
+
+def test_prefix_and_rename_settle_a_clash(registry) -> None:
+    """A rename may name the plugin, or the name as it would hang."""
+    manager = PluginManager(registry, prefix={"second": "s_"}, rename={"first:one": "uno", "s_two": "due"})
+    manager.register(bringing("same", "one"), "first")
+    manager.register(bringing("same", "two"), "second")
+    assert [hung.name for hung in registry.tools()] == ["due", "s_same", "same", "uno"]
+    assert registry.call_sync("due").text == "two"
+    assert registry.problems() == ()
+
+
+def answering(text: str, **options):
+    """A plugin whose before hook notes that it was asked."""
+
+    class Plugin:
+        def __init__(self, asked) -> None:
+            self.asked = asked
+
+        @hookimpl(**options)
+        def pegboard_before_tool(self, tool) -> None:
+            self.asked.append(text)
+
+    return Plugin
+
+
+ORDERS = [("a", {}), ("b", {"trylast": True}), ("c", {"tryfirst": True}), ("d", {}), ("e", {"trylast": True})]
+ORDERS += [("f", {"tryfirst": True})]
+
+
+def test_callbacks_stand_in_pluggys_order(registry, manager) -> None:
+    """As pluggy itself would ask the same plugins."""
+    ours: list[str] = []
+    theirs: list[str] = []
+    known = pluggy.PluginManager("pegboard")
+    known.add_hookspecs(hookspecs)
+    for text, options in ORDERS:
+        manager.register(answering(text, **options)(ours), text)
+        known.register(answering(text, **options)(theirs))
+    manager.register(bringing("t"), "tools")
+    registry.call_sync("t")
+    known.hook.pegboard_before_tool(context=None, tool=None, arguments={})
+    assert ours == theirs
+
+
+def test_callbacks_round_a_call_work_plain_and_async(registry, manager) -> None:
+    """Before may deny, on_error recovers, after sees the outcome; the host's own come last."""
+    seen: list[str] = []
+
+    class Round:
+        @hookimpl
+        async def pegboard_before_tool(self, arguments):
+            await asyncio.sleep(0)
+            seen.append("before")
+            return Deny("no")
+
+        @hookimpl
+        def pegboard_on_tool_error(self, error):
+            seen.append(f"error {error}")
+            return ToolResult("recovered")
+
+        @hookimpl
+        async def pegboard_after_tool(self, result):
+            seen.append(f"after {result.text}")
+
+    manager.register(Round(), "round")
+    manager.register(bringing("t"), "tools")
+    registry.add_callback("after_tool", lambda result: seen.append("host"))
+    assert registry.call_sync("t").text == "recovered"
+    assert seen == ["before", "error t was denied: no", "after recovered", "host"]
+
+
+def test_toolsets_predicates_and_other_things_come_with_their_owner(registry, manager) -> None:
+    """A second one of the same name is refused and reported."""
+
+    class Brings:
+        @hookimpl
+        def pegboard_register_predicates(self, register) -> None:
+            register("short", lambda tool, context: len(tool.name) < 3)
+
+        @hookimpl
+        def pegboard_register_exporters(self, register) -> None:
+            register("mine", object())
+
+    manager.register(Brings(), "first")
+    record = manager.register(Brings(), "second")
+    manager.register(bringing("a", "longer"), "tools")
+    assert asyncio.run(registry.resolve(where="short")).names == ("a",)
+    assert registry.catalogue.owners["exporters:mine"].plugin == "first"
+    assert record.name == "second"
+    assert any("'mine' is taken" in problem.cause for problem in registry.problems())
+
+
+def test_a_name_that_the_configuration_makes_wrongly_costs_only_the_renaming(registry) -> None:
+    """The tool keeps its own name, and the problem says which line to change."""
+    manager = PluginManager(registry, prefix={"mine": "x" * 62}, rename={"mine:ok": "not a name"})
+    manager.register(bringing("long", "ok"), "mine")
+    assert [hung.name for hung in registry.tools()] == ["long", "ok"]
+    assert ["[prefix] or [rename]" in problem.cause for problem in registry.problems()] == [True, True]
+
+
+def test_plugins_may_be_hung_beside_installed_ones(registry) -> None:
+    """One manager keeps all of a registry's callbacks in order."""
+    from pegboard import RegistrationError, register_plugin
+
+    seen: list[str] = []
+
+    class Noting:
+        def __init__(self, settings) -> None:
+            self.settings = settings
+
+        @hookimpl
+        def pegboard_before_tool(self) -> None:
+            seen.append(self.settings["word"])
+
+    register_plugin(registry, bringing("t"), "tools")
+    register_plugin(registry, Noting, "one", settings={"word": "one"})
+    register_plugin(registry, Noting, "two", settings={"word": "two"})
+    registry.call_sync("t")
+    assert seen == ["two", "one"]
+    with pytest.raises(RegistrationError, match="'one' already"):
+        register_plugin(registry, Noting, "one")
+
+
+def test_an_async_register_hook_is_a_fault(registry, manager) -> None:
+    """It would be awaited by nobody."""
+
+    class Later:
+        @hookimpl
+        async def pegboard_register_tools(self, register) -> None:
+            register(named("t"))
+
+    record = manager.register(Later(), "later")
+    assert (record.status, "register hooks are plain functions" in record.cause) == ("quarantined", True)

@@ -1,0 +1,334 @@
+"""What a plugin brings, as data, and the file in its package that says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from installed import OLD, install, write
+from pegboard.errors import ManifestError
+from pegboard.plugins.discovery import discover
+from pegboard.plugins.found import FoundPlugin
+from pegboard.plugins.manifest import (
+    MOST_BYTES,
+    MOST_NAMES,
+    PluginManifest,
+    find_manifest,
+    manifest_path,
+    manifest_text,
+    read_manifest,
+    read_manifest_file,
+    write_manifest,
+)
+from pegboard.tools.spec import ToolAnnotations, ToolSpec
+
+SPEC = ToolSpec(
+    "read_file",
+    "Reads a file.",
+    input_schema={"type": "object", "properties": {"zeta": {"type": "string"}, "alpha": {"default": 1.0}}},
+    annotations=ToolAnnotations(read_only_hint=True),
+    tags=("fs",),
+    examples=[{"zeta": "é\u202e"}],
+)
+WHOLE = PluginManifest(
+    "demo",
+    "demo",
+    "1.0",
+    tools=(SPEC, ToolSpec("delete")),
+    hooks=("pegboard_register_tools", "pegboard_before_tool"),
+    toolsets=("remote",),
+    predicates=("local",),
+    processors=("p",),
+    exporters=("e",),
+    executors=("x",),
+    commands=("c",),
+)
+
+
+# As data
+
+
+def test_it_is_read_back_as_it_was():
+    again = PluginManifest.from_json(json.loads(json.dumps(WHOLE.to_json())))
+    assert again == WHOLE
+    assert again.digest == WHOLE.digest
+    assert [spec.input_schema_text for spec in again.tools] == [spec.input_schema_text for spec in WHOLE.tools]
+
+
+def test_faults_are_kept():
+    manifest = PluginManifest("p", faults=("one was refused",))
+    assert PluginManifest.from_json(manifest.to_json()) == manifest
+
+
+def test_many_and_long_faults_are_cut():
+    manifest = PluginManifest("p", faults=("x" * 5000, "", *["y"] * 2000))
+    read = PluginManifest.from_json(manifest.to_json()).faults
+    assert read[:3] == ("x" * 1000, "?", "y")
+    assert len(read) == MOST_NAMES
+
+
+def test_the_digest_follows_what_it_says():
+    import attrs
+
+    assert attrs.evolve(WHOLE, tools=(SPEC,)).digest != WHOLE.digest
+
+
+names = st.lists(st.text(min_size=1, max_size=8), max_size=3).map(tuple)
+specs = st.builds(ToolSpec, st.from_regex(r"[a-z_][a-z0-9_-]{0,5}", fullmatch=True), st.text(max_size=20))
+
+
+@given(
+    st.builds(
+        PluginManifest,
+        st.text(min_size=1, max_size=8),
+        st.none() | st.text(min_size=1, max_size=8),
+        st.none() | st.text(min_size=1, max_size=8),
+        tools=st.lists(specs, max_size=3, unique_by=lambda spec: spec.name).map(tuple),
+        hooks=names,
+        commands=names,
+    )
+)
+def test_any_manifest_is_read_back_as_it_was(manifest):
+    assert PluginManifest.from_json(json.loads(json.dumps(manifest.to_json()))) == manifest
+
+
+def changed(**changes: object) -> dict[str, object]:
+    return {key: value for key, value in {**WHOLE.to_json(), **changes}.items() if value is not ...}
+
+
+def deep(levels: int) -> dict[str, object]:
+    value: object = 1
+    for level in range(levels):
+        value = [value] if level % 2 else {"x": value}
+    return {"x": value}
+
+
+def test_a_spec_may_be_nested():
+    manifest = PluginManifest.from_json(changed(tools=[{"name": "a", "meta": deep(98)}]))
+    assert manifest.tools[0].digest
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ([], "the manifest: expected an object, found list"),
+        (changed(format=2), "format 2 isn't known here, only 1: update pegboard"),
+        (changed(format=...), "format None isn't known"),
+        (changed(plugin=...), "plugin: expected a text"),
+        (changed(plugin=3), "plugin: expected a text"),
+        (changed(plugin=""), "plugin: expected a text of 1 to"),
+        (changed(version=1), "version: expected a text"),
+        (changed(hooks="x"), "hooks: expected a list, found str"),
+        (changed(hooks=["ok", 3]), r"hooks\[1\]: expected a text"),
+        (changed(hooks=["x"] * (MOST_NAMES + 1)), "hooks: more than 1000"),
+        (changed(hooks=["x" * 5000]), r"hooks\[0\]: expected a text of 1 to 1000 characters"),
+        (changed(toolset=["x"]), "'toolset' is unknown"),
+        (changed(tools={}), "tools: expected a list, found dict"),
+        (changed(tools=[3]), r"tools\[0\]: expected an object, found int"),
+        (changed(tools=[{"name": "a b"}]), r"tools\[0\]: 'a b' can't name a tool"),
+        (changed(tools=[{"name": "a", "inputSchema": 3}]), r"tools\[0\]: inputSchema: expected dict, found int"),
+        (changed(tools=[{"name": "a", "zap": 3}]), r"tools\[0\]: zap: unknown key"),
+        (changed(tools=[{"name": "a", "kind": "odd"}]), r"tools\[0\]: "),
+        (changed(tools=[{"name": "a", "meta": deep(100)}]), r"tools\[0\]: nested deeper than 100 levels"),
+        (changed(tools=[{"name": "a"}, {"name": "a"}]), r"tools\[1\]: tool 'a' stands there twice"),
+    ],
+)
+def test_what_is_wrong_is_named(data, words):
+    with pytest.raises(ManifestError, match=words):
+        PluginManifest.from_json(data)
+
+
+# As a file
+
+
+def plugin(root: Path, module: str = "demo_tools", record: str | None = None, **facts: object) -> FoundPlugin:
+    install(root, entry_points=f"[pegboard]\ndemo = {module}\n", record=record, **facts)
+    return discover([str(root)]).entries[0]
+
+
+def test_a_manifest_is_written_and_read(tmp_path):
+    found = plugin(tmp_path)
+    write(tmp_path / "demo_tools/__init__.py", "raise SystemExit('imported')")
+    path = manifest_path(found)
+    assert path == tmp_path / "demo_tools/pegboard-manifest.json"
+    write_manifest(path, [WHOLE])
+    read = read_manifest(found)
+    assert read is not None
+    assert sorted(spec.name for spec in WHOLE.tools) == [spec.name for spec in read.tools]
+    assert {spec.name: spec for spec in read.tools} == {spec.name: spec for spec in WHOLE.tools}
+    assert read.toolsets == WHOLE.toolsets
+    assert "demo_tools" not in sys.modules
+
+
+def test_a_single_module_has_it_beside_it(tmp_path):
+    found = plugin(tmp_path, "solo_tools")
+    write(tmp_path / "solo_tools.py")
+    assert manifest_path(found) == tmp_path / "solo_tools.pegboard-manifest.json"
+    write_manifest(manifest_path(found), [WHOLE])
+    assert read_manifest(found) is not None
+
+
+@pytest.mark.parametrize(
+    ("module", "file"),
+    [
+        ("demo_tools", "demo_tools/pegboard-manifest.json"),
+        ("demo_tools.deep.plugin", "demo_tools/pegboard-manifest.json"),
+        ("solo", "solo.pegboard-manifest.json"),
+        ("shared.inner.plugin", "shared/inner/pegboard-manifest.json"),
+        ("shared.single", "shared/single.pegboard-manifest.json"),
+    ],
+)
+def test_an_installed_manifest_is_found_by_record(tmp_path, module, file):
+    found = plugin(tmp_path, module, f"{module.split('.')[0]}/__init__.py,sha256=x,0\n{file},sha256=y,99\n")
+    assert find_manifest(found) == tmp_path / file
+    write_manifest(write(tmp_path / file), [WHOLE])
+    assert read_manifest(found) is not None
+
+
+def test_a_file_that_record_does_not_name_is_anothers(tmp_path):
+    found = plugin(tmp_path, record="demo_tools/__init__.py,,\nx/demo_tools/pegboard-manifest.json,,\n")
+    write_manifest(write(tmp_path / "demo_tools/pegboard-manifest.json"), [WHOLE])
+    assert find_manifest(found) is None
+    assert read_manifest(found) is None
+
+
+def test_no_manifest(tmp_path):
+    found = plugin(tmp_path)
+    write(tmp_path / "demo_tools/__init__.py")
+    assert read_manifest(found) is None
+
+
+def test_a_module_that_is_nowhere_has_no_place_for_one(tmp_path):
+    found = plugin(tmp_path, "surely_not_installed")
+    assert read_manifest(found) is None
+    with pytest.raises(ManifestError, match="can't find where module 'surely_not_installed' lies"):
+        manifest_path(found)
+
+
+def test_sources_written_after_it_make_it_passed_over(tmp_path):
+    found = plugin(tmp_path)
+    source = write(tmp_path / "demo_tools/__init__.py")
+    write_manifest(manifest_path(found), [WHOLE])
+    os.utime(manifest_path(found), (OLD, OLD))
+    os.utime(source, (OLD, OLD))
+    assert read_manifest(found) is not None
+    os.utime(source, (OLD, OLD + 1))
+    assert read_manifest(found) is None
+
+
+def test_a_source_that_vanishes_meanwhile_is_not_newer(tmp_path, monkeypatch):
+    found = plugin(tmp_path)
+    write(tmp_path / "demo_tools/__init__.py")
+    write_manifest(manifest_path(found), [WHOLE])
+    paths = (str(tmp_path / "demo_tools/gone.py"),)
+    monkeypatch.setattr(FoundPlugin, "sources", lambda _self: paths)
+    assert read_manifest(found) is not None
+
+
+def test_a_manifest_of_another_version_is_void(tmp_path):
+    found = plugin(tmp_path)
+    write(tmp_path / "demo_tools/__init__.py")
+    write_manifest(manifest_path(found), [PluginManifest("demo", "demo", "0.9")])
+    with pytest.raises(
+        ManifestError, match=r"void: it was written for demo 0\.9, and demo 1\.0 is installed"
+    ) as caught:
+        read_manifest(found)
+    assert str(manifest_path(found)) in str(caught.value)
+
+
+def test_the_distributions_name_may_be_spelt_otherwise(tmp_path):
+    found = plugin(tmp_path)
+    write(tmp_path / "demo_tools/__init__.py")
+    write_manifest(manifest_path(found), [PluginManifest("demo", "DEMO", "1.0")])
+    assert read_manifest(found) is not None
+
+
+def test_one_file_serves_several_plugins(tmp_path):
+    found = plugin(tmp_path)
+    write(tmp_path / "demo_tools/__init__.py")
+    write_manifest(manifest_path(found), [PluginManifest("other", "demo", "1.0"), WHOLE])
+    read = read_manifest(found)
+    assert read is not None
+    assert read.plugin == "demo"
+
+
+def test_a_plugin_that_the_file_does_not_name_has_none(tmp_path):
+    found = plugin(tmp_path)
+    write(tmp_path / "demo_tools/__init__.py")
+    write_manifest(manifest_path(found), [PluginManifest("other", "demo", "1.0")])
+    assert read_manifest(found) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"{", "isn't JSON"),
+        (b"[" * 100_000, "isn't JSON"),
+        (b'{"format": NaN}', "NaN is no JSON"),
+        (b"\xff", "isn't JSON"),
+        (b"[]", "expected an object, found list"),
+        (b'{"format": 7}', "format 7 isn't known"),
+        (b'{"format": 1}', "distribution: expected a text"),
+        (b'{"format": 1, "distribution": "demo", "version": "1.0"}', "plugins: expected an object, found NoneType"),
+        (
+            b'{"format": 1, "distribution": "demo", "version": "1.0", "plugins": {"demo": {"tools": [{}]}}}',
+            r"plugins\.demo: tools\[0\]: name: missing",
+        ),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path, content, words):
+    found = plugin(tmp_path)
+    write(tmp_path / "demo_tools/__init__.py")
+    manifest_path(found).write_bytes(content)
+    with pytest.raises(ManifestError, match=words):
+        read_manifest(found)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(ManifestError, match="can't be read: Is a directory"):
+        read_manifest_file(tmp_path)
+
+
+def test_a_huge_file_is_refused(tmp_path):
+    file = tmp_path / "m.json"
+    with file.open("wb") as stream:
+        stream.truncate(MOST_BYTES + 1)
+    with pytest.raises(ManifestError, match="can't be read: larger than"):
+        read_manifest_file(file)
+
+
+def test_the_text_is_the_same_whatever_the_order():
+    other = PluginManifest("other", "demo", "1.0")
+    mixed = PluginManifest("demo", "demo", "1.0", tools=WHOLE.tools[::-1], hooks=WHOLE.hooks[::-1])
+    sorted_ = PluginManifest("demo", "demo", "1.0", tools=WHOLE.tools, hooks=WHOLE.hooks)
+    assert manifest_text([other, mixed]) == manifest_text([sorted_, other])
+    assert manifest_text([other]).endswith("}\n")
+
+
+def test_the_order_of_properties_is_kept():
+    """It reaches the model."""
+    text = manifest_text([WHOLE])
+    assert text.index('"zeta"') < text.index('"alpha"')
+    assert '"default": 1.0' in text
+
+
+def test_only_plugins_of_one_distribution_stand_in_a_file():
+    with pytest.raises(ManifestError, match="of one distribution and version"):
+        manifest_text([WHOLE, PluginManifest("other", "demo", "2.0")])
+    with pytest.raises(ManifestError, match="of one distribution and version"):
+        manifest_text([PluginManifest("other")])
+
+
+def test_a_plugin_that_is_not_whole_gets_no_manifest():
+    with pytest.raises(ManifestError, match="plugin 'p' isn't whole: tool 'x' was refused"):
+        manifest_text([PluginManifest("p", "demo", "1.0", faults=("tool 'x' was refused",))])
+
+
+def test_a_manifest_that_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(ManifestError, match="can't be written: No such file"):
+        write_manifest(tmp_path / "none/m.json", [WHOLE])

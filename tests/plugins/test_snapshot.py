@@ -1,0 +1,265 @@
+"""The listing snapshot: which one holds, whether it does, and what stands in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from installed import OLD, write
+from pegboard.plugins.index import write_snapshot
+from pegboard.plugins.listed import ListedTool, Listing
+from pegboard.plugins.snapshot import Environment, environment, open_snapshot
+from pegboard.plugins.stamps import Stamps
+
+
+def tool(name: str) -> ListedTool:
+    listed = (
+        f'{{"name":"{name}","description":"é \\",\\"inputSchema\\":{{}}","inputSchema":{{"x":1}},"kind":"function"}}'
+    )
+    return ListedTool(name, "demo", f"Does {name}.", listed, '{"x":1}', ',"more":true', f"{name} é\n")
+
+
+LISTING = Listing(
+    (tool("alpha"), tool("beta")), '[{"cause":"c"}]', "a notice\n", "registry 1", (("list", "List."), ("show", ""))
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def watched(tmp_path):
+    file = write(tmp_path / "watched")
+    os.utime(file, (OLD, OLD))
+    return file
+
+
+@pytest.fixture
+def stamps(watched) -> Stamps:
+    stamps = Stamps()
+    stamps.add(str(watched))
+    return stamps
+
+
+@pytest.fixture
+def place() -> Environment:
+    place = environment()
+    assert place is not None
+    return place
+
+
+@pytest.fixture
+def kept(place, stamps):
+    assert write_snapshot(place, LISTING, stamps)
+    return place
+
+
+def numbers(snapshot, name: str) -> list[tuple[int, int, int]]:
+    (line,) = (line for line in snapshot.section(b"tools").split(b"\n") if line.startswith(name.encode() + b"\t"))
+    return [tuple(map(int, column.split(b" "))) for column in line.split(b"\t")[2:]]
+
+
+def test_what_is_written_is_read(kept):
+    snapshot = open_snapshot(kept)
+    assert snapshot is not None
+    assert snapshot.section(b"json").decode() == LISTING.json()
+    assert snapshot.section(b"plain").decode() == LISTING.plain()
+    assert snapshot.section(b"problems") == b'[{"cause":"c"}]'
+    assert snapshot.section(b"notice") == b"a notice\n"
+    assert snapshot.section(b"version") == b"registry 1"
+    assert snapshot.section(b"commands") == b"list\tList.\nshow\t\n"
+    snapshot.close()
+
+
+@pytest.mark.parametrize("item", LISTING.tools, ids=lambda item: item.name)
+def test_each_tools_texts_are_found(kept, item):
+    """The schema too, though a description holds what looks like its key."""
+    snapshot = open_snapshot(kept)
+    assert snapshot is not None
+    listed, schema, more, shown = numbers(snapshot, item.name)
+    assert snapshot.part(b"json", *listed).decode() == item.listed
+    assert snapshot.part(b"json", *schema).decode() == item.schema
+    assert snapshot.part(b"more", *more).decode() == item.more
+    assert snapshot.part(b"shown", *shown).decode() == item.shown
+    snapshot.close()
+
+
+def test_a_listing_of_nothing(place, stamps):
+    write_snapshot(place, Listing(()), stamps)
+    snapshot = open_snapshot(place)
+    assert snapshot is not None
+    assert snapshot.section(b"json") == b'{"tools":[],"problems":[]}\n'
+    snapshot.close()
+
+
+def test_many_stamps_are_read(place, tmp_path):
+    """The header is longer than what is read at first."""
+    stamps = Stamps()
+    stamps.add(*(str(tmp_path / f"missing-{number:0100}") for number in range(1000)))
+    write_snapshot(place, LISTING, stamps)
+    snapshot = open_snapshot(place)
+    assert snapshot is not None
+    snapshot.close()
+
+
+def test_no_snapshot_no_answer(place):
+    assert open_snapshot(place) is None
+
+
+def test_a_change_makes_it_stale(kept, watched):
+    os.utime(watched, (OLD, OLD + 1))
+    assert open_snapshot(kept) is None
+
+
+def test_a_reader_keeps_what_it_has_opened(kept, stamps):
+    snapshot = open_snapshot(kept)
+    assert snapshot is not None
+    write_snapshot(kept, Listing(()), stamps)
+    assert snapshot.section(b"json").decode() == LISTING.json()
+    snapshot.close()
+
+
+def test_another_environment_of_the_same_file_name_is_refused(kept):
+    assert open_snapshot(Environment(kept.key + b"x", kept.path, None)) is None
+
+
+def test_a_file_of_others_is_refused(kept):
+    Path(kept.path).chmod(0o644)
+    assert open_snapshot(kept) is None
+
+
+def _flipped(data: bytes, position: int) -> bytes:
+    return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+
+
+def rewrite(place: Environment, data: bytes) -> None:
+    Path(place.path).write_bytes(data)
+
+
+def content(place: Environment) -> bytes:
+    return Path(place.path).read_bytes()
+
+
+@pytest.mark.parametrize("position", [0, 25, 60, 200])
+def test_a_damaged_head_is_refused(kept, position):
+    rewrite(kept, _flipped(content(kept), position))
+    assert open_snapshot(kept) is None
+
+
+@pytest.mark.parametrize("length", [0, 10, 30, 100])
+def test_a_file_cut_short_is_refused(kept, length):
+    rewrite(kept, content(kept)[:length])
+    assert open_snapshot(kept) is None
+
+
+@pytest.mark.parametrize("head", ["00000000 99999999999", "00000000 -1", "zz 3", "1"])
+def test_a_senseless_head_is_refused(kept, head):
+    rewrite(kept, b"pegboard snapshot 2\n" + head.encode() + b"\n" + b"x" * 200)
+    assert open_snapshot(kept) is None
+
+
+def test_a_damaged_body_is_seen(kept):
+    data = content(kept)
+    rewrite(kept, _flipped(data, data.index(b'{"tools"')))
+    snapshot = open_snapshot(kept)
+    assert snapshot is not None
+    with pytest.raises(ValueError, match="damaged"):
+        snapshot.section(b"json")
+    snapshot.close()
+
+
+def test_a_body_cut_short_is_seen(kept):
+    rewrite(kept, content(kept)[:-3])
+    snapshot = open_snapshot(kept)
+    assert snapshot is not None
+    with pytest.raises(ValueError, match="damaged"):
+        snapshot.section(b"commands")
+    snapshot.close()
+
+
+def test_it_is_private(kept):
+    assert Path(kept.path).stat().st_mode & 0o777 == 0o600
+    assert Path(kept.path).parent.stat().st_mode & 0o777 == 0o700
+
+
+# What decides which one holds
+
+
+def key(**environ: str) -> bytes:
+    place = environment({**os.environ, **environ})
+    assert place is not None
+    return place.key
+
+
+def test_the_key_is_steady():
+    assert key() == key()
+
+
+@pytest.mark.parametrize("name", ["PEGBOARD_BLOCK", "PEGBOARD_ANYTHING", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"])
+def test_variables_decide(name):
+    assert key(**{name: "/elsewhere"}) != key()
+
+
+def test_other_variables_do_not():
+    assert key(LANG="x", TERM="y") == key()
+
+
+def test_sys_path_decides(monkeypatch):
+    before = key()
+    monkeypatch.setattr(sys, "path", [*sys.path, "/more"])
+    assert key() != before
+
+
+def test_the_current_folder_decides_where_it_is_searched(monkeypatch, tmp_path):
+    (tmp_path / "sub").mkdir()
+    monkeypatch.setattr(sys, "path", ["/absolute"])
+    before = key()
+    monkeypatch.chdir(tmp_path / "sub")
+    assert key() == before
+    monkeypatch.setattr(sys, "path", [""])
+    inside = key()
+    monkeypatch.chdir(tmp_path)
+    assert key() != inside
+
+
+def test_the_project_decides(tmp_path):
+    before = key()
+    write(tmp_path / "pegboard.toml")
+    place = environment()
+    assert place is not None
+    assert place.project == str(tmp_path / "pegboard.toml")
+    assert place.key != before
+
+
+def test_the_interpreter_decides(monkeypatch):
+    before = key()
+    monkeypatch.setattr(sys, "prefix", "/other/venv")
+    assert key() != before
+
+
+def test_no_environment_without_a_cache_folder():
+    assert environment({"HOME": "relative"}) is None
+
+
+def test_no_environment_without_a_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert environment() is None
+
+
+def test_reading_loads_almost_nothing():
+    code = (
+        "import sys; before = set(sys.modules); from pegboard.plugins import snapshot; "
+        "print(*sorted(name for name in set(sys.modules) - before if not name.startswith('pegboard')))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert set(loaded) <= {"__future__", "errno", "zlib"}
