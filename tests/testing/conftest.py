@@ -1,0 +1,34 @@
+"""Plugin packages, installed on the spot."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from installed import install, write
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """`site(name, code)` installs a package with one plugin in front of all others, and gives its module's name."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    made: list[str] = []
+
+    def add(name: str, code: str, *, more: str = "") -> str:
+        module = f"{name}_on_the_spot"
+        made.append(module)
+        write(folder / f"{module}.py", code)
+        record = f"{module}.py,,\n{module}.pegboard-manifest.json,,\n" if more else f"{module}.py,,\n"
+        if more:
+            write(folder / f"{module}.pegboard-manifest.json", more)
+        install(folder, f"dist-{name}", "1.0", f"[pegboard]\n{name} = {module}\n", record=record)
+        return module
+
+    add.folder = folder
+    yield add
+    for module in made:
+        sys.modules.pop(module, None)

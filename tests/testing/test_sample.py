@@ -1,0 +1,160 @@
+"""Values made from schemas: always ones that fit, the bounds among them, the same each time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from pegboard.testing.sample import MOST_SAMPLES, NoSampleError, Samples
+from pegboard.tools.compiled import compiled
+from pegboard.tools.json_text import json_text
+from pegboard.tools.references import References
+from pegboard.tools.schema import schema_of
+from pegboard.tools.structure import strict_structurer
+from schema_strategies import SCHEMAS
+from strategies import type_cases
+
+
+def samples_of(schema) -> list:
+    samples = Samples(References(schema), compiled(json_text(schema)).is_valid)
+    return [sample.value for sample in samples.of(schema)]
+
+
+def labels(schema) -> dict:
+    samples = Samples(References(schema), compiled(json_text(schema)).is_valid)
+    return {sample.label: sample.value for sample in samples.of(schema)}
+
+
+@given(SCHEMAS)
+@settings(max_examples=60, deadline=None)
+def test_every_sample_fits(schema) -> None:
+    """Whatever the schema says: what can't be made is no sample."""
+    try:
+        found = samples_of(schema)
+    except NoSampleError:
+        return
+    judge = compiled(json_text(schema))
+    assert found
+    assert all(judge.is_valid(value) for value in found)
+
+
+@given(type_cases(textual=False))
+@settings(max_examples=40, deadline=None)
+def test_a_derived_schema_gives_samples_that_its_type_takes(case) -> None:
+    """No type that pegboard expresses is without samples, and structuring takes every one."""
+    schema = schema_of(case.annotation)
+    structure = strict_structurer(case.annotation)
+
+    for value in samples_of(schema):
+        structure(value)
+
+
+def test_samples_are_the_same_each_time() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "y"]}}}
+    assert samples_of(schema) == samples_of(schema)
+
+
+def test_the_bounds_of_a_number_are_among_its_samples() -> None:
+    assert {2, 9} <= set(samples_of({"type": "integer", "minimum": 2, "exclusiveMaximum": 10}))
+
+
+def test_the_bounds_of_a_text_are_among_its_samples() -> None:
+    found = samples_of({"type": "string", "minLength": 2, "maxLength": 30})
+    assert {2, 30} <= set(map(len, found))
+
+
+def test_the_bounds_of_an_array_are_among_its_samples() -> None:
+    found = samples_of({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 5})
+    assert {1, 5} <= set(map(len, found))
+
+
+def test_an_array_without_bounds_is_tried_empty() -> None:
+    assert [] in samples_of({"type": "array", "items": {"type": "boolean"}})
+
+
+def test_items_of_a_set_are_different() -> None:
+    found = samples_of({"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 3})
+    assert len(set(found[0])) == 3
+
+
+def test_a_tuple_has_its_parts_in_order() -> None:
+    schema = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False, "minItems": 2}
+    assert all(isinstance(first, int | float) and isinstance(second, str) for first, second in samples_of(schema))
+
+
+def test_an_object_is_tried_in_full_and_with_what_it_requires_only() -> None:
+    schema = {"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}}, "required": ["a"]}
+    assert samples_of(schema) == [{"a": 1, "b": 2}, {"a": 1}]
+
+
+def test_entries_beside_the_named_ones_follow_their_schema() -> None:
+    schema = {
+        "type": "object",
+        "additionalProperties": {"type": "integer"},
+        "propertyNames": {"pattern": "^[0-9]+$"},
+        "minProperties": 2,
+    }
+    assert len(samples_of(schema)[0]) == 2
+
+
+def test_required_entries_that_no_property_names_are_made() -> None:
+    assert samples_of({"type": "object", "required": ["a"], "additionalProperties": {"const": 5}})[0]["a"] == 5
+
+
+def test_the_authors_own_examples_come_first() -> None:
+    assert samples_of({"type": "string", "examples": ["Oslo", "Rome"]})[:2] == ["Oslo", "Rome"]
+
+
+def test_a_default_is_tried() -> None:
+    assert labels({"type": "string", "maxLength": 9, "default": "here"})["its default"] == "here"
+
+
+def test_every_option_and_alternative_is_tried() -> None:
+    schema = {"anyOf": [{"enum": ["x", "y"]}, {"type": "null"}, {"type": "array", "maxItems": 0}]}
+    assert samples_of(schema) == ["x", "y", None, []]
+
+
+def test_references_and_parts_are_merged() -> None:
+    schema = {
+        "allOf": [{"$ref": "#/$defs/a"}, {"properties": {"b": {"const": 2}}, "required": ["b"]}],
+        "$defs": {"a": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}},
+    }
+    assert {"a": 1, "b": 2} in samples_of(schema)
+
+
+def test_a_recursive_schema_ends() -> None:
+    node = {"type": "object", "properties": {"v": {"const": 1}, "next": {"$ref": "#/$defs/n"}}, "required": ["v"]}
+    schema = {"$ref": "#/$defs/n", "$defs": {"n": node}}
+    assert {"v": 1} in samples_of(schema)
+
+
+def test_a_schema_that_branches_without_end_is_sampled_in_bounds() -> None:
+    parts = {f"p{number}": {"$ref": "#/$defs/n"} for number in range(8)}
+    node = {"anyOf": [{"type": "object", "properties": parts}, {"type": "array", "items": {"$ref": "#/$defs/n"}}]}
+    schema = {"type": "object", "properties": {"root": {"$ref": "#/$defs/n"}}, "$defs": {"n": node}}
+    assert 0 < len(samples_of(schema)) <= MOST_SAMPLES
+
+
+def test_what_nothing_fits_has_no_sample() -> None:
+    with pytest.raises(NoSampleError):
+        samples_of({"type": "object", "properties": {"a": False}, "required": ["a"]})
+
+
+def test_a_property_without_a_value_is_left_out_and_told() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"const": 1}, "b": {"type": "string", "pattern": "(?:x{2}y){3}[^\\s]q?$", "maxLength": 2}},
+    }
+    samples = Samples(References(schema), compiled(json_text(schema)).is_valid)
+    assert next(samples.of(schema)).value == {"a": 1}
+    assert list(samples.missed) == ["b"]
+
+
+def test_a_reference_of_an_older_draft_hides_what_stands_beside_it() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"a": {"$ref": "#/definitions/a", "maxLength": 1}},
+        "definitions": {"a": {"type": "string", "const": "long"}},
+    }
+    assert samples_of(schema)[0] == {"a": "long"}
