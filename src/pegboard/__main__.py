@@ -1,0 +1,43 @@
+"""The command `registry`: the warm front answers what it can, the whole command everything else."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C: 128 and SIGINT's number, as shells have it."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `registry`.
+
+    Args:
+        argv: The arguments without the program's name; those of the process by default.
+
+    Returns:
+        The exit code.
+    """
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if sys.stdout is None:
+        if sys.stderr is not None:
+            sys.stderr.write("error: standard output is closed; to be rid of it, send it to /dev/null\n")
+        return 1
+    try:
+        from pegboard.cli.warm import answer
+
+        code = answer(arguments)
+        if code is None:
+            from pegboard.cli.main import main as whole
+
+            code = whole(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,3 @@
+"""The `registry` command."""
+
+from __future__ import annotations

@@ -1,0 +1,192 @@
+"""`registry call`: runs one tool."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pegboard.cli.arguments import read_arguments
+from pegboard.cli.board import Board, open_board
+from pegboard.cli.completing import complete_tool, complete_word
+from pegboard.cli.failure import remark
+from pegboard.cli.options import Options, context_of, context_options, tool_options
+from pegboard.cli.page import write
+from pegboard.cli.progress import Status
+from pegboard.cli.render import block, error_text, result_json, result_text
+from pegboard.cli.screen import stderr_screen, stdout_screen
+from pegboard.errors import UnknownToolError, suggest
+from pegboard.tools.content import ToolResult
+
+if TYPE_CHECKING:
+    from pegboard.tools.context import ReadonlyContext
+    from pegboard.tools.tool import Tool
+    from pegboard.toolsets.resolve import ResolvedTools
+    from pegboard.typing import JsonObject
+
+MISUSES: Final = ("invalid_arguments", "unknown_tool", "not_offered")
+"""The kinds of error that tell of wrong use: the tool has not run. Exit code 2."""
+MOST_INPUT: Final = 10_000_000
+
+
+@click.command("call")
+@click.argument("name", shell_complete=complete_tool)
+@click.argument("words", metavar="[KEY=VALUE]...", nargs=-1, shell_complete=complete_word)
+@click.option("--input-json", metavar="JSON", help="The arguments as a JSON object, '-' for standard input.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--yes", is_flag=True, help="Call a tool that may destroy something, or wants to be confirmed.")
+@context_options
+@tool_options
+@click.pass_obj
+def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
+    options: Options,
+    name: str,
+    words: tuple[str, ...],
+    input_json: str | None,
+    as_json: bool,
+    yes: bool,
+    **context: Any,
+) -> int:
+    """Call a tool, its arguments typed by its schema.
+
+    \b
+    key=value     a text, number, boolean, null or member of an enum, as the schema takes it
+    key:=JSON     any JSON
+    key=@FILE     a file's text (key=@@text for a text that begins with '@')
+    a.b=value     a part of an object
+    key=x key=y   the items of an array
+
+    A freeform tool takes input=TEXT, or standard input.
+    """  # noqa: D301  click's marker is the character itself
+    board = open_board(options)
+    return _report(_called(board, name, words, input_json, context_of(**context), yes=yes), options, as_json=as_json)
+
+
+def _called(  # noqa: PLR0913  what the command was told
+    board: Board, name: str, words: tuple[str, ...], input_json: str | None, context: ReadonlyContext, *, yes: bool
+) -> ToolResult:
+    where = board.where()
+    live = board.options.live or board.asks_live(name)
+    offered = None if live else board.resolved(context=context)
+
+    async def work() -> ToolResult:
+        resolved = await board.registry.resolve(context, where=where) if offered is None else offered
+        tool = _offered(resolved, name, board.options.only)
+        if not yes and _needs_yes(tool):
+            return _refusal(tool)
+        return await _run(board, resolved, tool, _arguments(tool, words, input_json), context)
+
+    return board.run(work)
+
+
+def _offered(resolved: ResolvedTools, name: str, only: tuple[str, ...]) -> Tool:
+    tool = resolved.get(name)
+    if tool is not None:
+        return tool
+    if resolved.was_held_back(name):
+        from pegboard.cli.commands.look import tell_misses
+
+        tell_misses(only, resolved)
+        raise click.ClickException(
+            f"tool {name!r} isn't offered here: {resolved.explain(name).reasons[-1].text}.\n"
+            f"'registry explain {name}' tells each step."
+        )
+    raise UnknownToolError(name, suggest(name, resolved.considered))
+
+
+def _needs_yes(tool: Tool) -> bool:
+    return tool.spec.annotations.destructive_hint is True or tool.spec.requires_confirmation
+
+
+def _refusal(tool: Tool) -> ToolResult:
+    why = "may destroy something" if tool.spec.annotations.destructive_hint else "wants each call confirmed"
+    return ToolResult.error("confirmation_required", f"{tool.name} {why} and was not run. To run it, add --yes.")
+
+
+def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> JsonObject | str:
+    """The arguments; JSON text stays text where nothing is put over it: dispatch reads it as it reads a model's."""
+    text = None if input_json is None else _standard_input() if input_json == "-" else input_json
+    if text is not None and not words:
+        return text
+    if text is None and not words and tool.spec.kind == "freeform" and not sys.stdin.isatty():
+        return {"input": _standard_input()}
+    return read_arguments(words, tool.spec.input_schema, _base(text))
+
+
+def _base(text: str | None) -> JsonObject | None:
+    if text is None:
+        return None
+    from pegboard.dispatch.parse import parse_arguments
+    from pegboard.dispatch.work import CallError
+
+    try:
+        return dict(parse_arguments(text, most_bytes=MOST_INPUT))
+    except CallError as error:
+        raise click.UsageError(f"--input-json: {error.text}") from None
+
+
+def _standard_input() -> str:
+    data = sys.stdin.buffer.read(MOST_INPUT + 1)
+    if len(data) > MOST_INPUT:
+        raise click.UsageError(f"standard input has more than {MOST_INPUT:,} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise click.UsageError("standard input isn't UTF-8 text") from None
+
+
+async def _run(
+    board: Board, resolved: ResolvedTools, tool: Tool, arguments: JsonObject | str, context: ReadonlyContext
+) -> ToolResult:
+    from pegboard.tools.context import ToolContext
+
+    with Status() as status:
+        status.show(f"calling {tool.name}")
+        running = ToolContext(context, tool=tool.name, listener=status.tell)
+        return await board.registry.call(tool.name, arguments, running, resolved=resolved)
+
+
+def _report(result: ToolResult, options: Options, *, as_json: bool) -> int:
+    if as_json:
+        write(result_json(result))
+    elif not result.is_error:
+        write(result_text(result, stdout_screen()))
+    else:
+        _red(error_text(result, stderr_screen()))
+    if result.is_error and result.detail:
+        _tell_operator(result, result.detail, options, as_json=as_json)
+    if not result.is_error:
+        return 0
+    return 2 if result.kind in MISUSES else 1
+
+
+def _tell_operator(result: ToolResult, detail: str, options: Options, *, as_json: bool) -> None:
+    """What a model doesn't read, for who sits at the terminal: the cause; that a plugin failed to load, always."""
+    cause, failed_to_load = _cause(detail), detail.startswith("plugin ")
+    if failed_to_load or not (as_json or _says(result, cause)):
+        _red(block(cause, stderr_screen(), indent="  ", style="red"))
+    if failed_to_load and "--refresh" not in detail:
+        remark("  'registry doctor' tells of what failed; once it is mended: registry list --refresh")
+    if options.debug:
+        remark(detail)
+    elif not as_json and not failed_to_load:
+        remark("(--debug tells more)")
+
+
+def _cause(detail: str) -> str:
+    """The sentence of a detail: what its traceback ends with, or what stands before it."""
+    lines = detail.strip().splitlines()
+    if not lines or not lines[0].startswith("Traceback "):
+        return lines[0] if lines else ""
+    frames = [number for number, line in enumerate(lines) if line.startswith("  ")]
+    return "\n".join(lines[frames[-1] + 1 :] if frames else lines[-1:])
+
+
+def _says(result: ToolResult, cause: str) -> bool:
+    """Whether the result has the cause already: a `ToolError` speaks for itself."""
+    return cause.partition(": ")[2].strip() in result.text
+
+
+def _red(text: str) -> None:
+    click.echo(text, nl=False, err=True, color=stderr_screen().colour)

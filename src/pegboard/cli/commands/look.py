@@ -1,0 +1,195 @@
+"""`registry list`, `show`, `schema` and `explain`: looking at tools. None of it imports a tool's code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pegboard.catalogue import Problem
+from pegboard.cli.board import Board, open_board
+from pegboard.cli.completing import complete_plugin, complete_tool
+from pegboard.cli.failure import remark
+from pegboard.cli.listing import (
+    listing_json,
+    listing_plain,
+    listing_rows,
+    notice_text,
+    schema_text,
+    show_json,
+    show_text,
+)
+from pegboard.cli.options import Options, context_of, context_options, tool_options
+from pegboard.cli.page import write, write_long
+from pegboard.cli.render import block, explanation_text, json_pretty
+from pegboard.cli.screen import stdout_screen
+from pegboard.cli.table import table
+from pegboard.cli.warm import HEAD
+from pegboard.errors import UnknownToolError, did_you_mean, suggest
+from pegboard.toolsets.pattern import is_literal
+
+if TYPE_CHECKING:
+    from pegboard.tools.tool import Tool
+    from pegboard.toolsets.predicate import Predicate
+    from pegboard.toolsets.resolve import ResolvedTools
+
+_UNCUT = 1_000_000
+
+
+@click.command("list")
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_tool)
+@click.option("--where", metavar="PREDICATE", help="Only tools of which this is so: 'read_only and not tag:network'.")
+@click.option("--plugin", metavar="NAME", shell_complete=complete_plugin, help="Only what this plugin brings.")
+@click.option("--json", "form", flag_value="json", help="As JSON.")
+@click.option("--names", "form", flag_value="names", help="Names only, one a line.")
+@click.option("--table", "form", flag_value="table", help="As a table, into a pipe too.")
+@click.option("--input-schema", is_flag=True, help="With each tool's input schema.")
+@context_options
+@tool_options
+@click.pass_obj
+def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
+    options: Options,
+    names: tuple[str, ...],
+    where: str | None,
+    plugin: str | None,
+    form: str | None,
+    input_schema: bool,
+    **context: Any,
+) -> int:
+    """List the tools that this environment offers.
+
+    NAME may be a pattern such as 'git_*'. A terminal gets a table; a pipe gets lines of name, plugin and summary
+    with tabs between.
+    """
+    from pegboard.cli.kept import Keeping
+
+    plain = not (names or where or plugin or any(context.values())) and options.is_default
+    keeping = Keeping.start() if plain else None
+    board = open_board(options, keeping.discovery if keeping else None)
+    live = any(is_literal(name) and board.asks_live(name) for name in names)
+    offered = board.resolved(*_wanted(names, plugin), where, context=context_of(**context), live=live)
+    _check_names(names, offered)
+    _check_plugin(plugin, board)
+    tell_misses(options.only, offered)
+    if not offered.tools and offered.considered:
+        _tell_nothing_fits(names, plugin, where, options.only)
+    if form == "json":
+        write(listing_json(offered.tools, _problems(board, offered)))
+    else:
+        _write_list(offered.tools, form, input_schema=input_schema)
+        _notice(board, offered)
+    if keeping is not None:
+        keeping.keep(board, offered, notices(board, offered))
+    return 0
+
+
+def _wanted(names: Sequence[str], plugin: str | None) -> Iterator[Predicate]:
+    from pegboard.toolsets.predicates import any_of, from_plugin, named
+
+    if names:
+        yield any_of(*map(named, names))
+    if plugin:
+        yield from_plugin(plugin)
+
+
+def _check_names(names: Sequence[str], offered: ResolvedTools) -> None:
+    """Refuses a name that nobody has; one that a predicate leaves out, and a pattern, may match nothing."""
+    for name in names:
+        if is_literal(name) and name not in offered.considered:
+            raise UnknownToolError(name, suggest(name, offered.considered))
+
+
+def _check_plugin(plugin: str | None, board: Board) -> None:
+    known = [record.name for record in board.registry.plugins()]
+    if plugin is not None and is_literal(plugin) and plugin not in known:
+        raise click.ClickException(f"no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
+
+
+def tell_misses(only: Sequence[str], offered: ResolvedTools) -> None:
+    """Says which of the names in `-T` no tool has."""
+    for name in (item.strip() for item in ",".join(only).split(",")):
+        if name and ":" not in name and is_literal(name) and name not in offered.considered:
+            remark(f"-T: no tool is called {name!r}.{did_you_mean(suggest(name, offered.considered))}")
+
+
+def _tell_nothing_fits(names: Sequence[str], plugin: str | None, where: str | None, only: Sequence[str]) -> None:
+    asked = [
+        *map(repr, names),
+        *([f"--plugin {plugin!r}"] if plugin else []),
+        *([f"--where {where!r}"] if where else []),
+        *(f"-T {spec!r}" for spec in only),
+    ]
+    remark(f"no tool fits {' with '.join(asked) or 'here'}; 'registry explain NAME' tells why one is left out")
+
+
+def _problems(board: Board, offered: ResolvedTools) -> list[Problem]:
+    """What went wrong with plugins, and with this resolution."""
+    found = (Problem(one.origin.plugin, one.origin.distribution, str(one)) for one in offered.problems)
+    return [*board.registry.problems(), *found]
+
+
+def notices(board: Board, offered: ResolvedTools) -> Iterator[str]:
+    """What else `list` says on standard error."""
+    yield from map(str, board.config.ignored)
+    if not offered.considered:
+        yield "no tools are installed: 'registry install PACKAGE' brings some, 'registry new NAME' makes some"
+
+
+def _notice(board: Board, offered: ResolvedTools) -> None:
+    text = notice_text(_problems(board, offered), notices(board, offered))
+    if text:
+        remark(text)
+
+
+def _write_list(tools: Sequence[Tool], form: str | None, *, input_schema: bool) -> None:
+    screen = stdout_screen()
+    if form == "names":
+        write("".join(f"{tool.name}\n" for tool in tools))
+    elif input_schema:
+        parts = (screen.styled(tool.name, "bold") + "\n" + block(json_pretty(tool.spec.input_schema)) for tool in tools)
+        write_long("\n".join(parts), screen)
+    elif form == "table" or screen.is_terminal:
+        write_long(table(HEAD, listing_rows(tools), width=screen.width or _UNCUT, colour=screen.colour), screen)
+    else:
+        write(listing_plain(tools))
+
+
+@click.command("show")
+@click.argument("name", shell_complete=complete_tool)
+@click.option("--json", "as_json", is_flag=True, help="As JSON: all that the tool says of itself.")
+@tool_options
+@click.pass_obj
+def show_command(options: Options, name: str, as_json: bool) -> int:
+    """Tell everything that is known of one tool."""
+    tool = open_board(options).find(name)
+    write(show_json(tool) if as_json else show_text(tool))
+    return 0
+
+
+@click.command("schema")
+@click.argument("name", shell_complete=complete_tool)
+@tool_options
+@click.pass_obj
+def schema_command(options: Options, name: str) -> int:
+    """Print the JSON Schema of a tool's arguments."""
+    write(schema_text(open_board(options).find(name)))
+    return 0
+
+
+@click.command("explain")
+@click.argument("name", shell_complete=complete_tool)
+@click.option("--where", metavar="PREDICATE", help="As in 'registry list'.")
+@context_options
+@tool_options
+@click.pass_obj
+def explain_command(options: Options, name: str, where: str | None, **context: Any) -> int:
+    """Tell each step by which a tool is offered, or isn't."""
+    board = open_board(options)
+    offered = board.resolved(where, context=context_of(**context), live=board.asks_live(name))
+    tell_misses(options.only, offered)
+    explained = offered.explain(name)
+    if not explained.reasons:
+        raise UnknownToolError(name, explained.near)
+    write(explanation_text(explained, stdout_screen()))
+    return 0

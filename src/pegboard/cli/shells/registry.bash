@@ -1,0 +1,25 @@
+_registry_completion() {
+    local line="${COMP_LINE:0:COMP_POINT}" current="${COMP_WORDS[COMP_CWORD]}" type value before number
+    local -a typed
+    read -ra typed <<< "$line"
+    number=$(( ${#typed[@]} - 1 ))
+    [[ "$line" == *[[:space:]] ]] && number=$(( number + 1 ))
+    # Bash ends words at '=' and ':'; what it takes for the current word is all that may be answered.
+    [[ "$current" =~ ^[=:]+$ ]] && current=""
+    before="${typed[number]-}"
+    before="${before%"$current"}"
+    COMPREPLY=()
+    while IFS=, read -r type value; do
+        case "$type" in
+            dir) compopt -o dirnames ;;
+            file) compopt -o default ;;
+            plain)
+                [[ "$value" == *= ]] && compopt -o nospace
+                printf -v value '%q' "${value#"$before"}"
+                COMPREPLY+=("$value")
+                ;;
+        esac
+    done < <(COMP_WORDS="$line" COMP_CWORD="$number" _REGISTRY_COMPLETE=bash_complete "$1" 2>/dev/null)
+}
+
+complete -o nosort -F _registry_completion registry

@@ -1,0 +1,90 @@
+"""A table for a terminal; used by the warm command, so it loads nothing that a bare Python hasn't loaded."""
+
+from __future__ import annotations
+
+import os
+from itertools import accumulate
+
+TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+GAP = "  "
+CUT = "…"
+_NARROWEST = 8
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, colour: bool = False) -> str:
+    """Rows in aligned columns, each line cut to the width.
+
+    Args:
+        head: The columns' names.
+        rows: Cells without line ends and escape sequences; as many a row as there are names.
+        width: In terminal cells.
+        colour: Whether the names stand out.
+
+    Returns:
+        Lines, each with its line end.
+    """
+    widths = [max(map(cells, column)) for column in zip(head, *rows, strict=True)]
+    last = len(widths) - 1
+    rest = max(width - sum(widths[:last]) - len(GAP) * last, _NARROWEST)
+    widths[last] = min(widths[last], rest)
+    first = _row(head, widths)
+    return "".join(
+        (f"{_BOLD}{first}{_PLAIN}\n" if colour else f"{first}\n", *(f"{_row(row, widths)}\n" for row in rows))
+    )
+
+
+def _row(row: Sequence[str], widths: Sequence[int]) -> str:
+    parts = [cell + " " * (wide - cells(cell)) for cell, wide in zip(row[:-1], widths[:-1], strict=True)]
+    return GAP.join((*parts, fitted(row[-1], widths[-1]))).rstrip()
+
+
+def fitted(text: str, width: int) -> str:
+    """A text of at most so many terminal cells, its end cut off where it is longer."""
+    if cells(text) <= width:
+        return text
+    kept = sum(used < width for used in accumulate(map(cells, text)))
+    return text[:kept].rstrip() + CUT
+
+
+def cells(text: str) -> int:
+    """How many terminal cells a text takes: East Asian wide characters two, combining marks none (UAX 11)."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(
+        0
+        if combining(character) or character in "\u200c\u200d\ufe0e\ufe0f"
+        else 1 + (east_asian_width(character) in "WF")
+        for character in text
+    )
+
+
+def terminal_size(fd: int, environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """Columns and lines of a terminal: `COLUMNS` and `LINES` where they are set, as `shutil.get_terminal_size`."""
+    try:
+        real = os.get_terminal_size(fd)
+    except OSError:
+        real = (80, 24)
+    given = (environ.get("COLUMNS", ""), environ.get("LINES", ""))
+    columns, lines = (
+        int(text) if text.isdecimal() and int(text) > 0 else found or usual
+        for text, found, usual in zip(given, real, (80, 24), strict=True)
+    )
+    return columns, lines
+
+
+def wants_colour(environ: Mapping[str, str] = os.environ, *, on_terminal: bool) -> bool:
+    """Whether a stream gets colour: by `NO_COLOR` (no-color.org), then `FORCE_COLOR`, then the kind of terminal.
+
+    The order is that of Python's own tracebacks.
+    """
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return on_terminal and environ.get("TERM") != "dumb"

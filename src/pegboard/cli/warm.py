@@ -1,0 +1,296 @@
+"""The warm command: `list`, `show`, `schema`, `--version` and completion, answered from the listing snapshot.
+
+It is made of what a bare Python has loaded, and declines whatever it isn't sure of: then the whole command answers.
+So what it takes must mean to it exactly what it means there; `WARM_OPTIONS` is what it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pegboard.plugins.snapshot import Snapshot, environment, open_snapshot
+
+TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WARM_OPTIONS: dict[str, dict[str, bool]] = {
+    "": {"--version": False},
+    "list": {"--json": False, "--names": False, "--plugin": True},
+    "show": {"--json": False},
+    "schema": {},
+}
+"""Command -> the options that are answered warm -> whether the option takes a value; `""` is the bare command."""
+
+TOOL_COMMANDS = {"list": True, "show": False, "schema": False, "explain": False, "call": False}
+"""The commands whose arguments complete to tool names -> whether each of their arguments does, or the first only."""
+
+COMPLETE_VARIABLE = "_REGISTRY_COMPLETE"
+HEAD = ("TOOL", "PLUGIN", "SUMMARY")
+
+
+class Declined(Exception):  # noqa: N818  not an error: the whole command answers instead
+    """This isn't answered here."""
+
+
+class Request:
+    """What is asked: a command, its options with their values, its arguments. A plain class, as attrs isn't loaded."""
+
+    __slots__ = ("arguments", "command", "options")
+
+    def __init__(self, command: str, options: dict[str, str], arguments: list[str]) -> None:
+        self.command = command
+        self.options = options
+        self.arguments = arguments
+
+
+def answer(argv: Sequence[str]) -> int | None:
+    """Answers a command line by printing what the snapshot holds.
+
+    Args:
+        argv: The arguments, without the program's name.
+
+    Returns:
+        The exit code; `None` where the whole command has to answer, and nothing was printed.
+    """
+    instruction = os.environ.get(COMPLETE_VARIABLE)
+    try:
+        request = _read(argv) if instruction is None else None
+        snapshot = _snapshot()
+    except Declined:
+        return None
+    try:
+        texts = _ANSWERS[request.command](snapshot, request) if request else _completed(snapshot, instruction or "")
+    except (Declined, OSError, ValueError):  # damaged: it will be written anew
+        return None
+    finally:
+        snapshot.close()
+    return _write(*texts)
+
+
+def _read(argv: Sequence[str]) -> Request:
+    """Reads the command line as click would, as far as that is plain."""
+    command = argv[0] if argv and not argv[0].startswith("-") else ""
+    known = WARM_OPTIONS.get(command)
+    if known is None:
+        raise Declined
+    options: dict[str, str] = {}
+    arguments: list[str] = []
+    rest = iter(argv[1:] if command else argv)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if not word.startswith("-"):
+            arguments.append(word)
+        elif name not in known or name in options or (equals and not known[name]):
+            raise Declined
+        else:
+            options[name] = value if equals or not known[name] else next(rest, "")
+            if known[name] and not options[name]:
+                raise Declined
+    return Request(command, options, arguments)
+
+
+def _snapshot() -> Snapshot:
+    place = environment()
+    snapshot = None if place is None else open_snapshot(place)
+    if snapshot is None:
+        raise Declined
+    return snapshot
+
+
+# What is printed: on standard output, and on standard error ------------------------------------------------------
+
+
+def _bare(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
+    if request.arguments:
+        raise Declined
+    return (snapshot.section(b"version") + b"\n", b"") if request.options else _list(snapshot, request)
+
+
+def _list(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
+    options = request.options
+    if "--json" in options and "--names" in options:
+        raise Declined
+    chosen = _chosen(snapshot, request)
+    if "--json" in options:
+        return (snapshot.section(b"json") if chosen is None else _json_of(snapshot, chosen)), b""
+    lines = _lines_of(snapshot, chosen)
+    if not lines:
+        raise Declined
+    notice = snapshot.section(b"notice")
+    if "--names" in options:
+        return b"".join(line.partition(b"\t")[0] + b"\n" for line in lines), notice
+    return (_table(lines) if sys.stdout.isatty() else b"".join(lines)), notice
+
+
+def _chosen(snapshot: Snapshot, request: Request) -> list[bytes] | None:
+    """The lines of the tools asked for, in the board's order; `None` for all."""
+    plugin = request.options.get("--plugin")
+    if not request.arguments and plugin is None:
+        return None
+    tools = snapshot.section(b"tools")
+    if request.arguments:
+        lines = sorted(_line_of(tools, name) for name in set(request.arguments))
+    else:
+        lines = [line for line in tools.split(b"\n") if line]
+    if plugin is not None:
+        lines = [line for line in lines if line.split(b"\t", 2)[1] == os.fsencode(plugin)]
+    if not lines:
+        raise Declined  # the whole command knows what to say
+    return lines
+
+
+def _line_of(tools: bytes, name: str) -> bytes:
+    start = tools.find(b"\n" + os.fsencode(name) + b"\t")
+    if start < 0 or "\n" in name or "\t" in name:
+        raise Declined
+    return tools[start + 1 : tools.index(b"\n", start + 1)]
+
+
+def _json_of(snapshot: Snapshot, chosen: list[bytes]) -> bytes:
+    listed = b",\n".join(_part(snapshot, b"json", line, _LISTED) for line in chosen)
+    return b'{"tools":[\n' + listed + b'\n],"problems":' + snapshot.section(b"problems") + b"}\n"
+
+
+_LISTED, _SCHEMA, _MORE, _SHOWN = range(2, 6)
+
+
+def _part(snapshot: Snapshot, section: bytes, line: bytes, column: int) -> bytes:
+    offset, length, crc = map(int, line.split(b"\t")[column].split(b" "))
+    return snapshot.part(section, offset, length, crc)
+
+
+def _lines_of(snapshot: Snapshot, chosen: list[bytes] | None) -> list[bytes]:
+    lines = snapshot.section(b"plain").splitlines(keepends=True)
+    if chosen is None:
+        return lines
+    names = {line.partition(b"\t")[0] for line in chosen}
+    return [line for line in lines if line.partition(b"\t")[0] in names]
+
+
+def _table(lines: list[bytes]) -> bytes:
+    """The lines as a table for the terminal; a list that is longer than it is paged, which isn't done here."""
+    from pegboard.cli.table import table, terminal_size, wants_colour
+
+    width, height = terminal_size(sys.stdout.fileno())
+    if len(lines) + 2 > height:
+        raise Declined
+    rows = [line.decode().rstrip("\n").split("\t") for line in lines]
+    return table(HEAD, rows, width=width, colour=wants_colour(on_terminal=True)).encode()
+
+
+def _show(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
+    line = _one(snapshot, request)
+    if "--json" not in request.options:
+        return _part(snapshot, b"shown", line, _SHOWN), b""
+    listed = _part(snapshot, b"json", line, _LISTED)
+    return listed[:-1] + _part(snapshot, b"more", line, _MORE) + b"}\n", b""
+
+
+def _schema(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
+    from pegboard.cli.indent import indented
+
+    text = _part(snapshot, b"json", _one(snapshot, request), _SCHEMA).decode()
+    return indented(text).encode() + b"\n", b""
+
+
+def _one(snapshot: Snapshot, request: Request) -> bytes:
+    if len(request.arguments) != 1:
+        raise Declined
+    return _line_of(snapshot.section(b"tools"), request.arguments[0])
+
+
+_ANSWERS = {"": _bare, "list": _list, "show": _show, "schema": _schema}
+
+
+# Completion -------------------------------------------------------------------------------------------------------
+
+
+def _completed(snapshot: Snapshot, instruction: str) -> tuple[bytes, bytes]:
+    """Answers the request of a shell's completion function, as click's does."""
+    shell, _, what = instruction.partition("_")
+    written = _WRITTEN.get(shell)
+    if written is None or what != "complete":
+        raise Declined
+    before, word = _words(shell)
+    if word.startswith("-") or any(earlier.startswith("-") for earlier in before):
+        raise Declined
+    section = b"plain" if before else b"commands"
+    if before and before[0] not in TOOL_COMMANDS:
+        raise Declined
+    if len(before) > 1 and not TOOL_COMMANDS[before[0]]:
+        raise Declined
+    offered = [line.decode().split("\t") for line in snapshot.section(section).splitlines()]
+    if not offered:
+        raise Declined
+    items = [written(fields[0], fields[-1]) for fields in offered if fields[0].startswith(word)]
+    return "\n".join(items).encode() + b"\n", b""
+
+
+def _words(shell: str) -> tuple[list[str], str]:
+    """The words before the one at the cursor, the program's name left out, and that one."""
+    line, at = os.environ.get("COMP_WORDS", ""), os.environ.get("COMP_CWORD", "")
+    if any(character in line + at for character in "\"'\\"):
+        raise Declined
+    words = line.split()
+    if shell == "bash":  # our script hands over the line up to the cursor as it stands
+        before = words[1:]
+        return (before, "") if not before or line[-1].isspace() else (before[:-1], before[-1])
+    if shell == "fish":
+        before = words[1:]
+        return (before[:-1] if at and before[-1:] == [at] else before), at
+    number = int(at)
+    return words[1:number], words[number] if number < len(words) else ""
+
+
+def _for_bash(name: str, words: str) -> str:  # noqa: ARG001  bash shows no help
+    return f"plain,{name}"
+
+
+def _for_zsh(name: str, words: str) -> str:
+    escaped = name.replace(":", "\\:") if words else name
+    return f"plain\n{escaped}\n{words or '_'}"
+
+
+def _for_fish(name: str, words: str) -> str:
+    return f"plain,{name}\t{words}" if words else f"plain,{name}"
+
+
+_WRITTEN = {"bash": _for_bash, "zsh": _for_zsh, "fish": _for_fish}
+
+
+# Writing ----------------------------------------------------------------------------------------------------------
+
+
+def _write(out: bytes, err: bytes) -> int | None:
+    """Writes both; a reader that has gone ends it quietly."""
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is None or sys.stdout.encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
+        return None
+    try:
+        stream.write(out)
+        stream.flush()
+    except BrokenPipeError:
+        quiet_stdout()
+        return 0
+    except OSError as error:
+        return unwritten(error)
+    if err and sys.stderr is not None:
+        sys.stderr.write(err.decode())
+    return 0
+
+
+def unwritten(error: OSError) -> int:
+    """Tells that standard output takes nothing, such as a full disk; gives the exit code."""
+    quiet_stdout()
+    if sys.stderr is not None:
+        sys.stderr.write(f"error: can't write to standard output: {error.strerror or error}\n")
+    return 1
+
+
+def quiet_stdout() -> None:
+    """Lets nothing more reach standard output, whose reader has gone: Python would complain of it at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,134 @@
+"""A home of its own, a command that can be run in this process, and boards to run it on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli_demo import DEMO
+from installed import OLD, install, write
+from pegboard.cli import board
+from pegboard.cli.main import main
+from pegboard.plugins.discovery import discover
+from pegboard.plugins.found import FoundPlugin
+from pegboard.plugins.manifest import FILE_NAME, manifest_text
+from pegboard.plugins.probe import probe
+from pegboard.registry import ToolRegistry
+
+_VARIABLES = (
+    "_REGISTRY_COMPLETE",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "COLUMNS",
+    "LINES",
+    "PAGER",
+    "LESS",
+    "PEGBOARD_AUTOLOAD",
+)
+
+
+@pytest.fixture(scope="session")
+def others() -> str:
+    """The plugins that happen to be installed beside pegboard here, for `PEGBOARD_BLOCK`."""
+    return ",".join(found.name for found in discover().entries)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch, others):
+    """A user's home without anything in it, and a folder to be in, outside of any project; no plugins but a test's."""
+    folder = tmp_path / "home"
+    for name in ("here", "cache", "config", "state"):
+        (folder / name).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(folder))
+    for name in ("cache", "config", "state"):
+        monkeypatch.setenv(f"XDG_{name.upper()}_HOME", str(folder / name))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in _VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PEGBOARD_BLOCK", others)
+    monkeypatch.chdir(folder / "here")
+    return folder
+
+
+@pytest.fixture
+def registry(home, monkeypatch) -> ToolRegistry:
+    """An empty board that every command of this test looks at."""
+    bare = ToolRegistry()
+    monkeypatch.setattr(board, "load_registry", lambda *_: bare)
+    return bare
+
+
+@pytest.fixture
+def say(home, capsys):
+    """Runs a command line in this process; gives the exit code, standard output and standard error."""
+
+    def say(*argv: str) -> tuple[int, str, str]:
+        known = dict(sys.modules)
+        path = list(sys.path)
+        try:
+            code = main(list(argv))
+        finally:
+            sys.path[:] = path
+            for name in sys.modules.keys() - known:
+                if name.startswith("pegboard_functions_"):
+                    del sys.modules[name]
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return say
+
+
+class Site:
+    """A folder on `sys.path` with distributions in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def add(self, name: str, source: str, *, editable: bool = False, manifest: str | None = None) -> Path:
+        """Installs `pegboard-NAME` with the plugin `NAME`, which is the package `NAME_tools`."""
+        file = write(self.root / f"{name}_tools" / "__init__.py", source)
+        os.utime(file, (OLD, OLD))
+        record = None if editable else ""
+        if manifest is not None:
+            write(file.with_name(FILE_NAME), manifest)
+            record = f"{name}_tools/{FILE_NAME},,\n"
+        entry_points = f"[pegboard]\n{name} = {name}_tools\n"
+        install(self.root, f"pegboard-{name}", "1.0", entry_points, editable=editable, record=record)
+        return file
+
+
+@pytest.fixture(scope="session")
+def demo_manifest(tmp_path_factory) -> str:
+    """What the demo plugin brings, asked once for all tests."""
+    folder = tmp_path_factory.mktemp("demo")
+    write(folder / "demo_tools.py", DEMO)
+    sys.path.insert(0, str(folder))
+    try:
+        (probed,) = probe([FoundPlugin("demo", "demo_tools", None, "pegboard-demo", "1.0", str(folder / "x"))], {})
+    finally:
+        sys.path.remove(str(folder))
+    assert probed.manifest is not None
+    return manifest_text([probed.manifest])
+
+
+@pytest.fixture
+def empty_site(home, tmp_path, monkeypatch):
+    """A folder on `sys.path`."""
+    root = tmp_path / "site"
+    root.mkdir()
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(root))
+    yield Site(root)
+    for name in sys.modules.keys() - before:
+        if name.endswith("_tools"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def site(empty_site, demo_manifest):
+    """A folder on `sys.path`, with the distribution `pegboard-demo` in it, which has a manifest."""
+    empty_site.add("demo", DEMO, manifest=demo_manifest)
+    return empty_site

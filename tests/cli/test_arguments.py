@@ -1,0 +1,217 @@
+"""`key=value` words become arguments, typed by the schema."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard.cli.arguments import WordError, read_arguments, read_state, typed
+from pegboard.cli.hint import Hint
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "count": {"type": "integer"},
+        "ratio": {"type": "number"},
+        "flag": {"type": "boolean"},
+        "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "either": {"type": ["integer", "string"]},
+        "mode": {"enum": ["fast", 2, True, None]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "sizes": {"type": "array", "items": {"type": "integer"}},
+        "pair": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]},
+        "filter": {
+            "type": "object",
+            "properties": {"op": {"type": "string"}, "value": {"type": "integer"}, "deep": {"$ref": "#/$defs/deep"}},
+        },
+        "limits": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "a.b": {"type": "integer"},
+        "any": {},
+    },
+    "$defs": {"deep": {"type": "object", "properties": {"on": {"type": "boolean"}}}},
+    "additionalProperties": False,
+}
+
+
+def read(*words: str, base=None):
+    return read_arguments(words, SCHEMA, base)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("text=5", "5"),
+        ("text=null", "null"),
+        ("text=", ""),
+        ("text=a=b", "a=b"),
+        ("text=[1]", "[1]"),
+        ("count=5", 5),
+        ("count=-0", 0),
+        ("count=1.0", 1.0),
+        ("count=1.5", 1.5),
+        ("count=05", "05"),
+        ("count=+5", "+5"),
+        ("count=five", "five"),
+        ("count=" + "9" * 5000, "9" * 5000),
+        ("ratio=1e3", 1000.0),
+        ("ratio=1e999", "1e999"),
+        ("ratio=NaN", "NaN"),
+        ("flag=true", True),
+        ("flag=false", False),
+        ("flag=True", "True"),
+        ("flag=null", "null"),
+        ("maybe=null", None),
+        ("maybe=x", "x"),
+        ("either=5", 5),
+        ("either=x", "x"),
+        ("mode=fast", "fast"),
+        ("mode=2", 2),
+        ("mode=true", True),
+        ("mode=null", None),
+        ("mode=slow", "slow"),
+        ("any=5", 5),
+        ("any=true", True),
+        ("any={'a'}", "{'a'}"),
+        ('any={"a":1}', {"a": 1}),
+        ("any=x", "x"),
+    ],
+)
+def test_a_text_is_read_by_the_schema(word, value):
+    name = word.partition("=")[0]
+    found = read(word)[name]
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        (["tags=a"], {"tags": ["a"]}),
+        (["tags=a", "tags=b"], {"tags": ["a", "b"]}),
+        (['tags=["a","b"]'], {"tags": ["a", "b"]}),
+        (["tags=[a"], {"tags": ["[a"]}),
+        (["tags:=[]"], {"tags": []}),
+        (["sizes=1", "sizes=x"], {"sizes": [1, "x"]}),
+        (["sizes=1", "sizes:=2"], {"sizes": [1, 2]}),
+        (["pair=1", "pair=2"], {"pair": [1, "2"]}),
+        (["any=1", "any=x"], {"any": [1, "x"]}),
+        (["filter.op=eq", "filter.value=3"], {"filter": {"op": "eq", "value": 3}}),
+        (["filter.deep.on=true"], {"filter": {"deep": {"on": True}}}),
+        (["filter.value=3", 'filter={"op":"eq"}'], {"filter": {"op": "eq", "value": 3}}),
+        (["limits.cpu=2"], {"limits": {"cpu": 2}}),
+        (["limits.cpu.user=2"], {"limits": {"cpu.user": 2}}),
+        (["a.b=2"], {"a.b": 2}),
+        (["unknown=2"], {"unknown": "2"}),
+        (["unknown.part=2"], {"unknown.part": "2"}),
+        (["text.=x"], {"text.": "x"}),
+        (["count:=2.5"], {"count": 2.5}),
+        (["text:=null"], {"text": None}),
+    ],
+)
+def test_arrays_objects_and_json(words, arguments):
+    assert read(*words) == arguments
+
+
+def test_words_are_put_over_given_arguments():
+    base = {"text": "a", "filter": {"op": "eq"}}
+    assert read("text=b", "filter.value=1", base=base) == {"text": "b", "filter": {"op": "eq", "value": 1}}
+    assert base == {"text": "a", "filter": {"op": "eq"}}
+
+
+def test_a_file_is_read(tmp_path):
+    (tmp_path / "text").write_text("from a file\n")
+    (tmp_path / "json").write_text('{"op": "eq"}')
+    assert read(f"text=@{tmp_path}/text") == {"text": "from a file\n"}
+    assert read(f"filter:=@{tmp_path}/json") == {"filter": {"op": "eq"}}
+    assert read(f"filter=@{tmp_path}/json") == {"filter": {"op": "eq"}}
+
+
+def test_a_text_may_begin_with_the_sign_for_files():
+    assert read("text=@@home") == {"text": "@home"}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["text"], "'text' is no argument: write key=value"),
+        (["=x"], "no key"),
+        ([":=1"], "no key"),
+        (["count:={"], "count:= needs JSON"),
+        (["count:=NaN"], "NaN is no JSON number"),
+        (["count:=1e999"], "too large"),
+        (['any:={"a":1,"a":2}'], "the key 'a' stands twice"),
+        (["any:=" + "[" * 100_000], "count:= needs JSON".replace("count", "any")),
+        (["count=1", "count=2"], "count is given 2 times and takes one value"),
+        (["filter:=3", "filter.op=x"], "filter.op is a part of 'filter'"),
+        (["text=@missing"], "No such file or directory; for a text that begins with '@', write text=@@missing"),
+    ],
+)
+def test_what_can_not_become_an_argument(words, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WordError) as caught:
+        read(*words)
+    assert told in str(caught.value)
+
+
+def test_a_file_that_is_no_text(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    with pytest.raises(WordError, match="isn't UTF-8"):
+        read(f"text=@{tmp_path}/binary")
+
+
+def test_a_file_that_is_too_large(tmp_path, monkeypatch):
+    monkeypatch.setattr("pegboard.cli.arguments.MOST_FILE_BYTES", 3)
+    (tmp_path / "large").write_bytes(b"four")
+    with pytest.raises(WordError, match="more than 3 bytes"):
+        read(f"text=@{tmp_path}/large")
+
+
+def test_state_is_flat_and_text():
+    assert read_state(["tier=gold", "n=5", "m:=5", "a.b=c", "tier=free"]) == {
+        "tier": "free",
+        "n": "5",
+        "m": 5,
+        "a.b": "c",
+    }
+    with pytest.raises(WordError):
+        read_state(["tier"])
+
+
+# Laws --------------------------------------------------------------------------------------------------------------
+
+_NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+_TYPED = (
+    st.tuples(st.just("string"), st.text())
+    | st.tuples(st.just("integer"), st.integers())
+    | st.tuples(st.just("number"), _NUMBERS)
+    | st.tuples(st.just("boolean"), st.booleans())
+    | st.tuples(st.just("null"), st.none())
+    | st.tuples(st.just("array"), st.lists(st.text() | _NUMBERS))
+    | st.tuples(st.just("object"), st.dictionaries(st.text(), st.text() | _NUMBERS))
+)
+
+
+@given(_TYPED)
+def test_what_json_spells_is_read_back_as_it_was(case):
+    kind, value = case
+    text = value if isinstance(value, str) else json.dumps(value)
+    assert typed(text, Hint({"type": kind}, {})) == value
+
+
+@given(st.text(), st.sampled_from(["string", "integer", "number", "boolean", "null", "object", "array"]))
+def test_any_text_is_read_without_an_error(text, kind):
+    value = typed(text, Hint({"type": kind}, {}))
+    assert value == text or type(value) is not str
+
+
+@given(st.lists(st.sampled_from(["a", "b", "filter.op", "x.y"]), max_size=6), st.text(max_size=8))
+def test_every_word_of_free_keys_lands_under_its_key(keys, text):
+    words = [f"{key}:={json.dumps(text)}" for key in dict.fromkeys(keys)]
+    arguments = read_arguments(words, {"type": "object"})
+    for key in keys:
+        value = arguments
+        for part in key.split("."):
+            value = value[part]
+        assert value == text

@@ -1,0 +1,274 @@
+"""What `list`, `show` and `schema` print of tools."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pegboard.catalogue import Problem
+from pegboard.cli import listing
+from pegboard.cli.listing import (
+    listing_json,
+    listing_of,
+    listing_plain,
+    listing_rows,
+    notice_text,
+    schema_text,
+    show_json,
+    show_text,
+    summary_of,
+    version_text,
+)
+from pegboard.cli.tool_page import type_words
+from pegboard.tools.origin import Origin
+from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.tool import Tool
+
+ORIGIN = Origin("files", "pegboard-files", "0.1.0")
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "description": "Which file.\nRelative to the root."},
+        "limit": {"type": "integer", "default": 2000},
+        "rest": True,
+    },
+    "required": ["path"],
+    "additionalProperties": False,
+}
+READ = Tool(
+    ToolSpec(
+        "read_file",
+        "Reads a file. Gives its lines.\n\nUp to a limit.",
+        title="Read a file",
+        input_schema=SCHEMA,
+        output_schema={"type": "object"},
+        annotations=ToolAnnotations(read_only_hint=True, destructive_hint=False),
+        tags=("fs", "read"),
+        version="3",
+        permission="read",
+        requires_confirmation=True,
+    ),
+    origin=ORIGIN,
+)
+BARE = Tool(ToolSpec("bare"))
+
+
+def test_a_tools_object_has_every_key():
+    (tool,) = json.loads(listing_json([READ]))["tools"]
+    assert tool == {
+        "name": "read_file",
+        "title": "Read a file",
+        "description": "Reads a file. Gives its lines.\n\nUp to a limit.",
+        "inputSchema": SCHEMA,
+        "outputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": True, "destructiveHint": False},
+        "tags": ["fs", "read"],
+        "kind": "function",
+        "toolVersion": "3",
+        "plugin": "files",
+        "distribution": "pegboard-files",
+        "version": "0.1.0",
+        "digest": READ.spec.digest,
+    }
+
+
+def test_what_is_not_known_is_null():
+    (tool,) = json.loads(listing_json([BARE]))["tools"]
+    assert [key for key, value in tool.items() if value is None] == [
+        "title",
+        "outputSchema",
+        "toolVersion",
+        "plugin",
+        "distribution",
+        "version",
+    ]
+
+
+def test_problems_stand_beside_the_tools():
+    data = json.loads(listing_json([], [Problem("p", "d", "c"), Problem(None, None, "x\u202e", "tool")]))
+    assert data == {
+        "tools": [],
+        "problems": [
+            {"plugin": "p", "distribution": "d", "cause": "c"},
+            {"plugin": None, "distribution": None, "cause": "x\u202e"},
+        ],
+    }
+
+
+def test_the_json_has_a_tool_a_line():
+    lines = listing_json([BARE, READ]).splitlines()
+    assert lines[0] == '{"tools":['
+    assert json.loads(lines[1].rstrip(","))["name"] == "bare"
+    assert json.loads(lines[2])["name"] == "read_file"
+    assert lines[3] == '],"problems":[]}'
+
+
+def test_a_plain_list_has_a_tool_a_line():
+    assert listing_plain([BARE, READ]) == "bare\t\t\nread_file\tfiles\tReads a file.\n"
+    assert listing_rows([READ]) == [("read_file", "files", "Reads a file.")]
+
+
+@pytest.mark.parametrize(
+    ("description", "summary"),
+    [
+        ("", ""),
+        ("One line", "One line"),
+        ("  First\n  of two\n\nSecond.", "First of two"),
+        ("Reads it. Then writes.", "Reads it."),
+        ("Reads e.g. a file. Then writes.", "Reads e.g. a file."),
+        ("What? Yes!", "What?"),
+        ("Ends.", "Ends."),
+        ("Tab\there \u202eevil", r"Tab here \u{202e}evil"),
+        ("x" * 200, "x" * 159 + "…"),
+    ],
+)
+def test_the_summary_is_the_first_sentence(description, summary):
+    assert summary_of(ToolSpec("t", description)) == summary
+
+
+def test_without_a_description_the_title_is_the_summary():
+    assert summary_of(ToolSpec("t", title="Title")) == "Title"
+
+
+HOSTILE = Tool(
+    ToolSpec(
+        "hostile",
+        "a\u202eb\x1b[2J\nsecond",
+        title="t\u2066",
+        tags=("x\x07",),
+        permission="p\x1b",
+        version="1\u200b",
+        input_schema={
+            "type": "object",
+            "properties": {"k\x1b": {"type": "s\x1b", "default": "d\u202e", "description": "e\x1b\u202e"}},
+        },
+    ),
+    origin=Origin("p\x1b", "d\x1b", "v\x1b"),
+)
+
+
+@pytest.mark.parametrize("name", ["listing_plain", "listing_json"])
+def test_nothing_hidden_is_listed(name):
+    text = getattr(listing, name)([HOSTILE])
+    assert not any(character in text for character in "\x1b\x07\u202e\u2066\u200b")
+
+
+@pytest.mark.parametrize("name", ["show_text", "show_json", "schema_text"])
+def test_nothing_hidden_is_shown(name):
+    text = getattr(listing, name)(HOSTILE)
+    assert not any(character in text for character in "\x1b\x07\u202e\u2066\u200b")
+
+
+def test_a_tools_page():
+    assert show_text(READ) == (
+        "read_file - Read a file\n"
+        "from plugin 'files' (pegboard-files 0.1.0)\n"
+        "\n"
+        "Reads a file. Gives its lines.\n"
+        "\n"
+        "Up to a limit.\n"
+        "\n"
+        "Arguments:\n"
+        "  path: string, required\n"
+        "      Which file. Relative to the root.\n"
+        "  limit: integer, default 2000\n"
+        "  rest: any\n"
+        "\n"
+        "Result: object\n"
+        "\n"
+        "Hints: read-only, not destructive\n"
+        "Tags: fs, read\n"
+        "Permission: read\n"
+        "Confirmation: always asked for\n"
+        "Version: 3\n"
+        f"Digest: {READ.spec.digest}\n"
+    )
+
+
+def test_the_page_of_a_bare_tool():
+    assert show_text(BARE) == f"bare\nfrom the host\n\nArguments: none\n\nDigest: {BARE.spec.digest}\n"
+
+
+def test_a_tool_that_takes_anything():
+    assert "Arguments: any object" in show_text(Tool(ToolSpec("t", input_schema={"type": "object"})))
+    assert "Kind: provider" in show_text(Tool(ToolSpec("t", kind="provider", provider_id="x")))
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (True, "any"),
+        ({}, "any"),
+        ({"type": "string"}, "string"),
+        ({"type": ["string", "null"]}, "string or null"),
+        ({"type": "array", "items": {"type": "integer"}}, "list of integer"),
+        ({"type": "array"}, "list"),
+        ({"enum": ["a", 1]}, '"a" or 1'),
+        ({"const": None}, "null"),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}, {"type": "string"}]}, "string or null"),
+        ({"oneOf": [{"const": "x"}, {"type": "number"}]}, '"x" or number'),
+        ({"$ref": "#/$defs/Node"}, "Node"),
+    ],
+)
+def test_types_in_words(schema, words):
+    assert type_words(schema) == words
+
+
+def test_types_are_followed_some_levels_deep():
+    schema: dict = {"type": "string"}
+    for _ in range(2000):
+        schema = {"type": "array", "items": schema}
+    assert type_words(schema) == "list of list of list of list of any"
+
+
+def test_long_types_and_defaults_are_cut():
+    schema = {"type": "object", "properties": {"p": {"enum": ["x"] * 500, "default": "d" * 500}}}
+    line = show_text(Tool(ToolSpec("t", input_schema=schema))).split("\n")[4]
+    assert line.count("…") == 2
+    assert len(line) < 400
+
+
+def test_everything_else_of_a_spec_is_in_its_json():
+    tool = Tool(ToolSpec("t", examples=[{"a": 1}], meta={"x": "y\u202e"}, long_running=True), origin=ORIGIN)
+    data = json.loads(show_json(tool))
+    assert (data["examples"], data["meta"], data["longRunning"]) == ([{"a": 1}], {"x": "y\u202e"}, True)
+    assert data["version"] == "0.1.0"
+    assert list(data)[:3] == ["name", "title", "description"]
+
+
+def test_the_json_of_a_plain_tool_is_its_object_in_the_list():
+    assert json.loads(show_json(READ)).items() >= json.loads(listing_json([READ]))["tools"][0].items()
+    assert json.loads(show_json(BARE)) == json.loads(listing_json([BARE]))["tools"][0]
+
+
+def test_the_schema_is_laid_out():
+    assert schema_text(READ) == json.dumps(SCHEMA, indent=2) + "\n"
+
+
+@pytest.mark.parametrize("tools", [[], [BARE], [BARE, HOSTILE, READ]])
+def test_the_listing_has_the_same_texts(tools):
+    """What the warm command prints is what the cold one prints."""
+    problems = [Problem("p", "d", "c")]
+    made = listing_of(tools, problems, version="1.2", commands=[("list", "List\x1b")], notices=["and this"])
+    assert made.json() == listing_json(tools, problems)
+    assert made.plain() == listing_plain(tools)
+    assert [tool.shown for tool in made.tools] == [show_text(tool) for tool in tools]
+    assert [tool.full for tool in made.tools] == [show_json(tool) for tool in tools]
+    assert made.version == version_text("1.2") == "registry (pegboard) 1.2"
+    assert made.notice == notice_text(problems, ["and this"])
+    assert made.commands == (("list", r"List\u{1b}"),)
+
+
+def test_a_part_of_a_listing():
+    made = listing_of([BARE, READ])
+    assert made.json(["read_file"]) == listing_json([READ])
+    assert made.plain({"bare"}) == listing_plain([BARE])
+
+
+def test_the_notice_names_the_first_problems():
+    problems = [Problem("p", "d", "c\x1b"), Problem(None, "d", "c"), Problem(None, None, "c"), Problem("q", None, "c")]
+    assert notice_text(problems) == (
+        "plugin p: c\\u{1b}\ndistribution d: c\nsys.path: c\n1 more problems: see 'registry doctor'\n"
+    )
+    assert notice_text([]) == ""

@@ -1,0 +1,136 @@
+"""The click front: help, version, commands found late, exit codes, errors in clear lines."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+import pytest
+
+from pegboard import ToolRegistry
+from pegboard.cli import board, main as front
+from pegboard.cli.group import OWN, SECTIONS, own_command
+from pegboard.errors import PluginError
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_the_help_lists_every_command(say, registry, option):
+    code, out, _ = say(option)
+    assert code == 0
+    for section, commands in SECTIONS.items():
+        assert f"{section}:" in out
+        for name, (_, text) in commands.items():
+            assert f"  {name} " in out
+            assert text in out
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_help_of_the_group_is_the_commands_first_sentence(name):
+    command = own_command(name)
+    assert command.name == name
+    sentence = " ".join((command.help or "").split("\n\n")[0].split()).partition(". ")[0]
+    assert OWN[name][1] == f"{sentence.removesuffix('.')}."
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_command_has_help(say, registry, name):
+    code, out, _ = say(name, "--help")
+    assert code == 0
+    assert out.startswith(f"Usage: registry {name} ")
+    assert "\\b" not in out
+
+
+def test_the_version(say):
+    code, out, _ = say("--version")
+    assert code == 0
+    assert out.startswith("registry (pegboard) ")
+
+
+def test_an_unknown_command_names_near_misses(say, registry):
+    code, out, err = say("shw")
+    assert (code, out) == (2, "")
+    assert "no command is called 'shw'. Did you mean 'show'?" in err
+
+
+@pytest.mark.parametrize("name", ["manifest"])
+def test_a_group_without_a_command_tells_its_commands(say, name):
+    code, _, err = say(name)
+    assert code == 2
+    assert err.startswith(f"Usage: registry {name}")
+    assert "error" not in err
+
+
+def raising(monkeypatch, error: BaseException) -> None:
+    def load_registry(*_):
+        raise error
+
+    monkeypatch.setattr(board, "load_registry", load_registry)
+
+
+def test_an_error_of_pegboard_is_one_line(say, home, monkeypatch):
+    raising(monkeypatch, PluginError("files", "broke\x1b[0m", distribution="pegboard-files"))
+    assert say("list") == (1, "", "error: plugin 'files' (from pegboard-files): broke\\u{1b}[0m\n")
+
+
+def test_debug_shows_the_traceback_and_the_time(say, home, monkeypatch):
+    raising(monkeypatch, PluginError("files", "broke"))
+    code, _, err = say("--debug", "list")
+    assert code == 1
+    assert "Traceback" in err
+    assert "took " in err
+    assert say("list", "--debug")[2].count("Traceback") == 1
+
+
+def test_a_fault_of_our_own_is_told_too(say, home, monkeypatch):
+    raising(monkeypatch, ZeroDivisionError("by zero"))
+    code, _, err = say("list")
+    assert code == 1
+    assert err.startswith("error: unexpected ZeroDivisionError: by zero\n")
+
+
+def test_a_file_that_cannot_be_read(say, home, monkeypatch):
+    raising(monkeypatch, PermissionError(13, "Permission denied", "/x"))
+    assert say("list") == (1, "", "error: /x: Permission denied\n")
+    raising(monkeypatch, OSError("odd"))
+    assert say("list") == (1, "", "error: odd\n")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
+def test_ctrl_c(say, home, monkeypatch, error):
+    raising(monkeypatch, error)
+    assert say("list") == (130, "", "")
+
+
+def test_a_reader_that_has_gone(home, monkeypatch):
+    raising(monkeypatch, BrokenPipeError())
+    quieted = []
+    monkeypatch.setattr("pegboard.cli.warm.quiet_stdout", lambda: quieted.append(True))
+    assert front.main(["list"]) == 0
+    assert quieted == [True]
+
+
+def test_a_terminal_without_the_characters(home, monkeypatch):
+    import io
+
+    from pegboard.tools.spec import ToolSpec
+    from pegboard.tools.tool import Tool
+
+    bare = ToolRegistry()
+    bare.change(lambda catalogue: catalogue.with_tools([Tool(ToolSpec("x", "Grüße…"))], "error")[0])
+    monkeypatch.setattr(board, "load_registry", lambda *_: bare)
+    out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert front.main(["list"]) == 0
+    assert out.buffer.getvalue() == b"x\t\tGr\xfc\xdfe\\u2026\n"  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_the_processes_arguments_are_the_default(home, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["registry", "--version"])
+    assert front.main() == 0
+    assert capsys.readouterr().out.startswith("registry (pegboard)")
+
+
+@pytest.mark.parametrize("module", sorted({module for module, _ in OWN.values()}))
+def test_each_module_of_commands_imports_alone(module):
+    importlib.import_module(f"pegboard.cli.commands.{module}")

@@ -1,0 +1,224 @@
+"""The command as a real process: on a terminal, into a pipe whose reader goes, interrupted; and what it imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "pegboard"]
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+MANY = 2000
+
+FUNCTIONS = '''
+import threading
+from pathlib import Path
+
+def wait(started: str) -> str:
+    """Say that it has started, then wait for ever."""
+    Path(started).write_text("")
+    threading.Event().wait()
+    return "never"
+
+async def wait_async(started: str) -> str:
+    """The same, in the loop."""
+    import asyncio
+    Path(started).write_text("")
+    await asyncio.Event().wait()
+    return "never"
+
+def nasty() -> str:
+    """Answer with what moves the cursor."""
+    return "a\\x1b[2Jb\\u202ec"
+
+def refuse() -> str:
+    """Fail."""
+    raise ValueError("no")
+'''
+
+
+@pytest.fixture
+def environ(site) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(site.root)}
+
+
+@pytest.fixture
+def functions(tmp_path) -> str:
+    (tmp_path / "fns.py").write_text(FUNCTIONS)
+    return str(tmp_path / "fns.py")
+
+
+@pytest.fixture
+def many(site, environ):
+    """The demo plugin with thousands of tools: more than a pipe holds, and than a terminal shows."""
+    path = site.root / "demo_tools" / "pegboard-manifest.json"
+    manifest = json.loads(path.read_text())
+    tools = manifest["plugins"]["demo"]["tools"]
+    tools += [{**tools[0], "name": f"tool_{number:04}"} for number in range(MANY)]
+    path.write_text(json.dumps(manifest))
+    return environ
+
+
+def on_terminal(argv: list[str], environ: dict[str, str], *, columns: int = 60) -> tuple[int, str]:
+    """Runs it on a terminal of its own; gives the exit code and everything that was shown."""
+    ours, its = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *argv],
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        env={**environ, "COLUMNS": str(columns), "LINES": "20"},
+    )
+    os.close(its)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65_536)
+        except OSError:  # Linux: nobody holds the other end any more
+            part = b""
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    return process.wait(), shown.decode().replace("\r\n", "\n")
+
+
+class TestTerminal:
+    def test_a_table_as_wide_as_it(self, environ):
+        code, shown = on_terminal(["list"], environ, columns=30)
+        lines = [STYLE.sub("", line).split("\r")[-1] for line in shown.splitlines()]
+        assert code == 0
+        assert shown.count("\x1b[1m") == 1
+        assert lines == [
+            "TOOL         PLUGIN  SUMMARY",
+            "count_words  demo    Count th…",
+            "wipe         demo    Remove a…",
+        ]
+
+    @pytest.mark.parametrize("said", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+    def test_without_colour_where_that_is_wanted(self, environ, said):
+        assert "\x1b" not in on_terminal(["list"], {**environ, **said})[1]
+
+    def test_an_error_is_red(self, environ, functions):
+        code, shown = on_terminal(["call", "refuse", "--functions", functions], environ)
+        assert code == 1
+        assert "\x1b[31merror (tool_failure): refuse failed: ValueError.\x1b[0m" in shown
+
+    def test_what_a_tool_says_moves_no_cursor(self, environ, functions):
+        _, shown = on_terminal(["call", "nasty", "--functions", functions], environ)
+        assert shown.rpartition("\r")[2] == "a\\u{1b}[2Jb\\u{202e}c\n"
+
+    def test_a_long_list_pages(self, many, tmp_path):
+        pager = tmp_path / "pager"
+        pager.write_text('#!/bin/sh\necho "paged with LESS=$LESS"\nwc -l\n')
+        pager.chmod(0o755)
+        code, shown = on_terminal(["list"], {**many, "PAGER": str(pager)})
+        assert code == 0
+        assert "paged with LESS=FRX" in shown
+        assert str(MANY + 3) in shown
+        assert "paged" not in on_terminal(["list", "wipe"], {**many, "PAGER": str(pager)})[1]
+
+
+class TestPipe:
+    def test_plain_and_uncut(self, environ):
+        ran = subprocess.run([*COMMAND, "list"], env=environ, capture_output=True, text=True, check=True)
+        assert ran.stdout == "count_words\tdemo\tCount the words of a text.\nwipe\tdemo\tRemove a file.\n"
+        assert ran.stderr == ""
+
+    def test_forced_colour_is_for_errors_too(self, environ):
+        ran = subprocess.run(
+            [*COMMAND, "show", "x"], env={**environ, "FORCE_COLOR": "1"}, capture_output=True, check=False
+        )
+        assert ran.returncode == 2
+        assert ran.stderr.startswith(b"\x1b[31merror: ")
+
+    @pytest.mark.parametrize("argv", [["list"], ["list", "--json"], ["list", "--table"]])
+    def test_a_reader_that_goes_early_ends_it_quietly(self, many, argv):
+        process = subprocess.Popen([*COMMAND, *argv], env=many, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        process.stderr.close()
+        assert process.wait() == 0
+
+    def test_a_reader_that_was_never_there(self, environ):
+        ours, its = os.pipe()
+        os.close(ours)
+        ran = subprocess.run([*COMMAND, "schema", "wipe"], env=environ, stdout=its, stderr=subprocess.PIPE, check=False)
+        os.close(its)
+        assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("tool", ["wait", "wait_async"])
+def test_ctrl_c_ends_a_call_that_would_never_end(environ, functions, tmp_path, tool):
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    process = subprocess.Popen(
+        [*COMMAND, "call", tool, f"started={started}", "--functions", functions],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    opened = os.open(started, os.O_RDONLY | os.O_NONBLOCK)
+    watch = select.poll()
+    watch.register(opened, select.POLLHUP | select.POLLIN)
+    assert watch.poll(60_000), "the tool has not started"
+    os.close(opened)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+HEAVY = ("asyncio", "attr", "cattrs", "jsonschema", "jsonschema_rs", "pluggy", "importlib_metadata", "demo_tools")
+PROBE = f"""
+import sys
+from pegboard.__main__ import main
+code = main(sys.argv[1:])
+print("LOADED", code, *(name for name in {HEAVY!r} if name in sys.modules))
+"""
+
+
+def loaded(environ: dict[str, str], *argv: str) -> set[str]:
+    """What running it has loaded of `HEAVY`."""
+    ran = subprocess.run([sys.executable, "-c", PROBE, *argv], env=environ, capture_output=True, text=True, check=True)
+    line = next(line for line in ran.stdout.splitlines() if line.startswith("LOADED"))
+    assert line.split()[1] == "0", ran.stderr
+    return set(line.split()[2:])
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["list", "--where", "read_only and name:c*"],
+        ["list", "--table"],
+        ["show", "wipe"],
+        ["explain", "wipe", "--where", "read_only"],
+        ["plugins"],
+    ],
+)
+def test_looking_imports_no_plugin_and_nothing_heavy(environ, argv):
+    assert loaded(environ, *argv) <= {"attr"}
+
+
+def test_a_call_imports_the_plugin_that_owns_the_tool(environ, functions):
+    assert "demo_tools" in loaded(environ, "call", "count_words", "text=x")
+    assert "demo_tools" not in loaded(environ, "call", "nasty", "--functions", functions)
+
+
+def test_the_help_loads_click_and_little_else(environ, site):
+    """Once a list has left behind what plugins' commands are called."""
+    for file in Path(site.root).rglob("*"):
+        os.utime(file, (1_600_000_000, 1_600_000_000))
+    os.utime(site.root, (1_600_000_000, 1_600_000_000))
+    loaded(environ, "list")
+    assert loaded(environ, "--help") == set()

@@ -1,0 +1,82 @@
+"""A table for a terminal."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard.cli.table import cells, fitted, table, terminal_size, wants_colour
+
+
+def test_columns_are_aligned():
+    text = table(("A", "LONGER", "C"), [("aaa", "b", "c"), ("a", "", "")], width=80)
+    assert text == "A    LONGER  C\naaa  b       c\na\n"
+
+
+def test_the_last_column_is_cut_to_the_width():
+    assert table(("A", "B"), [("aa", "one two three")], width=12) == "A   B\naa  one two…\n"
+
+
+def test_the_last_column_keeps_some_room():
+    text = table(("A", "B"), [("a" * 30, "one two three")], width=20)
+    assert text.splitlines()[1] == "a" * 30 + "  one two…"
+
+
+def test_wide_characters_take_two_cells():
+    text = table(("A", "B"), [("漢字", "x"), ("ab", "y")], width=80)
+    assert text == "A     B\n漢字  x\nab    y\n"
+
+
+def test_the_head_stands_out_in_colour():
+    assert table(("A",), [], width=80, colour=True) == "\x1b[1mA\x1b[0m\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("", 0), ("abc", 3), ("é", 1), ("e\u0301", 1), ("漢", 2), ("👩\u200d💻", 4), ("❤\ufe0f", 1)]
+)
+def test_cells_are_counted(text, count):
+    assert cells(text) == count
+
+
+@given(st.text(), st.integers(2, 40))
+def test_a_fitted_text_fits(text, width):
+    assert cells(fitted(text, width)) <= width
+
+
+def test_a_text_that_fits_stays():
+    assert fitted("four", 4) == "four"
+
+
+def test_the_size_is_asked_of_the_terminal(monkeypatch):
+    monkeypatch.setattr(os, "get_terminal_size", lambda _fd: os.terminal_size((100, 50)))
+    assert terminal_size(1, {}) == (100, 50)
+    assert terminal_size(1, {"COLUMNS": "40", "LINES": "0"}) == (40, 50)
+    assert terminal_size(1, {"COLUMNS": "x", "LINES": "9"}) == (100, 9)
+
+
+def test_what_is_no_terminal_has_the_usual_size(tmp_path):
+    with (tmp_path / "f").open("w") as file:
+        assert terminal_size(file.fileno(), {}) == (80, 24)
+
+
+def test_a_terminal_that_does_not_know_has_the_usual_size(monkeypatch):
+    monkeypatch.setattr(os, "get_terminal_size", lambda _fd: os.terminal_size((0, 0)))
+    assert terminal_size(1, {}) == (80, 24)
+
+
+@pytest.mark.parametrize(
+    ("environ", "on_terminal", "colour"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "0"}, False, False),
+        ({"TERM": "dumb"}, True, False),
+    ],
+)
+def test_colour_follows_the_environment(environ, on_terminal, colour):
+    assert wants_colour(environ, on_terminal=on_terminal) is colour

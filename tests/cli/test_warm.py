@@ -1,0 +1,438 @@
+"""The warm command answers from the snapshot what the whole command would answer, and declines everything else."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from installed import OLD, write
+from pegboard.catalogue import Problem
+from pegboard.cli import warm
+from pegboard.cli.listing import (
+    listing_json,
+    listing_of,
+    listing_plain,
+    listing_rows,
+    schema_text,
+    show_json,
+    show_text,
+)
+from pegboard.cli.table import table
+from pegboard.cli.warm import HEAD, WARM_OPTIONS, answer
+from pegboard.plugins.index import write_snapshot
+from pegboard.plugins.snapshot import environment
+from pegboard.plugins.stamps import Stamps
+from pegboard.tools.origin import Origin
+from pegboard.tools.spec import ToolSpec
+from pegboard.tools.tool import Tool
+
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "description": 'Quoted "é", ,"inputSchema":'}}}
+FILES, GIT = Origin("files", "pegboard-files", "0.1.0"), Origin("git", "pegboard-git", "2")
+TOOLS = [
+    Tool(ToolSpec("alpha", "Does alpha. Well.", input_schema=SCHEMA), origin=FILES),
+    Tool(ToolSpec("alpha2", "Dö alpha2.", title='T "x"'), origin=GIT),
+    Tool(ToolSpec("beta", "漢字。", long_running=True, tags=("x",)), origin=GIT),
+    Tool(ToolSpec("host_tool")),
+]
+PROBLEMS = [Problem("bad", "pegboard-bad", "broke\x1b")]
+COMMANDS = [("call", "Call a tool."), ("list", "List the tools."), ("lint:all", "Odd name."), ("show", "")]
+NOTICE = "plugin bad: broke\\u{1b}\n"
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("_REGISTRY_COMPLETE", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def watched(tmp_path) -> Path:
+    file = write(tmp_path / "watched")
+    os.utime(file, (OLD, OLD))
+    return file
+
+
+def keep(watched: Path, tools: list[Tool], problems: list[Problem]) -> Path:
+    stamps = Stamps()
+    stamps.add(str(watched))
+    place = environment()
+    assert place is not None
+    assert write_snapshot(place, listing_of(tools, problems, version="9.9", commands=COMMANDS), stamps)
+    return Path(place.path)
+
+
+@pytest.fixture
+def kept(watched) -> Path:
+    return keep(watched, TOOLS, PROBLEMS)
+
+
+@pytest.fixture
+def said(capsys):
+    """Answers a command line; gives the exit code and both outputs."""
+
+    def say(*argv: str) -> tuple[int | None, str, str]:
+        code = answer(argv)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return say
+
+
+@pytest.mark.usefixtures("kept")
+class TestAnswers:
+    """Each is what `listing` makes for the whole command."""
+
+    @pytest.mark.parametrize("argv", [(), ("list",)])
+    def test_the_list(self, said, argv):
+        assert said(*argv) == (0, listing_plain(TOOLS), NOTICE)
+
+    def test_the_list_as_json(self, said):
+        assert said("list", "--json") == (0, listing_json(TOOLS, PROBLEMS), "")
+
+    def test_the_names(self, said):
+        assert said("list", "--names") == (0, "alpha\nalpha2\nbeta\nhost_tool\n", NOTICE)
+
+    def test_some_tools_in_the_boards_order(self, said):
+        assert said("list", "beta", "alpha", "beta") == (0, listing_plain([TOOLS[0], TOOLS[2]]), NOTICE)
+
+    def test_some_tools_as_json(self, said):
+        assert said("list", "--json", "beta", "alpha") == (0, listing_json([TOOLS[0], TOOLS[2]], PROBLEMS), "")
+
+    @pytest.mark.parametrize("option", [("--plugin", "git"), ("--plugin=git",)])
+    def test_a_plugins_tools(self, said, option):
+        assert said("list", *option) == (0, listing_plain(TOOLS[1:3]), NOTICE)
+        assert said("list", "--json", *option) == (0, listing_json(TOOLS[1:3], PROBLEMS), "")
+
+    def test_some_tools_of_a_plugin(self, said):
+        assert said("list", "beta", "alpha", "--plugin", "git", "--names") == (0, "beta\n", NOTICE)
+
+    @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+    def test_a_tool(self, said, tool):
+        assert said("show", tool.name) == (0, show_text(tool), "")
+        assert said("show", "--json", tool.name) == (0, show_json(tool), "")
+        assert said("schema", tool.name) == (0, schema_text(tool), "")
+
+    def test_the_version(self, said):
+        assert said("--version") == (0, "registry (pegboard) 9.9\n", "")
+
+    def test_no_error_output_no_notice(self, said, monkeypatch):
+        monkeypatch.setattr(sys, "stderr", None)
+        assert said("list")[:2] == (0, listing_plain(TOOLS))
+
+
+@pytest.mark.usefixtures("kept")
+class TestDeclines:
+    """It prints nothing: the whole command answers."""
+
+    @pytest.mark.parametrize(
+        "argv",
+        [
+            ("--json",),
+            ("--help",),
+            ("--version", "list"),
+            ("--version=1",),
+            ("call", "alpha"),
+            ("lst",),
+            ("list", "--where", "x"),
+            ("list", "--live"),
+            ("list", "--refresh"),
+            ("list", "--debug"),
+            ("list", "--table"),
+            ("list", "--json", "--json"),
+            ("list", "--json", "--names"),
+            ("list", "--json=1"),
+            ("list", "--js"),
+            ("list", "-h"),
+            ("list", "-"),
+            ("list", "--"),
+            ("list", "unknown"),
+            ("list", "alph"),
+            ("list", "alpha*"),
+            ("list", "alpha\tfiles"),
+            ("list", "host_tool\n"),
+            ("list", ""),
+            ("list", "--plugin"),
+            ("list", "--plugin="),
+            ("list", "--plugin", "unknown"),
+            ("list", "alpha", "--plugin", "git"),
+            ("show",),
+            ("show", "alpha", "beta"),
+            ("show", "unknown"),
+            ("show", "--names", "alpha"),
+            ("schema", "--json", "alpha"),
+            ("schema", "\udcff"),
+        ],
+    )
+    def test_what_it_is_not_sure_of(self, said, argv):
+        assert said(*argv) == (None, "", "")
+
+    def test_what_is_stale(self, said, watched):
+        os.utime(watched, (OLD, OLD + 1))
+        assert said("list") == (None, "", "")
+
+    def test_another_environment(self, said, monkeypatch):
+        monkeypatch.setenv("PEGBOARD_BLOCK", "files")
+        assert said("list") == (None, "", "")
+
+    def test_what_is_damaged(self, said, kept):
+        data = kept.read_bytes()
+        kept.write_bytes(data.replace(b"Does alpha", b"Dose alpha"))
+        for argv in (("list",), ("list", "--json"), ("list", "--json", "alpha"), ("show", "alpha")):
+            assert said(*argv) == (None, "", "")
+
+    @pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-16"])
+    def test_a_terminal_that_cannot_show_it(self, monkeypatch, encoding):
+        out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        monkeypatch.setattr(sys, "stdout", out)
+        assert answer(["list"]) is None
+        assert out.buffer.getvalue() == b""  # pyright: ignore[reportAttributeAccessIssue]
+
+    @pytest.mark.parametrize("out", [None, io.StringIO()])
+    def test_an_output_that_is_none(self, monkeypatch, out):
+        monkeypatch.setattr(sys, "stdout", out)
+        assert answer(["show", "alpha"]) is None
+
+
+def test_without_a_snapshot_it_declines(said):
+    assert said("list") == (None, "", "")
+
+
+def test_without_a_place_for_snapshots_it_declines(said, kept, monkeypatch):
+    monkeypatch.setattr(warm, "environment", lambda: None)
+    assert said("list") == (None, "", "")
+
+
+def test_an_empty_board_is_left_to_the_whole_command(said, watched):
+    keep(watched, [], [])
+    assert said("list") == (None, "", "")
+    assert said("list", "--json") == (0, listing_json([]), "")
+
+
+# Terminals
+
+
+class Terminal(io.TextIOWrapper):
+    """An output that says that it is a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8")
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 1
+
+    def seen(self) -> str:
+        return self.buffer.getvalue().decode()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_terminal_gets_a_table(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("LINES", "20")
+    monkeypatch.setenv("TERM", "xterm")
+    assert answer(["list"]) == 0
+    assert terminal.seen() == table(HEAD, listing_rows(TOOLS), width=30, colour=True)
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize(("lines", "code"), [("6", 0), ("5", None)])
+def test_a_list_longer_than_the_terminal_is_left_to_be_paged(monkeypatch, lines, code):
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("LINES", lines)
+    assert answer(["list"]) == code
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_real_terminal(watched):
+    """With the variables as the child has them, and its own `sys.path`: so it keeps its own snapshot first."""
+    ours, theirs = pty.openpty()
+    environ = {**os.environ, "COLUMNS": "60", "LINES": "20", "NO_COLOR": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    code = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from pathlib import Path
+from test_warm import TOOLS, keep
+from pegboard.cli.warm import answer
+keep(Path({str(watched)!r}), TOOLS, [])
+sys.exit(answer(["list"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], stdout=theirs, stderr=subprocess.PIPE, env=environ, check=False)
+    os.close(theirs)
+    seen = b""
+    try:
+        while part := os.read(ours, 1000):
+            seen += part
+    except OSError:  # Linux's way of saying that the other end is closed
+        pass
+    os.close(ours)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert seen.decode().replace("\r\n", "\n") == table(HEAD, listing_rows(TOOLS), width=60)
+
+
+# A reader that goes away
+
+
+class Gone(io.BytesIO):
+    """A pipe that nobody reads."""
+
+    def write(self, *_: object) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_closed_pipe_ends_quietly(monkeypatch, capsys):
+    class Out:
+        buffer = Gone()
+        encoding = "utf-8"
+
+        def isatty(self) -> bool:
+            return False
+
+    quieted = []
+    monkeypatch.setattr(sys, "stdout", Out())
+    monkeypatch.setattr(warm, "quiet_stdout", lambda: quieted.append(True))
+    assert answer(["list"]) == 0
+    assert quieted == [True]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_quieted_output_goes_nowhere():
+    code = (
+        "import os, sys; from pegboard.cli.warm import quiet_stdout; quiet_stdout(); "
+        "sys.stdout.write('x'); sys.stdout.flush()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
+# Completion
+
+
+@pytest.fixture
+def completed(said, monkeypatch):
+    """Asks as a shell's completion function does; gives the lines, or `None` where it is declined."""
+
+    def complete(shell: str, words: str, at: str) -> list[str] | None:
+        monkeypatch.setenv("_REGISTRY_COMPLETE", f"{shell}_complete")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", at)
+        code, out, err = said()
+        assert err == ""
+        return None if code is None else out.removesuffix("\n").split("\n")
+
+    return complete
+
+
+@pytest.mark.usefixtures("kept")
+class TestCompletion:
+    def test_commands_for_bash(self, completed):
+        assert completed("bash", "registry li", "") == ["plain,list", "plain,lint:all"]
+
+    def test_all_commands(self, completed):
+        assert completed("bash", "registry ", "") == ["plain,call", "plain,list", "plain,lint:all", "plain,show"]
+
+    def test_commands_for_zsh(self, completed):
+        assert completed("zsh", "registry l", "1") == [
+            *("plain", "list", "List the tools."),
+            *("plain", r"lint\:all", "Odd name."),
+        ]
+        assert completed("zsh", "registry sh", "1") == ["plain", "show", "_"]
+
+    def test_commands_for_fish(self, completed):
+        assert completed("fish", "registry c", "c") == ["plain,call\tCall a tool."]
+        assert completed("fish", "registry sh", "sh") == ["plain,show"]
+
+    @pytest.mark.parametrize("command", ["list", "show", "schema", "explain", "call"])
+    def test_tools(self, completed, command):
+        assert completed("bash", f"registry {command} al", "") == ["plain,alpha", "plain,alpha2"]
+        assert completed("fish", f"registry {command} ", "") == [
+            "plain,alpha\tDoes alpha.",
+            "plain,alpha2\tDö alpha2.",
+            "plain,beta\t漢字。",
+            "plain,host_tool",
+        ]
+
+    def test_the_next_word_for_bash(self, completed):
+        assert completed("bash", "registry list ", "") == [
+            "plain,alpha",
+            "plain,alpha2",
+            "plain,beta",
+            "plain,host_tool",
+        ]
+        assert completed("bash", "registry", "") == completed("bash", "registry ", "")
+
+    def test_the_next_word_for_zsh(self, completed):
+        assert completed("zsh", "registry show", "2") == completed("zsh", "registry show ", "2")
+
+    def test_tools_for_zsh(self, completed):
+        assert completed("zsh", "registry show b", "2") == ["plain", "beta", "漢字。"]
+
+    def test_more_tools_of_a_list(self, completed):
+        assert completed("bash", "registry list alpha b", "") == ["plain,beta"]
+
+    def test_nothing_fits(self, completed):
+        assert completed("bash", "registry show zzz", "") == [""]
+
+    @pytest.mark.parametrize(
+        ("shell", "words", "at"),
+        [
+            ("powershell", "registry l", "1"),
+            ("bash", "registry --", ""),
+            ("bash", "registry list --", ""),
+            ("bash", "registry --debug list", ""),
+            ("bash", "registry show alpha b", ""),
+            ("bash", "registry call alpha p", ""),
+            ("bash", "registry plugins x", ""),
+            ("bash", "registry 'li", ""),
+            ("bash", "registry l\\i", ""),
+            ("zsh", "registry li", "x"),
+            ("zsh", "registry li", ""),
+        ],
+    )
+    def test_everything_else_is_declined(self, completed, shell, words, at):
+        assert completed(shell, words, at) is None
+
+    def test_the_script_is_declined(self, said, monkeypatch):
+        monkeypatch.setenv("_REGISTRY_COMPLETE", "bash_source")
+        assert said() == (None, "", "")
+
+
+def test_without_commands_to_offer_it_declines(completed, watched):
+    keep(watched, [], [])
+    assert completed("bash", "registry show x", "") is None
+
+
+# What it is made of
+
+
+def test_it_loads_almost_nothing():
+    """Besides its own modules, which are few."""
+    code = """
+import sys
+before = set(sys.modules)
+from pegboard.__main__ import main
+from pegboard.cli import warm, table, indent
+warm.answer(["list"])
+print(*sorted(set(sys.modules) - before))
+"""
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    foreign = {name for name in loaded if not name.startswith("pegboard")}
+    assert foreign <= {"__future__", "errno", "itertools", "zlib"}
+    assert len(loaded) - len(foreign) <= 12
+
+
+def test_the_table_of_options_names_commands_and_options():
+    assert set(WARM_OPTIONS) == {"", "list", "show", "schema"}
+    assert all(option.startswith("--") for options in WARM_OPTIONS.values() for option in options)
