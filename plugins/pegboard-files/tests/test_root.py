@@ -1,0 +1,430 @@
+"""Nothing outside of the root can be reached, and what is wrong with a path is said in words."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from pegboard import ToolError
+from pegboard_files import resolving, root as module
+from pegboard_files.name import shown
+from pegboard_files.resolving import MAX_LINKS, resolve
+from pegboard_files.root import Root
+
+
+@pytest.fixture
+def opened(top):
+    with Root(str(top)).opened() as root:
+        yield root
+
+
+def content(root, path: str) -> bytes:
+    with root.open_file(resolve(root, path)) as file:
+        return file.read()
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [
+        ("", ()),
+        (".", ()),
+        ("a/b.txt", ("a", "b.txt")),
+        ("./a//b.txt/", ("a", "b.txt")),
+        ("a/../a/./b.txt", ("a", "b.txt")),
+        ("a/..", ()),
+    ],
+)
+def test_a_path_becomes_its_parts(write, opened, path, parts):
+    write({"a/b.txt": "x"})
+    assert resolve(opened, path) == parts
+
+
+def test_an_absolute_path_below_the_root_is_taken(top, write, opened):
+    write({"a/b.txt": "x"})
+    assert resolve(opened, f"{top}/a/b.txt") == ("a", "b.txt")
+    assert resolve(opened, str(top)) == ()
+
+
+def test_an_absolute_path_by_way_of_a_link_to_the_root_is_taken(tmp_path, top, write):
+    write({"a.txt": "x"})
+    (tmp_path / "alias").symlink_to(top)
+    with Root(str(tmp_path / "alias")).opened() as root:
+        assert resolve(root, f"{tmp_path}/alias/a.txt") == ("a.txt",)
+        assert resolve(root, f"{top}/a.txt") == ("a.txt",)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["..", "../secret.txt", "a/../../secret.txt", "a/b/../../../secret.txt", "/etc/passwd", "/", "//etc/passwd"],
+)
+def test_a_path_that_leads_out_is_refused(write, opened, path):
+    write({"a/b/c.txt": "x"})
+    with pytest.raises(ToolError, match="outside of the folder"):
+        resolve(opened, path)
+
+
+def test_a_neighbour_whose_name_begins_like_the_root_is_outside(tmp_path, top, opened):
+    (tmp_path / "top2").mkdir()
+    with pytest.raises(ToolError, match="outside"):
+        resolve(opened, f"{top}2/x")
+
+
+def test_an_absolute_path_out_of_the_root_and_in_disguise_is_refused(top, opened):
+    with pytest.raises(ToolError, match="outside"):
+        resolve(opened, f"{top}/../secret.txt")
+
+
+def test_a_root_in_another_case_is_never_the_way_out(top, opened):
+    with pytest.raises(ToolError):
+        resolve(opened, f"{str(top).upper()}/../secret.txt")
+
+
+@pytest.mark.parametrize("target", ["../secret.txt", "/etc/passwd", "../..", "sub/../../secret.txt", "chain2"])
+def test_a_link_that_leads_out_is_refused(top, opened, target):
+    (top / "sub").mkdir()
+    (top / "chain2").symlink_to("sub/chain3")
+    (top / "sub" / "chain3").symlink_to("../../secret.txt")
+    (top / "link").symlink_to(target)
+    with pytest.raises(ToolError, match="outside"):
+        resolve(opened, "link")
+
+
+def test_a_directory_link_that_leads_out_is_refused(tmp_path, top, opened):
+    (top / "link").symlink_to(tmp_path)
+    with pytest.raises(ToolError, match="outside"):
+        resolve(opened, "link/secret.txt")
+
+
+def test_links_below_the_root_are_followed_one_by_one(top, write, opened):
+    write({"real/deep/file.txt": "here"})
+    (top / "to_dir").symlink_to("real/deep")
+    (top / "real" / "up").symlink_to("..")
+    (top / "absolute").symlink_to(top / "to_dir")
+    assert resolve(opened, "to_dir/../deep/file.txt") == ("real", "deep", "file.txt")
+    assert resolve(opened, "real/up/absolute/file.txt") == ("real", "deep", "file.txt")
+    assert content(opened, "absolute/file.txt") == b"here"
+
+
+def test_a_circle_of_links_ends(top, opened):
+    (top / "a").symlink_to("b")
+    (top / "b").symlink_to("a")
+    with pytest.raises(ToolError, match="too many links"):
+        resolve(opened, "a")
+
+
+def test_as_many_links_as_the_system_follows_are_followed(top, write, opened):
+    write({"l0": "end"})
+    for n in range(1, MAX_LINKS + 1):
+        (top / f"l{n}").symlink_to(f"l{n - 1}")
+    assert content(opened, f"l{MAX_LINKS}") == b"end"
+
+
+def test_a_file_that_becomes_a_link_after_it_was_looked_at_is_not_opened(top, write, opened):
+    write({"a.txt": "x"})
+    parts = resolve(opened, "a.txt")
+    (top / "a.txt").unlink()
+    (top / "a.txt").symlink_to("../secret.txt")
+    with pytest.raises(ToolError, match="no regular file"):
+        opened.open_file(parts)
+
+
+def test_a_file_that_becomes_a_link_right_before_it_is_opened_is_not_followed(top, write, opened, monkeypatch):
+    write({"a.txt": "x"})
+    status = opened.status(("a.txt",))
+    (top / "a.txt").unlink()
+    (top / "a.txt").symlink_to("../secret.txt")
+    monkeypatch.setattr(module.OpenRoot, "status", lambda self, parts: status)
+    with pytest.raises(ToolError, match="changed while"), module.told_of(("a.txt",)):
+        opened.open_file(("a.txt",))
+
+
+def test_a_file_that_becomes_a_pipe_right_before_it_is_opened_is_not_waited_for(top, write, opened, monkeypatch):
+    write({"a.txt": "x"})
+    status = opened.status(("a.txt",))
+    (top / "a.txt").unlink()
+    os.mkfifo(top / "a.txt")
+    monkeypatch.setattr(module.OpenRoot, "status", lambda self, parts: status)
+    with pytest.raises(ToolError, match="no regular file"):
+        opened.open_file(("a.txt",))
+
+
+def test_a_directory_that_becomes_a_link_is_not_entered(tmp_path, top, write, opened):
+    write({"sub/a.txt": "x"})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.txt").write_text("secret")
+    parts = resolve(opened, "sub/a.txt")
+    opened.close()
+    (top / "sub").rename(top / "old")
+    (top / "sub").symlink_to(tmp_path / "other")
+    with pytest.raises(ToolError, match="changed while"), module.told_of(parts):
+        opened.open_file(parts)
+
+
+def test_a_link_swapped_in_at_any_moment_never_gives_the_secret(tmp_path, top, write):
+    """The attacker acts between any two steps of the system calls that the tools make."""
+    write({"sub/a.txt": "mine\n"})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.txt").write_text("secret\n")
+    real_open, real_stat = os.open, os.stat
+    for moment in range(8):
+        calls = 0
+
+        def swap(moment=moment):
+            nonlocal calls
+            calls += 1
+            if calls == moment + 1:
+                (top / "sub").rename(top / "old")
+                (top / "sub").symlink_to(tmp_path / "other")
+
+        def swapping(real):
+            def run(path, *args, dir_fd=None, **kwargs):
+                if dir_fd is not None:
+                    swap()
+                return real(path, *args, dir_fd=dir_fd, **kwargs)
+
+            return run
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module.os, "open", swapping(real_open))
+            patch.setattr(module.os, "stat", swapping(real_stat))
+            with Root(str(top)).opened() as root:
+                try:
+                    got = content(root, "sub/a.txt")
+                except (ToolError, OSError):
+                    got = b""
+        assert b"secret" not in got
+        if (top / "old").exists():
+            (top / "sub").unlink()
+            (top / "old").rename(top / "sub")
+
+
+COMPONENTS = st.sampled_from(["a", "b", "up", "out", "loop", "abs", "..", ".", "", "c.txt", "secret.txt"])
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(COMPONENTS, max_size=7), st.booleans())
+def test_whatever_path_is_asked_for_it_stays_below_the_root(tmp_path, top, components, absolute):
+    """Property: what `resolve` gives is what the system itself finds, below the root; else it raises."""
+    if not (top / "a").exists():
+        (top / "a" / "b").mkdir(parents=True)
+        (top / "a" / "c.txt").write_text("mine")
+        (top / "up").symlink_to("a/b/..")
+        (top / "a" / "out").symlink_to("../..")
+        (top / "a" / "abs").symlink_to(top)
+        (top / "loop").symlink_to("loop")
+    asked = "/".join([str(top)] * absolute + components)
+    with Root(str(top)).opened() as root:
+        try:
+            parts = resolve(root, asked)
+        except ToolError:
+            return
+    found = top.joinpath(*parts)
+    assert not {"..", ".", ""} & set(parts)
+    assert found.resolve() == found
+    # The system passes through a file with ".." where we don't mind; so only real ways are compared.
+    theirs = Path(f"{top}/{asked.removeprefix(str(top))}")
+    if theirs.exists():
+        assert theirs.resolve() == found
+
+
+def test_a_missing_file_is_named_with_its_near_misses(write, opened):
+    write({"src/main.py": "", "src/domain.py": "", "src/other.rs": ""})
+    with pytest.raises(ToolError) as caught:
+        resolve(opened, "src/Main.py")
+    assert caught.value.text == "there is no 'src/Main.py'. Did you mean 'src/main.py' or 'src/domain.py'?"
+
+
+def test_a_missing_directory_on_the_way_is_the_one_that_is_named(write, opened):
+    write({"source/main.py": ""})
+    with pytest.raises(ToolError, match=r"Did you mean 'source'\?"):
+        resolve(opened, "sorce/main.py")
+
+
+def test_no_error_names_the_hosts_path(top, write, opened):
+    write({"a.txt": "x"})
+    (top / "out").symlink_to("/etc/hostname")
+    for path in ("b.txt", "../x", "out", "a.txt/x", "x" * 300, "a\0b", "\ud800"):
+        with pytest.raises(ToolError) as caught:
+            resolve(opened, path)
+        assert str(top.parent) not in caught.value.text
+
+
+def test_a_way_through_a_file_is_refused(write, opened):
+    write({"a.txt": "x"})
+    with pytest.raises(ToolError, match="no directory"):
+        resolve(opened, "a.txt/b")
+
+
+def test_a_name_that_the_system_refuses_is_refused_in_words(opened):
+    with pytest.raises(ToolError, match="File name too long"):
+        resolve(opened, "x" * 300)
+    with pytest.raises(ToolError, match="components"):
+        resolve(opened, "a/" * 2_000)
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a\udcff\ud800"])
+def test_what_is_no_path_is_refused(opened, path):
+    with pytest.raises(ToolError, match="is not a path"):
+        resolve(opened, path)
+
+
+def test_pipes_sockets_and_devices_are_never_opened(top, opened, monkeypatch):
+    os.mkfifo(top / "pipe")
+    monkeypatch.chdir(top)  # a socket's path has to be short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+    for name in ("pipe", "socket"):
+        with pytest.raises(ToolError, match="no regular file"):
+            opened.open_file((name,))
+
+
+def test_a_device_is_never_opened():
+    with Root("/dev").opened() as root, pytest.raises(ToolError, match="no regular file"):
+        root.open_file(("zero",))
+
+
+def test_a_directory_is_no_file(write, opened):
+    write({"a/b.txt": "x"})
+    for parts in ((), ("a",)):
+        with pytest.raises(ToolError, match="is a directory"):
+            opened.open_file(parts)
+
+
+NAMES = ["new\nline", "tab\there", "esc\x1b[31m", "\u202egpj.exe", "na\u00efve", "\u540d\u524d", "\U0001f600"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_odd_name_is_shown_on_one_line_and_found_by_what_was_shown(top, opened, name):
+    (top / name).write_text("x")
+    seen = shown(name)
+    assert seen.isprintable()
+    assert resolve(opened, seen) == (name,)
+    assert resolve(opened, name) == (name,)
+
+
+def test_a_name_that_is_no_utf8_is_found_by_what_was_shown(top, opened):
+    raw = os.fsencode(top) + b"/caf\xe9.txt"
+    try:
+        os.close(os.open(raw, os.O_CREAT | os.O_WRONLY))
+    except OSError:
+        return  # some file systems of macOS only take UTF-8
+    assert resolve(opened, "caf\\udce9.txt") == ("caf\udce9.txt",)
+
+
+def test_a_shown_name_that_two_files_share_finds_neither(top, opened):
+    (top / "\n\\n").write_text("1")
+    (top / "\\n\n").write_text("2")
+    with pytest.raises(ToolError, match="there is no"):
+        resolve(opened, "\\n\\n")
+
+
+def test_a_name_is_itself_before_it_is_what_another_one_is_shown_as(top, opened):
+    (top / "a\nb").write_text("1")
+    (top / "a\\nb").write_text("2")
+    assert content(opened, "a\\nb") == b"2"
+
+
+def closed(path: Path) -> bool:
+    """Whether the system keeps us out; it doesn't if we are root."""
+    try:
+        list(path.iterdir())
+    except PermissionError:
+        return True
+    return False
+
+
+def test_a_directory_without_permission_is_refused_in_words_or_read_by_root(top, write, opened):
+    write({"locked/a.txt": "x"})
+    (top / "locked").chmod(0)
+    try:
+        if closed(top / "locked"):
+            with pytest.raises(ToolError, match="Permission denied"):
+                resolve(opened, "locked/a.txt")
+        else:
+            assert resolve(opened, "locked/a.txt") == ("locked", "a.txt")
+    finally:
+        (top / "locked").chmod(0o700)
+
+
+def test_what_the_system_refuses_is_told_without_the_hosts_path(top):
+    with pytest.raises(ToolError) as caught, module.told_of(("a", "b")):
+        raise PermissionError(13, "Permission denied", str(top / "a" / "b"))
+    assert caught.value.text == "'a/b': Permission denied."
+    with pytest.raises(ToolError, match=r"^'\.': it can't be read\.$"), module.told_of(()):
+        raise OSError
+
+
+def test_a_refusal_without_a_number_is_told_while_resolving(write, opened, monkeypatch):
+    write({"a.txt": "x"})
+
+    def refuse(*args, **kwargs):
+        raise OSError
+
+    monkeypatch.setattr(resolving.os, "stat", refuse)
+    with pytest.raises(ToolError, match="it can't be looked at"):
+        resolve(opened, "a.txt")
+
+
+def test_a_missing_name_in_a_directory_that_cannot_be_listed_has_no_near_misses(write, opened, monkeypatch):
+    write({"a.txt": "x"})
+
+    def refuse(self, parts):
+        raise PermissionError
+
+    monkeypatch.setattr(module.OpenRoot, "children", refuse)
+    with pytest.raises(ToolError, match=r"^there is no 'b\.txt'\.$"):
+        resolve(opened, "b.txt")
+
+
+def test_a_directory_with_too_many_entries_is_refused(write, opened, monkeypatch):
+    write({"a": "", "b": "", "c": ""})
+    monkeypatch.setattr(module, "MAX_CHILDREN", 2)
+    with pytest.raises(ToolError, match="more than 2 entries"):
+        opened.children(())
+
+
+def test_the_root_is_the_working_directory_of_the_moment(top, write, monkeypatch):
+    write({"a.txt": "1", "sub/a.txt": "2"})
+    root = Root()
+    monkeypatch.chdir(top)
+    with root.opened() as opened:
+        assert content(opened, "a.txt") == b"1"
+    monkeypatch.chdir(top / "sub")
+    with root.opened() as opened:
+        assert content(opened, "a.txt") == b"2"
+
+
+def test_a_tilde_in_the_setting_is_the_home(home):
+    (home / "work").mkdir()
+    (home / "work" / "a.txt").write_text("x")
+    with Root("~/work").opened() as opened:
+        assert content(opened, "a.txt") == b"x"
+
+
+@pytest.mark.parametrize("setting", ["/nowhere/at/all", "~nobody-of-this-name/x"])
+def test_a_root_that_is_not_there_is_told_without_its_path(setting):
+    with pytest.raises(ToolError, match="setting 'root'") as caught, Root(setting).opened():
+        pass
+    assert setting not in caught.value.text
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def test_no_descriptor_is_left_open(top, write):
+    write({"a/b/c/d.txt": "x"})
+    before = open_descriptors()
+    for _ in range(3):
+        with Root(str(top)).opened() as root:
+            content(root, "a/b/c/d.txt")
+            root.children(("a", "b"))
+            with pytest.raises(ToolError):
+                resolve(root, "a/b/x")
+            with pytest.raises(NotADirectoryError):
+                root.directory(("a", "b", "c", "d.txt"))
+    assert open_descriptors() == before

@@ -1,0 +1,293 @@
+"""grep: the same lines as ripgrep, in bounds."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from pegboard import ToolError
+from pegboard_files import blocks, match
+from pegboard_files.blocks import MAX_LINE
+from pegboard_files.match import MAX_TEXT
+from pegboard_files.root import OpenRoot
+from pegboard_files.settings import Settings
+from pegboard_files.tools import FileTools
+
+CODE = {
+    ".gitignore": "*.log\nbuild/\n",
+    ".env": "TOKEN=needle\n",
+    "README.md": "# needle\n\nA Needle in a haystack.\n",
+    "src/main.py": "import needle\n\n\ndef find(needle):\n    return needle\n",
+    "src/deep/other.rs": "fn NEEDLE() {}\n",
+    "src/deep/none.rs": "fn other() {}\n",
+    "src/unicode.txt": "Nädel, needlé\n",
+    "app.log": "needle\n",
+    "build/out.py": "needle\n",
+    "image.png": b"\x89PNG\0needle\n",
+    "late.bin": b"needle\n" + b"x" * 200_000 + b"\0",
+    "windows.txt": "one needle\r\ntwo\r\n",
+}
+
+
+def grepped(files: FileTools, *arguments, **options) -> list[str]:
+    data = files.grep(*arguments, **options).structured_content
+    return [f"{match['path']}:{match['line']}:{match['text']}" for match in data["matches"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ({"pattern": "needle"}, ["needle"]),
+        ({"pattern": "needle", "path": "src"}, ["needle", "src"]),
+        ({"pattern": "needle", "path": "src/main.py"}, ["--with-filename", "needle", "src/main.py"]),
+        ({"pattern": "needle", "case": "ignore"}, ["-i", "needle"]),
+        ({"pattern": "needle", "case": "smart"}, ["-S", "needle"]),
+        ({"pattern": "Needle", "case": "smart"}, ["-S", "Needle"]),
+        ({"pattern": "find(needle", "literal": True}, ["-F", "find(needle"]),
+        ({"pattern": "needle", "hidden": True}, ["--hidden", "needle"]),
+        ({"pattern": "needle", "no_ignore": True}, ["--no-ignore", "needle"]),
+        ({"pattern": "needle", "include": ["*.py", "*.md"]}, ["-g", "*.py", "-g", "*.md", "needle"]),
+        ({"pattern": "needle", "exclude": ["deep/", "*.md"]}, ["-g", "!deep/", "-g", "!*.md", "needle"]),
+        (
+            {"pattern": "needle", "include": ["src/**/*.{py,rs}"], "case": "ignore"},
+            ["-ig", "src/**/*.{py,rs}", "needle"],
+        ),
+        ({"pattern": r"^\s+return|^#"}, [r"^\s+return|^#"]),
+        ({"pattern": "nowhere"}, ["nowhere"]),
+    ],
+)
+def test_the_lines_are_ripgreps(top, write, ripgrep, options, flags):
+    """But for the file that turns out to be binary late, which ripgrep warns of and we leave out from there on."""
+    write(CODE)
+    (top / ".git").mkdir()
+    (top / "late.bin").unlink()
+    theirs = [line.removesuffix("\r") for line in ripgrep(top, "-n", *flags)]
+    assert grepped(FileTools(Settings(root=str(top))), **options) == theirs
+
+
+LINES = st.lists(st.text(st.sampled_from("abcé ."), max_size=8), max_size=8).map("\n".join)
+PATTERNS = st.sampled_from(["a", "b+c", "^a", "c$", "é", ".", "a|b", "[^a]", r"a\.", "(ab)*c", "^$", r"\s"])
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.dictionaries(st.sampled_from(["a.txt", "b.txt", "c.md"]), LINES, min_size=1),
+    PATTERNS,
+    st.fixed_dictionaries({"case": st.sampled_from(["sensitive", "ignore"]), "context": st.integers(0, 2)}),
+)
+def test_any_lines_are_found_as_ripgrep_finds_them(tmp_path_factory, ripgrep, texts, pattern, options):
+    """Property: matches, numbers and context are ripgrep's."""
+    top = tmp_path_factory.mktemp("any")
+    for name, text in texts.items():
+        (top / name).write_text(text, encoding="utf-8")
+    answer = FileTools(Settings(root=str(top))).grep(pattern, **options)
+    flags = ["--heading", "-n", f"-C{options['context']}", *(["-i"] * (options["case"] == "ignore"))]
+    theirs = ripgrep(top, *flags, pattern)
+    if theirs:
+        assert answer.text.split("\n") == theirs
+    else:
+        assert answer.text.startswith("[No line matches in")
+
+
+def test_context_belongs_to_one_match_each(write, files):
+    write({"a.txt": "".join(f"{n}{' x' if n in (3, 5, 12) else ''}\n" for n in range(1, 14))})
+    matches = files.grep("x", context=3).structured_content["matches"]
+    assert [(match["line"], match["before"], match["after"]) for match in matches] == [
+        (3, ["1", "2"], ["4"]),
+        (5, [], ["6", "7", "8"]),
+        (12, ["9", "10", "11"], ["13"]),
+    ]
+
+
+def test_the_text_reads_as_ripgreps_with_headings(write, files):
+    write({"a.txt": "1\n2 x\n3\n4\n5\n6 x\n", "b.txt": "x\n"})
+    assert files.grep("x", context=1).text == "a.txt\n1-1\n2:2 x\n3-3\n--\n5-5\n6:6 x\n\nb.txt\n1:x"
+    assert files.grep("x").text == "a.txt\n2:2 x\n6:6 x\n\nb.txt\n1:x"
+
+
+def test_files_and_counts_in_place_of_lines(write, files):
+    write({"b/two.txt": "x\ny\nx\n", "a.txt": "x\n", "c.txt": "y\n"})
+    by_file = files.grep("x", mode="files")
+    assert by_file.structured_content["files"] == [
+        {"path": "a.txt", "count": None},
+        {"path": "b/two.txt", "count": None},
+    ]
+    assert by_file.structured_content["matches"] == []
+    assert by_file.text == "a.txt\nb/two.txt"
+    assert files.grep("x", mode="counts").text == "a.txt:1\nb/two.txt:2"
+
+
+def test_the_limit_counts_lines_or_files_and_says_that_there_is_more(write, files):
+    write({"a.txt": "x\n" * 3, "b.txt": "x\n" * 3})
+    lines = files.grep("x", limit=4)
+    assert [(match["path"], match["line"]) for match in lines.structured_content["matches"]] == [
+        ("a.txt", 1),
+        ("a.txt", 2),
+        ("a.txt", 3),
+        ("b.txt", 1),
+    ]
+    assert lines.structured_content["truncated"]
+    assert lines.text.endswith("[Stopped after 4 matching lines; there are more. Narrow the search, or raise limit.]")
+    assert not files.grep("x", limit=6).structured_content["truncated"]
+    for mode in ("files", "counts"):
+        some = files.grep("x", mode=mode, limit=1).structured_content
+        assert [file["path"] for file in some["files"]] == ["a.txt"]
+        assert some["truncated"]
+        assert not files.grep("x", mode=mode, limit=2).structured_content["truncated"]
+
+
+def test_the_text_stays_below_its_limit_with_context_too(write, files):
+    write({f"{n}.txt": ("y" * 300 + "\nx\n") * 200 for n in range(5)})
+    for context in (0, 5):
+        answer = files.grep("x|y", limit=2_000) if not context else files.grep("x", context=context, limit=2_000)
+        assert answer.structured_content["truncated"]
+        assert 20_000 < len(answer.text.encode()) <= 50 << 10
+
+
+def test_of_a_long_line_the_part_round_the_match_is_shown(write, files):
+    write({"a.txt": "é" * 3_000 + "needle" + "é" * 3_000 + "\nneedle" + "b" * 1_000 + "\n" + "c" * 1_000 + "needle\n"})
+    middle, start, end = files.grep("needle").structured_content["matches"]
+    assert middle["text"] == "…" + "é" * 100 + "needle" + "é" * (MAX_TEXT - 106) + "…"
+    assert start["text"] == "needle" + "b" * (MAX_TEXT - 6) + "…"
+    assert end["text"] == "…" + "c" * (MAX_TEXT - 6) + "needle"
+
+
+def test_long_lines_of_context_are_cut(write, files):
+    write({"a.txt": "y" * 1_000 + "\nx\n"})
+    assert files.grep("x", context=1).structured_content["matches"][0]["before"] == ["y" * MAX_TEXT + "…"]
+
+
+def test_binary_files_are_left_out_and_counted(write, files):
+    write({"a.bin": b"\0needle\n", "b.bin": b"needle\n" + b"x\n" * 100_000 + b"\0needle\n", "c.txt": "needle\n"})
+    answer = files.grep("needle")
+    assert [match["path"] for match in answer.structured_content["matches"]] == ["b.bin", "c.txt"]
+    assert "2 files left out as binary." in answer.text
+
+
+def test_a_binary_file_that_was_named_is_an_error(write, files):
+    write({"a.bin": b"\0needle\n"})
+    with pytest.raises(ToolError, match=r"'a\.bin' is not a text file"):
+        files.grep("needle", "a.bin")
+
+
+def test_a_hidden_or_ignored_file_that_was_named_is_searched(write, files):
+    write(CODE)
+    assert grepped(files, "needle", "app.log", include=["*.py"]) == ["app.log:1:needle"]
+    assert grepped(files, "needle", ".env") == [".env:1:TOKEN=needle"]
+
+
+def test_utf16_and_marks_are_understood(write, files):
+    write({"a.txt": "héllo\nwörld\n".encode("utf-16"), "b.txt": b"\xef\xbb\xbfw\xc3\xb6rld\n"})
+    assert grepped(files, "^wörld$") == ["a.txt:2:wörld", "b.txt:1:wörld"]
+    assert files.grep("wörld", context=1).structured_content["matches"][0]["before"] == ["héllo"]
+
+
+def test_a_line_end_of_windows_is_no_part_of_the_line(write, files):
+    write(CODE)
+    assert grepped(files, "needle$", "windows.txt") == ["windows.txt:1:one needle"]
+
+
+def test_bytes_that_are_no_utf8_do_not_hide_a_line(write, files):
+    write({"a.txt": b"caf\xe9 needle\n"})
+    assert grepped(files, "needle") == ["a.txt:1:caf\ufffd needle"]
+
+
+def test_nothing_found_says_how_much_was_searched_and_left_out(write, files):
+    write(CODE)
+    answer = files.grep("nowhere")
+    assert answer.text == (
+        "[No line matches in 7 files. Left out: 2 hidden (hidden=true shows them), "
+        "2 ignored (no_ignore=true shows them). 2 files left out as binary.]"
+    )
+    assert files.grep("nowhere", "README.md").text == "[No line matches in 1 file.]"
+
+
+def test_an_include_that_names_hidden_files_finds_them(write, files):
+    write({".github/ci.yml": "needle\n", ".env": "needle\n"})
+    assert grepped(files, "needle", include=[".github/**"]) == [".github/ci.yml:1:needle"]
+
+
+def test_links_are_not_followed_while_walking(tmp_path, top, write, files):
+    write({"real.txt": "needle\n"})
+    (top / "inside.txt").symlink_to("real.txt")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.txt").write_text("needle\n")
+    (top / "dir").symlink_to(tmp_path / "outside")
+    assert grepped(files, "needle") == ["real.txt:1:needle"]
+    assert grepped(files, "needle", "inside.txt") == ["real.txt:1:needle"]
+    with pytest.raises(ToolError, match="outside"):
+        files.grep("needle", "dir")
+
+
+def test_pipes_are_passed_over(top, write, files):
+    write({"a.txt": "needle\n"})
+    os.mkfifo(top / "pipe")
+    assert grepped(files, "needle") == ["a.txt:1:needle"]
+    with pytest.raises(ToolError, match="no regular file"):
+        files.grep("needle", "pipe")
+
+
+def test_what_cannot_be_opened_is_counted(write, files, monkeypatch):
+    write({"a.txt": "needle\n", "b.txt": "needle\n"})
+    open_file = OpenRoot.open_file
+
+    def refuse(self, parts):
+        if parts == ("a.txt",):
+            raise PermissionError(13, "no")
+        return open_file(self, parts)
+
+    monkeypatch.setattr(OpenRoot, "open_file", refuse)
+    answer = files.grep("needle")
+    assert [match["path"] for match in answer.structured_content["matches"]] == ["b.txt"]
+    assert "1 that could not be read were left out." in answer.text
+    with pytest.raises(ToolError, match="Permission denied"):
+        files.grep("needle", "a.txt")
+
+
+def test_a_search_stops_at_its_time_limit_and_says_so(top, write):
+    write({"a.txt": "needle\n"})
+    answer = FileTools(Settings(root=str(top), time_limit=1e-9)).grep("needle")
+    assert answer.structured_content["truncated"]
+    assert answer.text == "[Stopped after 1e-09 seconds; not everything was searched.]"
+    one = FileTools(Settings(root=str(top), time_limit=1e-9)).grep("needle", "a.txt")
+    assert one.structured_content["truncated"]
+
+
+def test_lines_are_numbered_over_block_borders(write, files, monkeypatch):
+    monkeypatch.setattr(blocks, "_FIRST", 16)
+    monkeypatch.setattr(blocks, "_SMALLEST", 16)
+    write({"a.txt": "".join(f"line {n}\n" for n in range(1, 301))})
+    assert grepped(files, "0$", limit=2_000) == [f"a.txt:{n}:line {n}" for n in range(10, 301, 10)]
+
+
+def test_blocks_shrink_where_a_pattern_is_slow(write, files, monkeypatch):
+    monkeypatch.setattr(blocks, "_FIRST", 64)
+    monkeypatch.setattr(blocks, "_SMALLEST", 16)
+    monkeypatch.setattr(blocks, "_QUICK", 0.0)
+    write({"a.txt": "".join(f"line {n}\n" for n in range(1, 101))})
+    assert len(grepped(files, "line", limit=2_000)) == 100
+
+
+@pytest.mark.parametrize("before", [MAX_LINE - 3, MAX_LINE, MAX_LINE + 70_000])
+def test_an_enormous_line_is_searched_in_pieces_and_nothing_falls_between_them(write, files, before):
+    write(
+        {"a.txt": "x" * before + "needle" + "x" * MAX_LINE + "\nneedle\n", "b.txt": "needle" + "x" * before + "needle"}
+    )
+    assert [line.split(":")[:2] for line in grepped(files, "needle")] == [
+        ["a.txt", "1"],
+        ["a.txt", "2"],
+        ["b.txt", "1"],
+    ]
+
+
+def test_context_is_looked_for_no_longer_than_the_time_limit(write, files, monkeypatch):
+    write({"a.txt": "before\nneedle\n"})
+    monkeypatch.setattr(match, "lines_of", lambda file, deadline: iter(()))
+    assert files.grep("needle", context=1).structured_content["matches"][0]["before"] == []
+
+
+def test_a_hostile_pattern_comes_back(write, files):
+    write({"a.txt": "a" * 50_000 + "!\n"})
+    assert grepped(files, r"(a+)+$") == []

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import pegboard_guard
+from pegboard import ReadonlyContext, ToolContext, ToolError, ToolRegistry, ToolResult, tool
+from pegboard.plugins.manager import PluginManager
+from pegboard_guard import Guard
+from pegboard_guard.guard import MOST_LOGGED
+
+SESSION = ReadonlyContext(session="s1")
+
+
+@tool
+async def look(at: str = "", deep: bool = False) -> str:
+    """Look at something."""
+    if at == "secret-error":
+        raise ValueError("secret-error happened")
+    if at == "gone":
+        raise ToolError("It is gone.")
+    return f"seen {at}"
+
+
+@tool
+async def other() -> str:
+    """Do something else."""
+    return "done"
+
+
+def board(**settings):
+    """A registry with a guard of its own, as `pegboard.load` hangs it."""
+    registry = ToolRegistry()
+    registry.register(look, other)
+    record = PluginManager(registry, {"guard": settings}).register(Guard, "guard")
+    return registry, record
+
+
+@pytest.fixture
+def lines(caplog):
+    caplog.set_level(logging.DEBUG, logger="pegboard.guard")
+    return lambda: [record for record in caplog.records if record.name == "pegboard.guard"]
+
+
+def kinds(registry, *calls, context=SESSION):
+    return [registry.call_sync(name, arguments, context).kind for name, arguments in calls]
+
+
+# As a plugin ----------------------------------------------------------------------------------------------------------
+
+
+def test_it_loads_with_its_three_hooks():
+    _, record = board()
+    assert (record.status, record.cause, record.tools) == ("loaded", None, ())
+    assert record.hooks == ("pegboard_after_tool", "pegboard_before_tool", "pegboard_on_tool_error")
+
+
+def test_the_entry_point_names_the_class():
+    project = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())
+    module, _, attribute = project["project"]["entry-points"]["pegboard"]["guard"].partition(":")
+    assert module == pegboard_guard.__name__
+    assert getattr(pegboard_guard, attribute) is Guard
+
+
+def test_a_wrong_setting_keeps_the_plugin_off_the_board_and_says_why():
+    registry, record = board(doom_lop=4)
+    assert record.status == "quarantined"
+    assert "doom_loop" in record.cause
+    assert not registry.call_sync("look", {}).is_error
+
+
+def test_two_registries_share_nothing():
+    first, _ = board()
+    second, _ = board(doom_loop=0)
+    same = [("look", {"at": "a"})] * 3
+    assert kinds(first, *same) == [None, None, "denied"]
+    assert kinds(second, *same) == [None, None, None]
+    assert kinds(board()[0], *same[:2]) == [None, None]
+
+
+# Doom loops -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_third_same_call_in_a_row_is_denied_and_says_what_to_do():
+    registry, _ = board()
+    same = ("look", {"at": "a"})
+    assert kinds(registry, same, same) == [None, None]
+    result = registry.call_sync(*same, SESSION)
+    assert result.text == (
+        "look was denied: this is call number 3 in a row of look with the same arguments. "
+        "Change the arguments, use another tool, or say what is missing."
+    )
+    assert kinds(registry, same) == ["denied"]
+
+
+def test_a_denied_call_does_not_run():
+    ran = []
+
+    @tool
+    async def note() -> None:
+        """Write it down."""
+        ran.append(True)
+
+    registry, _ = board()
+    registry.register(note)
+    assert kinds(registry, *[("note", {})] * 5) == [None, None, "denied", "denied", "denied"]
+    assert len(ran) == 2
+
+
+@pytest.mark.parametrize("between", [("other", {}), ("look", {"at": "b"}), ("look", {"at": "a", "deep": True})])
+def test_any_other_call_ends_the_row(between):
+    registry, _ = board()
+    same = ("look", {"at": "a"})
+    assert kinds(registry, same, same, between, same, same) == [None] * 5
+
+
+def test_calls_that_fail_count_too():
+    """A model that repeats what fails is what this is for."""
+    registry, _ = board()
+    assert kinds(registry, *[("look", {"at": "gone"})] * 3) == ["tool_failure", "tool_failure", "denied"]
+
+
+def test_the_order_of_keys_makes_no_difference():
+    registry, _ = board()
+    texts = ['{"at": "a", "deep": true}', '{"deep": true, "at": "a"}', ' {"at":"a","deep":true}']
+    assert kinds(registry, *(("look", text) for text in texts)) == [None, None, "denied"]
+
+
+def test_sessions_are_counted_apart():
+    registry, _ = board()
+    same = ("look", {"at": "a"})
+    for session in ("s1", "s2", "s1", "s2"):
+        assert kinds(registry, same, context=ReadonlyContext(session=session)) == [None]
+    assert kinds(registry, same, context=ReadonlyContext(session="s1")) == ["denied"]
+
+
+def test_calls_without_a_session_are_not_counted():
+    registry, _ = board()
+    assert kinds(registry, *[("look", {})] * 5, context=ReadonlyContext()) == [None] * 5
+
+
+@pytest.mark.parametrize(("doom_loop", "expected"), [(0, [None] * 4), (2, [None] + ["denied"] * 3)])
+def test_how_many_is_a_setting(doom_loop, expected):
+    registry, _ = board(doom_loop=doom_loop)
+    assert kinds(registry, *[("look", {})] * 4) == expected
+
+
+def test_it_counts_though_another_callback_answers():
+    """It stands in front: behind one that answers it would not be asked."""
+    registry, _ = board()
+    registry.add_callback("before_tool", lambda: ToolResult("from a cache"))
+    assert kinds(registry, *[("look", {})] * 3) == [None, None, "denied"]
+
+
+def test_calls_at_once_are_counted():
+    registry, _ = board()
+
+    async def main():
+        return await asyncio.gather(*(registry.call("look", {"at": "a"}, SESSION) for _ in range(3)))
+
+    assert sorted(str(result.kind) for result in asyncio.run(main())) == ["None", "None", "denied"]
+
+
+# The log --------------------------------------------------------------------------------------------------------------
+
+
+def test_each_call_is_one_line_with_its_facts(lines):
+    registry, _ = board()
+    registry.call_sync("look", {"at": "a"}, SESSION)
+    (record,) = lines()
+    facts = record.pegboard
+    assert record.levelno == logging.INFO
+    assert (facts["tool"], facts["outcome"], facts["raised"], facts["session"]) == ("look", "ok", None, "s1")
+    assert facts["seconds"] >= 0
+    assert record.getMessage() == f"look: ok in {facts['seconds']:.3f} s, session 's1'"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "start"),
+    [
+        ("look", {"at": "gone"}, "look: tool_failure (ToolError) in "),
+        ("look", {"at": "secret-error"}, "look: tool_failure (ValueError) in "),
+        ("look", {"at": 1}, "look: invalid_arguments"),
+        ("missing", {}, "'missing': unknown_tool"),
+    ],
+)
+def test_what_failed_is_a_warning_with_its_kind(lines, name, arguments, start):
+    registry, _ = board()
+    registry.call_sync(name, arguments)
+    (record,) = lines()
+    assert record.levelno == logging.WARNING
+    assert record.getMessage().startswith(start)
+
+
+def test_a_denied_loop_is_in_the_log(lines):
+    registry, _ = board()
+    kinds(registry, *[("look", {})] * 3)
+    assert [record.pegboard["outcome"] for record in lines()] == ["ok", "ok", "denied"]
+
+
+@pytest.mark.parametrize("name", ["look", "missing"])
+def test_neither_arguments_nor_the_texts_of_errors_are_logged(lines, name):
+    registry, _ = board()
+    registry.call_sync(name, {"at": "secret-error"})
+    (record,) = lines()
+    assert "secret" not in record.getMessage() + repr(record.pegboard)
+
+
+def test_arguments_are_logged_where_the_setting_says_so(lines):
+    registry, _ = board(log_arguments=True)
+    registry.call_sync("look", {"deep": True, "at": "é\u202e\n"})
+    (record,) = lines()
+    assert record.pegboard["arguments"] == '{"at":"\\xe9\\u202e\\n","deep":true}'
+    assert record.getMessage().endswith(record.pegboard["arguments"])
+
+
+def test_logged_arguments_are_cut_and_what_is_no_json_is_logged_all_the_same(lines):
+    registry, _ = board(log_arguments=True)
+    registry.call_sync("look", {"at": "x" * 10 * MOST_LOGGED})
+    result = registry.call_sync("look", {"at": float("nan")})
+    long, odd = lines()
+    assert len(long.pegboard["arguments"]) == MOST_LOGGED
+    assert (odd.pegboard["arguments"], result.kind) == ("(not JSON)", "invalid_arguments")
+
+
+def test_a_model_can_not_forge_a_line(lines):
+    registry, _ = board()
+    registry.call_sync("x\nlook: ok\u202e" + "y" * 200, {}, ReadonlyContext(session="s\n1"))
+    (record,) = lines()
+    message = record.getMessage()
+    assert message.isascii()
+    assert "\n" not in message
+    assert len(message) < 200
+
+
+def test_nothing_is_made_where_nobody_listens(caplog):
+    caplog.set_level(logging.CRITICAL, logger="pegboard.guard")
+    registry, _ = board()
+    assert not registry.call_sync("look", {}, SESSION).is_error
+    assert caplog.records == []
+
+
+def test_a_context_that_is_used_again_carries_nothing_over(lines):
+    registry, _ = board()
+    context = ToolContext(SESSION)
+    registry.call_sync("look", {"at": "gone"}, context)
+    registry.call_sync("look", {"at": "a"}, context)
+    assert [record.pegboard["raised"] for record in lines()] == ["ToolError", None]
+    assert context.values == {}
