@@ -1,0 +1,278 @@
+"""The documentation says what there is, and nothing of it is out of reach."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections import deque
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum, Flag
+from pathlib import Path
+from re import Pattern
+from textwrap import dedent
+from typing import Annotated, Any, Literal, NamedTuple, NewType, Required, TypedDict, get_args
+from uuid import UUID
+
+import attrs
+import pytest
+
+import pegboard
+from pegboard import errors
+from pegboard.catalogue import CALLBACK_STAGES, Status
+from pegboard.config.reading import parse_config
+from pegboard.dispatch.stages import STAGES
+from pegboard.errors import ConfigError
+from pegboard.plugins import hookspecs
+from pegboard.tools.content import CONTENT_TYPES, ErrorKind
+from pegboard.tools.options import ToolOptions
+from pegboard.tools.schema import schema_of
+from pegboard.toolsets.condition import FLAGS, KEYS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+BLOCK = re.compile(r"^```.*?^```|<!--.*?-->", re.DOTALL | re.MULTILINE)
+SPAN = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def text_of(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+def prose_of(page: str) -> str:
+    """A page without its code blocks and what the site doesn't show."""
+    return BLOCK.sub("", text_of(page))
+
+
+def words_in(page: str) -> set[str]:
+    """Every word that stands in backticks."""
+    return {word for span in SPAN.findall(prose_of(page)) for word in re.findall(r"[\w.]+", span)}
+
+
+def cells(row: str) -> list[str]:
+    """The cells of a table's row; a bar inside one is written as `\\|`."""
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+
+
+# The site -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_nav_has_every_page_once() -> None:
+    """mkdocs.yml is read as text, so that the tests need no YAML."""
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    assert sorted(re.findall(r"(\S+\.md)$", nav, flags=re.MULTILINE)) == PAGES
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_relative_link_leads_somewhere(page: str) -> None:
+    """To a page, and to a heading of it where the link names one."""
+    for target in LINK.findall(SPAN.sub("", prose_of(page))):
+        if "://" in target:
+            continue
+        path, _, heading = target.partition("#")
+        led = ((DOCS / page).parent / path).resolve() if path else DOCS / page
+        assert led.is_relative_to(DOCS), f"{page} links to {target}, which is no part of the site"
+        assert led.is_file(), f"{page} links to {target}, which isn't there"
+        assert not heading or heading in headings(led), f"{page} links to {target}: there is no such heading"
+
+
+def headings(page: Path) -> set[str]:
+    """The headings of a page, as links name them."""
+    found = re.findall(r"^#+ +(.+)$", BLOCK.sub("", page.read_text(encoding="utf-8")), flags=re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in found}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not page.startswith("explanation/decisions/")])
+def test_a_paragraph_has_one_sentence_a_line(page: str) -> None:
+    """Tables and lists may have more, short as they are."""
+    for line in prose_of(page).splitlines():
+        if line[:1].isalpha():
+            assert not re.search(r"[a-z0-9)`\"][.!?] [A-Z`*]", line), f"{page}: {line}"
+
+
+# What there is, is told ---------------------------------------------------------------------------------------------
+
+HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("pegboard_")}
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_hooks_are_told_with_their_arguments(name: str) -> None:
+    """In a row of a table with the arguments in its second cell, or with its signature."""
+    page = text_of("reference/hooks.md")
+    rows = [cells(row) for row in page.splitlines() if row.startswith(f"| `{name}` |")]
+    told = [SPAN.findall(row[1]) for row in rows]
+    told += [arguments.split(", ") for arguments in re.findall(rf"`{name}\(([^)]*)\)`", page)]
+    assert list(inspect.signature(HOOKS[name]).parameters) in told
+
+
+@pytest.mark.parametrize("stage", CALLBACK_STAGES)
+def test_stages_are_marked_until_they_are_called(stage: str) -> None:
+    """A stage that dispatch doesn't know is told to be not yet called, and no other is."""
+    called = {{"on_error": "on_tool_error"}.get(each.needs, f"{each.needs}_tool") for each in STAGES if each.needs}
+    sections = re.split(r"^##+ ", text_of("reference/hooks.md"), flags=re.MULTILINE)
+    (section,) = (part for part in sections if re.search(rf"`pegboard_{stage}[`(]", part))
+    assert ("*Not yet* called" in section) is (stage not in called)
+
+
+@pytest.mark.parametrize("kind", get_args(ErrorKind))
+def test_kinds_of_errors_are_told(kind: str) -> None:
+    assert f"\n| `{kind}` |" in text_of("reference/results.md")
+
+
+@pytest.mark.parametrize("content", CONTENT_TYPES, ids=lambda content: content.__name__)
+def test_content_types_are_told_with_their_fields(content: type) -> None:
+    fields = ", ".join(attrs.fields_dict(content))
+    assert f"\n| `{content.__name__}({fields})` |" in text_of("reference/results.md")
+
+
+ERRORS = [
+    thing for thing in vars(errors).values() if isinstance(thing, type) and issubclass(thing, errors.PegboardError)
+]
+
+
+def tree_in(text: str) -> list[str]:
+    """The lines of the tree of exceptions, up to each name."""
+    lines = dedent("\n".join(line for line in text.splitlines() if re.match(r"[\s│├└─]*\w+Error\b", line)))
+    return re.findall(r"^\W*\w+Error\b", lines, re.MULTILINE)
+
+
+def test_exceptions_are_drawn_as_in_the_code() -> None:
+    drawn = tree_in(text_of("reference/errors.md").partition("```text\n")[2].partition("```")[0])
+    assert drawn == tree_in(errors.__doc__ or "")
+    assert [line.strip("│├└─ ") for line in drawn] == [error.__name__ for error in ERRORS]
+
+
+@pytest.mark.parametrize("error", ERRORS[1:], ids=lambda error: error.__name__)
+def test_exceptions_are_told_with_their_facts(error: type[Exception]) -> None:
+    """Each has a row with the fields that are its own."""
+    (row,) = (
+        line for line in text_of("reference/errors.md").splitlines() if line.startswith(f"| `{error.__name__}` |")
+    )
+    initialiser = vars(error).get("__init__")
+    own = re.findall(r"self\.(\w+) = ", inspect.getsource(initialiser)) if initialiser else []
+    assert set(own) <= set(SPAN.findall(cells(row)[2]))
+
+
+@pytest.mark.parametrize("name", pegboard.__all__)
+def test_public_names_are_told(name: str) -> None:
+    assert name in words_in("reference/api.md")
+
+
+INNER = {"change", "expect", "awake"}
+"""What the registry has for the plugins' manager."""
+
+
+@pytest.mark.parametrize("method", sorted({name for name in vars(pegboard.ToolRegistry) if name[0] != "_"} - INNER))
+def test_methods_of_the_registry_are_told(method: str) -> None:
+    assert any(method in re.split(r"\W+", span) for span in SPAN.findall(prose_of("reference/api.md")))
+
+
+def test_configuration_keys_are_told() -> None:
+    """The table has the keys that the reader knows."""
+    with pytest.raises(ConfigError) as refused:
+        parse_config(b"zzzzzzzz = 1", "pegboard.toml")
+    known = str(refused.value).partition(" Known are ")[2].rstrip(".").split(", ")
+    keys = [cells(line)[0] for line in text_of("reference/configuration.md").splitlines() if line.startswith("| `")]
+    assert [f"`{key}`" for key in known] == keys[: len(known)]
+
+
+@pytest.mark.parametrize("word", [*FLAGS, *KEYS, "state.KEY"])
+def test_words_and_keys_of_predicates_are_told(word: str) -> None:
+    assert f"\n| `{word}` |" in text_of("reference/predicates.md")
+
+
+@pytest.mark.parametrize("status", get_args(Status))
+def test_states_of_plugins_are_told(status: str) -> None:
+    assert f"\n| `{status}` |" in text_of("reference/hooks.md")
+
+
+@pytest.mark.parametrize("option", ToolOptions.__annotations__)
+def test_options_of_tools_are_told(option: str) -> None:
+    assert option in words_in("how-to/define-tools.md")
+
+
+# The table of types -------------------------------------------------------------------------------------------------
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Rights(Flag):
+    READ = 1
+    WRITE = 2
+
+
+class Person(TypedDict, total=False):
+    name: Required[str]
+    age: int
+
+
+class Pair(NamedTuple):
+    left: str
+    right: str = ""
+
+
+@attrs.frozen
+class Point:
+    x: int
+    y: int = 0
+
+
+@attrs.frozen
+class Circle:
+    kind: Literal["circle"]
+    radius: float
+
+
+@attrs.frozen
+class Square:
+    kind: Literal["square"]
+    side: float
+
+
+@attrs.frozen
+class Node:
+    value: int
+    children: list[Node] = attrs.field(factory=list)  # pyright: ignore[reportUnknownVariableType]
+
+
+@attrs.frozen
+class Ge:
+    ge: int
+
+
+@attrs.frozen
+class Lt:
+    lt: int
+
+
+@attrs.frozen
+class Len:
+    min_length: int
+    max_length: int | None = None
+
+
+UserId = NewType("UserId", int)
+SEEN = (Annotated, Any, Decimal, Path, Pattern, UUID, date, datetime, deque, time, timedelta)
+"""Imported for the page's types, which are evaluated here."""
+
+TYPES = [
+    (cells(row)[0].strip("`"), cells(row)[1].strip("`"))
+    for row in text_of("reference/types.md").splitlines()
+    if row.startswith("| `") and cells(row)[1].startswith("`{")
+]
+
+
+def test_the_table_of_types_is_long() -> None:
+    """So that a change of its form isn't taken for success."""
+    assert len(TYPES) > 30
+
+
+@pytest.mark.parametrize(("written", "schema"), TYPES, ids=[written for written, _ in TYPES])
+def test_types_have_the_schemas_that_are_told(written: str, schema: str) -> None:
+    assert schema_of(eval(written)) == json.loads(schema)

@@ -1,0 +1,75 @@
+"""The rooms import one way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+MODULES = sorted(
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+    for path in (SOURCE / "pegboard").rglob("*.py")
+    if "template" not in path.parts
+)
+
+
+def test_every_module_imports_alone() -> None:
+    """Nothing relies on somebody else having been imported first."""
+    script = """
+import subprocess, sys
+for name in sys.argv[1:]:
+    import os
+    child = os.fork()
+    if child == 0:
+        try:
+            __import__(name)
+        except BaseException as error:
+            print(name, repr(error), flush=True)
+            os._exit(1)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+    names = [name for name in MODULES if not name.endswith("__main__")]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, *names], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == ""
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("statement", "forbidden"),
+    [
+        (
+            "import pegboard",
+            ("asyncio", "attr", "attrs", "cattrs", "jsonschema", "jsonschema_rs", "click", "pluggy", "json"),
+        ),
+        (
+            "from pegboard import ToolRegistry, tool",
+            ("cattrs", "jsonschema", "click", "pluggy", "importlib.metadata", "importlib_metadata", "platformdirs"),
+        ),
+        (
+            "import pegboard.toolsets.predicates, pegboard.toolsets.expression",
+            ("cattrs", "jsonschema", "jsonschema_rs", "click", "pluggy", "asyncio"),
+        ),
+    ],
+)
+def test_imports_load_nothing_heavy(statement: str, forbidden: tuple[str, ...]) -> None:
+    """What a statement mustn't load isn't loaded by it."""
+    script = f"import sys; {statement}; print(*[name for name in {forbidden!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_importing_pegboard_loads_almost_nothing() -> None:
+    """The package's face is one module and `__future__`."""
+    script = "import sys; before = set(sys.modules); import pegboard; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": ""}
+    )
+    assert len(done.stdout.split()) <= 2, done.stdout
