@@ -1,0 +1,129 @@
+"""`Bench`: what one run measures with, and the groups that are measured inside one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import Factory, field, frozen
+from figures import FLOOR, OURS
+from processes import FailedError, medians
+
+STARTED = time.monotonic()
+INSIDE = Path(__file__).resolve().parent / "inside"
+ADAPTERS = INSIDE / "adapters"
+
+
+@frozen
+class Sizes:
+    """How much is measured.
+
+    Attributes:
+        inside: What each group that runs in one process is given (see `inside/measure.py`).
+        repeated: How often each of them runs.
+        starts: How often each small program starts.
+        commands: How often each command starts.
+        many: How many plugins the large folder has, and how many tools each.
+    """
+
+    inside: Mapping[str, int]
+    repeated: Mapping[str, int]
+    starts: int
+    commands: int
+    many: tuple[int, int]
+
+
+FULL = Sizes(
+    {"define": 1000, "traced": 400, "resident": 1000, "half": 10_000, "call": 60, "flood": 1000, "refuse": 20},
+    {"define": 2, "traced": 1, "resident": 1, "half": 1, "call": 3, "flood": 3, "refuse": 1},
+    starts=4,
+    commands=15,
+    many=(500, 20),
+)
+QUICK = Sizes(
+    {"define": 100, "traced": 100, "resident": 100, "half": 500, "call": 8, "flood": 100, "refuse": 3},
+    dict.fromkeys(FULL.repeated, 1),
+    starts=1,
+    commands=1,
+    many=(7, 4),
+)
+
+
+@frozen
+class Bench:
+    """One run.
+
+    Attributes:
+        pythons: Interpreters by name; pegboard's is there, and bare Python runs on it.
+        sizes: How much is measured.
+        scratch: A folder for homes and plugins, removed afterwards.
+        env: The environment of what is measured.
+    """
+
+    pythons: Mapping[str, Path]
+    sizes: Sizes
+    scratch: Path
+    env: Mapping[str, str] = field(init=False, default=Factory(lambda self: self._clean(), takes_self=True))
+
+    def _clean(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
+        home = self.new_home("home")
+        quiet = {"LLM_USER_PATH": home, "OPENAI_AGENTS_DISABLE_TRACING": "1"}
+        return {**kept, **quiet, "HOME": home, "PYTHONHASHSEED": "0"}
+
+    @property
+    def ours(self) -> Path:
+        """pegboard's interpreter."""
+        return self.pythons[OURS]
+
+    def new_home(self, name: str) -> str:
+        """An empty folder for `HOME`."""
+        home = self.scratch / "homes" / name
+        home.mkdir(parents=True)
+        return str(home)
+
+    def adapters(self) -> Iterator[tuple[str, Path, Path]]:
+        """Name, interpreter and file of each adapter that is measured, bare Python first."""
+        yield FLOOR, self.ours, ADAPTERS / "floor.py"
+        for name, python in self.pythons.items():
+            yield name, python, ADAPTERS / f"{name}.py"
+
+    def inside(self, groups: Sequence[str]) -> dict[str, Any]:
+        """The groups that are measured inside one process, each in a fresh one; the adapters take turns."""
+        samples: dict[str, dict[str, list[Any]]] = {group: {} for group in groups}
+        for number in range(max((self.sizes.repeated[group] for group in groups), default=0)):
+            for group in groups:
+                if number < self.sizes.repeated[group]:
+                    for name, found in self._measured(group):
+                        samples[group].setdefault(name, []).append(found)
+        return {group: {name: medians(each) for name, each in of.items()} for group, of in samples.items()}
+
+    def _measured(self, group: str) -> Iterator[tuple[str, Any]]:
+        for name, python, adapter in self.adapters():
+            tell(f"{group} {name}")
+            argv = [python, INSIDE / "measure.py", adapter, group, str(self.sizes.inside[group])]
+            done = subprocess.run(argv, env=self.env, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                yield name, json.loads(done.stdout.splitlines()[-1])
+            elif name in (OURS, FLOOR):
+                raise FailedError(done.stderr)
+            else:
+                tell(f"left out, it failed: {done.stderr.strip().splitlines()[-1]}")
+
+
+def said_by(adapter: Path) -> dict[str, Any]:
+    """What an adapter file says of itself; it imports its package only when it is used."""
+    space: dict[str, Any] = {}
+    exec(compile(adapter.read_text(), str(adapter), "exec", dont_inherit=True), space)
+    return space
+
+
+def tell(text: str) -> None:
+    """Says how far the run is."""
+    print(f"{time.monotonic() - STARTED:4.0f} s  {text}", file=sys.stderr, flush=True)

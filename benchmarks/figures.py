@@ -1,0 +1,407 @@
+"""The figures that pegboard is held to: where each is found in the results, its goal, and what holds it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+OURS = "pegboard"
+FLOOR = "floor"
+Results = Mapping[str, Any]
+
+
+@frozen
+class Reading:
+    """One figure as it was measured.
+
+    Attributes:
+        floor: What bare Python takes, in words.
+        peer: The best peer, in words.
+        ours: In words.
+        value: What the goal speaks of: a ratio, or a number.
+    """
+
+    floor: str
+    peer: str
+    ours: str
+    value: float
+
+
+@frozen
+class Figure:
+    """What is measured, and what it has to be.
+
+    Attributes:
+        what: In a few words.
+        read: Finds it; `None` where it wasn't measured.
+        goal: In words.
+        limit: The most that it may be; `None` for a figure without a goal.
+        next: A harder goal, set when the first was met.
+        held: What holds it back.
+    """
+
+    what: str
+    read: Callable[[Results], Reading | None]
+    goal: str = ""
+    limit: float | None = None
+    next: float | None = field(default=None, kw_only=True)
+    held: str = field(default="", kw_only=True)
+
+
+def found(results: Results, path: Sequence[str]) -> Any:
+    """What stands at a path, or `None`."""
+    value: Any = results
+    for part in path:
+        value = value.get(part) if hasattr(value, "get") else None
+    return value
+
+
+def number(value: float) -> str:
+    """Three digits, and no more than that."""
+    return f"{value:,.0f}" if abs(value) >= 99.5 else f"{value:.3g}"
+
+
+def peers_of(results: Results, group: str, path: Sequence[str], leave_out: Sequence[str] = ()) -> dict[str, Any]:
+    """What each peer has at a path below its name, best first."""
+    here = {
+        name: value
+        for name, of_peer in results.get(group, {}).items()
+        if name not in (OURS, FLOOR, *leave_out) and (value := found(of_peer, path)) is not None
+    }
+    return dict(sorted(here.items(), key=lambda item: item[1]))
+
+
+@frozen
+class Number:
+    """Where a number stands in the results, below a name.
+
+    Attributes:
+        group: The group.
+        path: To the numbers that were measured together.
+        ratio: The one in units of bare Python, by which two names are compared.
+        shown: The one that is shown, and its unit.
+    """
+
+    group: str
+    path: tuple[str, ...]
+    ratio: str
+    shown: tuple[str, str]
+
+    def of(self, results: Results, name: str) -> float | None:
+        """The ratio of a name."""
+        return found(results, [self.group, name, *self.path, self.ratio])
+
+    def words(self, results: Results, name: str | None) -> str:
+        """What is shown of a name."""
+        value = found(results, [self.group, name or "", *self.path, self.shown[0]])
+        if value is None:
+            return ""
+        whose = f"{name} " if name not in (OURS, FLOOR) else ""
+        return f"{whose}{number(value)} {self.shown[1]}"
+
+
+def against_peer(
+    ours: Number, theirs: Number | None = None, *, peer: str | None = None, leave_out: Sequence[str] = ()
+) -> Callable[[Results], Reading | None]:
+    """Ours over a peer's, both in units of bare Python measured beside them.
+
+    Args:
+        ours: Our number.
+        theirs: The peer's; the same by default.
+        peer: The one that the goal names; the best by default.
+        leave_out: Peers that don't do the same.
+    """
+    same = ours if theirs is None else theirs
+
+    def read(results: Results) -> Reading | None:
+        value = ours.of(results, OURS)
+        if value is None:
+            return None
+        ranked = peers_of(results, same.group, [*same.path, same.ratio], leave_out)
+        best = next(iter(ranked), None)
+        named = ranked.get(peer or best or "", float("nan"))
+        return Reading(ours.words(results, FLOOR), same.words(results, best), ours.words(results, OURS), value / named)
+
+    return read
+
+
+def against_floor(group: str, path: Sequence[str]) -> Callable[[Results], Reading | None]:
+    """Ours over bare Python that was measured beside it, in microseconds."""
+
+    def read(results: Results) -> Reading | None:
+        ours = found(results, [group, OURS, *path])
+        if ours is None:
+            return None
+        ranked = peers_of(results, group, [*path, "x_floor"])
+        best = next(iter(ranked), None)
+        return Reading(
+            f"{number(ours['floor_us'])} us",
+            "" if best is None else f"{best} {ranked[best]:.2f} x",
+            f"{number(ours['cpu_us'])} us",
+            ours["x_floor"],
+        )
+
+    return read
+
+
+def command(label: str, peer: str = "") -> Callable[[Results], Reading | None]:
+    """A command, in bare starts."""
+
+    def read(results: Results) -> Reading | None:
+        ours = found(results, ["command", label])
+        if ours is None:
+            return None
+        theirs = found(results, ["command", peer, "x_bare"])
+        return Reading(
+            f"{number(ours['bare_ms'])} ms",
+            "" if theirs is None else f"{peer} {number(theirs)} x",
+            f"{number(ours['cpu_ms'])} ms",
+            ours["x_bare"],
+        )
+
+    return read
+
+
+def memory(part: str) -> Callable[[Results], Reading | None]:
+    """KiB a tool."""
+    group, key = ("traced", "defined_kib") if part == "before" else ("resident", "called_kib")
+
+    def read(results: Results) -> Reading | None:
+        ours = found(results, [group, OURS, key])
+        if ours is None:
+            return None
+        ranked = peers_of(results, group, [key])
+        best = next(iter(ranked), None)
+        floor = found(results, [group, FLOOR, key])
+        return Reading(
+            "" if floor is None else f"{number(floor)} KiB",
+            "" if best is None else f"{best} {number(ranked[best])} KiB",
+            f"{number(ours)} KiB",
+            ours,
+        )
+
+    return read
+
+
+def first_over_again(results: Results) -> Reading | None:
+    """The first listing over the second."""
+    ours = found(results, ["half", OURS])
+    if ours is None:
+        return None
+    return Reading("", "", f"{number(ours['first_ms'])} ms", ours["first_x_floor"] / ours["again_x_floor"])
+
+
+def refused(results: Results) -> Reading | None:
+    """How many of the bad inputs are refused."""
+    counts = {
+        name: sum(each["verdict"] == "refused" for each in verdicts.values())
+        for name, verdicts in results.get("refuse", {}).items()
+    }
+    if OURS not in counts:
+        return None
+    ours, of = counts.pop(OURS), len(results["refuse"][OURS])
+    floor = counts.pop(FLOOR, None)
+    best = max(counts, key=lambda name: counts[name], default=None)
+    return Reading(
+        "" if floor is None else f"{floor} of {of}",
+        "" if best is None else f"{best} {counts[best]} of {of}",
+        f"{ours} of {of}",
+        of - ours,
+    )
+
+
+def dearest_refusal(results: Results) -> Reading | None:
+    """The refusal that costs most, in bare calls."""
+    dearest = {
+        name: max((each for each in verdicts.values() if "x_floor" in each), key=lambda each: each["x_floor"])
+        for name, verdicts in results.get("refuse", {}).items()
+        if any("x_floor" in each for each in verdicts.values())
+    }
+    if OURS not in dearest:
+        return None
+    ours = dearest.pop(OURS)
+    best = min(dearest, key=lambda name: dearest[name]["x_floor"], default=None)
+    peer = "" if best is None else f"{best} {dearest[best]['x_floor']:.2f} x"
+    return Reading(f"{number(ours['floor_us'])} us", peer, f"{number(ours['cpu_us'])} us", ours["x_floor"])
+
+
+IMPORT = Number("start", ("import",), "over_bare", ("over_ms", "ms"))
+FIRST_CALL = Number("start", ("first call",), "over_bare", ("over_ms", "ms"))
+ALONE = Number("start", ("alone",), "over_bare", ("over_ms", "ms"))
+DEFINE = Number("define", (), "x_floor", ("cpu_us", "us"))
+AGAIN = Number("half", (), "again_x_floor", ("again_ms", "ms"))
+PLAIN = Number("call", ("plain",), "x_floor", ("cpu_us", "us"))
+INLINE = Number("call", ("inline",), "x_floor", ("cpu_us", "us"))
+BLOCKING = ("llm",)
+"""Peers that run plain functions on the event loop, which then does nothing else."""
+
+CALL_PARTS = (
+    "In floors: strict parsing 0.37 (0.11 of it without looking for duplicate keys, overflow and depth), the schema's "
+    "verdict 0.08, structuring 0.43 (0.24 if it were written for this one tool), the function on attrs classes 0.33, "
+    "its result to text, judged and wrapped 0.55, the stages and the objects of a call 0.6"
+)
+
+FIGURES = (
+    Figure(
+        "`import pegboard` alone",
+        against_peer(ALONE, IMPORT, peer="toolregistry"),
+        "0.1 of toolregistry's import",
+        0.1,
+        next=0.01,
+    ),
+    Figure(
+        "`from pegboard import ToolRegistry, tool`",
+        against_peer(IMPORT, peer="toolregistry"),
+        "0.7 of toolregistry",
+        0.7,
+        next=0.4,
+        held="importing attrs is half of it, making our own 45 attrs classes a third",
+    ),
+    Figure(
+        "a program that imports, defines one tool and calls it",
+        against_peer(FIRST_CALL, peer="toolregistry"),
+        "0.7 of toolregistry",
+        0.7,
+        held="asyncio is a third; making 100 attrs classes (0.3-0.5 ms each) another; jsonschema_rs 11 ms, of which it "
+        "spends 7 on importing email; docstring_parser 6 ms",
+    ),
+    Figure(
+        "`registry --help`",
+        command("registry --help", "llm --help"),
+        "5 x bare Python",
+        5,
+        held="importing click alone takes 4.8 x",
+    ),
+    Figure(
+        "`list --json`, 5 plugins, warm",
+        command("list --json, 5 plugins, warm", "llm tools list --json"),
+        "2 x bare Python",
+        2,
+        next=1.3,
+    ),
+    Figure("`list`, 5 plugins, warm", command("list, 5 plugins, warm"), "2 x bare Python", 2, next=1.3),
+    Figure(
+        "`list --json`, 5 plugins, manifests, no cache",
+        command("list --json, 5 plugins, manifests"),
+        "6 x bare Python",
+        6,
+        held="230 modules: making 70 attrs classes is a third of it, click an eighth, regular expressions a 14th; "
+        "reading the five manifests is next to nothing",
+    ),
+    Figure(
+        "`list --json`, 5 plugins without manifests, first load",
+        command("list --json, 5 plugins, first load"),
+        held="a child process imports the plugins and all that defines tools",
+    ),
+    Figure(
+        "`list --json`, 5 plugins without manifests, warm",
+        command("list --json, 5 plugins, no manifests, warm"),
+        "2 x bare Python",
+        2,
+        next=1.3,
+    ),
+    Figure(
+        "`list --json`, 500 plugins and 10,000 tools, warm",
+        command("list --json, 500 plugins, warm"),
+        "4 x bare Python",
+        4,
+        next=3,
+        held="printing a kept text of this length takes 2.4 x; the rest is 1,000 files' times and the text's checksum",
+    ),
+    Figure(
+        "`list`, 500 plugins and 10,000 tools, warm", command("list, 500 plugins, warm"), "4 x bare Python", 4, next=2
+    ),
+    Figure(
+        "`list --json`, 500 plugins, manifests, no cache",
+        command("list --json, 500 plugins, manifests"),
+        held="writing what `show` prints of each of 10,000 tools into the cache is two thirds of it; reading 500 "
+        "manifests an eighth, each tool's JSON a tenth, digests a 14th",
+    ),
+    Figure("`list --json`, 500 plugins without manifests, first load", command("list --json, 500 plugins, first load")),
+    Figure(
+        "`list --json`, 500 plugins without manifests, warm",
+        command("list --json, 500 plugins, no manifests, warm"),
+        "4 x bare Python",
+        4,
+        next=3,
+    ),
+    Figure(
+        "1,000 tools from functions, each",
+        against_peer(DEFINE, peer="toolregistry"),
+        "0.25 of toolregistry",
+        0.25,
+        held="of 210 us, 70 go into the input schema, most of that into the one annotation that no other tool has, 55 "
+        "into registering, where the schemas that we have made ourselves are judged once more, 35 into the docstring, "
+        "which a library parses, 25 into the signature, 15 of them inspect's",
+    ),
+    Figure(
+        "memory of a tool before its first call",
+        memory("before"),
+        "6 KiB",
+        6,
+        next=3,
+        held="the texts themselves are 1.1 KiB",
+    ),
+    Figure(
+        "memory of a tool after its first call",
+        memory("after"),
+        "10 KiB",
+        10,
+        held="the compiled checker of jsonschema_rs, 10.5 KiB for this schema without its descriptions; tools whose "
+        "schemas judge alike share one",
+    ),
+    Figure(
+        "half of 10,000 tools by a predicate, as JSON, again",
+        against_peer(AGAIN),
+        "0.1 of the best peer",
+        0.1,
+        held="the question: five patterns asked of 10,000 names take two thirds (a tag takes 1 ms of 20), joining kept "
+        "texts the rest",
+    ),
+    Figure(
+        "the same, the first time",
+        first_over_again,
+        "3 x the second time",
+        3,
+        held="the digest of each tool, 50 us, most of it canonical JSON; its text, 20 us",
+    ),
+    Figure(
+        "one async call, JSON text to JSON text",
+        against_floor("call", ["async"]),
+        "1.9 x bare Python",
+        1.9,
+        held=CALL_PARTS,
+    ),
+    Figure(
+        "one call of a plain function, off the loop",
+        against_peer(PLAIN, peer="strands", leave_out=BLOCKING),
+        "0.5 of strands",
+        0.5,
+        held="waking a thread and being woken by it: 0.6 to 0.7 of `asyncio.to_thread` for the barest queue, "
+        "with nothing checked, where strands takes 1.2",
+    ),
+    Figure(
+        "one call of a plain function with `blocking=False`",
+        against_peer(INLINE, PLAIN, peer="strands", leave_out=BLOCKING),
+        "0.15 of strands",
+        0.15,
+        held="as the async call",
+    ),
+    Figure(
+        "1,000 async calls at once, each",
+        against_floor("flood", []),
+        "1.6 x bare Python",
+        1.6,
+        held="as the async call; and a timer of its own for each call that waits, as it has a time limit: 0.33",
+    ),
+    Figure("bad inputs that are refused", refused, "6 of 6", 0),
+    Figure(
+        "the dearest refusal",
+        dearest_refusal,
+        "4.6 x a bare call (50 us where that takes 10.9)",
+        4.6,
+        held="every problem is looked for in Python, schema beside value, and worded with its path",
+    ),
+)

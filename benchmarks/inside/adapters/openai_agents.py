@@ -1,0 +1,40 @@
+"""openai-agents: function tools, called as its runner calls them, each with a context of its own."""
+
+from __future__ import annotations
+
+import json
+
+DISTRIBUTION = "openai-agents"
+FLAVOUR = "pydantic"
+IMPORT = "from agents import function_tool"
+
+
+class Board:
+    def __init__(self):
+        self.tools = {}
+
+    def add(self, functions):
+        from agents import function_tool
+
+        for function in functions:
+            self.tools[function.__name__] = function_tool(function, failure_error_function=None)
+
+    async def half(self, keep):
+        from agents.models.chatcmpl_converter import Converter
+
+        return json.dumps([Converter.tool_to_openai(tool) for name, tool in self.tools.items() if keep(name)])
+
+    async def caller(self, function):
+        from agents.tool_context import ToolContext
+
+        name, tools = function.__name__, self.tools
+
+        async def call(text):
+            context = ToolContext(context=None, tool_name=name, tool_call_id="1", tool_arguments=text)
+            answer = await tools[name].on_invoke_tool(context, text)
+            return answer.model_dump_json() if hasattr(answer, "model_dump_json") else str(answer)
+
+        return call
+
+    async def close(self):
+        pass

@@ -1,0 +1,158 @@
+"""Makes a virtual environment for pegboard and for every peer, each with what `peers.txt` pins.
+
+    python benchmarks/peers.py setup [NAME ...]    makes or completes them
+    python benchmarks/peers.py pin [NAME ...]      resolves the newest versions and writes peers.txt anew
+
+Uses uv where it is there, else venv and pip.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from attrs import frozen
+
+ROOT = Path(__file__).resolve().parents[1]
+PINS = Path(__file__).with_name("peers.txt")
+VENVS = ROOT / ".cache" / "peers"
+OURS = "pegboard"
+"""The section whose environment also gets this checkout, as a wheel: the pins are what it depends on."""
+
+
+@frozen
+class Peer:
+    """One section of `peers.txt`.
+
+    Attributes:
+        name: Of the section, the environment and the adapter.
+        wanted: What is installed for its own sake, as `name==version`.
+        needed: What that brings along, pinned too.
+    """
+
+    name: str
+    wanted: tuple[str, ...]
+    needed: tuple[str, ...]
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        return (*self.wanted, *self.needed)
+
+
+def read_pins(path: Path = PINS) -> dict[str, Peer]:
+    """The sections of `peers.txt`, by name."""
+    sections: dict[str, list[str]] = {}
+    lines = sections.setdefault("", [])
+    for line in path.read_text().splitlines():
+        if line.startswith("["):
+            lines = sections.setdefault(line.strip("[]"), [])
+        elif line.strip() and not line.startswith("#"):
+            lines.append(line)
+    return {name: _peer(name, lines) for name, lines in sections.items() if name}
+
+
+def _peer(name: str, lines: list[str]) -> Peer:
+    needed = tuple(line.strip() for line in lines if line.startswith(" "))
+    return Peer(name, tuple(line for line in lines if not line.startswith(" ")), needed)
+
+
+def write_pins(peers: dict[str, Peer], path: Path = PINS) -> None:
+    """Writes them as they are read; the comment on top stays."""
+    parts = ["".join(line for line in path.read_text().splitlines(keepends=True) if line.startswith("#"))]
+    for peer in peers.values():
+        lines = [f"[{peer.name}]", *peer.wanted, *(f"    {pin}" for pin in peer.needed)]
+        parts.append("\n".join(lines) + "\n")
+    path.write_text("\n".join(parts))
+
+
+def python_of(venvs: Path, name: str) -> Path:
+    """The interpreter of an environment, whether it is there or not."""
+    return venvs / name / "bin" / "python"
+
+
+def set_up(peer: Peer, venvs: Path) -> None:
+    """Makes an environment, or completes one; pegboard's gets the checkout as it is now."""
+    python = _made(venvs / peer.name)
+    if peer.pins:
+        _install(python, peer.pins)
+    if peer.name == OURS:
+        install_checkout(python)
+
+
+def install_checkout(python: Path) -> None:
+    """Puts this checkout into an environment, as a wheel: what is measured is what people get."""
+    _install(python, (str(ROOT),), again=OURS)
+
+
+def pinned(peer: Peer) -> Peer:
+    """The same peer at the newest versions that go together."""
+    names = tuple(re.split(r"[=\[ ]", pin)[0] for pin in peer.wanted)
+    with tempfile.TemporaryDirectory() as folder:
+        python = _made(Path(folder) / "venv")
+        _install(python, names or (str(ROOT),))
+        listed = _run(python, "-c", _LIST).split()
+    wanted = {name.lower() for name in names}
+    found = {pin.partition("==")[0]: pin for pin in listed}
+    return Peer(
+        peer.name,
+        tuple(found.pop(name) for name in sorted(wanted)),
+        tuple(pin for name, pin in sorted(found.items()) if name not in (OURS, "pip", "setuptools")),
+    )
+
+
+_LIST = """
+import importlib.metadata, re
+for each in importlib.metadata.distributions():
+    print(re.sub("[-_.]+", "-", each.metadata["Name"]).lower() + "==" + each.version)
+"""
+
+
+def _made(folder: Path) -> Path:
+    python = python_of(folder.parent, folder.name)
+    if not python.exists():
+        uv = shutil.which("uv")
+        make = [uv, "venv", "-q", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
+        subprocess.run([*make, str(folder)], check=True)
+    return python
+
+
+def _install(python: Path, what: tuple[str, ...], *, again: str | None = None) -> None:
+    uv = shutil.which("uv")
+    if uv:
+        argv = [uv, "pip", "install", "-q", "--compile-bytecode", "--python", str(python)]
+        argv += ["--reinstall-package", again] if again else []
+    else:
+        argv = [str(python), "-m", "pip", "install", "-q", *(["--force-reinstall", "--no-deps"] if again else [])]
+    subprocess.run([*argv, *what], check=True)
+
+
+def _run(python: Path, *argv: str) -> str:
+    return subprocess.run([str(python), *argv], check=True, capture_output=True, text=True).stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["setup", "pin"])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--venvs", type=Path, default=VENVS, help="where the environments are (.cache/peers)")
+    asked = parser.parse_args()
+    peers = read_pins()
+    unknown = set(asked.names) - peers.keys()
+    if unknown:
+        parser.error(f"{PINS.name} has no section {', '.join(sorted(unknown))}; it has {', '.join(peers)}")
+    for name in asked.names or list(peers):
+        print(f"{asked.action} {name}", file=sys.stderr)
+        if asked.action == "setup":
+            set_up(peers[name], asked.venvs)
+        else:
+            peers[name] = pinned(peers[name])
+            write_pins(peers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""`RESULTS.md`: the results in tables, with the command that made them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from figures import FIGURES, FLOOR, OURS, Figure, Results, found, number
+
+_HEAD = """# Figures
+{note}
+Made by `{command}` on {day}: {machine}, Python {python}.
+{versions}.
+
+Processor time of the whole process, not wall time.
+Other work on the machine moves single figures by some tens of per cent, and ratios far less.
+So everything is measured in turns with bare Python, call for call and start for start, and a ratio to a peer is that
+of both in bare Python measured beside each.
+*Floor* is bare Python that checks nothing.
+Peers are called at their thinnest, without their run loops.
+pegboard is called as a host calls it, `await registry.call(name, text)`, with strict parsing, validation, callbacks,
+limits and a checked result.
+
+The realistic tool takes a required string, a bounded integer, one of three words and an optional list of
+three-field objects, and gives a three-field object.
+Each of many has a name, descriptions and a bound of its own, so no two schemas are alike; they share the classes.
+`README.md` beside this file says how to make this page again.
+
+## Goals
+
+"""
+
+
+_QUICK = "\n**Small sizes: this page shows that the measuring works, and says nothing of speed.**\n"
+
+
+def report(results: Results) -> str:
+    """The whole page."""
+    meta = results["meta"]
+    head = _HEAD.format(
+        note=_QUICK if meta["quick"] else "",
+        command=meta["command"],
+        day=meta["day"],
+        machine=meta["machine"],
+        python=meta["python"],
+        versions=", ".join(f"{name} {version}" for name, version in meta["versions"].items()),
+    )
+    goals = table(
+        ("what", "floor", "best peer", "pegboard", "ratio", "goal, at most", "met", "what holds it back"),
+        [cells for figure in FIGURES if (cells := _goal_row(figure, results)) is not None],
+    )
+    parts = [head + goals]
+    parts += [f"\n## {title}\n\n{made}" for title, make in _TABLES if (made := make(results))]
+    return "".join(parts)
+
+
+def _goal_row(figure: Figure, results: Results) -> tuple[str, ...] | None:
+    reading = figure.read(results)
+    if reading is None:
+        return None
+    return (
+        figure.what,
+        reading.floor,
+        reading.peer,
+        reading.ours,
+        "" if math.isnan(reading.value) else f"{reading.value:.2f}",
+        figure.goal + (f"; next {number(figure.next)}" if figure.next is not None else ""),
+        _verdict(figure, reading.value),
+        figure.held,
+    )
+
+
+def _verdict(figure: Figure, value: float) -> str:
+    if figure.limit is None:
+        return ""
+    if math.isnan(value):
+        return "not measured"
+    return "yes" if value <= figure.limit else "**no**"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(cell or " " for cell in line) + " |\n" for line in lines)
+
+
+def _columns(group: str, columns: Mapping[str, tuple[str, ...]]) -> Callable[[Results], str]:
+    """A table of a group: a line for each that was measured, a column for each path."""
+
+    def make(results: Results) -> str:
+        rows = [
+            (name, *(_cell(found(results[group][name], path)) for path in columns.values()))
+            for name in _ordered(results.get(group, {}))
+        ]
+        return table(("", *columns), rows) if rows else ""
+
+    return make
+
+
+def _ordered(names: Iterable[str]) -> list[str]:
+    first = {FLOOR: 0, OURS: 1}
+    return sorted(names, key=lambda name: (first.get(name, 2), name))
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else number(value)
+
+
+def _commands(results: Results) -> str:
+    rows = [
+        (f"`{label}`" if "," not in label else label, *(number(each[key]) for key in ("cpu_ms", "x_bare", "wall_ms")))
+        for label, each in results.get("command", {}).items()
+    ]
+    return table(("", "ms", "x bare Python", "wall ms"), rows) if rows else ""
+
+
+def _refusals(results: Results) -> str:
+    of_all = results.get("refuse", {})
+    names = _ordered(of_all)
+    rows = [
+        (mistake, *(_refusal(of_all[name][mistake]) for name in names)) for mistake in next(iter(of_all.values()), ())
+    ]
+    return table(("", *names), rows) if rows else ""
+
+
+def _refusal(each: Mapping[str, Any]) -> str:
+    return each["verdict"] + (f", {number(each['cpu_us'])} us" if "cpu_us" in each else "")
+
+
+def _modules(results: Results) -> str:
+    rows = [
+        (what, str(each["modules"]), ", ".join(each["heavy"]) or "none")
+        for what, each in results.get("modules", {}).items()
+    ]
+    return table(("", "modules over bare Python", "heavy ones among them"), rows) if rows else ""
+
+
+_TABLES: Sequence[tuple[str, Callable[[Results], str]]] = (
+    (
+        "Start: milliseconds over bare Python",
+        _columns(
+            "start",
+            {
+                "import": ("import", "over_ms"),
+                "in bare starts": ("import", "over_bare"),
+                "import, define, call once": ("first call", "over_ms"),
+                "in bare starts ": ("first call", "over_bare"),
+            },
+        ),
+    ),
+    ("Modules that are loaded", _modules),
+    ("The command", _commands),
+    ("Defining a tool", _columns("define", {"us": ("cpu_us",), "x floor": ("x_floor",)})),
+    ("Memory of a tool in KiB, as Python counts it", _columns("traced", {"defined": ("defined_kib",)})),
+    (
+        "Memory of a tool in KiB, by which the process grows",
+        _columns("resident", {"defined": ("defined_kib",), "and called once": ("called_kib",)}),
+    ),
+    (
+        "Half of all tools by a predicate, as JSON",
+        _columns(
+            "half",
+            {
+                "first, ms": ("first_ms",),
+                "x floor": ("first_x_floor",),
+                "again, ms": ("again_ms",),
+                "x floor ": ("again_x_floor",),
+            },
+        ),
+    ),
+    (
+        "One call after the other",
+        _columns(
+            "call",
+            {
+                "async, us": ("async", "cpu_us"),
+                "x floor": ("async", "x_floor"),
+                "plain, us": ("plain", "cpu_us"),
+                "x to_thread": ("plain", "x_floor"),
+                "declared quick, us": ("inline", "cpu_us"),
+                "x to_thread ": ("inline", "x_floor"),
+            },
+        ),
+    ),
+    ("Many async calls at once, each", _columns("flood", {"us": ("cpu_us",), "x floor": ("x_floor",)})),
+    ("Bad inputs", _refusals),
+)

@@ -1,0 +1,118 @@
+"""Measures pegboard beside bare Python and beside its peers, in one run, and writes RESULTS.md.
+
+python benchmarks/peers.py setup      once
+python benchmarks/run.py              under ten minutes
+python benchmarks/run.py --quick      under a minute, small sizes: to see that it works, not for figures
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import os
+import platform
+import resource
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import ADAPTERS, FULL, QUICK, Bench, said_by, tell
+from figures import OURS
+from listings import command
+from peers import VENVS, install_checkout, python_of, read_pins, set_up
+from programs import starts
+from report import report
+
+PAGE = Path(__file__).resolve().with_name("RESULTS.md")
+GROUPS = ("start", "command", *FULL.inside)
+
+
+def measured(bench: Bench, groups: Sequence[str]) -> dict[str, Any]:
+    """All groups that are asked for, by name."""
+    found: dict[str, Any] = {}
+    if "start" in groups:
+        found["start"] = starts(bench)
+    if "command" in groups:
+        found |= command(bench)
+    return found | bench.inside([group for group in groups if group in bench.sizes.inside])
+
+
+def interpreters(asked: argparse.Namespace) -> dict[str, Path]:
+    """The interpreters of pegboard and of the peers that are there, by name."""
+    wanted = [name for name in read_pins() if name != OURS] if asked.peers is None else asked.peers.split(",")
+    there = {name: python for name in wanted if (python := python_of(asked.venvs, name)).exists()}
+    missing = [name for name in wanted if name and name not in there]
+    if missing:
+        tell(f"not there: {', '.join(missing)} (python benchmarks/peers.py setup makes them)")
+    return {OURS: asked.python or our_interpreter(asked.venvs), **there}
+
+
+def our_interpreter(venvs: Path) -> Path:
+    """That of an environment with this checkout as it is now."""
+    python = python_of(venvs, OURS)
+    if python.exists():
+        install_checkout(python)
+    else:
+        set_up(read_pins()[OURS], venvs)
+    return python
+
+
+def circumstances(pythons: Mapping[str, Path], asked: argparse.Namespace) -> dict[str, Any]:
+    """What the page has to say of the run."""
+    return {
+        "command": "python benchmarks/run.py" + (" --quick" if asked.quick else ""),
+        "quick": asked.quick,
+        "day": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "versions": dict(version_of(name, python) for name, python in pythons.items()),
+    }
+
+
+def version_of(name: str, python: Path) -> tuple[str, str]:
+    """The distribution that an adapter measures, and its version."""
+    distribution: str = said_by(ADAPTERS / f"{name}.py")["DISTRIBUTION"]
+    ask = "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))"
+    done = subprocess.run([python, "-c", ask, distribution], capture_output=True, text=True, check=True)
+    return distribution, done.stdout.strip()
+
+
+def arguments() -> argparse.Namespace:
+    """What is asked for on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round")
+    parser.add_argument("--groups", default=",".join(GROUPS), help="some of %(default)s")
+    parser.add_argument("--peers", help="some of the sections of peers.txt; all that are there by default")
+    parser.add_argument("--venvs", type=Path, default=VENVS, help="where the environments are (.cache/peers)")
+    parser.add_argument("--python", type=Path, help="measure the pegboard that this interpreter has, as it is")
+    parser.add_argument("--output", type=Path, help="the page; RESULTS.md by default, the screen with --quick")
+    parser.add_argument("--json", type=Path, help="keep all numbers here")
+    asked = parser.parse_args()
+    asked.groups = asked.groups.split(",")
+    if unknown := set(asked.groups) - set(GROUPS):
+        parser.error(f"no such group: {', '.join(sorted(unknown))}")
+    return asked
+
+
+def main() -> None:
+    asked = arguments()
+    pythons = interpreters(asked)
+    with tempfile.TemporaryDirectory() as scratch:
+        results = measured(Bench(pythons, QUICK if asked.quick else FULL, Path(scratch)), asked.groups)
+    results["meta"] = circumstances(pythons, asked)
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(results, indent=1))
+    output = asked.output or (None if asked.quick else PAGE)
+    if output is None:
+        print(report(results))
+    else:
+        output.write_text(report(results))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    tell(f"done, with {used.ru_utime + used.ru_stime:.0f} s of processor time")
+
+
+if __name__ == "__main__":
+    main()
