@@ -37,12 +37,14 @@ def names_of_configuration(board: Board) -> Iterator[Finding]:
 def _of_rename(board: Board, plugins: set[str]) -> Iterator[Finding]:
     """`"plugin:tool"` and `"tool"`, the latter as `prefix` has made it; told of only where all tools are known."""
     tools = _own_names(board)
+    on_board = [plugin.name for plugin in board.registry.plugins() if plugin.status not in ("blocked", "disabled")]
+    all_known = all(name in tools for name in on_board)
     prefix = board.config.prefix
     plain = {prefix.get(plugin, "") + name for plugin, names in tools.items() for name in names}
     for key in board.config.rename:
         plugin, colon, name = key.rpartition(":")
         if not colon:
-            if key not in plain and len(tools) == len(plugins):
+            if key not in plain and all_known:
                 yield _finding("rename", f"no tool is called {key!r}", suggest(key, plain))
         elif plugin not in plugins:
             near = [f"{other}:{name}" for other in suggest(plugin, plugins)]
