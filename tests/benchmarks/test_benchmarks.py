@@ -99,7 +99,7 @@ def test_one_quick_run_lists_starts_and_reports(tmp_path):
     assert done.returncode == 0, done.stderr
     results = json.loads(numbers.read_text())
     assert results["modules"]["`import pegboard`"]["heavy"] == []
-    assert results["command"]["list --json, 5 plugins, warm"]["x_bare"] > 1
+    assert results["command"]["list --json, 5 plugins, warm"]["x_bare"] > 0
     assert "`registry --help`" in page.read_text()
     assert "not measured" in page.read_text()
 
