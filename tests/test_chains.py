@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.chains import Link, LinkError, by_name, first_answer, pipe, settle
+from pegboard.chains import Link, LinkError, by_name, first_answer, pipe, quick, settle
 
 
 def links(*functions, owner="the host"):
@@ -165,3 +166,91 @@ def test_a_callback_that_takes_everything_in_order_is_called_directly():
         return None
 
     assert by_name(look, NAMES) is look
+
+
+# Where a member is called ---------------------------------------------------------------------------------------------
+
+
+async def waits():
+    return None
+
+
+def plain():
+    return None
+
+
+class Asks:
+    async def __call__(self):
+        return None
+
+    async def method(self):
+        return None
+
+    @quick
+    def quick_method(self):
+        return None
+
+
+class Says:
+    @quick
+    def __call__(self):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("function", "blocking"),
+    [
+        (plain, True),
+        (lambda: None, True),
+        (print, True),
+        (functools.partial(plain), True),
+        (Asks, True),
+        (waits, False),
+        (functools.partial(waits), False),
+        (Asks(), False),
+        (Asks().method, False),
+        (quick(lambda: None), False),
+        (Asks().quick_method, False),
+        (Says(), False),
+        (quick(functools.partial(plain)), False),
+    ],
+)
+def test_only_a_plain_member_that_doesnt_say_that_it_is_quick_may_block(function, blocking):
+    assert Link(function).blocking is blocking
+
+
+def test_what_is_handed_some_of_the_arguments_is_judged_by_what_it_is():
+    async def asks(tool):
+        return None
+
+    @quick
+    def says(tool):
+        return None
+
+    assert [Link(by_name(each, NAMES)).blocking for each in (asks, says, lambda tool: None)] == [False, False, True]
+
+
+def test_quick_gives_back_the_function():
+    assert quick(plain_too) is plain_too
+
+
+def plain_too():
+    return None
+
+
+@pytest.mark.parametrize("function", [print, Asks().method])
+def test_what_cant_be_marked_has_to_be_wrapped(function):
+    with pytest.raises(TypeError, match="can't be marked as quick; wrap it in a function"):
+        quick(function)
+
+
+def test_links_of_one_function_are_equal():
+    assert Link(plain) == Link(plain, blocking=False)
+
+
+def test_of_one_thing_a_function_need_not_know_the_name():
+    heard = []
+    by_name(heard.append, ["event"])("something")
+    assert heard == ["something"]
+    with pytest.raises(TypeError, match="asks for"):
+        by_name(heard.append, ["context", "event"])

@@ -25,7 +25,7 @@ from pegboard import (
 )
 from pegboard.catalogue import CALLED, UNCALLED, PluginRecord, Problem
 from pegboard.errors import RunningLoopError
-from pegboard.registry import Sleeper
+from pegboard.sleeper import Sleeper
 from pegboard.tools.handler import LateHandler
 
 PATIENCE = 10  # seconds; only a broken test waits so long

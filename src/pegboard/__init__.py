@@ -5,11 +5,62 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pegboard.catalogue import Catalogue as Catalogue, PluginRecord as PluginRecord, Problem as Problem
+    from pegboard.chains import quick as quick
     from pegboard.config.load import load_config as load_config
     from pegboard.config.model import Config as Config
-    from pegboard.dispatch.callbacks import ChangeArguments as ChangeArguments, Deny as Deny
+    from pegboard.dispatch.approval.answer import Always as Always, Later as Later, Once as Once, Reject as Reject
+    from pegboard.dispatch.approval.approver import Approver as Approver, ask_later as ask_later
+    from pegboard.dispatch.approval.confirmation_call import (
+        answer_from_result as answer_from_result,
+        confirmation_call as confirmation_call,
+        original_call_from as original_call_from,
+    )
+    from pegboard.dispatch.approval.file_approvals import FileApprovals as FileApprovals
+    from pegboard.dispatch.approval.grants import Grants as Grants, MemoryGrants as MemoryGrants
+    from pegboard.dispatch.approval.pending import PendingCall as PendingCall, PendingCalls as PendingCalls
+    from pegboard.dispatch.approval.request import ApprovalRequest as ApprovalRequest
+    from pegboard.dispatch.batch import Batch as Batch
+    from pegboard.dispatch.batch_options import BatchOptions as BatchOptions
+    from pegboard.dispatch.callbacks import Abort as Abort, ChangeArguments as ChangeArguments, Deny as Deny
+    from pegboard.dispatch.events import (
+        CallAborted as CallAborted,
+        CallCompleted as CallCompleted,
+        CallEvent as CallEvent,
+        CallFailed as CallFailed,
+        CallPending as CallPending,
+        CallRefused as CallRefused,
+        CallRunning as CallRunning,
+        CallSkipped as CallSkipped,
+        CallSuspended as CallSuspended,
+        CallUpdated as CallUpdated,
+        event_from_json as event_from_json,
+    )
+    from pegboard.dispatch.executors.executor import Executor as Executor
+    from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
+    from pegboard.dispatch.executors.processes import ChildProcesses as ChildProcesses
+    from pegboard.dispatch.executors.request import ExecutionRequest as ExecutionRequest
+    from pegboard.dispatch.executors.response import (
+        ExecutionResponse as ExecutionResponse,
+        PermissionRequired as PermissionRequired,
+    )
+    from pegboard.dispatch.health import Health as Health
+    from pegboard.dispatch.kept_tool import kept_result_tool as kept_result_tool
+    from pegboard.dispatch.operation import Completion as Completion, Operation as Operation
+    from pegboard.dispatch.outcome import Outcome as Outcome
+    from pegboard.dispatch.partial import (
+        ArgumentsSoFar as ArgumentsSoFar,
+        Partial as Partial,
+        parse_partial as parse_partial,
+    )
+    from pegboard.dispatch.permissions.file import read_permissions as read_permissions
+    from pegboard.dispatch.permissions.permissions import Permissions as Permissions
+    from pegboard.dispatch.permissions.rule import Rule as Rule
+    from pegboard.dispatch.permissions.rules import PermissionRules as PermissionRules
+    from pegboard.dispatch.repair import RepairRequest as RepairRequest
     from pegboard.dispatch.work import Limits as Limits
     from pegboard.errors import (
+        ArtifactError as ArtifactError,
+        CallStoppedError as CallStoppedError,
         ConfigError as ConfigError,
         DefinitionError as DefinitionError,
         DuplicateToolError as DuplicateToolError,
@@ -17,7 +68,10 @@ if TYPE_CHECKING:
         FatalToolError as FatalToolError,
         InvalidNameError as InvalidNameError,
         ManifestError as ManifestError,
+        MissingServiceError as MissingServiceError,
+        OperationError as OperationError,
         PegboardError as PegboardError,
+        PendingError as PendingError,
         PluginError as PluginError,
         PredicateError as PredicateError,
         RegistrationError as RegistrationError,
@@ -26,14 +80,19 @@ if TYPE_CHECKING:
         StaleSpecError as StaleSpecError,
         ToolError as ToolError,
         ToolsetError as ToolsetError,
+        TurnAbortedError as TurnAbortedError,
         UnknownToolError as UnknownToolError,
     )
+    from pegboard.handle import Handle as Handle
     from pegboard.plugins.hookspecs import hookimpl as hookimpl
     from pegboard.plugins.load import load as load
     from pegboard.plugins.manager import register_plugin as register_plugin
-    from pegboard.registry import Handle as Handle, ToolRegistry as ToolRegistry
-    from pegboard.tools.call import ToolCall as ToolCall
+    from pegboard.registry import ToolRegistry as ToolRegistry
+    from pegboard.tools.actions import REMOVED as REMOVED, Actions as Actions
+    from pegboard.tools.artifacts import Artifacts as Artifacts
+    from pegboard.tools.call import CallFault as CallFault, ToolCall as ToolCall
     from pegboard.tools.collection import tool_of as tool_of
+    from pegboard.tools.confirmation import Confirmation as Confirmation
     from pegboard.tools.content import (
         AudioContent as AudioContent,
         FileContent as FileContent,
@@ -48,7 +107,10 @@ if TYPE_CHECKING:
         ToolContext as ToolContext,
     )
     from pegboard.tools.function import tool as tool
+    from pegboard.tools.injection import Injected as Injected
+    from pegboard.tools.memory import Memory as Memory, MemoryEntry as MemoryEntry
     from pegboard.tools.origin import Origin as Origin, Policy as Policy
+    from pegboard.tools.result_limits import ResultLimits as ResultLimits
     from pegboard.tools.spec import (
         Concurrency as Concurrency,
         Grammar as Grammar,
@@ -69,29 +131,79 @@ if TYPE_CHECKING:
     from pegboard.toolsets.toolset import Toolset as Toolset
 
 _HOME = {
+    "REMOVED": "tools.actions",
+    "Abort": "dispatch.callbacks",
+    "Actions": "tools.actions",
+    "Always": "dispatch.approval.answer",
+    "ApprovalRequest": "dispatch.approval.request",
+    "Approver": "dispatch.approval.approver",
+    "ArgumentsSoFar": "dispatch.partial",
+    "ArtifactError": "errors",
+    "Artifacts": "tools.artifacts",
     "AudioContent": "tools.content",
+    "Batch": "dispatch.batch",
+    "BatchOptions": "dispatch.batch_options",
+    "CallAborted": "dispatch.events",
+    "CallCompleted": "dispatch.events",
+    "CallEvent": "dispatch.events",
+    "CallFailed": "dispatch.events",
+    "CallFault": "tools.call",
+    "CallPending": "dispatch.events",
+    "CallRefused": "dispatch.events",
+    "CallRunning": "dispatch.events",
+    "CallSkipped": "dispatch.events",
+    "CallStoppedError": "errors",
+    "CallSuspended": "dispatch.events",
+    "CallUpdated": "dispatch.events",
     "Catalogue": "catalogue",
     "ChangeArguments": "dispatch.callbacks",
+    "ChildProcesses": "dispatch.executors.processes",
     "CombinedToolset": "toolsets.combined",
+    "Completion": "dispatch.operation",
     "Concurrency": "tools.spec",
     "Config": "config.model",
     "ConfigError": "errors",
+    "Confirmation": "tools.confirmation",
     "DefinitionError": "errors",
     "Deny": "dispatch.callbacks",
     "DuplicateToolError": "errors",
+    "ExecutionRequest": "dispatch.executors.request",
+    "ExecutionResponse": "dispatch.executors.response",
+    "Executor": "dispatch.executors.executor",
     "Explanation": "toolsets.explanation",
     "ExpressionError": "errors",
     "FatalToolError": "errors",
+    "FileApprovals": "dispatch.approval.file_approvals",
     "FileContent": "tools.content",
     "Grammar": "tools.spec",
-    "Handle": "registry",
+    "Grants": "dispatch.approval.grants",
+    "Handle": "handle",
+    "Health": "dispatch.health",
     "ImageContent": "tools.content",
+    "Injected": "tools.injection",
     "InvalidNameError": "errors",
+    "Later": "dispatch.approval.answer",
     "Limits": "dispatch.work",
     "LinkContent": "tools.content",
+    "LocalExecutor": "dispatch.executors.local",
     "ManifestError": "errors",
+    "Memory": "tools.memory",
+    "MemoryEntry": "tools.memory",
+    "MemoryGrants": "dispatch.approval.grants",
+    "MissingServiceError": "errors",
+    "Once": "dispatch.approval.answer",
+    "Operation": "dispatch.operation",
+    "OperationError": "errors",
     "Origin": "tools.origin",
+    "Outcome": "dispatch.outcome",
+    "Partial": "dispatch.partial",
     "PegboardError": "errors",
+    "PendingCall": "dispatch.approval.pending",
+    "PendingCalls": "dispatch.approval.pending",
+    "PendingError": "errors",
+    "PermissionRequired": "dispatch.executors.response",
+    "PermissionRules": "dispatch.permissions.rules",
+    "Permissions": "dispatch.permissions.permissions",
     "PluginError": "errors",
     "PluginRecord": "catalogue",
     "Policy": "tools.origin",
@@ -102,8 +214,12 @@ _HOME = {
     "Progress": "tools.context",
     "ReadonlyContext": "tools.context",
     "RegistrationError": "errors",
+    "Reject": "dispatch.approval.answer",
+    "RepairRequest": "dispatch.repair",
     "Reshape": "toolsets.reshape",
     "ResolvedTools": "toolsets.resolved",
+    "ResultLimits": "tools.result_limits",
+    "Rule": "dispatch.permissions.rule",
     "RunningLoopError": "errors",
     "SchemaError": "errors",
     "StaleSpecError": "errors",
@@ -121,12 +237,22 @@ _HOME = {
     "ToolsetBase": "toolsets.fluent",
     "ToolsetError": "errors",
     "ToolsetFunction": "toolsets.function",
+    "TurnAbortedError": "errors",
     "TypedTool": "tools.typed",
     "UnknownToolError": "errors",
+    "answer_from_result": "dispatch.approval.confirmation_call",
+    "ask_later": "dispatch.approval.approver",
+    "confirmation_call": "dispatch.approval.confirmation_call",
+    "event_from_json": "dispatch.events",
     "hookimpl": "plugins.hookspecs",
+    "kept_result_tool": "dispatch.kept_tool",
     "load": "plugins.load",
     "load_config": "config.load",
+    "original_call_from": "dispatch.approval.confirmation_call",
+    "parse_partial": "dispatch.partial",
     "parse_predicate": "toolsets.expression",
+    "quick": "chains",
+    "read_permissions": "dispatch.permissions.file",
     "register_plugin": "plugins.manager",
     "tool": "tools.function",
     "tool_of": "tools.collection",
@@ -135,29 +261,79 @@ _HOME = {
 """Where each public name lives; it is imported at first use."""
 
 __all__ = (
+    "REMOVED",
+    "Abort",
+    "Actions",
+    "Always",
+    "ApprovalRequest",
+    "Approver",
+    "ArgumentsSoFar",
+    "ArtifactError",
+    "Artifacts",
     "AudioContent",
+    "Batch",
+    "BatchOptions",
+    "CallAborted",
+    "CallCompleted",
+    "CallEvent",
+    "CallFailed",
+    "CallFault",
+    "CallPending",
+    "CallRefused",
+    "CallRunning",
+    "CallSkipped",
+    "CallStoppedError",
+    "CallSuspended",
+    "CallUpdated",
     "Catalogue",
     "ChangeArguments",
+    "ChildProcesses",
     "CombinedToolset",
+    "Completion",
     "Concurrency",
     "Config",
     "ConfigError",
+    "Confirmation",
     "DefinitionError",
     "Deny",
     "DuplicateToolError",
+    "ExecutionRequest",
+    "ExecutionResponse",
+    "Executor",
     "Explanation",
     "ExpressionError",
     "FatalToolError",
+    "FileApprovals",
     "FileContent",
     "Grammar",
+    "Grants",
     "Handle",
+    "Health",
     "ImageContent",
+    "Injected",
     "InvalidNameError",
+    "Later",
     "Limits",
     "LinkContent",
+    "LocalExecutor",
     "ManifestError",
+    "Memory",
+    "MemoryEntry",
+    "MemoryGrants",
+    "MissingServiceError",
+    "Once",
+    "Operation",
+    "OperationError",
     "Origin",
+    "Outcome",
+    "Partial",
     "PegboardError",
+    "PendingCall",
+    "PendingCalls",
+    "PendingError",
+    "PermissionRequired",
+    "PermissionRules",
+    "Permissions",
     "PluginError",
     "PluginRecord",
     "Policy",
@@ -168,8 +344,12 @@ __all__ = (
     "Progress",
     "ReadonlyContext",
     "RegistrationError",
+    "Reject",
+    "RepairRequest",
     "Reshape",
     "ResolvedTools",
+    "ResultLimits",
+    "Rule",
     "RunningLoopError",
     "SchemaError",
     "StaleSpecError",
@@ -187,12 +367,22 @@ __all__ = (
     "ToolsetBase",
     "ToolsetError",
     "ToolsetFunction",
+    "TurnAbortedError",
     "TypedTool",
     "UnknownToolError",
+    "answer_from_result",
+    "ask_later",
+    "confirmation_call",
+    "event_from_json",
     "hookimpl",
+    "kept_result_tool",
     "load",
     "load_config",
+    "original_call_from",
+    "parse_partial",
     "parse_predicate",
+    "quick",
+    "read_permissions",
     "register_plugin",
     "tool",
     "tool_of",

@@ -39,5 +39,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def run() -> None:
+    """Runs `registry` as a process, and ends it: what tools have left behind doesn't keep it."""
+    code = main()
+    if "pegboard.cli.loop" in sys.modules:
+        from pegboard.cli.loop import has_left_threads
+
+        if has_left_threads():
+            import os
+
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:
+                    stream.flush()
+            os._exit(code)  # an ordinary end would wait for them
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

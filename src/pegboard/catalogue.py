@@ -23,6 +23,7 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "after_tool": ("context", "tool", "arguments", "result"),
     "on_tool_error": ("context", "tool", "arguments", "error"),
     "wrap_tool": ("context", "tool", "arguments", "call_next"),
+    "repair_call": ("request",),
     "before_model": ("context", "request"),
     "after_model": ("context", "request", "response"),
     "on_model_error": ("context", "request", "error"),
@@ -34,10 +35,10 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Where code may stand round calls, models and turns, and what it is handed there; each is a hook `pegboard_<name>`."""
 
-TOOL_STAGES: Final = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "observe")
-"""Those that act on every call of a tool."""
+TOOL_STAGES: Final = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "observe")
+"""Those that act on calls of tools."""
 
-CALLED: Final = ("before_tool", "after_tool", "on_tool_error")
+CALLED: Final = TOOL_STAGES
 UNCALLED: Final = tuple(stage for stage in CALLBACK_STAGES if stage not in CALLED)
 """Specified, so that plugins may be written for them, and not called yet."""
 

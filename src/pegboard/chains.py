@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
-from attrs import frozen
+from attrs import Factory, field, frozen
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+_QUICK: Final = "__pegboard_quick__"
+_BEHIND: Final = "__pegboard_behind__"
+
+
+def quick(function: F) -> F:
+    """Says of a plain callback that it never waits: it is called on the event loop, which saves it a thread.
+
+    A callback that does wait then holds up every call of the loop. Async callbacks need no such word.
+
+        @quick
+        def only_reads(tool):
+            return None if tool.spec.annotations.read_only_hint else Deny("nothing may be changed now.")
+
+    Raises:
+        TypeError: The function can't be marked, as one written in C; wrap it in one that can.
+    """
+    try:
+        setattr(function, _QUICK, True)
+    except AttributeError:
+        raise TypeError(f"{_name_of(function)} can't be marked as quick; wrap it in a function") from None
+    return function
+
+
+def may_block(function: Callable[..., Any]) -> bool:
+    """Whether a callback has to be called off the event loop: it is plain, and doesn't say that it is quick."""
+    function = getattr(function, _BEHIND, function)
+    if getattr(function, _QUICK, False):
+        return False
+    while isinstance(function, functools.partial):
+        function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not inspect.isroutine(function):
+        function = type(function).__call__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return not inspect.iscoroutinefunction(function) and not getattr(function, _QUICK, False)
 
 
 @frozen
@@ -18,10 +53,12 @@ class Link:
     Attributes:
         function: Plain or async.
         owner: Who brought it, for error messages.
+        blocking: Whether it has to be called off the event loop; settled once, by what the function is.
     """
 
     function: Callable[..., Any]
     owner: str = "the host"
+    blocking: bool = field(default=Factory(lambda self: may_block(self.function), takes_self=True), eq=False)
 
 
 class LinkError(Exception):
@@ -92,6 +129,8 @@ def by_name(function: Callable[..., Any], names: Sequence[str]) -> Callable[...,
         TypeError: A required parameter isn't among `names`, or is taken by position only.
     """
     parameters = _parameters(function)
+    if len(names) == 1 and [each.kind for each in parameters] == [inspect.Parameter.POSITIONAL_ONLY]:
+        return function  # such as a list's `append`: what there is to take is no question
     for parameter in parameters:
         _check_asked(parameter, function, names)
     if tuple(parameter.name for parameter in parameters if parameter.kind is _ORDINARY) == tuple(names):
@@ -104,6 +143,7 @@ def by_name(function: Callable[..., Any], names: Sequence[str]) -> Callable[...,
         return function(**{name: values[place] for name, place in places})
 
     call.__qualname__ = _name_of(function)
+    setattr(call, _BEHIND, function)
     return call
 
 

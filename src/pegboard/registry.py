@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
-from attrs import frozen
 
 from pegboard.catalogue import (
     CALLBACK_STAGES,
@@ -22,21 +22,37 @@ from pegboard.catalogue import (
     Problem,
 )
 from pegboard.chains import Link, by_name
-from pegboard.dispatch.work import DEFAULT_LIMITS, Callbacks, Limits, Surroundings, Work
+from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
 from pegboard.errors import RegistrationError, RunningLoopError, UnknownToolError, did_you_mean, suggest
+from pegboard.handle import Handle
+from pegboard.sleeper import Sleeper
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
 from pegboard.tools.handler import LateHandler
 from pegboard.tools.origin import HOST, ConflictPolicy, Origin
+from pegboard.tools.services import Services
 from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
+    from typing import Self, Unpack
 
-    from pegboard.dispatch.stages import Way
-    from pegboard.dispatch.threads import Threads
+    from pegboard.dispatch.approval.approver import AnyApprover
+    from pegboard.dispatch.approval.grants import Grants
+    from pegboard.dispatch.approval.pending import PendingCalls
+    from pegboard.dispatch.approval.settled import Answers
+    from pegboard.dispatch.batch import Batch
+    from pegboard.dispatch.batch_options import BatchOptions
+    from pegboard.dispatch.dispatcher import Dispatcher, Prepared
+    from pegboard.dispatch.events import CallEvent
+    from pegboard.dispatch.health import Health
+    from pegboard.dispatch.kept import KeptResults
+    from pegboard.dispatch.operation import Completion, Operation
+    from pegboard.dispatch.outcome import Outcome
+    from pegboard.dispatch.permissions.permissions import Permissions
+    from pegboard.dispatch.work import Surroundings
+    from pegboard.tools.provided import ServiceScope
     from pegboard.toolsets.explanation import Explanation
     from pegboard.toolsets.predicate import Predicate
     from pegboard.toolsets.resolve import OnToolsetError
@@ -44,55 +60,8 @@ if TYPE_CHECKING:
     from pegboard.toolsets.toolset import Toolset
 
 
-class Handle:
-    """What a registration gives back: `dispose()`, or leaving its `with`, takes back exactly what it brought.
-
-    Attributes:
-        tools: The tools that hang on the board by it, under their final names.
-    """
-
-    def __init__(self, take_back: Callable[[], None], tools: Sequence[Tool] = ()) -> None:
-        self.tools = tuple(tools)
-        self._take_back: Callable[[], None] | None = take_back
-
-    def dispose(self) -> None:
-        """Takes it back; a second time does nothing."""
-        take_back, self._take_back = self._take_back, None
-        if take_back is not None:
-            take_back()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.dispose()
-
-
 Where: TypeAlias = "Predicate | Callable[[Tool, ReadonlyContext], bool] | str | None"
 """A predicate, a plain function of a tool and a context, or a predicate's text."""
-
-
-@frozen
-class Sleeper:
-    """A plugin that is listed but not imported yet.
-
-    Attributes:
-        hooks: What it brings besides static tools: names of hooks, without `pegboard_`.
-        wake: Imports it and hangs what it brings on the board; may take long, never raises.
-    """
-
-    hooks: frozenset[str]
-    wake: Callable[[], None]
-
-
-@frozen(eq=False)
-class _Prepared:
-    """What calls share while the catalogue stays the same."""
-
-    catalogue: Catalogue
-    around: Surroundings
-    way: Way
-    travel: Callable[[Work, Way], Awaitable[None]]
 
 
 class ToolRegistry:
@@ -102,24 +71,35 @@ class ToolRegistry:
     be used from any thread and from any task at once.
 
     Attributes:
-        limits: What one call may use, where its tool says nothing else.
+        limits: What calls may use, where their tool says nothing else.
+        services: What is provided to tools and toolsets, by type.
         plugin_manager: What hangs plugins on this board, once there is any; it belongs to `pegboard.plugins`.
 
     Args:
-        limits: What one call may use, where its tool says nothing else.
+        limits: What calls may use, where their tool says nothing else.
         where: A predicate that every resolution starts with (`"not destructive"`), several of which all have to
             take a tool, or `None`.
         on_conflict: What happens when the host brings a name that the host has.
+        permissions: What may run, and what is asked about; by default what asks is asked, and everything else runs.
+        approver: Asks a person, or `None`: nobody is there, and what asks is denied.
+        grants: Keeps what people have allowed for longer than one call; in memory by default.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a host may settle, all by name
         self,
         *,
         limits: Limits = DEFAULT_LIMITS,
         where: Where | Sequence[Where] = None,
         on_conflict: ConflictPolicy = "error",
+        permissions: Permissions | None = None,
+        approver: AnyApprover | None = None,
+        grants: Grants | None = None,
     ) -> None:
         self.limits: Final = limits
+        self.services: Final = Services()
+        self._permissions = permissions
+        self._approver = approver
+        self._grants = grants
         self.plugin_manager: object = None
         self._where: tuple[Where, ...] = tuple(where) if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType]
         self._on_conflict: ConflictPolicy = on_conflict
@@ -127,9 +107,9 @@ class ToolRegistry:
         self._lock = threading.RLock()
         self._sleepers: dict[str, Sleeper] = {}
         self._calls_wake = False
-        self._prepared: _Prepared | None = None
-        self._threads: Threads | None = None
-        self._services: dict[type, Any] = {}
+        self._prepared: Prepared | None = None
+        self._generation = 0
+        self._dispatcher: Dispatcher | None = None
 
     # What hangs on the board -------------------------------------------------------------------------------------
 
@@ -230,7 +210,7 @@ class ToolRegistry:
         """Adds a callback of the host's, behind those of plugins and earlier ones.
 
         Args:
-            stage: Such as `"before_tool"`, `"after_tool"`, `"on_tool_error"`.
+            stage: `"before_tool"`, `"after_tool"`, `"on_tool_error"`, `"wrap_tool"`, `"repair_call"` or `"observe"`.
             function: Plain or async; takes what the hook of that name takes, or some of it, by name.
 
         Raises:
@@ -249,10 +229,44 @@ class ToolRegistry:
         self.change(lambda catalogue: catalogue.with_host_callback(stage, link))
         return Handle(lambda: self.change(lambda catalogue: catalogue.without_host_callback(stage, link)))
 
-    def provide(self, service: type, value: Any) -> None:
-        """Keeps a value by its type, for the toolsets and tools that ask for it."""
+    def provide(self, service: Any, value: Any, *, scope: ServiceScope | None = None) -> Handle:
+        """Keeps a value, or what makes one, by its type, for the toolsets and tools that ask for it.
+
+        Args:
+            service: A class or protocol.
+            value: A value of it, or a factory: plain, async, a generator that yields the value and goes on to close
+                it, or giving a context manager. `services.provide` tells more.
+            scope: How long what a factory made is kept: `"call"`, by default, or `"registry"`.
+        """
+        given = self.services.provide(service, value, scope=scope)
+        return Handle(lambda: self.services.withdraw(given))
+
+    @property
+    def kept(self) -> KeptResults:
+        """The full texts of results that were cut; `kept_result_tool(registry.kept)` lets a model read on in them."""
+        return self._at_work().kept
+
+    @property
+    def permissions(self) -> Permissions | None:
+        """What may run, and what is asked about; `None` is the default."""
+        return self._permissions
+
+    @permissions.setter
+    def permissions(self, permissions: Permissions | None) -> None:
         with self._lock:
-            self._services = {**self._services, service: value}
+            self._permissions, self._prepared = permissions, None
+            self._generation += 1
+
+    @property
+    def approver(self) -> AnyApprover | None:
+        """Who asks a person; `None`: nobody is there."""
+        return self._approver
+
+    @approver.setter
+    def approver(self, approver: AnyApprover | None) -> None:
+        with self._lock:
+            self._approver, self._prepared = approver, None
+            self._generation += 1
 
     # Resolving and calling ---------------------------------------------------------------------------------------
 
@@ -312,7 +326,7 @@ class ToolRegistry:
             tool = tool.handler.load()
         return tool.check(arguments)
 
-    async def call(
+    async def call(  # noqa: PLR0913  all but two by name
         self,
         name: str,
         arguments: str | bytes | Mapping[str, Any] | None = None,
@@ -320,6 +334,7 @@ class ToolRegistry:
         *,
         call_id: str = "",
         resolved: ResolvedTools | None = None,
+        approver: AnyApprover | None = None,
     ) -> ToolResult:
         """Runs one call and gives its result, whatever happens.
 
@@ -329,9 +344,11 @@ class ToolRegistry:
             context: For whom the call runs; nobody in particular by default.
             call_id: What the answer refers to.
             resolved: The tools of the request that the call answers; only these run. `None`: whatever the board holds.
+            approver: Asks a person, instead of the registry's own.
 
         Raises:
             FatalToolError: The tool ends the turn.
+            TurnAbortedError: A callback ends the turn.
             asyncio.CancelledError: Whoever waits was cancelled.
         """
         if self._calls_wake:
@@ -340,20 +357,142 @@ class ToolRegistry:
             resolved = await self._asked_live(name, NOBODY if context is None else context)
         prepared = self._prepared
         if prepared is None or prepared.catalogue is not self._catalogue:
-            prepared = self._prepare(self._catalogue)
-        around = prepared.around if resolved is None else prepared.around.finding(partial(self._offered, resolved))
-        if context is None:
-            context = NOBODY
+            prepared = self._prepare()
+        around = prepared.around
+        if resolved is not None:
+            around = around.evolve(find=partial(self._offered, resolved), tools=resolved.tools)
+        if approver is not None:
+            around = around.evolve(approver=approver)
+        call = ToolCall(name, {} if arguments is None else arguments, call_id)
+        work = prepared.work(call, NOBODY if context is None else context, around)
         if isinstance(context, ToolContext):
-            context = self._completed(context, name, call_id)
-        else:
-            context = ToolContext(context, call_id, name, services=self._services)
-        work = Work(ToolCall(name, {} if arguments is None else arguments, call_id), context, around)
-        await prepared.travel(work, prepared.way)
+            work.context.said = context.actions  # what the call asks for, its host finds in its own context
+        await prepared.travel(work)
         if work.fatal is not None:
             raise work.fatal
         assert work.result is not None
         return work.result
+
+    async def dispatch(
+        self,
+        calls: Iterable[ToolCall],
+        resolved: ResolvedTools | None = None,
+        context: ReadonlyContext = NOBODY,
+        **options: Unpack[BatchOptions],
+    ) -> Outcome:
+        """Runs the calls of one answer, together where they may, and gives one result for each, whatever happens.
+
+        Args:
+            calls: As the model made them, or as `parse` read them.
+            resolved: The tools of the request that the calls answer; only these run. `None`: whatever the board holds.
+            context: For whom they run.
+            options: `approver`, `permissions`, `max_concurrency`, `sequential`, `steering`, `on_steering`, `cut_off`,
+                `timeout`, `instructions`, `listener`: as `BatchOptions` tells.
+
+        Returns:
+            The results in call order, and beside them what ends the turn.
+
+        Raises:
+            asyncio.CancelledError: Whoever waits was cancelled. `batch` gives something that still has the results.
+        """
+        batch = await self.batch(calls, resolved, context, **options)
+        return await batch.run()
+
+    async def stream(
+        self,
+        calls: Iterable[ToolCall],
+        resolved: ResolvedTools | None = None,
+        context: ReadonlyContext = NOBODY,
+        **options: Unpack[BatchOptions],
+    ) -> AsyncGenerator[CallEvent]:
+        """`dispatch` as a stream of what happens to each call; each ends with an event that holds its result.
+
+        Leaving the stream early aborts what runs. `batch` gives something that has the whole outcome afterwards.
+        """
+        batch = await self.batch(calls, resolved, context, **options)
+        async with aclosing(batch.events()) as events:
+            async for event in events:
+                yield event
+
+    async def batch(
+        self,
+        calls: Iterable[ToolCall],
+        resolved: ResolvedTools | None = None,
+        context: ReadonlyContext = NOBODY,
+        **options: Unpack[BatchOptions],
+    ) -> Batch:
+        """Calls that are ready to run: by `run()` or `events()`; `interrupt()` ends them early.
+
+        Arguments as for `dispatch`.
+        """
+        prepared, around, calls = await self._ready(calls, resolved, context)
+        return prepared.batch(calls, context, around, **options)
+
+    async def resume(
+        self,
+        pending: PendingCalls,
+        answers: Answers,
+        resolved: ResolvedTools | None = None,
+        context: ReadonlyContext = NOBODY,
+        **options: Unpack[BatchOptions],
+    ) -> Outcome:
+        """Runs the calls that waited for an answer, now that there is one, in this process or another.
+
+        Answers may come in parts, in any order and repeatedly: each counts once, and whatever isn't answered is left
+        in the outcome's `pending`. What was approved is what runs: a tool that says something else of itself by now, or
+        other arguments, are denied.
+
+        Args:
+            pending: What an earlier outcome has left, perhaps read back from JSON.
+            answers: By the pending call's id: `Once()`, `Always()`, `Reject()`, or their JSON.
+            resolved: As for `dispatch`.
+            context: As for `dispatch`; of the same session and user.
+            options: As for `dispatch`.
+        """
+        from pegboard.dispatch.resumption import resumption_of
+
+        resumption = resumption_of(pending, answers, context)
+        prepared, around, _ = await self._ready(resumption.calls, resolved, context)
+        return await prepared.resume(resumption, context, around, **options)
+
+    def parse(self, raw: Any, resolved: ResolvedTools | None = None) -> ToolCall:
+        """A call as a model or a client wrote it. Never raises: a bad one is marked invalid, with its error.
+
+        Args:
+            raw: A `ToolCall`, or a mapping with `name`, `arguments` (an object or JSON text) and `id`.
+            resolved: The tools that it may call. `None`: whatever the board holds.
+        """
+        from pegboard.dispatch.parse_call import parse_call
+
+        find = self._find if resolved is None else partial(self._offered, resolved)
+        return parse_call(raw, find, self.limits)
+
+    def complete(self, call_id: str, value: Any) -> Completion:
+        """Notes the result of a long-running tool; it replaces the pending one, once.
+
+        Args:
+            call_id: The call's id, or that of the operation.
+            value: A `ToolResult`, or what the tool would have given.
+
+        Raises:
+            OperationError: No such call is pending, or it has its result already.
+        """
+        return self._at_work().operations.complete(call_id, value)
+
+    def completions(self, session: str | None = None) -> tuple[Completion, ...]:
+        """What has been completed since they were last asked for: the later results of a session's calls."""
+        return () if self._dispatcher is None else self._dispatcher.operations.take(session)
+
+    def operations(self) -> tuple[Operation, ...]:
+        """What goes on after the first result of its call, the oldest first."""
+        return () if self._dispatcher is None else self._dispatcher.operations.pending
+
+    @property
+    def health(self) -> Health:
+        """What can't be ended, and what was lost: abandoned threads, blocked loops, dropped events."""
+        from pegboard.dispatch.health import Health
+
+        return Health() if self._dispatcher is None else self._dispatcher.health()
 
     def call_sync(
         self,
@@ -372,15 +511,24 @@ class ToolRegistry:
             raise RunningLoopError(
                 "call_sync can't be used inside a running event loop; write 'await registry.call(...)' there"
             )
-        return asyncio.run(self.call(name, arguments, context))
+
+        async def call() -> ToolResult:
+            try:
+                return await self.call(name, arguments, context)
+            finally:
+                if self._dispatcher is not None:  # async observers hear nothing more once the loop is closed
+                    await self._dispatcher.observers.drain_loop()
+
+        return asyncio.run(call())
 
     async def aclose(self) -> None:
-        """Closes the toolsets and lets idle threads end; a toolset that fails to close costs nobody else."""
+        """Ends background work and closes what is open: executors, services, toolsets. Each costs only itself."""
         from pegboard.toolsets.toolset import close_all
 
+        if self._dispatcher is not None:
+            await self._dispatcher.aclose(self._catalogue.extras.get("executors", {}))
+        await self.services.aclose()
         await close_all(self._catalogue.toolsets)
-        if self._threads is not None:
-            self._threads.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -426,6 +574,8 @@ class ToolRegistry:
     def _default(self) -> Predicate | None:
         """What every resolution starts with; read anew, as plugins may have brought words since."""
         parts = [part for each in self._where if (part := self._predicate(each)) is not None]
+        if self._permissions is not None:
+            parts.append(shown_by(self._permissions))
         if len(parts) < 2:
             return parts[0] if parts else None
         from pegboard.toolsets.predicates import all_of
@@ -436,39 +586,47 @@ class ToolRegistry:
         """Imports the plugins that implement one of these hooks, off the loop."""
         for plugin, sleeper in self._sleepers.items():
             if not sleeper.hooks.isdisjoint(hooks):
-                await self._pool().run(sleeper.wake)
+                await self._at_work().threads.run(sleeper.wake)
                 self.awake(plugin)
 
-    def _pool(self) -> Threads:
-        if self._threads is None:
-            from pegboard.dispatch.threads import Threads
+    def _at_work(self) -> Dispatcher:
+        """What runs calls, made at first need."""
+        if self._dispatcher is None:
+            from pegboard.dispatch.dispatcher import Dispatcher
 
             with self._lock:
-                self._threads = self._threads or Threads()
-        return self._threads
+                if self._dispatcher is None:
+                    self._dispatcher = Dispatcher.of(self.limits, self.services, self._grants)
+        return self._dispatcher
 
-    def _prepare(self, catalogue: Catalogue) -> _Prepared:
+    def _prepare(self) -> Prepared:
         """Works out what calls share and which stages have something to do; once a catalogue."""
-        from pegboard.dispatch.failure import log_failure
-        from pegboard.dispatch.stages import travel, way_for
-
-        callbacks = Callbacks(
-            catalogue.callbacks("before_tool"),
-            catalogue.callbacks("after_tool"),
-            catalogue.callbacks("on_tool_error"),
-        )
-        around = Surroundings(self._find, self._pool(), callbacks, self.limits, log_failure)
-        self._prepared = prepared = _Prepared(catalogue, around, way_for(callbacks), travel)
+        generation = self._generation
+        prepared = self._at_work().prepare(self._catalogue, self._find, self._permissions, self._approver)
+        with self._lock:
+            if generation == self._generation:  # else it goes by permissions that don't hold any more
+                self._prepared = prepared
         return prepared
 
-    def _completed(self, context: ToolContext, name: str, call_id: str) -> ToolContext:
-        """The host's context for one call; `values` stays the host's own."""
-        return attrs.evolve(
-            context,
-            call_id=call_id or context.call_id,
-            tool=name,
-            services={**self._services, **context.services},
-        )
+    async def _ready(
+        self, calls: Iterable[ToolCall], resolved: ResolvedTools | None, context: ReadonlyContext
+    ) -> tuple[Prepared, Surroundings, tuple[ToolCall, ...]]:
+        """What it takes to run these calls; plugins that have to do with them are imported."""
+        calls = tuple(calls)
+        for call in calls:
+            if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
+                raise TypeError(f"calls are ToolCalls, not {call!r:.80}; registry.parse(...) reads a model's")
+        await self._wake(TOOL_STAGES)
+        if resolved is None:
+            unknown = next((call.name for call in calls if call.name not in self._catalogue.tools), None)
+            resolved = None if unknown is None else await self._asked_live(unknown, context)
+        prepared = self._prepared
+        if prepared is None or prepared.catalogue is not self._catalogue:
+            prepared = self._prepare()
+        around = prepared.around
+        if resolved is not None:
+            around = around.evolve(find=partial(self._offered, resolved), tools=resolved.tools)
+        return prepared, around, calls
 
     def _find(self, name: str) -> Tool:
         tools = self._catalogue.tools
@@ -495,6 +653,13 @@ class ToolRegistry:
         if name in self._catalogue.tools or not self._catalogue.toolsets:
             return None
         return await self.resolve(context.request if isinstance(context, ToolContext) else context)
+
+
+def shown_by(permissions: Permissions) -> Predicate:
+    """The predicate that leaves out what the permission rules never let run."""
+    from pegboard.toolsets.custom import Custom
+
+    return Custom(lambda tool, _context: not permissions.hides(tool), "permitted")
 
 
 def _in_a_loop() -> bool:

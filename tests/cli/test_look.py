@@ -281,7 +281,7 @@ class TestPredicatesOfPlugins:
     @pytest.fixture
     def sleeping(self, board):
         """A plugin that brings a predicate once it is imported."""
-        from pegboard.registry import Sleeper
+        from pegboard.sleeper import Sleeper
 
         record = PluginRecord("files", hooks=("pegboard_register_predicates",))
         board.change(lambda catalogue: catalogue.evolve(plugins={"files": record}))

@@ -35,6 +35,12 @@ async def wait_async(started: str) -> str:
     await asyncio.Event().wait()
     return "never"
 
+async def leave() -> str:
+    """Leave a thread behind that sleeps for longer than anybody waits."""
+    import asyncio, time
+    await asyncio.to_thread(time.sleep, 30)
+    return "never"
+
 def nasty() -> str:
     """Answer with what moves the cursor."""
     return "a\\x1b[2Jb\\u202ec"
@@ -176,7 +182,23 @@ def test_ctrl_c_ends_a_call_that_would_never_end(environ, functions, tmp_path, t
     os.close(opened)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (130, b"", b"")
+    assert (process.returncode, out) == (130, b"")
+    assert err.startswith(f"error (aborted): {tool} was aborted after ".encode())
+
+
+def test_a_thread_that_a_tool_leaves_behind_keeps_no_process(environ, functions):
+    process = subprocess.Popen(
+        [*COMMAND, "call", "leave", "--timeout", "0.3", "--functions", functions],
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, out) == (1, b"")
+    assert err.startswith(b"error (timeout): leave ")
 
 
 HEAVY = ("asyncio", "attr", "cattrs", "jsonschema", "jsonschema_rs", "pluggy", "importlib_metadata", "demo_tools")

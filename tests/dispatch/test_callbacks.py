@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
+import attrs
 import pytest
 
-from pegboard.dispatch.callbacks import ChangeArguments, Deny
+from pegboard.chains import quick
+from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny
 from pegboard.dispatch.stages import travel
-from pegboard.dispatch.work import CallError
-from pegboard.errors import FatalToolError, ToolError
+from pegboard.dispatch.work import DEFAULT_LIMITS, CallError
+from pegboard.errors import FatalToolError, ToolError, TurnAbortedError
 from pegboard.tools.content import ToolResult
+from pegboard.tools.result_limits import ResultLimits
 
 EMPTY = ToolResult()
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
@@ -24,7 +28,7 @@ def later(function):
     return asked
 
 
-both = pytest.mark.parametrize("as_written", [lambda function: function, later], ids=["plain", "async"])
+both = pytest.mark.parametrize("as_written", [lambda function: function, quick, later], ids=["plain", "quick", "async"])
 
 
 def nothing(*_):
@@ -342,3 +346,216 @@ def test_cancellation_while_a_callback_waits_goes_through(make, prepare, diary, 
             await task
 
     asyncio.run(main())
+
+
+# Ending the turn ------------------------------------------------------------------------------------------------------
+
+
+@both
+def test_abort_before_ends_the_turn_and_the_tool_doesnt_run(make, send, diary, as_written):
+    work = send(
+        make(diary.tool),
+        before=[as_written(diary.callback("before 1", Abort("enough"))), diary.callback("before 2")],
+        on_error=[diary.callback("on error")],
+        after=[diary.callback("after")],
+    )
+    assert (work.result.kind, work.result.text) == ("aborted", "probe was not run: enough")
+    assert isinstance(work.fatal, TurnAbortedError)
+    assert (work.fatal.reason, str(work.fatal)) == ("enough", "the turn was aborted: enough")
+    assert diary == ["before 1", "after"]
+
+
+@both
+def test_abort_after_ends_the_turn_and_the_result_stands(make, send, diary, as_written):
+    """The tool has run; its result is never removed."""
+    work = send(
+        make(diary.tool), after=[as_written(diary.callback("after 1", Abort("enough"))), diary.callback("after 2")]
+    )
+    assert (work.result.text, work.result.is_error) == ("done", False)
+    assert isinstance(work.fatal, TurnAbortedError)
+    assert diary == ["tool", "after 1"]
+
+
+def test_abort_is_no_answer_to_an_error(make, send, diary):
+    work = send(make(diary.failing_tool), on_error=[lambda *_: Abort("enough")])
+    assert (work.result.kind, work.fatal) == ("callback_failure", None)
+
+
+def test_what_ended_the_turn_first_is_what_ended_it(make, send):
+    error = FatalToolError("stop")
+
+    def fatal():
+        raise error
+
+    assert send(make(fatal), after=[lambda *_: Abort("enough")]).fatal is error
+
+
+class Mute:
+    def __str__(self):
+        raise ValueError("mute")
+
+
+@pytest.mark.parametrize("answer", [Deny, Abort])
+def test_a_reason_is_a_text_or_the_callback_has_failed(make, send, answer):
+    assert answer(ValueError("late")).reason == "late"
+    assert send(make(nothing), before=[lambda *_: answer(Mute())]).result.kind == "callback_failure"
+
+
+# Where callbacks run, and for how long --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["before", "after", "on_error"])
+def test_plain_callbacks_run_off_the_loop_and_all_others_in_it(make, send, diary, stage):
+    seen = []
+
+    def note(*_):
+        seen.append(threading.current_thread() is threading.main_thread())
+
+    function = diary.failing_tool if stage == "on_error" else diary.tool
+    send(make(function), **{stage: [note, quick(lambda *_: note()), later(note)]})
+    assert seen == [False, True, True]
+
+
+@pytest.mark.parametrize("stage", ["before", "after", "on_error"])
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, diary, stage, is_plain):
+    told = []
+    let_go = threading.Event()
+
+    def hangs(*_):
+        let_go.wait(60)
+
+    async def hangs_too(*_):
+        await asyncio.Event().wait()
+
+    async def main():
+        function = diary.failing_tool if stage == "on_error" else diary.tool
+        limits = attrs.evolve(DEFAULT_LIMITS, callback_timeout=0.02)
+        callbacks = {stage: [hangs if is_plain else hangs_too]}
+        stuck, its_way = prepare(make(function), limits=limits, observe=lambda *what: told.append(what), **callbacks)
+        other, way = prepare(make(lambda: "fine"))
+        call = asyncio.ensure_future(travel(stuck, its_way))
+        await asyncio.sleep(0)
+        await travel(other, way)
+        answered_meanwhile = not call.done()
+        await call
+        let_go.set()
+        return stuck.result, other.result, answered_meanwhile
+
+    result, other, answered_meanwhile = asyncio.run(main())
+    assert (result.kind, other.text, answered_meanwhile) == ("callback_failure", "fine", True)
+    ((who, error),) = told
+    assert (who, str(error)) == ("callback of plugin 0", "gave no answer within 0.02 s")
+    assert "hangs" in result.detail
+
+
+def test_an_async_callback_that_ignores_its_limit_is_closed(make, send):
+    async def stubborn(*_):
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                continue
+
+    limits = attrs.evolve(DEFAULT_LIMITS, callback_timeout=0.01, grace=0.01)
+    assert send(make(nothing), before=[stubborn], limits=limits).result.kind == "callback_failure"
+
+
+def test_a_plain_callback_may_give_what_has_to_be_awaited(make, send):
+    answer = later(lambda *_: ToolResult("later"))
+
+    def passes_on(*facts):
+        return answer(*facts)
+
+    assert send(make(nothing), before=[passes_on]).result.text == "later"
+
+
+def test_a_callback_that_blocks_the_loop_is_named(make, prepare):
+    """As a tool is; the watchdog sees each step."""
+    seen = []
+
+    class Watchdog:
+        def enter(self, name):
+            seen.append(name)
+
+        def leave(self, _step):
+            pass
+
+    def main(callback):
+        work, way = prepare(make(lambda: "fine"), before=[callback])
+        work.around = work.around.evolve(watchdog=Watchdog())
+        asyncio.run(travel(work, way))
+
+    main(quick(lambda *_: None))
+    assert seen[0] == "callback of plugin 0"
+    seen.clear()
+    main(later(nothing))
+    assert seen.count("callback of plugin 0") >= 2
+
+
+# What callbacks see ---------------------------------------------------------------------------------------------------
+
+
+def test_arguments_are_read_only_all_the_way_down(make, send):
+    """So that no callback changes what runs, or what the next one sees."""
+    seen = []
+
+    def meddles(context, tool, arguments):
+        for change in (
+            lambda: arguments.update(a=1),
+            lambda: arguments["rows"].append(1),
+            lambda: arguments["rows"][0].update(n=2),
+        ):
+            with pytest.raises((TypeError, AttributeError)):
+                change()
+        seen.append(arguments)
+
+    work = send(
+        make(lambda rows: f"{rows}"),
+        {"rows": [{"n": 1}]},
+        before=[meddles, meddles],
+        after=[lambda context, tool, arguments, result: seen.append(arguments)],
+    )
+    assert work.result.text == "[{'n': 1}]"
+    assert seen[0] is seen[1] is seen[2]  # made once
+
+
+def test_what_a_callback_changed_is_what_the_next_one_sees(make, send):
+    seen = []
+    send(
+        make(lambda rows: ""),
+        {"rows": [1]},
+        before=[lambda *_: ChangeArguments({"rows": [2]}), lambda context, tool, arguments: seen.append(arguments)],
+    )
+    assert seen == [{"rows": [2]}]
+
+
+def test_what_was_answered_can_not_be_changed_later(make, send):
+    """A callback keeps hold of the list that it put into the arguments."""
+    rows = [1]
+    work = send(
+        make(lambda rows: f"{rows}", schema={"type": "object"}),
+        before=[lambda *_: ChangeArguments({"rows": rows}), lambda *_: rows.append(2)],
+    )
+    assert work.result.text == "[1]"
+
+
+def test_arguments_may_be_answered_as_they_were_seen(make, send):
+    """Read-only lists become plain ones, which the schema takes."""
+
+    def add(context, tool, arguments):
+        return ChangeArguments({**arguments, "more": [*arguments["rows"], {}]})
+
+    tool = make(lambda rows, more: f"{rows} {more}", schema={"type": "object"})
+    assert send(tool, {"rows": [{"n": [1]}]}, before=[add]).result.text == "[{'n': [1]}] [{'n': [1]}, {}]"
+
+
+# What callbacks answer is held to the limits of results too -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["before", "after", "on_error"])
+def test_the_model_gets_only_a_part_of_a_callbacks_long_result(make, send, diary, stage):
+    function = diary.failing_tool if stage == "on_error" else diary.tool
+    limits = attrs.evolve(DEFAULT_LIMITS, results=ResultLimits(lines=1))
+    work = send(make(function), limits=limits, **{stage: [lambda *_: ToolResult("1\n2\n3\n")]})
+    assert work.result.text.startswith("1\n[Only the first 1 of 3 lines")

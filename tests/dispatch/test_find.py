@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import asyncio
 import threading
+from difflib import get_close_matches
 
 import pytest
 
-from pegboard.dispatch.find import MOST_LISTED, not_offered, unknown
-from pegboard.errors import PluginError, StaleSpecError
+from pegboard import ToolRegistry
+from pegboard.dispatch.find import MOST_LISTED, find, not_offered, unknown
+from pegboard.dispatch.stages import travel
+from pegboard.dispatch.work import CallError
+from pegboard.errors import PluginError, StaleSpecError, suggest
+from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.handler import LateHandler
 
 
@@ -38,6 +44,44 @@ def test_a_long_name_is_cut():
     assert len(unknown("x" * 100_000, ["read"]).text) < 200
 
 
+@pytest.mark.parametrize(
+    "name", ["get", "constructor", "__class__", "__init__", "toString", "prototype", "None", "self"]
+)
+def test_every_name_is_an_ordinary_name(make, name):
+    """Where a tool has it, it is found; where none has, it is unknown."""
+    registry = ToolRegistry()
+    assert registry.call_sync(name).kind == "unknown_tool"
+    registry.register(make(lambda: "found", name=name))
+    assert registry.call_sync(name).text == "found"
+
+
+@pytest.mark.parametrize("name", [None, 3, b"probe", ["probe"], {}])
+def test_a_name_that_is_no_text_is_an_unknown_one(make, prepare, name):
+    work, _ = prepare(make(print))
+    work.call = ToolCall(name)
+    with pytest.raises(CallError, match="its name is no text") as caught:
+        find(work)
+    assert caught.value.kind == "unknown_tool"
+
+
+@pytest.mark.parametrize("name", ["", "\ud800", "\u202e", "a\nb", "no such" * 10_000])
+def test_any_text_may_be_asked_for(name):
+    error = unknown(name, ["read_file"])
+    assert (error.kind, error.available) == ("unknown_tool", ["read_file"])
+    assert error.text.isprintable()
+
+
+def test_among_very_many_names_the_near_misses_are_the_same_as_among_few():
+    """Only those that look alike at all are compared in full."""
+    verbs, nouns = ("get", "list", "read", "write", "delete", "find"), ("file", "user", "order", "page", "issue", "row")
+    names = [
+        f"{verb}_{one}_{other}_{number}" for verb in verbs for one in nouns for other in nouns for number in range(9)
+    ]
+    for wrong in ("get_usr_file_3", "list_issue", "raed_page_row_1", "find_row_row_77", "zzz"):
+        exact = get_close_matches(wrong, sorted(names), n=3, cutoff=0.6)
+        assert list(suggest(wrong, names)) == exact
+
+
 def test_not_offered_says_so_and_what_is():
     error = not_offered("erase", ["read", "list"])
     assert (error.kind, error.text) == (
@@ -45,6 +89,33 @@ def test_not_offered_says_so_and_what_is():
         "erase is not available for this request. Available: read, list.",
     )
     assert not_offered("erase", []).text.endswith("Available: none.")
+    many = [f"t{number:03}" for number in range(MOST_LISTED + 7)]
+    assert not_offered("erase", many).text.endswith("t049 and 7 more.")
+
+
+def test_a_call_that_the_provider_has_executed_is_never_run(make, prepare):
+    work, way = prepare(make(lambda: pytest.fail("it ran")))
+    work.call = ToolCall("probe", provider_executed=True)
+    asyncio.run(travel(work, way))
+    assert (work.result.kind, work.result.text) == (
+        "not_executed",
+        "probe was not run here: the model's provider has executed it.",
+    )
+
+
+def test_a_call_marked_invalid_is_answered_with_its_mark(make, prepare):
+    work, way = prepare(make(lambda: pytest.fail("it ran")))
+    work.call = ToolCall("probe", error=CallFault("cut_off", "The answer was cut off."))
+    asyncio.run(travel(work, way))
+    assert (work.result.kind, work.result.text) == ("cut_off", "The answer was cut off.")
+
+
+def test_what_is_wrong_with_a_marked_call_can_be_read_by_repairers(make, prepare):
+    work, _ = prepare(make(print))
+    work.call = ToolCall("probe", error=CallFault("invalid_arguments", "Wrong.", ("a: wrong",)))
+    with pytest.raises(CallError) as caught:
+        find(work)
+    assert (caught.value.kind, caught.value.problems) == ("invalid_arguments", ("a: wrong",))
 
 
 def test_a_late_handler_is_loaded_off_the_loop_and_its_tool_runs(make, send):

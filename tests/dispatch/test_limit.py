@@ -2,17 +2,23 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 import weakref
 
 import pytest
 
-from pegboard.dispatch.limit import LimitExpiredError, _Watch, _watches, rest_within
+from pegboard.dispatch.limit import MOST_IDLE, Clock as CallClock, LimitExpiredError, _Watch, _watches, rest_within
+from pegboard.tools.context import ToolContext
 
 LONG = 3600.0
 
 
+def clock_of(seconds):
+    return CallClock(asyncio.current_task(), seconds)
+
+
 async def within(seconds, coroutine):
-    return await rest_within(seconds, coroutine, coroutine.send(None))
+    return await rest_within(clock_of(seconds), coroutine, coroutine.send(None))
 
 
 async def never():
@@ -79,13 +85,15 @@ class Clock:
     """Stands in for a loop: its time is set, and its timers are only written down."""
 
     def __init__(self):
-        self.now, self.timers = 0.0, []
+        self.now, self.timers, self.kept = 0.0, [], []
 
     def time(self):
         return self.now
 
     def call_at(self, when, function, *arguments):
         self.timers.append(when)
+        self.kept.append(Job())
+        return self.kept[-1]
 
 
 class Job:
@@ -267,7 +275,7 @@ def test_closing_the_wait_closes_the_coroutine():
 
     async def main():
         coroutine = open_ended()
-        waiting = rest_within(LONG, coroutine, coroutine.send(None))
+        waiting = rest_within(clock_of(LONG), coroutine, coroutine.send(None))
         waiting.send(None)
         waiting.close()
 
@@ -292,7 +300,7 @@ def test_a_coroutine_that_swallows_cancellation_is_closed(monkeypatch):
     async def call() -> None:
         running = stubborn()
         with pytest.raises(LimitExpiredError):
-            await limit.rest_within(0.01, running, running.send(None))
+            await limit.rest_within(clock_of(0.01), running, running.send(None))
         await asyncio.sleep(0)
         assert asyncio.current_task().cancelling() == 0
 
@@ -314,7 +322,84 @@ def test_a_cancelled_coroutine_may_tidy_up():
     async def call() -> None:
         running = tidy()
         with pytest.raises(LimitExpiredError):
-            await rest_within(0.01, running, running.send(None))
+            await rest_within(clock_of(0.01), running, running.send(None))
 
     asyncio.run(call())
     assert tidied == ["yes"]
+
+
+def test_pauses_give_no_time_away():
+    async def main():
+        clock = clock_of(LONG)
+        clock.start()
+        left = [clock.seconds]
+        for _ in range(20):
+            clock.pause()
+            clock.resume()
+            left.append(clock.seconds)
+        clock.stop()
+        return left
+
+    left = asyncio.run(main())
+    assert left == sorted(left, reverse=True)
+    assert left[-1] < LONG
+
+
+def test_a_pause_moves_the_deadline_of_the_call():
+    """Meanwhile it has none; pauses may overlap."""
+
+    async def main():
+        context = ToolContext(deadline=time.monotonic() + LONG)
+        before, clock = context.deadline, CallClock(asyncio.current_task(), LONG, context=context)
+        clock.start()
+        clock.pause()
+        clock.pause()
+        await asyncio.sleep(0.01)
+        clock.resume()
+        meanwhile = context.remaining
+        clock.resume()
+        clock.stop()
+        return meanwhile, context.deadline - before
+
+    meanwhile, moved = asyncio.run(main())
+    assert meanwhile is None
+    assert moved > 0.005
+
+
+def test_many_different_limits_leave_few_timers():
+    async def main():
+        for number in range(3 * MOST_IDLE):
+            await within(LONG + number, patient())
+        return len(_watches[asyncio.get_running_loop()])
+
+    assert asyncio.run(main()) == MOST_IDLE
+
+
+def test_a_limit_whose_timer_has_run_is_not_kept():
+    async def main():
+        with pytest.raises(LimitExpiredError):
+            await within(0.001, never())
+        return list(_watches[asyncio.get_running_loop()])
+
+    assert 0.001 not in asyncio.run(main())
+
+
+def test_a_clock_that_was_stopped_begins_anew():
+    """A second attempt that ignores its cancellation is given up as a first one is."""
+
+    async def stubborn():
+        while True:
+            try:
+                await never()
+            except asyncio.CancelledError:
+                continue
+
+    async def main():
+        clock = CallClock(asyncio.current_task(), 0.001, grace=0.001)
+        for _ in range(2):
+            running = stubborn()
+            with pytest.raises(LimitExpiredError):
+                await rest_within(clock, running, running.send(None))
+        return clock.was_ignored, asyncio.current_task().cancelling()
+
+    assert asyncio.run(main()) == (True, 0)

@@ -403,3 +403,41 @@ def test_a_recursing_plain_tool_is_an_error_result(make, send):
         return endless()
 
     assert send(make(endless)).result.text == "probe failed: RecursionError."
+
+
+def test_a_thread_that_had_not_begun_is_not_said_to_go_on(make, send, threads):
+    threads.most = 0
+    threads._crew.serving = 1  # all are busy
+    result = send(make(lambda: None), limits=TINY).result
+    threads._crew.serving = 0
+    assert result.text == "probe gave no result within 0.001 s. It had not begun."
+
+
+def test_a_generator_past_its_limit_is_closed_at_its_next_item(make, send):
+    closed, context = threading.Event(), ToolContext()
+
+    def tool():
+        try:
+            while True:
+                yield 1
+        finally:
+            closed.set()
+
+    assert send(make(tool), limits=TINY, context=context).result.kind == "timeout"
+    assert context.cancelled
+    assert closed.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("function", [generating(*range(5)), async_generating(*range(5))], ids=["generator", "async"])
+def test_a_generator_that_gives_too_much_is_ended(make, send, monkeypatch, function):
+    monkeypatch.setattr("pegboard.dispatch.run.MOST_ITEMS", 4)
+    result = send(make(function)).result
+    assert (result.kind, result.text) == ("limit", "The tool gave more than 4 items and was ended. Ask for less.")
+
+
+def test_an_async_generator_that_never_waits_lets_the_loop_go_on(make, send):
+    async def tool():
+        while True:
+            yield 1
+
+    assert send(make(tool), limits=TINY).result.kind == "timeout"

@@ -1,17 +1,25 @@
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import enum
 import json
 import pathlib
+import threading
+from collections.abc import Sequence
 
 import attrs
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pegboard.dispatch.kept import KeptResults
 from pegboard.dispatch.shape import shaped
+from pegboard.dispatch.stages import travel
+from pegboard.dispatch.work import DEFAULT_LIMITS
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
+from pegboard.tools.origin import Policy
+from pegboard.tools.result_limits import ResultLimits
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.structure import unstructurer
 from pegboard.tools.tool import Tool
@@ -92,7 +100,7 @@ def test_nothing_is_an_empty_object(result):
 @given(json_values.filter(lambda value: not isinstance(value, str) and value is not None))
 def test_data_becomes_structured_content_and_its_json_text(value):
     tool = Tool(ToolSpec("probe"), Handler(print, lambda: None))
-    got = shaped(tool, value)
+    got = shaped(tool, None, value)
     assert got.structured_content == value
     assert json.loads(got.text) == value
 
@@ -241,3 +249,219 @@ def test_a_value_that_is_not_of_its_type_is_judged_by_what_it_is(result):
 def test_a_tool_without_a_handler_that_a_callback_answers_for_is_not_shaped(make, send):
     own = ToolResult("from the callback")
     assert send(make(None, output=COUNT), before=[lambda *_: own]).result is own
+
+
+# What is odd ----------------------------------------------------------------------------------------------------------
+
+
+class Words(str):  # noqa: SLOT000  an ordinary class of somebody's
+    """A text whose own methods are not to be trusted."""
+
+    def __len__(self):
+        raise ValueError
+
+    def __str__(self):
+        return 5  # noqa: PLE0307  the point
+
+    def isascii(self):
+        raise ValueError
+
+
+class Mute:
+    def __repr__(self):
+        raise ValueError
+
+    __str__ = __len__ = __iter__ = __eq__ = __hash__ = __repr__
+
+
+class Touchy:
+    @property
+    def __class__(self):
+        raise KeyError("touched")
+
+
+class Raising(list):
+    def __init__(self, error):
+        super().__init__([1])
+        self.error = error
+
+    def __iter__(self):
+        raise self.error
+
+
+class Lazy(Sequence):
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        return index
+
+    def __iter__(self):
+        while True:
+            yield 1
+
+
+def shared():
+    value = ["x"]
+    for _ in range(60):
+        value = [value, value]
+    return value
+
+
+def test_a_text_of_another_class_is_its_text(result):
+    assert result(Words("words")).text == "words"
+    assert result([Words("words")]).structured_content == ["words"]
+
+
+@pytest.mark.parametrize(
+    ("make_value", "kind", "text"),
+    [
+        (Mute, "invalid_output", "(root): "),
+        (lambda: [1, Mute()], "invalid_output", "[1]: "),
+        (lambda: [Touchy()], "invalid_output", "(root): KeyError"),
+        (lambda: Raising(ValueError("secret")), "invalid_output", "(root): ValueError"),
+        (lambda: [Raising(TypeError("secret"))], "invalid_output", "(root): TypeError"),
+        (lambda: (number for number in range(3)), "invalid_output", "generator has no JSON form"),
+        (lambda: {"n": [10**5_000]}, "invalid_output", "n[0]: must have at most 4300 digits"),
+        (lambda: {"n": {"a": 1, 1: "a", "1": 2}}, "invalid_output", "n: two keys are both written as '1'"),
+        (lambda: [0] * 1_100_000, "limit", "holds more than 1,000,000 values. Ask for less at once."),
+        (shared, "limit", "holds more than 1,000,000 values"),
+        (Lazy, "limit", "holds more than 1,000,000 values"),
+        (lambda: ToolResult("a", [float("nan")]), "invalid_output", "[0]: nan is no JSON number"),
+        (lambda: ToolResult("a", {"a": Mute()}), "invalid_output", "a: "),
+        (lambda: ToolResult("a", [0] * 1_100_000), "limit", "holds more than 1,000,000 values"),
+    ],
+    ids=range(14),
+)
+def test_whatever_is_given_back_there_is_one_typed_result(make, send, make_value, kind, text):
+    got = send(make(make_value, blocking=False)).result
+    assert (got.kind, got.is_error) == (kind, True)
+    assert text in got.text
+    assert "secret" not in got.text
+
+
+def test_the_operator_learns_what_was_raised(make, send):
+    got = send(make(lambda: Raising(ValueError("secret")), blocking=False)).result
+    assert "ValueError: secret" in got.detail
+
+
+def test_a_tool_that_ends_the_program_while_its_result_is_read_costs_its_own_call(make, send):
+    assert send(make(lambda: Raising(SystemExit()), blocking=False)).result.kind == "tool_failure"
+
+
+def test_what_is_almost_json_in_a_result_of_the_tools_own_is_written_as_json(result):
+    got = result(ToolResult("a", {"day": dt.date(2026, 1, 2), "colour": Colour.RED}))
+    assert got.structured_content == {"day": "2026-01-02", "colour": "red"}
+
+
+# What is heavy --------------------------------------------------------------------------------------------------------
+
+
+def threads_of(make, send, value, **facts):
+    """In which threads the value was turned into JSON data, and the result."""
+    threads = []
+
+    def unstructure(given):
+        threads.append(threading.current_thread())
+        return given
+
+    work = send(make(lambda: value, blocking=False, unstructure=unstructure, **facts))
+    return [thread is threading.main_thread() for thread in threads], work.result
+
+
+def test_what_is_light_is_shaped_on_the_loop_and_what_is_heavy_off_it(make, send):
+    assert threads_of(make, send, [1] * 100)[0] == [True]
+    in_main_thread, got = threads_of(make, send, list(range(10_000)))
+    assert in_main_thread == [False]
+    assert got.structured_content == list(range(10_000))
+
+
+def test_what_is_heavy_is_the_same_as_what_is_light(make, send):
+    value = {"result": {"rows": [{"name": "caf\udce9", "n": n} for n in range(2_000)], "text": "x" * 400_000}}
+    schema = {"type": "object", "properties": {"result": {"type": "object"}}, "required": ["result"]}
+    limits = ResultLimits(lines=None, bytes=None)
+    _, got = threads_of(make, send, value, output=schema, policy=Policy(result_limits=limits))
+    assert got.structured_content["result"]["rows"][1] == {"name": "caf\ufffd", "n": 1}
+    assert json.loads(got.text) == got.structured_content
+
+
+def test_what_is_heavy_is_held_to_the_schema_too(make, send):
+    schema = {"type": "object", "properties": {"result": {"items": {"type": "string"}}}}
+    _, got = threads_of(make, send, [*["a"] * 10_000, 5], output=schema)
+    assert (got.kind, "result[10000]" in got.text) == ("invalid_output", True)
+
+
+def test_while_something_heavy_is_shaped_the_loop_goes_on(make, prepare):
+    """The value is read only after the loop has done something else."""
+    went_on = threading.Event()
+
+    class Waiting(list):
+        def __iter__(self):
+            assert went_on.wait(60)
+            return super().__iter__()
+
+    async def main():
+        work, way = prepare(make(lambda: Waiting([1, 2]), blocking=False))
+        call = asyncio.ensure_future(travel(work, way))
+        asyncio.get_running_loop().call_later(0.01, went_on.set)
+        await call
+        return work.result
+
+    assert asyncio.run(main()).structured_content == [1, 2]
+
+
+def test_reading_a_result_has_a_time_limit(make, send):
+    let_go = threading.Event()
+
+    class Endless(list):
+        def __iter__(self):
+            let_go.wait(60)
+            return super().__iter__()
+
+    work = send(make(lambda: Endless([1]), blocking=False, policy=Policy(timeout=0.01)))
+    let_go.set()
+    assert work.result.kind == "timeout"
+    assert work.result.text == "probe ran, but its result could not be read within 0.01 s."
+
+
+# What is too long -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "line\n" * 3_000,
+        "x" * 60_000,
+        "x" * 2_000_000,
+        ToolResult("line\n" * 3_000),
+        ["line"] * 20_000,
+        b"x" * 11_000_000,
+    ],
+    ids=["lines", "bytes", "many bytes", "own result", "data", "file"],
+)
+def test_of_what_is_too_long_the_model_gets_a_part(make, send, value):
+    got = send(make(lambda: value, blocking=False)).result
+    assert got.metadata["truncated"] is True
+    assert len(got.to_json()["content"][0]["text"]) < 52_000
+    assert not got.is_error
+
+
+def test_the_host_has_the_data_of_which_the_model_gets_a_part(make, send):
+    got = send(make(lambda: ["line"] * 20_000, blocking=False)).result
+    assert got.structured_content == ["line"] * 20_000
+
+
+def test_a_tools_own_limits_win_over_the_registrys(make, send):
+    tool = make(lambda: "1\n2\n3\n", blocking=False, policy=Policy(result_limits=ResultLimits(lines=1)))
+    assert send(tool).result.text.startswith("1\n[Only the first 1 of 3 lines")
+    limits = attrs.evolve(DEFAULT_LIMITS, results=ResultLimits(lines=2))
+    assert send(make(lambda: "1\n2\n3\n", blocking=False), limits=limits).result.text.startswith("1\n2\n[Only")
+
+
+def test_the_full_text_is_kept_where_somebody_keeps_it(make, prepare, tmp_path):
+    work, way = prepare(make(lambda: "line\n" * 3_000, blocking=False))
+    keeping = KeptResults(parent=str(tmp_path))
+    work.around = work.around.evolve(kept=keeping)
+    asyncio.run(travel(work, way))
+    assert keeping.read(work.result.metadata["kept"], line=3_000).text == "line\n"
+    keeping.close()

@@ -10,7 +10,20 @@ from pegboard.dispatch.work import Callbacks, CallError
 from pegboard.tools.content import ToolResult
 
 LINKS = (Link(lambda *_: None),)
-NAMES = ["find", "parse", "validate", "before", "revalidate", "run", "shape", "on_error", "after"]
+NAMES = [
+    "find",
+    "parse",
+    "validate",
+    "repair",
+    "before",
+    "revalidate",
+    "permit",
+    "approve",
+    "run",
+    "shape",
+    "on_error",
+    "after",
+]
 
 
 def test_the_stages_stand_once_in_order():
@@ -30,8 +43,15 @@ def test_the_stages_stand_once_in_order():
 def test_a_hook_that_nobody_implements_costs_nothing(callbacks, missing):
     """Its stage isn't on the way at all."""
     way = way_for(callbacks)
-    passed = [function.__name__ for function in way.forward] + [stage.name for stage in way.afterwards]
+    passed = [each.__name__ for each in (*way.fit, way.mend, *way.onward)] + [each.name for each in way.afterwards]
     assert passed == [name for name in NAMES if name not in missing]
+
+
+def mend(work):
+    raise work.error
+
+
+MEND = Stage(mend, When.UNFIT)
 
 
 def visited(prepare, make, *stages):
@@ -46,11 +66,11 @@ def visited(prepare, make, *stages):
         return Stage(function, when)
 
     work, _ = prepare(make(print))
-    asyncio.run(travel(work, Way.of(stage(*each) for each in stages)))
+    asyncio.run(travel(work, Way.of([MEND, *(stage(*each) for each in stages)])))
     return words, work
 
 
-@pytest.mark.parametrize("when", When)
+@pytest.mark.parametrize("when", [When.OPEN, When.FAILED, When.ALWAYS])
 def test_what_a_stage_gives_back_is_awaited(make, prepare, when):
     async def later(work):
         await asyncio.sleep(0)
@@ -58,8 +78,57 @@ def test_what_a_stage_gives_back_is_awaited(make, prepare, when):
 
     work, _ = prepare(make(print))
     work.error = ValueError() if when is When.FAILED else None
-    asyncio.run(travel(work, Way.of([Stage(later, when)])))
+    asyncio.run(travel(work, Way.of([MEND, Stage(later, when)])))
     assert work.value == "awaited"
+
+
+def unfit(kind="unknown_tool"):
+    """A stage that fails until the call was mended."""
+
+    def find(work):
+        if work.repaired is None:
+            raise CallError(kind, "no such tool")
+
+    return Stage(find)
+
+
+def test_an_unfit_call_that_was_mended_passes_the_stages_before_once_more(make, prepare):
+    """Plain or async, the mending stage is awaited."""
+    seen = []
+
+    async def mend(work):
+        seen.append(work.error.kind)
+        work.repaired = "mended"
+
+    def run(work):
+        work.result = ToolResult("ran")
+
+    work, _ = prepare(make(print))
+    asyncio.run(travel(work, Way.of([unfit(), Stage(mend, When.UNFIT), Stage(run)])))
+    assert (work.result.text, work.error, seen) == ("ran", None, ["unknown_tool"])
+
+
+def test_a_call_that_is_unfit_again_is_shown_to_the_mending_stage_once_more_for_its_words(make, prepare):
+    def find(work):
+        raise CallError("invalid_arguments", "still wrong")
+
+    def mend(work):
+        if work.repaired is not None:
+            raise CallError(work.error.kind, work.error.text, detail="repaired before")
+        work.repaired = "mended"
+
+    work, _ = prepare(make(print))
+    asyncio.run(travel(work, Way.of([Stage(find), Stage(mend, When.UNFIT)])))
+    assert (work.result.text, work.result.detail) == ("still wrong", "repaired before")
+
+
+def test_only_unfit_calls_are_mended(make, prepare):
+    def mend(work):
+        raise AssertionError("not its affair")
+
+    work, _ = prepare(make(print))
+    asyncio.run(travel(work, Way.of([unfit("not_offered"), Stage(mend, When.UNFIT)])))
+    assert work.result.kind == "not_offered"
 
 
 def fail(work):
@@ -115,7 +184,7 @@ def test_stages_for_all_find_the_error_as_a_result(make, prepare):
     assert seen == [("tool_failure", None)]
 
 
-@pytest.mark.parametrize("when", When)
+@pytest.mark.parametrize("when", [When.OPEN, When.FAILED, When.ALWAYS])
 def test_whatever_a_stage_raises_there_is_one_result(make, prepare, when):
     def act(work):
         raise SystemExit

@@ -291,3 +291,49 @@ def test_a_thread_that_a_waiting_job_counts_on_stays_though_its_time_is_up():
     crew = _Crew(jobs=Slow(), serving=1, spare=0)
     assert Threads()._next(crew) == "job"
     assert crew.serving == 1
+
+
+def test_functions_that_wait_for_others_dont_take_all_threads():
+    """Each of two waits, in the one thread that there may be, for something that needs a thread too."""
+
+    async def main():
+        threads = Threads(most=1)
+        loop = asyncio.get_running_loop()
+
+        def inner():
+            return "inner"
+
+        def outer():
+            with threads.waiting():
+                return asyncio.run_coroutine_threadsafe(threads.run(inner), loop).result(60)
+
+        answers = await asyncio.gather(threads.run(outer), threads.run(outer))
+        assert threads._crew.serving <= 3
+        again = await threads.run(inner)
+        threads.close()
+        return [*answers, again]
+
+    assert asyncio.run(main()) == ["inner", "inner", "inner"]
+
+
+def test_waiting_outside_of_its_threads_is_nothing_to_note():
+    threads = Threads()
+    with threads.waiting():
+        assert threads._crew.serving == 0
+
+
+def test_a_function_that_no_thread_had_begun_is_named_so():
+    async def main():
+        pool = Threads(most=1)
+        gate, begun, _ = working(pool, 1)
+        await begun_by(begun)
+        noted = []
+        waiting = pool.run_or(lambda: noted.append(True), print)
+        waiting.send(None)
+        with pytest.raises(asyncio.CancelledError):
+            waiting.throw(asyncio.CancelledError)
+        gate.set()
+        pool.close()
+        assert noted == [True]
+
+    asyncio.run(main())

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
+
+from pegboard.dispatch.callbacks import ChangeArguments
+from pegboard.dispatch.validate import MOST_OF_A_PROBLEM, revalidate, validate
+from pegboard.dispatch.work import CallError, Limits
+from pegboard.tools.origin import Policy
 
 SCHEMA = {
     "type": "object",
@@ -91,6 +97,95 @@ def test_a_check_that_finds_nothing_lets_the_call_through(make, send, answer):
 def test_a_check_that_finds_without_end_is_cut(make, send):
     tool = make(never, checks=lambda arguments: [f"x{number}: no" for number in range(1000)])
     assert send(tool).result.text.count("\n- ") == 20
+
+
+def test_a_check_without_end_is_left_after_twenty(make, send):
+    tool = make(never, checks=lambda arguments: (f"x{number}: no" for number in itertools.count()))
+    assert send(tool).result.text.count("\n- ") == 20
+
+
+def test_a_check_may_give_one_text(make, send):
+    assert "\n- all: wrong\n" in send(make(never, checks=lambda arguments: "all: wrong")).result.text
+
+
+def test_a_problem_is_cut_short(make, send):
+    """A union of a thousand words would fill pages."""
+    words = {"anyOf": [{"const": f"word {number} of a sentence that has many of them"} for number in range(1000)]}
+    schema = {"type": "object", "properties": {"a": words, "b": words}}
+    text = send(make(never, schema=schema), {"a": "x", "b": "y"}).result.text
+    assert len(text) < 3 * MOST_OF_A_PROBLEM
+    assert text.count("...") == 2
+
+
+# Conversions ---------------------------------------------------------------------------------------------------------
+
+
+def echo(**arguments):
+    return arguments
+
+
+@pytest.mark.parametrize(
+    ("tool_says", "registry_says", "converts"),
+    [(None, False, False), (None, True, True), (True, False, True), (False, True, False)],
+)
+def test_conversion_is_settable_by_tool_and_by_registry(make, send, tool_says, registry_says, converts):
+    tool = make(echo, schema=SCHEMA, policy=Policy(coerce=tool_says))
+    work = send(tool, '{"query": "q", "limit": "5"}', limits=Limits(coerce=registry_says))
+    if converts:
+        assert work.result.structured_content == {"query": "q", "limit": 5}
+        assert work.coercions == ('limit: string "5" -> number 5',)
+        assert work.result.metadata == {"coerced": ['limit: string "5" -> number 5']}
+    else:
+        assert work.result.kind == "invalid_arguments"
+
+
+def test_conversions_are_told_as_an_event(make, prepare):
+    tool = make(echo, schema=SCHEMA)
+    work, _ = prepare(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
+    events = []
+    work.around = work.around.evolve(events=events.append)
+    work.tool, work.arguments = tool, {"query": "q", "limit": "5"}
+    validate(work)
+    assert [event.note for event in events] == ['coerced: limit: string "5" -> number 5']
+
+
+def test_what_cannot_be_converted_is_refused_as_it_was_written(make, send):
+    work = send(make(never, schema=SCHEMA), {"limit": "500", "mode": "FAST"}, limits=Limits(coerce=True))
+    assert 'limit: must be an integer, got string "500"' in work.result.text
+    assert work.coercions == ()
+
+
+def test_valid_arguments_are_not_touched(make, send):
+    work = send(make(echo, schema=SCHEMA), {"query": "5"}, limits=Limits(coerce=True))
+    assert (work.result.structured_content, work.coercions) == ({"query": "5"}, ())
+
+
+def test_what_a_callback_changed_is_converted_too(make, send):
+    tool = make(echo, schema=SCHEMA)
+    change = ChangeArguments({"query": "q", "limit": "7"})
+    work = send(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True), before=[lambda *_: change])
+    assert work.result.structured_content == {"query": "q", "limit": 7}
+    assert work.coercions == ('limit: string "5" -> number 5', 'limit: string "7" -> number 7')
+
+
+def test_what_a_callback_changed_is_judged_again_and_what_it_left_is_not(make, prepare):
+    tool = make(echo, schema=SCHEMA)
+    work, _ = prepare(tool, {"query": 1})
+    work.tool, work.arguments = tool, {"query": 1}
+    revalidate(work)
+    work.changed = True
+    with pytest.raises(CallError, match="query"):
+        revalidate(work)
+    work.arguments = {"query": "q"}
+    revalidate(work)
+    assert work.arguments == {"query": "q"}
+
+
+def test_the_tools_own_check_sees_what_was_converted(make, send):
+    seen = []
+    tool = make(echo, schema=SCHEMA, checks=lambda arguments: seen.append(dict(arguments)))
+    send(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
+    assert seen == [{"query": "q", "limit": 5}]
 
 
 def test_a_tool_may_word_what_is_wrong_itself(make, send):

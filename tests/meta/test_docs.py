@@ -19,10 +19,9 @@ import attrs
 import pytest
 
 import pegboard
-from pegboard import errors
-from pegboard.catalogue import CALLBACK_STAGES, Status
+from pegboard import ResultLimits, errors
+from pegboard.catalogue import CALLBACK_STAGES, CALLED, Status
 from pegboard.config.reading import parse_config
-from pegboard.dispatch.stages import STAGES
 from pegboard.errors import ConfigError
 from pegboard.plugins import hookspecs
 from pegboard.tools.content import CONTENT_TYPES, ErrorKind
@@ -111,10 +110,9 @@ def test_hooks_are_told_with_their_arguments(name: str) -> None:
 @pytest.mark.parametrize("stage", CALLBACK_STAGES)
 def test_stages_are_marked_until_they_are_called(stage: str) -> None:
     """A stage that dispatch doesn't know is told to be not yet called, and no other is."""
-    called = {{"on_error": "on_tool_error"}.get(each.needs, f"{each.needs}_tool") for each in STAGES if each.needs}
     sections = re.split(r"^##+ ", text_of("reference/hooks.md"), flags=re.MULTILINE)
     (section,) = (part for part in sections if re.search(rf"`pegboard_{stage}[`(]", part))
-    assert ("*Not yet* called" in section) is (stage not in called)
+    assert ("*Not yet* called" in section) is (stage not in CALLED)
 
 
 @pytest.mark.parametrize("kind", get_args(ErrorKind))
@@ -128,6 +126,27 @@ def test_content_types_are_told_with_their_fields(content: type) -> None:
     assert f"\n| `{content.__name__}({fields})` |" in text_of("reference/results.md")
 
 
+def test_limits_are_told_with_their_defaults() -> None:
+    """The defaults stand as Python would have them."""
+    section = text_of("reference/calls.md").partition("\n## Limits\n")[2]
+    rows = [cells(line) for line in section.splitlines() if line.startswith("| `")]
+    told = {row[0].strip("`"): eval(row[2].strip("`")) for row in rows}
+    assert told == attrs.asdict(pegboard.Limits(), recurse=False)
+
+
+EVENTS = [name for name in pegboard.__all__ if isinstance(getattr(getattr(pegboard, name), "state", None), str)]
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_events_are_told_with_their_states(name: str) -> None:
+    assert f"\n| `{name}` | `{getattr(pegboard, name).state}` |" in text_of("reference/calls.md")
+
+
+@pytest.mark.parametrize("option", pegboard.BatchOptions.__annotations__)
+def test_options_of_batches_are_told(option: str) -> None:
+    assert option in words_in("reference/api.md")
+
+
 ERRORS = [
     thing for thing in vars(errors).values() if isinstance(thing, type) and issubclass(thing, errors.PegboardError)
 ]
@@ -139,10 +158,22 @@ def tree_in(text: str) -> list[str]:
     return re.findall(r"^\W*\w+Error\b", lines, re.MULTILINE)
 
 
+def drawn_errors(tree: list[str]) -> set[tuple[str, str]]:
+    """Each exception of a drawing and the one that it hangs by; the root hangs by `Exception`."""
+    found: set[tuple[str, str]] = set()
+    above = {-4: "Exception"}
+    for line in tree:
+        name = line.strip("│├└─ ")
+        depth = len(line) - len(name)
+        above[depth] = name
+        found.add((name, above[depth - 4]))
+    return found
+
+
 def test_exceptions_are_drawn_as_in_the_code() -> None:
     drawn = tree_in(text_of("reference/errors.md").partition("```text\n")[2].partition("```")[0])
     assert drawn == tree_in(errors.__doc__ or "")
-    assert [line.strip("│├└─ ") for line in drawn] == [error.__name__ for error in ERRORS]
+    assert drawn_errors(drawn) == {(error.__name__, error.__bases__[0].__name__) for error in ERRORS}
 
 
 @pytest.mark.parametrize("error", ERRORS[1:], ids=lambda error: error.__name__)
@@ -258,8 +289,8 @@ class Len:
 
 
 UserId = NewType("UserId", int)
-SEEN = (Annotated, Any, Decimal, Path, Pattern, UUID, date, datetime, deque, time, timedelta)
-"""Imported for the page's types, which are evaluated here."""
+SEEN = (Annotated, Any, Decimal, Path, Pattern, ResultLimits, UUID, date, datetime, deque, time, timedelta)
+"""Imported for what stands on pages, which is evaluated here."""
 
 TYPES = [
     (cells(row)[0].strip("`"), cells(row)[1].strip("`"))

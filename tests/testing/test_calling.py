@@ -82,3 +82,15 @@ def test_inside_a_loop_it_says_what_to_write() -> None:
 
     with pytest.raises(RunningLoopError, match=r"await registry\.call"):
         asyncio.run(inside())
+
+
+def test_what_would_ask_a_person_is_allowed() -> None:
+    """A test of a tool is about the tool."""
+
+    @tool(destructive=True, requires_confirmation=True)
+    async def wipe(context: ToolContext) -> str:
+        """Wipes."""
+        await context.ask("disk", ["*"])
+        return "wiped"
+
+    assert call_tool(wipe).text == "wiped"

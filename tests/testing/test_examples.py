@@ -37,6 +37,12 @@ def test_a_good_example_passes() -> None:
     assert (notebook.ran, notebook.findings, notebook.notes) == (1, [], [])
 
 
+def test_a_reader_that_would_ask_for_a_permission_is_run_all_the_same() -> None:
+    """The example is the author's own, and nobody is there to be asked."""
+    notebook = ran(reader(lambda: "fine", permission="fetch", requires_confirmation=True))
+    assert (notebook.ran, notebook.findings, notebook.notes) == (1, [], [])
+
+
 def test_examples_run_unless_they_are_asked_not_to() -> None:
     called = []
 

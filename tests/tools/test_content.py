@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from pegboard.tools.content import (
@@ -68,3 +70,68 @@ def test_text_that_no_wire_takes_is_made_sayable():
     """An undecodable file name brings lone surrogates."""
     assert TextContent("zwölf \udcff!").text == "zwölf \ufffd!"
     assert TextContent("zwölf 🎺").text == "zwölf 🎺"
+
+
+class Odd(str):  # noqa: SLOT000  an ordinary class of somebody's
+    """A text whose own methods are not to be trusted."""
+
+    def __len__(self):
+        raise ValueError
+
+    def __str__(self):
+        return 5  # noqa: PLE0307  the point
+
+    def isascii(self):
+        raise ValueError
+
+    def encode(self, *_):
+        raise ValueError
+
+
+def test_a_text_of_another_class_becomes_a_plain_one():
+    text = TextContent(Odd("words")).text
+    assert (type(text), text) == (str, "words")
+
+
+@pytest.mark.parametrize("text", ["é" * 600_000, "é" * 600_000 + "\udcff", ("é" * 262_143 + "\ud83d\ude00") * 2])
+def test_a_very_long_text_is_made_sayable_too(text):
+    """By slices, and a pair of surrogates that stands at a seam is one character still."""
+    expected = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert TextContent(text).text == expected
+
+
+@pytest.mark.parametrize("given", [b"a", 5, ["a", 5]])
+def test_attachments_are_content_too(given):
+    with pytest.raises(TypeError, match="content must be"):
+        ToolResult("a", attachments=given)
+
+
+def test_attachments_and_details_are_not_for_the_model():
+    picture = ImageContent(b"picture")
+    result = ToolResult("a", attachments=[picture], details={"secret": object()})
+    assert result.attachments == (picture,)
+    assert result.to_json() == ToolResult("a").to_json()
+
+
+def test_a_result_is_read_from_what_it_writes():
+    result = ToolResult(["a", ImageContent(b"b")], structured_content={"c": 1})
+    assert ToolResult.from_json(result.to_json()) == result
+
+
+def test_everything_of_a_result_is_read_from_what_it_writes():
+    result = ToolResult(
+        "a",
+        {"b": 1},
+        is_error=True,
+        kind="limit",
+        display="shown",
+        title="title",
+        metadata={"m": [1]},
+        detail="stack",
+        attachments=(ImageContent(b"c"),),
+        details={"d": None},
+    )
+    data = result.to_data()
+    assert json.loads(json.dumps(data)) == data
+    assert ToolResult.from_data(data) == result
+    assert ToolResult.from_data(ToolResult().to_data()) == ToolResult()

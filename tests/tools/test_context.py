@@ -1,8 +1,17 @@
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
+
+import attrs
 import pytest
 
-from pegboard.tools.context import Progress, ReadonlyContext, ToolContext
+from pegboard.errors import CallStoppedError
+from pegboard.tools.actions import REMOVED, Actions
+from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.content import TextContent, ToolResult
+from pegboard.tools.context import Progress, ReadonlyContext, Told, ToolContext
 
 
 def test_the_surroundings_are_those_of_the_request():
@@ -10,6 +19,12 @@ def test_the_surroundings_are_those_of_the_request():
     context = ToolContext(request)
     assert (context.user, context.agent, context.model, context.provider) == ("u", "a", "m", "p")
     assert (context.session, context.state, context.extra) == ("s", {"k": 1}, {"x": 2})
+
+
+@pytest.mark.parametrize("name", [each.name for each in attrs.fields(ReadonlyContext)])
+def test_a_running_call_knows_all_that_its_request_does(name):
+    value = {"a": 1} if name in ("state", "extra") else name
+    assert getattr(ToolContext(ReadonlyContext(**{name: value})), name) == value
 
 
 def test_a_bare_context_knows_nobody():
@@ -42,3 +57,210 @@ def test_services_are_found_by_type():
 def test_a_service_that_is_not_there_is_named_with_the_fix():
     with pytest.raises(LookupError, match=r"registry\.provide\(int, \.\.\.\)"):
         ToolContext().service(int)
+
+
+def test_changes_of_state_become_a_delta_and_the_hosts_own_stays():
+    state = {"a": [1], "b": 2}
+    context = ToolContext(ReadonlyContext(state=state))
+    context.state["a"].append(2)
+    context.state["c"] = 3
+    del context.state["b"]
+    assert context.said.actions == Actions({"a": [1, 2], "b": REMOVED, "c": 3})
+    assert state == {"a": [1], "b": 2}
+
+
+def test_a_call_that_says_nothing_keeps_nothing():
+    context = ToolContext(listener=lambda said: None)
+    context.report(1)
+    context.emit("part")
+    assert (context.said, context.opened) == (None, None)
+
+
+def test_actions_are_one_however_many_threads_ask_first():
+    context, barrier, found = ToolContext(), threading.Barrier(8), []
+
+    def work(number):
+        barrier.wait()
+        context.state[f"key {number}"] = number
+        found.append(context.actions)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(map(id, found))) == 1
+    assert len(context.state) == 8
+
+
+def test_another_call_with_the_same_context_says_its_own():
+    context = ToolContext()
+    context.state["a"] = 1
+    context.opened_services()
+    other = attrs.evolve(context, call_id="other")
+    assert (other.said, other.opened, other.bridge) == (None, None, None)
+    assert other.values is context.values
+
+
+def test_what_is_told_to_people_travels_and_stays():
+    heard = []
+    context = ToolContext(listener=heard.append)
+    context.metadata("Reading", path="a.txt")
+    context.metadata(lines=3)
+    assert heard == [Told("Reading", {"path": "a.txt"}), Told(None, {"lines": 3})]
+    assert (context.said.title, context.said.facts) == ("Reading", {"path": "a.txt", "lines": 3})
+    ToolContext().metadata("nobody listens")
+
+
+# A context made by hand ---------------------------------------------------------------------------------------------
+
+
+def test_a_bare_context_lets_everything_pass():
+    context = ToolContext()
+    assert asyncio.run(context.ask("edit", ["a.txt"])) is None
+    assert asyncio.run(context.request_confirmation("Really?", {"a": 1})) == Confirmation(
+        "Really?", confirmed=True, payload={"a": 1}
+    )
+
+
+def test_a_bare_context_answers_as_the_test_says():
+    answer = Confirmation(confirmed=False, feedback="not now")
+    assert asyncio.run(ToolContext(confirmation=answer).request_confirmation("Really?")) is answer
+
+
+def test_a_bare_context_has_no_other_tools_and_says_how_to_get_them():
+    with pytest.raises(LookupError, match=r"knows no tool 'add'.*ToolContext\(host=\.\.\.\)"):
+        asyncio.run(ToolContext().call("add", {"a": 1}))
+
+
+def test_a_bare_context_remembers_and_keeps_files_as_long_as_it_lives():
+    context = ToolContext()
+    context.wait(context.memory.add("the cat sat"))
+    context.wait(context.artifacts.save("a.txt", "text"))
+    assert len(context.wait(context.memory.search("cat"))) == 1
+    assert context.wait(context.artifacts.load("a.txt")) == TextContent("text")
+
+
+def test_a_bare_context_goes_on_in_the_running_loop():
+    done = []
+
+    async def work(name, event):
+        await asyncio.sleep(0)
+        done.append(name)
+        event.set()
+
+    async def run():
+        first, second = asyncio.Event(), asyncio.Event()
+        assert ToolContext().background(work("later", first)) == "background"
+        ToolContext().background(lambda: work("made later", second))
+        ToolContext().background(lambda: done.append("at once"))
+        assert done == ["at once"]
+        await first.wait()
+        await second.wait()
+
+    asyncio.run(run())
+    assert sorted(done) == ["at once", "later", "made later"]
+
+
+def test_without_a_loop_a_bare_context_does_it_at_once():
+    done = []
+
+    async def work():
+        done.append("done")
+
+    ToolContext().background(work())
+    assert done == ["done"]
+
+
+# A context of a host's ----------------------------------------------------------------------------------------------
+
+
+class Host:
+    """Keeps what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    async def ask(self, context, permission, patterns, always, metadata):
+        self.asked.append((context.call_id, permission, patterns, always, metadata))
+
+    async def request_confirmation(self, context, hint, payload):
+        self.asked.append((context.call_id, hint, payload))
+        return Confirmation(hint, confirmed=True)
+
+    async def call(self, context, name, arguments):
+        self.asked.append((context.call_id, name, arguments))
+        return ToolResult("called")
+
+    def background(self, context, work):
+        self.asked.append((context.call_id, work))
+        return "1"
+
+
+def test_what_a_call_asks_for_goes_to_its_host():
+    host = Host()
+    context = ToolContext(call_id="c", host=host)
+    asyncio.run(context.ask("edit", ["a"], metadata={"diff": "x"}))
+    asyncio.run(context.ask("edit", ["a"], always=["*"]))
+    assert asyncio.run(context.request_confirmation("Really?", 1)).confirmed
+    assert asyncio.run(context.call("add", {"a": 1})).text == "called"
+    assert asyncio.run(context.call("none")).text == "called"
+    assert context.background(print) == "1"
+    assert host.asked == [
+        ("c", "edit", ["a"], ["a"], {"diff": "x"}),
+        ("c", "edit", ["a"], ["*"], {}),
+        ("c", "Really?", 1),
+        ("c", "add", {"a": 1}),
+        ("c", "none", {}),
+        ("c", print),
+    ]
+
+
+def test_an_answer_that_came_later_is_not_asked_for_again():
+    host = Host()
+    context = ToolContext(host=host, confirmation=Confirmation("First?", confirmed=True, payload=5))
+    assert asyncio.run(context.request_confirmation("First?")).payload == 5
+    assert host.asked == []
+    asyncio.run(context.request_confirmation("Second?"))
+    assert host.asked == [("", "Second?", None)]
+
+
+# Time ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_without_a_limit_has_all_the_time():
+    context = ToolContext()
+    assert (context.remaining, context.deadline, context.cancelled) == (None, None, False)
+    context.check()
+
+
+def test_a_call_knows_what_is_left():
+    context = ToolContext(deadline=time.monotonic() + 100)
+    assert 90 < context.remaining <= 100
+    context.check()
+
+
+async def nothing():
+    """Never awaited in the tests that pass it: a warning would fail them."""
+
+
+@pytest.mark.parametrize(
+    ("facts", "kind", "text"),
+    [
+        ({"cancelled": True}, "aborted", "the call was cancelled"),
+        ({"deadline": 1.0}, "timeout", "the call's time limit has passed"),
+        ({"deadline": 1.0, "cancelled": True}, "timeout", "the call's time limit has passed"),
+    ],
+)
+def test_a_call_that_is_over_is_told_so(facts, kind, text):
+    context = ToolContext(**facts)
+    for check in (context.check, lambda: context.wait(nothing())):
+        with pytest.raises(CallStoppedError, match=text) as caught:
+            check()
+        assert caught.value.kind == kind
+
+
+def test_stopping_a_call_is_seen_by_its_tool():
+    context = ToolContext()
+    context.stop()
+    assert context.cancelled

@@ -365,6 +365,7 @@ def test_every_option_finds_its_place():
         deferred=True,
         concurrency="exclusive",
         permission="p",
+        permission_arguments={"query": "text"},
         requires_confirmation=confirm,
         version="1",
         provider_options={"a": {}},
@@ -376,6 +377,7 @@ def test_every_option_finds_its_place():
         coerce=True,
         expose_errors=False,
         retries=2,
+        max_concurrency=3,
         blocking=False,
         process_request=process,
     )
@@ -388,11 +390,12 @@ def test_every_option_finds_its_place():
         edit_hint=True,
     )
     assert (spec.title, spec.strict, spec.long_running, spec.deferred) == ("T", True, True, True)
+    assert spec.permission_arguments == {"query": "text"}
     assert (spec.permission, spec.requires_confirmation, spec.version) == ("p", True, "1")
     assert (spec.provider_options, spec.meta, spec.concurrency) == ({"a": {}}, {"m": 1}, EXCLUSIVE)
     assert (made.preview, made.checks, made.format_validation_error) == (preview, check, write)
     assert (made.confirms, made.process_request, made.handler.blocking) == (confirm, process, False)
-    assert made.policy == Policy(timeout=1.5, coerce=True, expose_errors=False, retries=2)
+    assert made.policy == Policy(timeout=1.5, coerce=True, expose_errors=False, retries=2, max_concurrency=3)
 
 
 def test_options_that_say_nothing_leave_the_defaults():
@@ -429,9 +432,16 @@ async def wait(arguments):
         ({"preview": wait}, "preview must not be async"),
         ({"requires_confirmation": wait}, "requires_confirmation must not be async"),
         ({"title": "t", "permission": "\ud800"}, "permission: '\\ud800' must not hold lone surrogates"),
+        ({"permission_arguments": ["query"]}, "permission_arguments must be a mapping"),
+        ({"permission_arguments": {"query": "file"}}, "permission_arguments.query: 'file' is no kind of argument"),
+        ({"permission_arguments": {"qery": "text"}}, "there is no argument 'qery'. Did you mean 'query'?"),
+        ({"permission_arguments": {"x": "text"}}, "there is no argument 'x'. There are query"),
         ({"meta": {"a": ["\ud800"]}}, "meta: a[0]: must not hold lone surrogates"),
         ({"timeout": float("nan")}, "timeout must be more than 0"),
         ({"retries": -1}, "retries must be a whole number"),
+        ({"max_concurrency": 0}, "max_concurrency must be a whole number and at least 1, got 0"),
+        ({"max_concurrency": 1.5}, "max_concurrency must be a whole number, got 1.5"),
+        ({"max_concurrency": True}, "max_concurrency must be a whole number, got True"),
         ({"concurrency": "alone"}, "there is no concurrency 'alone'"),
         ({"tags": "abc"}, "tags must be a collection of strings"),
         ({"meta": {"a": object()}}, "not JSON serializable"),
@@ -682,3 +692,9 @@ def test_a_context_too_many_says_what_to_do():
         tool_from_function(two)
     with pytest.raises(DefinitionError, match=r"can't be starred\. Give it"):
         tool_from_function(starred)
+
+
+def test_rules_may_look_at_what_only_kwargs_take():
+    def fetch(**rest: str): ...
+
+    assert tool_from_function(fetch, permission_arguments={"url": "url"}).spec.permission_arguments == {"url": "url"}

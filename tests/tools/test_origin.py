@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.tools.origin import HOST, Origin
+from pegboard.tools.origin import HOST, Origin, Policy
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,9 @@ from pegboard.tools.origin import HOST, Origin
 )
 def test_an_origin_says_who_brought_a_tool(origin, text):
     assert str(origin) == text
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_a_limit_under_which_no_call_could_run_is_refused(most):
+    with pytest.raises(ValueError, match="max_concurrency"):
+        Policy(max_concurrency=most)

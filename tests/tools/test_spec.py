@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.errors import InvalidNameError
-from pegboard.tools.spec import EXCLUSIVE, FREEFORM_SCHEMA, Concurrency, Grammar, ToolAnnotations, ToolSpec
+from pegboard.tools.spec import (
+    ARGUMENT_KINDS,
+    EXCLUSIVE,
+    FREEFORM_SCHEMA,
+    Concurrency,
+    Grammar,
+    ToolAnnotations,
+    ToolSpec,
+)
 
 HINT = st.none() | st.booleans()
 SPECS = st.builds(
@@ -29,6 +37,7 @@ SPECS = st.builds(
     deferred=st.booleans(),
     concurrency=st.sampled_from([Concurrency(), EXCLUSIVE, Concurrency("key", ("path",), "read")]),
     permission=st.none() | st.text(max_size=3),
+    permission_arguments=st.dictionaries(st.text(max_size=2), st.sampled_from(ARGUMENT_KINDS), max_size=2),
     requires_confirmation=st.booleans(),
     version=st.none() | st.text(max_size=3),
     original_name=st.none() | st.text(max_size=3),
@@ -81,6 +90,7 @@ def test_every_fact_is_in_the_digest():
         "deferred": True,
         "concurrency": EXCLUSIVE,
         "permission": "p",
+        "permission_arguments": {"a": "path"},
         "requires_confirmation": True,
         "version": "1",
         "original_name": "o",
@@ -201,6 +211,7 @@ def test_lone_surrogates_of_free_texts_are_replaced():
         ({"meta": {"a": "\ud800"}}, "meta: a: must not hold"),
         ({"tags": ["\ud800"]}, "tags: '\\ud800' must not hold"),
         ({"permission": "\ud800"}, "permission: '\\ud800' must not hold"),
+        ({"permission_arguments": {"\ud800": "path"}}, "permission_arguments: (root): keys must not hold"),
         ({"version": "\ud800"}, "version: "),
         ({"original_name": "\ud800"}, "original_name: "),
         ({"kind": "provider", "provider_id": "\ud800"}, "provider_id: "),
@@ -214,6 +225,30 @@ def test_lone_surrogates_elsewhere_are_refused(facts, said):
 def test_other_languages_are_welcome():
     spec = ToolSpec("a", description="\u00e9", tags=["\u00e9"], meta={"\u00e9": "\U0001f600"}, version="\u00e9")
     assert ToolSpec.from_json(spec.to_json()) == spec
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "said"),
+    [
+        (["path"], TypeError, "must be a mapping of names to kinds"),
+        ("path", TypeError, "must be a mapping of names to kinds"),
+        ({1: "path"}, TypeError, "1 is no argument's name"),
+        ({"a": "file"}, ValueError, "permission_arguments.a: 'file' is no kind of argument; there are text, command"),
+        ({"a": []}, ValueError, "permission_arguments.a: [] is no kind"),
+    ],
+)
+def test_the_arguments_that_rules_look_at_are_of_known_kinds(given, kind, said):
+    with pytest.raises(kind, match=re.escape(said)):
+        ToolSpec("a", permission_arguments=given)
+    if isinstance(given, dict) and kind is ValueError:
+        with pytest.raises(ValueError, match=re.escape(said)):
+            ToolSpec.from_json({"name": "a", "permissionArguments": given})
+
+
+def test_the_arguments_that_rules_look_at_are_a_fresh_mapping():
+    spec = ToolSpec("a", permission_arguments={"path": "path"})
+    spec.permission_arguments["path"] = "text"
+    assert spec.evolve(title="t").permission_arguments == {"path": "path"}
 
 
 @pytest.mark.parametrize("facts", [{"description": None}, {"description": 5}, {"title": 5}])

@@ -91,3 +91,20 @@ def test_tools_are_told_apart_by_identity(made):
 
 def test_a_preview_has_a_summary_and_perhaps_details():
     assert Preview("delete a") == Preview("delete a", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "plainly"),
+    [
+        ({}, True),
+        ({"timeout": 3, "read_only": True}, True),
+        ({"concurrency": "exclusive"}, False),
+        ({"max_concurrency": 1}, False),
+        ({"executor": "process"}, False),
+        ({"retries": 1}, False),
+        ({"long_running": True}, False),
+    ],
+)
+def test_whatever_takes_more_than_the_handler_is_not_run_plainly(options, plainly):
+    """The short way through `run` leaves all of that out."""
+    assert tool_from_function(function, **options).runs_plainly is plainly

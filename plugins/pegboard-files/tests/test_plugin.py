@@ -38,7 +38,8 @@ def test_four_tools_hang_on_the_board_as_safe_readers(board):
             "openWorldHint": False,
         }
         assert spec.tags == ("files",)
-        assert spec.permission == "read"
+        assert spec.permission is None, "what only reads asks nobody"
+        assert spec.permission_arguments == {"path": "path"}
         assert spec.concurrency.mode == "shared"
         assert spec.title
         assert spec.description

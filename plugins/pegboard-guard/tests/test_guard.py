@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
 import pegboard_guard
 from pegboard import ReadonlyContext, ToolContext, ToolError, ToolRegistry, ToolResult, tool
 from pegboard.plugins.manager import PluginManager
-from pegboard_guard import Guard
-from pegboard_guard.guard import MOST_LOGGED
+from pegboard_guard import CallLog, Guard, verify
+from pegboard_guard.call_log import MOST_LOGGED
 
 SESSION = ReadonlyContext(session="s1")
 
@@ -53,10 +55,16 @@ def kinds(registry, *calls, context=SESSION):
 # As a plugin ----------------------------------------------------------------------------------------------------------
 
 
-def test_it_loads_with_its_three_hooks():
+def test_it_loads_with_its_hooks():
     _, record = board()
     assert (record.status, record.cause, record.tools) == ("loaded", None, ())
-    assert record.hooks == ("pegboard_after_tool", "pegboard_before_tool", "pegboard_on_tool_error")
+    assert record.hooks == (
+        "pegboard_after_tool",
+        "pegboard_before_tool",
+        "pegboard_on_stop",
+        "pegboard_on_tool_error",
+        "pegboard_register_commands",
+    )
 
 
 def test_the_entry_point_names_the_class():
@@ -218,13 +226,18 @@ def test_arguments_are_logged_where_the_setting_says_so(lines):
     assert record.getMessage().endswith(record.pegboard["arguments"])
 
 
-def test_logged_arguments_are_cut_and_what_is_no_json_is_logged_all_the_same(lines):
+def test_logged_arguments_are_cut(lines):
     registry, _ = board(log_arguments=True)
     registry.call_sync("look", {"at": "x" * 10 * MOST_LOGGED})
-    result = registry.call_sync("look", {"at": float("nan")})
-    long, odd = lines()
-    assert len(long.pegboard["arguments"]) == MOST_LOGGED
-    assert (odd.pegboard["arguments"], result.kind) == ("(not JSON)", "invalid_arguments")
+    (record,) = lines()
+    assert len(record.pegboard["arguments"]) == MOST_LOGGED
+
+
+def test_arguments_that_are_no_json_are_logged_all_the_same(lines):
+    guard = CallLog(log_arguments=True)
+    asyncio.run(guard.pegboard_after_tool(ToolContext(), None, {"at": float("nan")}, ToolResult.error("denied", "")))
+    (record,) = lines()
+    assert record.pegboard["arguments"] == "(not JSON)"
 
 
 def test_a_model_can_not_forge_a_line(lines):
@@ -251,3 +264,77 @@ def test_a_context_that_is_used_again_carries_nothing_over(lines):
     registry.call_sync("look", {"at": "a"}, context)
     assert [record.pegboard["raised"] for record in lines()] == ["ToolError", None]
     assert context.values == {}
+
+
+# All together ---------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_the_settings_name_is_on():
+    guard = Guard()
+    assert (guard.journal, guard.order, guard.limits) == (None, None, None)
+    assert (guard.doom_loop.times, guard.doom_loop.action) == (3, "ask")
+    assert Guard({"doom_loop": 0}).doom_loop is None
+
+
+def test_everything_on(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    registry, record = board(
+        doom_loop_action="deny",
+        limits=[{"calls": 5}],
+        order={"after": [{"tools": "other", "after": "look"}]},
+        journal={"file": str(path), "fsync": "never"},
+    )
+    assert record.status == "loaded", record.cause
+    calls = [("other", {}), *[("look", {"at": "a"})] * 3, ("other", {}), ("look", {"at": "b"}), ("look", {"at": "c"})]
+    expected = ["denied", None, None, "denied", None, None, None]
+    assert kinds(registry, *calls) == expected
+    result = registry.call_sync("look", {"at": "d"}, SESSION)
+    assert "5 calls may be made in one session" in result.text
+    journal = registry.catalogue.callbacks("after_tool")[0].function.__self__.journal
+    assert journal.close()
+    outcomes = [json.loads(line).get("outcome") for line in path.read_bytes().splitlines()]
+    assert outcomes == [None, *(kind or "ok" for kind in expected), "denied"]
+    assert verify(path).ok
+
+
+def test_a_call_that_is_refused_anyway_is_nobodys_to_ask_about():
+    registry, _ = board(limits=[{"calls": 2}])
+    assert kinds(registry, *[("look", {})] * 5) == [None, None, "denied", "denied", "denied"]
+    assert "2 calls may be made" in registry.call_sync("look", {}, SESSION).text
+
+
+def test_a_call_that_the_doom_loop_denies_takes_nothing_from_the_limits():
+    registry, _ = board(limits=[{"calls": 3}], doom_loop_action="deny")
+    same = ("look", {"at": "a"})
+    assert kinds(registry, same, same, same, same, ("other", {}), ("other", {})) == [
+        None,
+        None,
+        "denied",
+        "denied",
+        None,
+        "denied",
+    ]
+
+
+def test_a_turn_that_lacks_a_required_call_goes_on():
+    guard = Guard({"order": {"required": [{"tools": "other"}]}})
+    context = ReadonlyContext(session="s1", invocation="i1")
+    assert guard.pegboard_on_stop(context) == [{"role": "user", "content": "Before you finish, call other."}]
+    assert Guard().pegboard_on_stop(context) is None
+
+
+def test_it_brings_its_command():
+    group = click.Group()
+    Guard().pegboard_register_commands(group)
+    assert sorted(group.commands["guard"].commands) == ["log", "verify"]
+
+
+def test_no_guard_changes_what_a_call_answers(tmp_path):
+    plain, _ = board(doom_loop=0)
+    guarded, _ = board(
+        limits=[{"calls": 50}],
+        order={"cooldown": [{"tools": "other", "calls": 1}]},
+        journal={"file": str(tmp_path / "j")},
+    )
+    for call in [("look", {"at": "a"}), ("look", {"at": "gone"}), ("look", {"at": 1}), ("missing", {}), ("other", {})]:
+        assert plain.call_sync(*call, SESSION).to_json() == guarded.call_sync(*call, SESSION).to_json()

@@ -14,18 +14,32 @@ class _Stdout:
     """Stands in for `sys.stdout`: standard error while code runs aside, else what it stands for.
 
     What a module keeps of it at import (`logging.StreamHandler(sys.stdout)`) stays right afterwards.
+
+    Attributes:
+        kept: The descriptor that standard output has meanwhile, or `None` where it isn't descriptor 1.
     """
 
     def __init__(self, real: Any, nowhere: IO[str] | None) -> None:
         self._real = real
         self._nowhere = nowhere
         self.is_aside = True
+        self.kept: int | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr((self._nowhere or sys.stderr) if self.is_aside else self._real, name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._real)
+
+    def write_past(self, text: str) -> None:
+        """Writes to what it stands in for, at once."""
+        if self.kept is None:
+            self._real.write(text)
+            self._real.flush()
+            return
+        data = text.encode(self._real.encoding, errors=self._real.errors)
+        while data:
+            data = data[os.write(self.kept, data) :]
 
 
 @contextmanager
@@ -44,6 +58,7 @@ def aside() -> Generator[None]:
     nowhere = Path(os.devnull).open("w", encoding="utf-8") if no_stderr else None  # noqa: SIM115  closed below
     kept = _turned(real, 2 if nowhere is None else nowhere.fileno())
     stand_in: Any = _Stdout(real, nowhere)
+    stand_in.kept = kept
     sys.stdout = stand_in
     try:
         yield
@@ -58,6 +73,16 @@ def aside() -> Generator[None]:
             os.close(kept)
         if nowhere is not None:
             nowhere.close()
+
+
+def write_past(text: str) -> None:
+    """Writes our own output while others' code runs aside, at once."""
+    stream: Any = sys.stdout
+    if isinstance(stream, _Stdout):
+        stream.write_past(text)
+    else:
+        stream.write(text)
+        stream.flush()
 
 
 def _turned(real: Any, target: int) -> int | None:

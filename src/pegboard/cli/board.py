@@ -144,14 +144,14 @@ class Board:
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine to its end, and closes what the board has opened; prints of others go to standard error."""
-        import asyncio
+        from pegboard.cli.loop import run_to_end
 
         async def closing() -> T:
             async with self.registry:
                 return await work()
 
         with aside():
-            return asyncio.run(closing())
+            return run_to_end(closing())
 
 
 def open_board(options: Options, discovery: Discovery | None = None, *, anyway: bool = False) -> Board:

@@ -18,6 +18,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "schema": ("look", "Print the JSON Schema of a tool's arguments."),
         "explain": ("look", "Tell each step by which a tool is offered, or isn't."),
         "call": ("call", "Call a tool, its arguments typed by its schema."),
+        "dispatch": ("dispatch", "Run a model's calls as one turn."),
     },
     "Plugins": {
         "plugins": ("plugins", "List the installed plugins, and how they are."),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Self
 
 from attrs import define, field
@@ -14,6 +15,19 @@ from pegboard.cli.screen import Screen, stderr_screen
 from pegboard.cli.table import cells, fitted
 
 _BAR = 20
+
+
+_quiet: list[None] = []
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """No status is shown meanwhile: a person is being asked something."""
+    _quiet.append(None)
+    try:
+        yield
+    finally:
+        _quiet.pop()
 
 
 @define
@@ -31,7 +45,7 @@ class Status:
             text: What is being done.
             done: How much of it, from 0 to 1, as a bar; `None` where that isn't known.
         """
-        if self.screen.width is None or os.environ.get("TERM") == "dumb":
+        if self.screen.width is None or os.environ.get("TERM") == "dumb" or _quiet:
             return
         filled = round(_BAR * min(max(done or 0.0, 0.0), 1.0))
         bar = "" if done is None else f"[{'#' * filled}{'-' * (_BAR - filled)}] "

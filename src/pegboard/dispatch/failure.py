@@ -6,8 +6,11 @@ import asyncio
 import traceback
 from typing import Final
 
+import attrs
+
+from pegboard.dispatch.truncate import cut_short, limits_of
 from pegboard.dispatch.work import CallError, Work
-from pegboard.errors import FatalToolError, ToolError
+from pegboard.errors import CallStoppedError, FatalToolError, ToolError
 from pegboard.tools.content import ToolResult
 
 MOST_DETAIL: Final = 20_000
@@ -22,14 +25,24 @@ def failure_result(work: Work, error: BaseException) -> ToolResult:
     if isinstance(error, FatalToolError):
         work.fatal = error
     try:
-        return _told(work, error)
+        return _short(work, _told(work, error))
     except Exception as failed:  # noqa: BLE001  an exception that can't be read (a ToolError that was never set up)
         return ToolResult.error("tool_failure", f"{work.call.name} failed.", detail=detail_of(failed))
+
+
+def _short(work: Work, result: ToolResult) -> ToolResult:
+    """An error's text is held to the limits too."""
+    text, limits = result.text, limits_of(work)
+    if len(text) <= limits.small:
+        return result
+    return attrs.evolve(result, content=cut_short(text, limits))
 
 
 def _told(work: Work, error: BaseException) -> ToolResult:
     if isinstance(error, CallError):
         return error.result()
+    if isinstance(error, CallStoppedError):
+        return ToolResult.error(error.kind, f"{work.call.name} was stopped: {error.text}.", detail=detail_of(error))
     if isinstance(error, ToolError):
         return _in_its_words(error)
     if isinstance(error, asyncio.CancelledError):

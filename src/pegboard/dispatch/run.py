@@ -1,29 +1,43 @@
-"""The stage `run`: the handler's function is called, in the loop or off it, within its time limit."""
+"""The stage `run`: the handler's function is called, in its turn, in the loop or off it, within its time limit."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
-from types import AsyncGeneratorType, CoroutineType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final, TypeAlias
 
-import attrs
-
-from pegboard.dispatch.limit import LimitExpiredError, rest_within
+from pegboard.dispatch.approval.approve import take_approval
+from pegboard.dispatch.claims import Claims, claims_of
+from pegboard.dispatch.hold import Hold
+from pegboard.dispatch.limit import Clock, LimitExpiredError, rest_within
+from pegboard.dispatch.read_only import plain
+from pegboard.dispatch.telling import tell_note, tell_running
 from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.validate import refusal
 from pegboard.dispatch.work import CallError, Work
+from pegboard.errors import CallStoppedError
+from pegboard.tools.bridge import Bridge
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Flavour, Handler, StructureError
-from pegboard.tools.judge import problem
+from pegboard.tools.injection import opened
+from pegboard.tools.problem import problem
 from pegboard.tools.tool import Tool
 
 ASYNC: Final = Flavour.ASYNC
+HERE: Final = (None, "loop", "thread")
+"""The executors that are this process."""
+MOST_ITEMS: Final = 1_000_000
+"""How many items a generator may give."""
+TURN: Final = 1_000
+"""After how many items an async generator lets the rest of the loop go on."""
+
 _COROUTINE: Final[type] = CoroutineType
 Starter: TypeAlias = Callable[
-    [Handler, Sequence[Any], Mapping[str, Any], ToolContext, Threads], Coroutine[Any, Any, Any]
+    [Handler, Sequence[Any], Mapping[str, Any], ToolContext, Threads | None], Coroutine[Any, Any, Any]
 ]
 
 
@@ -34,17 +48,162 @@ def run(work: Work) -> Awaitable[None] | None:
 
     Raises:
         CallError: `not_executed` where the tool has no handler, `invalid_arguments` where the type refuses what
-            the schema took, `timeout`.
+            the schema took, `timeout`, `crashed`, `limit`, or `denied` where an approval doesn't fit any more.
         BaseException: Whatever the tool raised.
     """
-    tool = work.tool
+    tool, around, gate = work.tool, work.around, work.around.gate
     assert tool is not None
     handler = tool.handler
     if not isinstance(handler, Handler):
-        raise CallError("not_executed", f"{tool.name} has no handler on this board; the host has to run it.")
+        if tool.policy.executor in HERE:
+            raise CallError("not_executed", f"{tool.name} has no handler on this board; the host has to run it.")
+        return _in_turn(work, tool)  # whoever runs it elsewhere needs no code of it here
+    if (
+        not tool.runs_plainly
+        or work.order is not None
+        or work.parent is not None
+        or work.asks is not None
+        or work.approval is not None
+        or around.slots is not None
+        or around.callbacks.wrap
+    ):
+        return _in_turn(work, tool)
+    if gate is None:
+        return _start(work, tool, handler)
+    entered = gate.enter()
+    if not isinstance(entered, Hold):
+        return _in_turn(work, tool, entered)
+    work.hold = entered
+    try:
+        pending = _start(work, tool, handler)
+    except BaseException:
+        entered.release()
+        raise
+    if pending is None:
+        entered.release()
+        return None
+    return _released_after(pending, entered)
+
+
+async def _in_turn(work: Work, tool: Tool, entered: Awaitable[Hold] | None = None) -> None:
+    """Runs the tool when its turn has come: after the calls that it has to wait for, and not beside them."""
+    work.hold = hold = await (_turn(work, tool) if entered is None else entered)
+    try:
+        if work.around.callbacks.wrap:
+            from pegboard.dispatch.callbacks import wrapped
+
+            work.value = await wrapped(work, partial(_attempts, work, tool, plain(work.arguments)))
+        else:
+            work.value = await _attempts(work, tool)
+    finally:
+        hold.release()
+    work.goes_on = tool.spec.long_running
+
+
+def claims_known(work: Work, tool: Tool) -> Claims | None:
+    """What the call claims; worked out once for as long as its arguments stay what they are."""
+    known = work.claims
+    if known is None or known[0] is not work.arguments:
+        known = work.claims = work.arguments, claims_of(tool, work.arguments, work.context.work_dir)
+        if work.order is not None:
+            work.order.know(work.index, known[1])
+    return known[1]
+
+
+async def _turn(work: Work, tool: Tool) -> Hold:
+    order, around = work.order, work.around
+    claims = claims_known(work, tool)
+    if order is not None and not order.ready(work.index):
+        await order.turn(work.index)
+    assert around.gate is not None
+    entered = around.gate.enter(claims, slots=around.slots, parent=work.parent, name=tool.name)
+    hold = entered if isinstance(entered, Hold) else await entered
+    if order is not None:
+        order.passed(work.index)
+    return hold
+
+
+async def _attempts(work: Work, tool: Tool, given: dict[str, Any] | None = None) -> Any:
+    """What the tool gives, tried again where it may be; no attempt sees what an earlier one did to its arguments.
+
+    Args:
+        work: The call.
+        tool: What is run.
+        given: The arguments to begin with, where a wrapper may run it again; `None` takes those of the call.
+    """
+    if given is not None:
+        work.arguments = plain(given)
+    take_approval(work)
+    if tool.policy.retries:
+        from pegboard.dispatch.retry import retried
+
+        pristine = plain(work.arguments)
+
+        async def attempt() -> Any:
+            work.arguments = plain(pristine)
+            return await _attempt(work, tool)
+
+        return await retried(attempt, tool, on_retry=partial(_tell_retry, work), limit=_limit_of(work, tool))
+    return await _attempt(work, tool)
+
+
+def _tell_retry(work: Work, number: int, error: BaseException, seconds: float) -> None:
+    if work.around.events is not None:
+        tell_note(work, f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
+
+
+async def _attempt(work: Work, tool: Tool) -> Any:
+    if tool.policy.executor not in HERE:
+        from pegboard.dispatch.executors.elsewhere import run_elsewhere
+
+        _note_start(work, tool)
+        return await run_elsewhere(work, tool.policy.executor)
+    handler = tool.handler
+    assert isinstance(handler, Handler)
+    if handler.injects:
+        await opened(handler.injects, work.context)
+    pending = _start(work, tool, handler)
+    if pending is not None:
+        await pending
+    return work.value
+
+
+async def _released_after(pending: Awaitable[None], hold: Hold) -> None:
+    try:
+        await pending
+    finally:
+        hold.release()
+
+
+def _limit_of(work: Work, tool: Tool) -> float | None:
+    """The seconds that the call may take in all."""
+    limit, longest = tool.policy.timeout, work.around.longest
+    if limit is None:
+        limit = work.around.limits.timeout
+    return limit if longest is None else longest if limit is None else min(limit, longest)
+
+
+def _note_start(work: Work, tool: Tool) -> float | None:
+    """Notes when the tool was started, at its first attempt, and gives the seconds that are left to it."""
+    limit = _limit_of(work, tool)
+    now = time.monotonic()
+    if work.since is None:
+        work.since = now
+        work.context.deadline = None if limit is None else now + limit
+        if work.around.events is not None:
+            tell_running(work)
+        return limit
+    deadline = work.context.deadline
+    return None if deadline is None else max(deadline - now, 0.0)
+
+
+def _start(work: Work, tool: Tool, handler: Handler) -> Awaitable[None] | None:
+    """Calls the handler's function, and makes its first step."""
     context = work.context
-    if context.listener is not None and _off_the_loop(handler):
-        context = _relayed(context)
+    limit = _note_start(work, tool)
+    off_the_loop = _off_the_loop(tool, handler)
+    if off_the_loop:
+        context.bridge = Bridge(asyncio.get_running_loop(), work.around.threads.waiting)
     try:
         args, kwargs = tool.bind(context, work.arguments)
     except StructureError as error:
@@ -52,55 +211,82 @@ def run(work: Work) -> Awaitable[None] | None:
     if handler.flavour is ASYNC:
         running = handler.function(*args, **kwargs)
     else:
-        running = _STARTERS[handler.flavour](handler, args, kwargs, context, work.around.threads)
+        threads = work.around.threads if off_the_loop else None
+        running = _STARTERS[handler.flavour](handler, args, kwargs, context, threads)
     coroutine: Coroutine[Any, Any, Any] = running if type(running) is _COROUTINE else _awaited(running)
+    watchdog = work.around.watchdog
+    seen = None if watchdog is None else watchdog.enter(tool.name)
     try:
         waits_for = coroutine.send(None)
     except StopIteration as end:
         work.value = end.value
         return None
-    return _finish(work, context, coroutine, waits_for)
-
-
-async def _finish(work: Work, context: ToolContext, coroutine: Coroutine[Any, Any, Any], waits_for: Any) -> None:
-    tool = work.tool
-    assert tool is not None
-    limit = work.around.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
-    try:
-        work.value = await rest_within(limit, coroutine, waits_for)
-    except LimitExpiredError:
-        raise _too_long(tool, limit) from None
     finally:
-        if context is not work.context:
-            context.listener = None  # an abandoned thread has nobody to talk to
+        if watchdog is not None and seen is not None:
+            watchdog.leave(seen)
+    return _finish(work, tool, limit, coroutine, waits_for)
+
+
+async def _finish(
+    work: Work, tool: Tool, limit: float | None, coroutine: Coroutine[Any, Any, Any], waits_for: Any
+) -> None:
+    clock = clock_of(work)
+    clock.seconds = limit
+    try:
+        work.value = await rest_within(clock, coroutine, waits_for)
+    except LimitExpiredError:
+        _give_up(work, clock)
+        raise _too_long(tool, work) from None
+    except asyncio.CancelledError:
+        _give_up(work, clock)
+        raise
+    if work.context.bridge is not None:
+        work.context.bridge.close()
+
+
+def clock_of(work: Work) -> Clock:
+    """The clock of a running call. The first step of a coroutine may ask a person, and so pause it before it starts."""
+    if work.clock is None:
+        task = asyncio.current_task()
+        assert task is not None
+        around = work.around
+        work.clock = Clock(task, None, around.limits.grace, around.watchdog, work.call.name, work.context)
+    return work.clock
 
 
 async def _awaited(running: Awaitable[Any]) -> Any:
     return await running
 
 
-def _off_the_loop(handler: Handler) -> bool:
-    return handler.blocking and handler.flavour in (Flavour.PLAIN, Flavour.GENERATOR)
+def _off_the_loop(tool: Tool, handler: Handler) -> bool:
+    return handler.blocking and handler.flavour in (Flavour.PLAIN, Flavour.GENERATOR) and tool.policy.executor != "loop"
 
 
-def _relayed(context: ToolContext) -> ToolContext:
-    """A context for a thread: what it reports reaches the listener in the loop, in order."""
-    listener = context.listener
-    assert listener is not None
-    return attrs.evolve(context, listener=partial(asyncio.get_running_loop().call_soon_threadsafe, listener))
+def _give_up(work: Work, clock: Clock) -> None:
+    work.context.stop()
+    if clock.was_ignored and work.around.watchdog is not None:
+        work.around.watchdog.given_up += 1
 
 
-def _too_long(tool: Tool, limit: float | None) -> CallError:
-    goes_on = isinstance(tool.handler, Handler) and _off_the_loop(tool.handler)
-    note = "Its work may still be going on." if goes_on else "It was cancelled."
-    return CallError("timeout", f"{tool.name} gave no result within {limit:g} s. {note}")
+def _too_long(tool: Tool, work: Work) -> CallError:
+    if may_go_on(work):
+        note = "Its work may still be going on."
+    else:
+        assert isinstance(tool.handler, Handler)
+        note = "It had not begun." if _off_the_loop(tool, tool.handler) else "It was cancelled."
+    return CallError("timeout", f"{tool.name} gave no result within {_limit_of(work, tool):g} s. {note}")
+
+
+def may_go_on(work: Work) -> bool:
+    """Whether something of a call that was ended may still run: a thread, or what a coroutine has left behind."""
+    return work.context.bridge is not None or (work.clock is not None and work.clock.was_ignored)
 
 
 async def _plain(
-    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], _context: ToolContext, threads: Threads
+    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, threads: Threads | None
 ) -> Any:
-    if handler.blocking:
-        value = await threads.run(handler.function, *args, **kwargs)
+    if threads is not None:
+        value = await _in_thread(threads, context, partial(handler.function, *args, **kwargs))
     else:
         value = handler.function(*args, **kwargs)
     # A lambda round an async function looks plain and isn't.
@@ -108,34 +294,53 @@ async def _plain(
 
 
 async def _generator(
-    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, threads: Threads
+    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, threads: Threads | None
 ) -> Any:
-    if not handler.blocking:
+    if threads is None:
         return _exhausted(handler.function(*args, **kwargs), context)
-    return await threads.run(lambda: _exhausted(handler.function(*args, **kwargs), context))
+    return await _in_thread(threads, context, lambda: _exhausted(handler.function(*args, **kwargs), context))
+
+
+async def _in_thread(threads: Threads, context: ToolContext, function: Callable[[], Any]) -> Any:
+    def not_begun() -> None:
+        context.bridge = None  # nothing is on its other side, nor will be
+
+    return await threads.run_or(not_begun, function)
 
 
 def _exhausted(source: Iterable[Any], context: ToolContext) -> Any:
     """What the generator returns, or else the list of its items; each item is emitted on the way."""
     generator, items = iter(source), list[Any]()
-    while True:
-        try:
-            item = next(generator)
-        except StopIteration as end:
-            return items if end.value is None else end.value
-        items.append(item)
-        context.emit(item)
+    try:
+        while not context.cancelled:
+            try:
+                item = next(generator)
+            except StopIteration as end:
+                return items if end.value is None else end.value
+            _take(item, items, context)
+    finally:
+        if isinstance(generator, GeneratorType):
+            generator.close()
+    raise CallStoppedError("the call was cancelled", kind="aborted")
+
+
+def _take(item: Any, items: list[Any], context: ToolContext) -> None:
+    if len(items) == MOST_ITEMS:
+        raise CallError("limit", f"The tool gave more than {MOST_ITEMS} items and was ended. Ask for less.")
+    items.append(item)
+    context.emit(item)
 
 
 async def _async_generator(
-    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, _threads: Threads
+    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, _threads: Threads | None
 ) -> Any:
     source = handler.function(*args, **kwargs)
     items: list[Any] = []
     try:
         async for item in source:
-            items.append(item)
-            context.emit(item)
+            _take(item, items, context)
+            if not len(items) % TURN:
+                await asyncio.sleep(0)
     finally:
         if isinstance(source, AsyncGeneratorType):
             await source.aclose()

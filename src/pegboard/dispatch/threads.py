@@ -6,7 +6,8 @@ import asyncio
 import contextvars
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from attrs import define, field
@@ -53,6 +54,7 @@ class Threads:
     abandoned: int = field(default=0, init=False)
     _crew: _Crew = field(factory=_Crew, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _here: threading.local = field(factory=threading.local, init=False)
 
     async def run(self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
         """Calls the function in a thread, in a copy of this context, and gives back what it gives.
@@ -64,15 +66,42 @@ class Threads:
             BaseException: Whatever the function raised; a `StopIteration`, which no future takes, as the cause of a
                 `RuntimeError`.
         """
-        loop = asyncio.get_running_loop()
-        context = contextvars.copy_context()
-        job = _Job(function, arguments, keywords, context, loop, loop.create_future(), self._crew)
-        self._hand_over(job)
+        job = self._handed_over(function, arguments, keywords)
         try:
             return await job.future
         except asyncio.CancelledError:
             self._abandon(job)
             raise
+
+    async def run_or(self, not_begun: Callable[[], None], function: Callable[[], Any]) -> Any:
+        """`run`; calls `not_begun` where the wait is cancelled while no thread had begun, and none will."""
+        job = self._handed_over(function, (), {})
+        try:
+            return await job.future
+        except asyncio.CancelledError:
+            if not self._abandon(job):
+                not_begun()
+            raise
+
+    @contextmanager
+    def waiting(self) -> Generator[None]:
+        """While a function waits in its thread for other calls, another thread may take its place.
+
+        Otherwise plain tools that call plain tools could take all threads, and wait for one for ever.
+        """
+        job: _Job | None = getattr(self._here, "job", None)
+        if job is None:
+            yield
+            return
+        with self._lock:
+            job.crew.serving -= 1
+            if job.crew.spare < 0:
+                self._start(job.crew)
+        try:
+            yield
+        finally:
+            with self._lock:
+                job.crew.serving += 1
 
     def close(self) -> None:
         """Lets idle threads end; working ones end after their work. A later call starts new ones."""
@@ -80,6 +109,13 @@ class Threads:
             crew, self._crew = self._crew, _Crew()
         for _ in range(crew.serving):
             crew.jobs.put(None)
+
+    def _handed_over(self, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> _Job:
+        loop = asyncio.get_running_loop()
+        context = contextvars.copy_context()
+        job = _Job(function, arguments, keywords, context, loop, loop.create_future(), self._crew)
+        self._hand_over(job)
+        return job
 
     def _hand_over(self, job: _Job) -> None:
         crew = job.crew
@@ -101,9 +137,14 @@ class Threads:
         crew.spare += 1
         return True
 
-    def _abandon(self, job: _Job) -> None:
-        """Notes that nobody waits for this job; another thread takes the place of one that works at it."""
+    def _abandon(self, job: _Job) -> bool:
+        """Notes that nobody waits for this job; another thread takes the place of one that works at it.
+
+        Returns:
+            Whether a thread had begun with it.
+        """
         with self._lock:
+            has_begun = job.state != "waiting"
             if job.state == "working":
                 self.abandoned += 1
                 job.crew.serving -= 1
@@ -111,15 +152,18 @@ class Threads:
                     self._start(job.crew)
             if job.state != "finished":
                 job.state = "abandoned"
+            return has_begun
 
     def _serve(self, crew: _Crew) -> None:
         serves = True
         while serves and (job := self._next(crew)) is not None:
             if self._begin(job):
+                self._here.job = job
                 outcome = _outcome(job)
                 serves = self._finish(job)
                 _answer(job, *outcome)
                 del outcome
+            self._here.job = None
             del job  # an idle thread holds nothing of its last job
 
     def _next(self, crew: _Crew) -> _Job | None:

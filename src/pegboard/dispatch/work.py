@@ -6,15 +6,35 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import define, frozen
+from attrs import field, frozen
 
 from pegboard.chains import Link
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import ToolContext
+from pegboard.tools.result_limits import DEFAULT_RESULT_LIMITS, ResultLimits
 
 if TYPE_CHECKING:
+    from pegboard.dispatch.approval.approval import Approval
+    from pegboard.dispatch.approval.approver import AnyApprover
+    from pegboard.dispatch.approval.asking import Asking
+    from pegboard.dispatch.approval.grants import Grants
+    from pegboard.dispatch.approval.pending import PendingCall
+    from pegboard.dispatch.claims import Claims
+    from pegboard.dispatch.events import CallEvent
+    from pegboard.dispatch.executors.executor import Executor
+    from pegboard.dispatch.gate import Gate
+    from pegboard.dispatch.hold import Hold
+    from pegboard.dispatch.kept import KeptResults
+    from pegboard.dispatch.lane import Slots
+    from pegboard.dispatch.limit import Clock
+    from pegboard.dispatch.operations import Operations
+    from pegboard.dispatch.order import Order
+    from pegboard.dispatch.permissions.ask import Ask
+    from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.threads import Threads
+    from pegboard.dispatch.watchdog import Watchdog
+    from pegboard.tools.context import CallHost
     from pegboard.tools.tool import Tool
 
 
@@ -44,11 +64,21 @@ class CallError(Exception):
 
 @frozen
 class Callbacks:
-    """The chains round one call, plugins' first, in the order in which they are asked."""
+    """The chains round one call, plugins' first, in the order in which they are asked.
+
+    Attributes:
+        before: Asked before the tool runs.
+        after: Asked with every outcome.
+        on_error: Asked when a call failed.
+        wrap: Round the running of the tool, the outermost first.
+        repair: Asked for another call where one can't run.
+    """
 
     before: tuple[Link, ...] = ()
     after: tuple[Link, ...] = ()
     on_error: tuple[Link, ...] = ()
+    wrap: tuple[Link, ...] = ()
+    repair: tuple[Link, ...] = ()
 
 
 NO_CALLBACKS: Final = Callbacks()
@@ -56,32 +86,71 @@ NO_CALLBACKS: Final = Callbacks()
 
 @frozen
 class Limits:
-    """What one call may use, where its tool says nothing else.
+    """What calls may use, where their tool says nothing else.
 
     Attributes:
         timeout: Seconds for one call; `None` is no limit.
         expose_errors: Whether the text of unexpected exceptions reaches the model.
         argument_bytes: How long the JSON text of the arguments may be.
+        argument_nodes: How many values the arguments may hold.
+        coerce: Whether arguments may be converted to the schema's types (on a copy, reported).
+        repair: Whether a name in another case, or with one near miss, is taken for the one that was meant.
+        results: How long a result's text may be.
+        callback_timeout: Seconds for one callback.
+        approval_timeout: Seconds that a person may take for an answer; no answer is no.
+        rejection_ends_turn: Whether a person's no without a word of feedback ends the turn.
+        max_concurrency: How many calls of the registry may run at once; `None` is no limit.
+        depth: How many calls deep tools may call tools.
+        grace: Seconds that a cancelled coroutine has to tidy up.
     """
 
     timeout: float | None = 120.0
     expose_errors: bool = False
     argument_bytes: int = 1_000_000
+    argument_nodes: int = 100_000
+    coerce: bool = False
+    repair: bool = True
+    results: ResultLimits = DEFAULT_RESULT_LIMITS
+    callback_timeout: float = 30.0
+    approval_timeout: float = 300.0
+    rejection_ends_turn: bool = True
+    max_concurrency: int | None = None
+    depth: int = 8
+    grace: float = 1.0
 
 
 DEFAULT_LIMITS: Final = Limits()
 
 
-@frozen(eq=False)
+def _no_executors() -> Mapping[str, Executor]:
+    return {}
+
+
+@frozen(eq=False, slots=False)
 class Surroundings:
-    """What all calls of one registry share.
+    """What calls share: all of one registry, or those of one batch.
 
     Attributes:
         find: Gives the tool of a name, or raises `CallError`.
+        threads: Where plain functions run.
         callbacks: The chains round each call.
         limits: What a call may use.
-        threads: Where plain functions run.
         observe: Told of what only the operator should see: who failed, and how.
+        gate: Where calls wait for each other; `None`: none has to.
+        slots: How many of the batch may run at once; `None` is no limit.
+        permissions: What may run; `None` lets everything run.
+        grants: What people have allowed for longer than one call.
+        asking: Keeps what waits for a person.
+        approver: Asks a person; `None`: nobody is there.
+        executors: Where else handlers run, by name.
+        events: Gets each event; `None`: nobody listens.
+        kept: Keeps the full text of results that were cut.
+        operations: What goes on after its first result.
+        watchdog: Notices a coroutine that blocks the loop.
+        host: What running calls may ask for.
+        tools: The tools of the request that the calls answer.
+        instructions: The request's instructions, for repairers.
+        longest: Seconds that no call may exceed, whatever its tool says; `None` is no limit.
     """
 
     find: Callable[[str], Tool]
@@ -89,41 +158,96 @@ class Surroundings:
     callbacks: Callbacks = NO_CALLBACKS
     limits: Limits = DEFAULT_LIMITS
     observe: Callable[[str, BaseException], None] | None = None
+    gate: Gate | None = None
+    slots: Slots | None = None
+    permissions: Permissions | None = None
+    grants: Grants | None = None
+    asking: Asking | None = None
+    approver: AnyApprover | None = None
+    executors: Mapping[str, Executor] = field(factory=_no_executors)
+    events: Callable[[CallEvent], None] | None = None
+    kept: KeptResults | None = None
+    operations: Operations | None = None
+    watchdog: Watchdog | None = None
+    host: CallHost | None = None
+    tools: tuple[Tool, ...] | None = None
+    instructions: str | None = None
+    longest: float | None = None
 
-    def finding(self, find: Callable[[str], Tool]) -> Surroundings:
-        """The same, with another way to find tools."""
-        return Surroundings(find, self.threads, self.callbacks, self.limits, self.observe)
+    def evolve(self, **changes: Any) -> Surroundings:
+        """The same, with some attributes changed; cheap, as it is done for each batch."""
+        other = object.__new__(Surroundings)
+        other.__dict__.update(self.__dict__, **changes)
+        return other
 
 
 NO_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-@define(eq=False)
 class Work:
     """One call on its way. Each stage fills in its own part and changes no other's.
 
+    A plain class whose defaults stand in the class: making one sets three attributes, and a call that needs nothing
+    else pays for nothing else.
+
     Attributes:
-        call: What the model asked for.
+        call: What the model asked for; by `repair`, what was meant.
         context: What the tool gets to know.
-        around: What all calls share.
+        around: What calls share.
+        index: The call's place in its batch, from 0.
+        taken_in: When the call was taken in, in seconds of `time.monotonic()`, where somebody listens.
+        order: Keeps the batch's calls in their order, or `None`.
+        parent: What the calling tool holds, for a call from inside a tool.
         tool: By `find`.
         arguments: By `parse`, and by `before` where a callback changes them.
         parsed: By `parse`: whether the arguments were read from text, and so are JSON for sure.
+        coercions: By `validate`: what was converted, `"path: from -> to"` each.
+        repaired: By `repair`: what was changed, for people, or `None`.
         changed: By `before`: whether a callback changed the arguments.
+        shown: By the callbacks' stages: the arguments, and as callbacks see them.
+        asks: By `permit`: what a person has to allow, or `None`.
+        approval: By `approve`: that a person has allowed exactly this, once.
+        pending: By `approve`: what has to be kept where the answer comes later.
+        calls: How many tools its tool has called.
+        ends: Why the turn should end after this call, or `None`.
+        claims: By `run`: the arguments, and what the call claims with them.
+        hold: By `run`: the call's place among those that run.
+        clock: By `run`: what is left of the time limit; paused while a person is asked.
+        since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
+        goes_on: By `run`: whether the result will be a pending one.
         value: By `run`: what the function gave back.
         result: By `shape`; or by a callback that answers.
         error: What ended the way forward, until a callback recovers.
         fatal: What ends the turn once every call has its result.
     """
 
-    call: ToolCall
-    context: ToolContext
-    around: Surroundings
+    index: int = 0
+    taken_in: float = 0.0
+    order: Order | None = None
+    parent: Hold | None = None
     tool: Tool | None = None
     arguments: Mapping[str, Any] = NO_ARGUMENTS
     parsed: bool = False
+    coercions: tuple[str, ...] = ()
+    repaired: str | None = None
     changed: bool = False
+    shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
+    asks: Ask | None = None
+    approval: Approval | None = None
+    pending: PendingCall | None = None
+    calls: int = 0
+    ends: str | None = None
+    claims: tuple[Mapping[str, Any], Claims | None] | None = None
+    hold: Hold | None = None
+    clock: Clock | None = None
+    since: float | None = None
+    goes_on: bool = False
     value: Any = None
     result: ToolResult | None = None
     error: BaseException | None = None
     fatal: BaseException | None = None
+
+    def __init__(self, call: ToolCall, context: ToolContext, around: Surroundings) -> None:
+        self.call = call
+        self.context = context
+        self.around = around

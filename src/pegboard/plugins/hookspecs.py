@@ -26,7 +26,10 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
-    from pegboard.dispatch.callbacks import ChangeArguments, Deny
+    from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny
+    from pegboard.dispatch.events import CallEvent
+    from pegboard.dispatch.repair import RepairRequest
+    from pegboard.tools.call import ToolCall
     from pegboard.tools.content import ToolResult
     from pegboard.tools.context import ReadonlyContext, ToolContext
     from pegboard.tools.tool import Tool
@@ -128,7 +131,7 @@ def pegboard_register_commands(group: click.Group) -> None:
 @hookspec
 def pegboard_before_tool(
     context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
-) -> ToolResult | ChangeArguments | Deny | Awaitable[ToolResult | ChangeArguments | Deny | None] | None:
+) -> ToolResult | ChangeArguments | Deny | Abort | Awaitable[ToolResult | ChangeArguments | Deny | Abort | None] | None:
     """Called before a tool runs, after its arguments were found valid. Since 0.1.
 
     Args:
@@ -138,14 +141,15 @@ def pegboard_before_tool(
 
     Returns:
         `None` to go on; a `ToolResult` to answer instead of the tool; `ChangeArguments` to go on with others, which
-        are validated again; `Deny` to refuse. Anything else fails the call as `callback_failure`.
+        are validated again; `Deny` to refuse; `Abort` to end the turn, once every call has its result. Anything else
+        fails the call as `callback_failure`.
     """
 
 
 @hookspec
 def pegboard_after_tool(
     context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], result: ToolResult
-) -> ToolResult | Awaitable[ToolResult | None] | None:
+) -> ToolResult | Abort | Awaitable[ToolResult | Abort | None] | None:
     """Called with every outcome, errors and denials included. Since 0.1.
 
     Args:
@@ -155,7 +159,8 @@ def pegboard_after_tool(
         result: What the call would answer.
 
     Returns:
-        `None` to leave it, or the `ToolResult` that replaces it.
+        `None` to leave it, the `ToolResult` that replaces it, or `Abort` to leave it and end the turn, once every call
+        has its result.
     """
 
 
@@ -190,6 +195,22 @@ def pegboard_wrap_tool(
 
     Returns:
         What `await call_next()` gave, or something instead of it.
+    """
+
+
+@hookspec
+def pegboard_repair_call(
+    request: RepairRequest,
+) -> ToolCall | Mapping[str, Any] | Awaitable[ToolCall | Mapping[str, Any] | None] | None:
+    """Called where a call can't run as the model wrote it: the name is unknown, or the arguments are invalid.
+
+    Called once a call; what it gives passes the same stages again, and isn't repaired once more. Since 0.1.
+
+    Args:
+        request: The call, the tools, the schema, the conversation, and what is wrong.
+
+    Returns:
+        `None` to leave the error, the `ToolCall` that was meant, or its arguments.
     """
 
 
@@ -292,11 +313,14 @@ def pegboard_on_stop(context: ReadonlyContext, outcome: Any) -> Any:
 
 
 @hookspec
-def pegboard_observe(event: Any) -> None:
+def pegboard_observe(event: CallEvent) -> Awaitable[None] | None:
     """Called with every event of a call's life; it only observes, and what it raises disturbs nobody. Since 0.1.
 
     Args:
-        event: What happened.
+        event: What happened: `CallPending`, `CallRunning`, `CallUpdated`, or how the call ended.
+
+    Returns:
+        Nothing that is looked at.
     """
 
 

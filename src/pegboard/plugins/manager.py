@@ -14,7 +14,8 @@ from pegboard.chains import Link, by_name
 from pegboard.errors import InvalidNameError, PluginError, RegistrationError, StaleSpecError
 from pegboard.plugins.cause import cause_of
 from pegboard.plugins.limit import LOAD_SECONDS, within
-from pegboard.registry import Sleeper, ToolRegistry
+from pegboard.registry import ToolRegistry
+from pegboard.sleeper import Sleeper
 from pegboard.tools.handler import LateHandler
 from pegboard.tools.origin import ConflictPolicy, Origin
 from pegboard.tools.spec import ToolSpec

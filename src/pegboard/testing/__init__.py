@@ -7,5 +7,14 @@ from pegboard.testing.calling import call_tool
 from pegboard.testing.check import check_plugin
 from pegboard.testing.recorded import RecordedCall, RecordedCalls
 from pegboard.testing.report import Report
+from pegboard.testing.scripted_approver import ScriptedApprover
 
-__all__ = ["RecordedCall", "RecordedCalls", "Report", "call_tool", "check_plugin", "plugin_registry"]
+__all__ = [
+    "RecordedCall",
+    "RecordedCalls",
+    "Report",
+    "ScriptedApprover",
+    "call_tool",
+    "check_plugin",
+    "plugin_registry",
+]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import RegistrationError
 from pegboard.registry import ToolRegistry
 from pegboard.tools.content import ToolResult
@@ -20,6 +21,7 @@ def call_tool(
 ) -> ToolResult:
     """Runs one call as a model's call runs (judged, structured, limited, shaped), on a registry of its own.
 
+    Nobody is asked: what would ask a person is allowed. `plugin_registry` with a `ScriptedApprover` tests that.
     Inside an event loop write `await registry.call(...)` instead, on a registry of `plugin_registry`.
 
     Args:
@@ -38,7 +40,7 @@ def call_tool(
         FatalToolError: The tool ends the turn.
         RunningLoopError: An event loop runs in this thread.
     """
-    registry = ToolRegistry()
+    registry = ToolRegistry(permissions=Permissions(mode="bypass"))
     tools = registry.register(tool).tools
     if len(tools) != 1:
         names = ", ".join(each.name for each in tools)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from itertools import islice
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pegboard.tools.problem import kind_shown, listed
 
 Kind: TypeAlias = Literal["type", "value", "missing", "other"]
+
+
+_MOST_WANTED: Final = 20
+_MOST_OPTIONS: Final = 50_000
 
 
 class Problem(NamedTuple):
@@ -70,13 +75,20 @@ def nearest(alternatives: Sequence[Alternative], value: Any) -> Sequence[Problem
     meant = [each for each in alternatives if not each.is_null()] or alternatives
     inside = [each for each in meant if not each.is_something_else()]
     if not inside:
-        return (mismatch(" or ".join(dict.fromkeys(each.problems[0].wanted for each in meant)), value),)
+        return (mismatch(_wanted(meant), value),)
     if isinstance(value, dict) and len(inside) > 1:
         inside, wrong = _by_tag(inside, value)  # pyright: ignore[reportUnknownArgumentType]
         if wrong is not None:
             return (wrong,)
     fewest = min(len(each.problems) for each in inside)
     return _either([each for each in inside if len(each.problems) == fewest])
+
+
+def _wanted(alternatives: Sequence[Alternative]) -> str:
+    """What each alternative wants, joined by "or": the first twenty, and how many more there are."""
+    wanted = list(dict.fromkeys(each.problems[0].wanted for each in alternatives))
+    more = len(wanted) - _MOST_WANTED
+    return " or ".join(wanted if more <= 0 else [*wanted[:_MOST_WANTED], f"{more} others"])
 
 
 def _by_tag(inside: Sequence[Alternative], value: Mapping[str, Any]) -> tuple[Sequence[Alternative], Problem | None]:
@@ -96,7 +108,8 @@ def _by_tag(inside: Sequence[Alternative], value: Mapping[str, Any]) -> tuple[Se
 
 
 def _distinct(options: Iterable[Any]) -> list[Any]:
-    return list({repr(option): option for option in options}.values())
+    """Of the first 50,000 (some 20 ms): alternatives may share a long list."""
+    return list({repr(option): option for option in islice(options, _MOST_OPTIONS)}.values())
 
 
 def _either(best: Sequence[Alternative]) -> Sequence[Problem]:

@@ -9,7 +9,8 @@ from attrs import frozen
 
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Binder, StructureError
-from pegboard.tools.signature import OMITTED, Kind, Parameter, Signature
+from pegboard.tools.injection import Injection, filled
+from pegboard.tools.signature import EMPTY, OMITTED, Kind, Parameter, Signature
 
 Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
 Structure: TypeAlias = Callable[[Any], Any]
@@ -28,11 +29,19 @@ def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
     structure_of = strict_structurer if strict else structurer
     structures = _structures(signature, structure_of)
     rest = _rest(parameters, structure_of)
+    injects = signature.injects
     if any(each.kind in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in parameters):
-        return _Positional(parameters, structures, rest, signature.taken)
+        return _Positional(parameters, structures, rest, signature.taken, injects)
     context = next((each.name for each in parameters if each.is_context), None)
+    binder = _by_name(context, structures, rest, signature.taken)
+    return _Injecting(binder, injects) if injects else binder
+
+
+def _by_name(
+    context: str | None, structures: Mapping[str, Structure], rest: _Rest | None, taken: frozenset[str]
+) -> Binder:
     if rest is not None:
-        return _Open(context, structures, rest, signature.taken)
+        return _Open(context, structures, rest, taken)
     if structures:
         return _Keywords(context, tuple(structures.items()))
     return _straight if context is None else _WithContext(context)
@@ -45,7 +54,7 @@ def binder_of_one(parameters: tuple[Parameter, ...], name: str | None = None) ->
         parameters: Of the function, one of them visible.
         name: Of the one argument that it gets; `None` for all arguments as a mapping.
     """
-    return _One(parameters, name)
+    return _One(parameters, name, Signature(parameters, EMPTY).injects)
 
 
 def _structures(signature: Signature, structure_of: Callable[[Any], Structure | None]) -> dict[str, Structure]:
@@ -61,7 +70,7 @@ def _structures(signature: Signature, structure_of: Callable[[Any], Structure | 
 
 
 def _rest(parameters: Sequence[Parameter], structure_of: Callable[[Any], Structure | None]) -> _Rest | None:
-    named = frozenset(each.name for each in parameters if not each.is_context and each.kind is not Kind.VAR_KEYWORD)
+    named = frozenset(each.name for each in parameters if not each.is_hidden and each.kind is not Kind.VAR_KEYWORD)
     for each in parameters:
         if each.kind is Kind.VAR_KEYWORD:
             return _Rest(named, structure_of(each.annotation))
@@ -152,6 +161,18 @@ class _Open:
 
 
 @frozen
+class _Injecting:
+    """Services too are passed by name."""
+
+    binder: Binder
+    injects: tuple[Injection, ...]
+
+    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> Bound:
+        args, kwargs = self.binder(context, arguments)
+        return args, {**kwargs, **filled(self.injects, context)}
+
+
+@frozen
 class _Positional:
     """Some can't be passed by name, so all that may stand before them are passed by position, defaults too."""
 
@@ -159,11 +180,13 @@ class _Positional:
     structures: Mapping[str, Structure]
     rest: _Rest | None
     taken: frozenset[str]
+    injects: tuple[Injection, ...]
 
     def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> Bound:
         values = dict(arguments)
         if self.rest is not None:
             self.rest.fill(values, self.taken)
+        values.update(filled(self.injects, context))
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for each in self.parameters:
@@ -200,15 +223,23 @@ class _Positional:
 
 @frozen
 class _One:
-    """One thing, and perhaps the context, in the function's order."""
+    """One thing, and perhaps the context and services, in the function's order."""
 
     parameters: tuple[Parameter, ...]
     name: str | None
+    injects: tuple[Injection, ...]
 
     def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> Bound:
         given = arguments if self.name is None else arguments[self.name]
-        values = [(each, context if each.is_context else given) for each in self.parameters]
+        services = filled(self.injects, context)
+        values = [(each, self._value(each, context, services, given)) for each in self.parameters]
         return (
             [value for each, value in values if each.is_positional],
             {each.name: value for each, value in values if not each.is_positional},
         )
+
+    @staticmethod
+    def _value(parameter: Parameter, context: ToolContext, services: Mapping[str, Any], given: Any) -> Any:
+        if parameter.is_context:
+            return context
+        return given if parameter.service is None else services.get(parameter.name, parameter.default)

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import field, frozen
 
-from pegboard.typing import JsonObject
+from pegboard.typing import JsonMapping, JsonObject
 
 ErrorKind: TypeAlias = Literal[
     "unknown_tool",
@@ -32,14 +32,40 @@ ErrorKind: TypeAlias = Literal[
 """Why a result is an error."""
 
 
+_SLICE: Final = 1 << 18
+
+
 def _sayable(text: str) -> str:
     """`text` with lone surrogates, which no wire takes, as U+FFFD (an undecodable file name brings them)."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if type(text) is not str:
+        text = str.__str__(text)  # a subclass may say something else of itself
+    if text.isascii():
+        return text
+    return _without_surrogates(text) if len(text) <= _SLICE else _sayable_by_slices(text)
+
+
+def _without_surrogates(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def _sayable_by_slices(text: str) -> str:
+    """The same for a very long text: no step of it holds up the other threads for long."""
+    parts: list[str] = []
+    start, changed = 0, False
+    while start < len(text):
+        end = start + _SLICE
+        while "\ud800" <= text[end - 1 : end] <= "\udbff":  # the first of a pair stays with the second
+            end += 1
+        part = text[start:end]
+        said = _without_surrogates(part)
+        changed = changed or said is not part
+        parts.append(said)
+        start = end
+    return "".join(parts) if changed else text
 
 
 @frozen
@@ -158,11 +184,15 @@ def _one_content(value: Any) -> Content:
     return value
 
 
+def _as_attachments(value: Any) -> tuple[Content, ...]:
+    return value if value == () else _as_content(value)
+
+
 def _no_metadata() -> dict[str, Any]:
     return {}  # four times as fast as dict[str, Any]()
 
 
-@frozen
+@frozen(slots=False)  # each call makes one, and ten attributes are set in a dict in two thirds of the time
 class ToolResult:
     """What one call answered: exactly one a call.
 
@@ -175,6 +205,8 @@ class ToolResult:
         title: A short heading for people.
         metadata: Facts for the user interface; never sent to the model.
         detail: For the operator (message, stack); never sent to the model.
+        attachments: Files for the user interface, and for providers that take them beside the content.
+        details: Any data for the user interface; never sent to the model.
     """
 
     content: tuple[Content, ...] = field(default=(), converter=_as_content)
@@ -185,6 +217,8 @@ class ToolResult:
     title: str | None = None
     metadata: Mapping[str, Any] = field(factory=_no_metadata)
     detail: str | None = None
+    attachments: tuple[Content, ...] = field(default=(), converter=_as_attachments)
+    details: Any = None
 
     @classmethod
     def error(cls, kind: ErrorKind, text: str, *, detail: str | None = None) -> ToolResult:
@@ -203,3 +237,37 @@ class ToolResult:
             "structuredContent": self.structured_content,
             "isError": self.is_error,
         }
+
+    @classmethod
+    def from_json(cls, data: JsonMapping) -> ToolResult:
+        """Reads what `to_json` writes, and what an MCP server answers; what isn't known in it is left out.
+
+        An error has the kind `tool_failure`: MCP has no other.
+
+        Raises:
+            ValueError: It is no result; the error names the path.
+        """
+        from pegboard.tools.content_json import result_from_json
+
+        return result_from_json(data)
+
+    def to_data(self) -> JsonObject:
+        """Everything as JSON data, for hosts that keep results and for other processes. Never raises.
+
+        `to_json` and, where they say something, `kind`, `display`, `title`, `metadata`, `detail`, `attachments` and
+        `details`. What JSON can't say is written as text.
+        """
+        from pegboard.tools.content_json import result_to_data
+
+        return result_to_data(self)
+
+    @classmethod
+    def from_data(cls, data: JsonMapping) -> ToolResult:
+        """Reads what `to_data` writes.
+
+        Raises:
+            ValueError: It is no result; the error names the path.
+        """
+        from pegboard.tools.content_json import result_from_data
+
+        return result_from_data(data)

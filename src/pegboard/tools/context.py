@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from attrs import define, field, frozen
 
+from pegboard.errors import CallStoppedError
+
+if TYPE_CHECKING:
+    from pegboard.tools.artifacts import CallArtifacts
+    from pegboard.tools.bridge import Bridge
+    from pegboard.tools.confirmation import Confirmation
+    from pegboard.tools.content import ToolResult
+    from pegboard.tools.memory import CallMemory
+    from pegboard.tools.opened_services import OpenedServices
+    from pegboard.tools.said import Said
+    from pegboard.tools.service_kind import Kind
+    from pegboard.tools.services import Services
+    from pegboard.tools.state import State
+    from pegboard.tools.tool import Tool
+
 T = TypeVar("T")
 _NOTHING: Final[Mapping[str, Any]] = {}
-_NO_SERVICES: Final[Mapping[type, Any]] = {}
+_NO_SERVICES: Final[Mapping[Any, Any]] = {}
+_making: Final = threading.Lock()
+"""Held while a context makes what only few calls need: a tool may ask from several threads at once."""
 
 
 @frozen(kw_only=True)
@@ -24,6 +43,12 @@ class ReadonlyContext:
         session: The conversation's id.
         state: What the session knows; read here, changed by the host.
         extra: Anything else that the host hands to toolsets, predicates and tools.
+        agent_description: What the agent is for.
+        invocation: The id of the turn: everything between what the user said and the last answer to it.
+        message: The id of the model's message that holds the calls.
+        branch: Which agent called which (`"planner.writer"`), where agents call agents.
+        messages: The conversation so far, as the host keeps it.
+        work_dir: The folder that relative paths start from; the process's own where it is `None`.
     """
 
     user: str | None = None
@@ -33,6 +58,12 @@ class ReadonlyContext:
     session: str | None = None
     state: Mapping[str, Any] = field(default=_NOTHING, repr=False)
     extra: Mapping[str, Any] = field(default=_NOTHING, repr=False)
+    agent_description: str | None = None
+    invocation: str | None = None
+    message: str | None = None
+    branch: str | None = None
+    messages: Sequence[Any] = field(default=(), repr=False)
+    work_dir: str | None = None
 
 
 NOBODY: Final = ReadonlyContext()
@@ -53,6 +84,46 @@ class Progress:
     message: str | None = None
 
 
+@frozen
+class Told:
+    """What a running call says of itself for people.
+
+    Attributes:
+        title: A short heading, or `None` to leave the one that stands.
+        facts: For the user interface; never sent to the model.
+    """
+
+    title: str | None = None
+    facts: Mapping[str, Any] = field(factory=dict[str, Any])
+
+
+class CallHost(Protocol):
+    """What a running call may ask of whoever runs it; `dispatch` is one."""
+
+    async def ask(
+        self,
+        context: ToolContext,
+        permission: str,
+        patterns: Sequence[str],
+        always: Sequence[str],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """Comes back where the call may go on; raises where it may not."""
+        ...
+
+    async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
+        """What a person says to `hint`."""
+        ...
+
+    async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
+        """Runs another tool inside this call."""
+        ...
+
+    def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
+        """Goes on with `work` after the call's first result; gives the operation's id."""
+        ...
+
+
 def _no_values() -> dict[str, Any]:
     return {}  # four times as fast as dict[str, Any]()
 
@@ -61,24 +132,47 @@ def _no_values() -> dict[str, Any]:
 class ToolContext:
     """What one running call knows of its surroundings; `ToolContext()` is good for a test.
 
-    A tool gets it in a parameter of this type, which the model never sees.
+    A tool gets it in a parameter of this type, which the model never sees. By itself it lets everything pass, keeps
+    memory and artifacts for as long as it lives, and knows no other tools.
 
     Attributes:
         request: For whom the call runs.
         call_id: The call's id.
         tool: The tool's name.
         values: Shared by the callbacks and the tool of this call.
-        services: What the host provided, by type.
-        listener: Gets each `Progress` and each partial result as it happens, in the thread that the tool runs in;
+        services: What the host provides, by type: values or factories, as `registry.provide` takes them.
+        listener: Gets each `Progress`, each `Told` and each partial result as it happens, in the call's event loop;
             must not raise.
+        offered: The tools of the request that the call answers.
+        host: Whoever runs the call; what it is asked for is at the tool's hand as `ask`, `call` and so on.
+        cancelled: Whether the call was cancelled, or is past its limit, while a thread still works at it.
+        deadline: When the call's limit passes, in seconds of `time.monotonic()`, or `None`.
+        confirmation: What a person answered before the call was run again, or `None`; in a test, what one answers.
+        depth: How many calls stand round this one: 0 for a model's own.
+        frame: Of the host's, for as long as the call runs.
+        said: What the call has said so far; `None` for one that has said nothing yet.
+        opened: The services that are open for the call; `None` for one that has opened none.
+        bridge: The way back to the call's event loop, where the tool runs in a thread.
     """
 
     request: ReadonlyContext = NOBODY
     call_id: str = ""
     tool: str = ""
     values: dict[str, Any] = field(factory=_no_values)
-    services: Mapping[type, Any] = field(default=_NO_SERVICES, repr=False)
+    services: Services | Mapping[Any, Any] = field(default=_NO_SERVICES, repr=False)
     listener: Callable[[object], None] | None = field(default=None, repr=False)
+    offered: Sequence[Tool] = field(default=(), repr=False)
+    host: CallHost | None = field(default=None, repr=False)
+    cancelled: bool = False
+    deadline: float | None = None
+    confirmation: Confirmation | None = None
+    depth: int = 0
+    frame: Any = field(default=None, repr=False, eq=False)
+    said: Said | None = field(default=None, init=False, repr=False, eq=False)
+    opened: OpenedServices | None = field(default=None, init=False, repr=False, eq=False)
+    bridge: Bridge | None = field(default=None, init=False, repr=False, eq=False)
+
+    # For whom ----------------------------------------------------------------------------------------------------
 
     @property
     def user(self) -> str | None:
@@ -89,6 +183,11 @@ class ToolContext:
     def agent(self) -> str | None:
         """The agent's name."""
         return self.request.agent
+
+    @property
+    def agent_description(self) -> str | None:
+        """What the agent is for."""
+        return self.request.agent_description
 
     @property
     def model(self) -> str | None:
@@ -106,34 +205,263 @@ class ToolContext:
         return self.request.session
 
     @property
-    def state(self) -> Mapping[str, Any]:
-        """What the session knows."""
-        return self.request.state
+    def invocation(self) -> str | None:
+        """The id of the turn."""
+        return self.request.invocation
+
+    @property
+    def message(self) -> str | None:
+        """The id of the model's message that holds the calls."""
+        return self.request.message
+
+    @property
+    def branch(self) -> str | None:
+        """Which agent called which, where agents call agents."""
+        return self.request.branch
+
+    @property
+    def messages(self) -> Sequence[Any]:
+        """The conversation so far, as the host keeps it."""
+        return self.request.messages
+
+    @property
+    def work_dir(self) -> str | None:
+        """The folder that relative paths start from; the process's own where it is `None`."""
+        return self.request.work_dir
 
     @property
     def extra(self) -> Mapping[str, Any]:
         """Anything else from the host."""
         return self.request.extra
 
-    def service(self, kind: type[T]) -> T:
-        """What the host provided for this type.
+    # What the call leaves behind ---------------------------------------------------------------------------------
 
-        Raises:
-            LookupError: Nothing; the host has to `registry.provide(kind, value)`.
-        """
-        try:
-            return self.services[kind]
-        except KeyError:
-            raise LookupError(
-                f"no {kind.__name__} is provided; the host does it with registry.provide({kind.__name__}, ...)"
-            ) from None
+    @property
+    def state(self) -> State:
+        """What the session knows, to read and to change; the host gets the changes as a delta."""
+        return self.actions.state
+
+    @property
+    def actions(self) -> Said:
+        """What the call asks of its host: changes of state, `transfer_to`, `escalate`, `skip_summarization`."""
+        said = self.said
+        if said is None:
+            from pegboard.tools.said import Said
+
+            with _making:
+                said = self.said = self.said or Said(self.request.state)
+        return said
+
+    @property
+    def memory(self) -> CallMemory:
+        """What is remembered of the user: `await context.memory.search("...")`."""
+        from pegboard.tools.memory import CallMemory
+
+        return CallMemory(self)
+
+    @property
+    def artifacts(self) -> CallArtifacts:
+        """The files of the conversation and of the user: `await context.artifacts.save("a.txt", "...")`."""
+        from pegboard.tools.artifacts import CallArtifacts
+
+        return CallArtifacts(self)
+
+    # What it tells on the way ------------------------------------------------------------------------------------
 
     def report(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tells whoever listens how far the call is."""
         if self.listener is not None:
-            self.listener(Progress(progress, total, message))
+            self._tell(Progress(progress, total, message))
 
     def emit(self, partial: object) -> None:
         """Hands out a partial result before the call ends."""
         if self.listener is not None:
-            self.listener(partial)
+            self._tell(partial)
+
+    def metadata(self, title: str | None = None, **facts: Any) -> None:
+        """Says something of the call to people, as it happens; its result gets the title and the facts too."""
+        self.actions.tell(title, facts)
+        if self.listener is not None:
+            self._tell(Told(title, facts))
+
+    # What it may ask for -----------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        permission: str,
+        patterns: Sequence[str] = ("*",),
+        always: Sequence[str] = (),
+        metadata: Mapping[str, Any] = _NOTHING,
+    ) -> None:
+        """Asks whether the call may go on with something that its arguments don't tell.
+
+        Args:
+            permission: The permission's name, such as `"edit"`.
+            patterns: What it is asked for, such as paths.
+            always: The wider patterns that an answer "always" would cover; `patterns` by default.
+            metadata: For whoever decides, such as a diff.
+
+        Raises:
+            ToolError: It may not; leave it unhandled, and the model reads why.
+        """
+        if self.host is not None:
+            await self.host.ask(self, permission, patterns, always or patterns, metadata)
+
+    async def request_confirmation(self, hint: str, payload: Any = None) -> Confirmation:
+        """What a person says to this call.
+
+        Where the answer comes in another turn or process, this call ends here, and the tool is run again from its
+        start once there is one. In a context made by hand, `confirmation` is the answer, or else yes.
+
+        Args:
+            hint: What the person is told. Of several questions of one call each has its own.
+            payload: JSON data for whoever answers.
+        """
+        from pegboard.tools.confirmation import Confirmation
+
+        if self.host is None:
+            return self.confirmation or Confirmation(hint=hint, confirmed=True, payload=payload)
+        answered = self.confirmation and self.confirmation.to_question(hint)
+        return answered or await self.host.request_confirmation(self, hint, payload)
+
+    async def call(self, name: str, arguments: Mapping[str, Any] | str = _NOTHING) -> ToolResult:
+        """Runs another tool inside this call, by the same rules.
+
+        Raises:
+            LookupError: Nobody runs this call: the context was made by hand, without a `host`.
+        """
+        if self.host is None:
+            raise LookupError(
+                f"this context knows no tool {name!r}: it was made by hand; give it some by "
+                "ToolContext(host=...), or run the tool by a registry"
+            )
+        return await self.host.call(self, name, arguments)
+
+    def background(self, work: Awaitable[Any] | Callable[[], Any]) -> str:
+        """Goes on with `work` after the call's first result; its completion comes as an event and a later message.
+
+        In a context made by hand, a coroutine goes on in the running event loop; anything else is done at once.
+
+        Returns:
+            The id of what goes on.
+        """
+        if self.host is not None:
+            return self.host.background(self, work)
+        from pegboard.tools.bridge import go_on
+
+        return go_on(work)
+
+    # Services ----------------------------------------------------------------------------------------------------
+
+    def provides(self, kind: Kind[Any]) -> bool:
+        """Whether the host provides a service of this type."""
+        return kind in self._services()
+
+    def service(self, kind: Kind[T]) -> T:
+        """What the host provided for this type, opened here if that takes no event loop.
+
+        Raises:
+            MissingServiceError: A `LookupError`: nothing, or it has to be awaited; says what to do.
+            BaseException: Whatever its factory raised.
+        """
+        return self._services().use_now(kind, self)
+
+    async def use(self, kind: Kind[T]) -> T:
+        """What the host provided for this type, opened if need be; it is closed after the call.
+
+        Raises:
+            MissingServiceError: A `LookupError`: nothing; the host has to `registry.provide(kind, ...)`.
+            BaseException: Whatever its factory raised.
+        """
+        return await self._services().use(kind, self)
+
+    async def use_or(self, kind: Kind[T], make: Callable[[], T]) -> T:
+        """The same; where nobody provides it, what `make` gives, once for all calls of the registry."""
+        services = self._services()
+        return await services.use(kind, self) if kind in services else services.default(kind, make)
+
+    def opened_services(self) -> OpenedServices:
+        """Where services are kept that are open for this call only."""
+        opened = self.opened
+        if opened is None:
+            services = self._services()
+            with _making:
+                opened = self.opened = self.opened or services.for_call()
+        return opened
+
+    async def close_services(self, error: BaseException | None = None) -> None:
+        """Closes what was opened for this call, the last first; whoever runs the call does it after.
+
+        Args:
+            error: What the call ended with, so that a transaction can undo its work; or `None`.
+
+        Raises:
+            asyncio.CancelledError: Whoever waits was cancelled; all the same everything was closed.
+        """
+        if self.opened is not None:
+            await self.opened.close(error)
+
+    # Time --------------------------------------------------------------------------------------------------------
+
+    @property
+    def remaining(self) -> float | None:
+        """How many seconds are left until the call's limit passes; `None` where it has none."""
+        deadline = self.deadline  # read once: it is moved in the loop, and this may be a thread
+        return None if deadline is None else max(deadline - time.monotonic(), 0.0)
+
+    def check(self) -> None:
+        """Lets a tool that works long end in good order: a thread can't be ended from outside.
+
+        Raises:
+            CallStoppedError: The call was cancelled, or its limit has passed; leave it unhandled.
+        """
+        if self.remaining == 0.0:
+            raise CallStoppedError("the call's time limit has passed", kind="timeout")
+        if self.cancelled:
+            raise CallStoppedError("the call was cancelled", kind="aborted")
+
+    def wait(self, awaitable: Awaitable[T]) -> T:
+        """What an awaitable gives, for plain functions: `context.wait(context.call("add", {...}))`.
+
+        It is awaited in the call's event loop, in a context made by hand in one of its own.
+
+        Raises:
+            CallStoppedError: The call was cancelled, or its limit has passed; leave it unhandled.
+            RunningLoopError: This is the event loop: there, write `await`.
+            BaseException: Whatever the awaitable raised.
+        """
+        from pegboard.tools.bridge import discard, refuse_in_loop, wait_without_loop
+
+        refuse_in_loop(awaitable)
+        try:
+            self.check()
+        except CallStoppedError:
+            discard(awaitable)
+            raise
+        if self.bridge is None:
+            return wait_without_loop(awaitable)
+        return self.bridge.wait(awaitable, lambda: self.remaining)
+
+    def stop(self) -> None:
+        """Tells a tool that works on in a thread that its call is over; whoever runs the call does it."""
+        self.cancelled = True
+        if self.bridge is not None:
+            self.bridge.close()
+
+    # How it does it ----------------------------------------------------------------------------------------------
+
+    def _tell(self, said: object) -> None:
+        assert self.listener is not None
+        if self.bridge is None:
+            self.listener(said)
+        else:
+            self.bridge.tell(self.listener, said)
+
+    def _services(self) -> Services:
+        from pegboard.tools.services import Services
+
+        services = self.services
+        if not isinstance(services, Services):
+            with _making:
+                services = self.services = Services.of(self.services)
+        return services

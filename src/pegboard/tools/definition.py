@@ -5,17 +5,24 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pegboard.errors import DefinitionError
 from pegboard.tools.docstring import Docstring, parse_docstring
 from pegboard.tools.handler import Binder, Handler
+from pegboard.tools.injection import Injection
 from pegboard.tools.json_text import JsonText, json_text
 from pegboard.tools.options import spec_facts, tool_facts
 from pegboard.tools.output import Output, Returned, output_of
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonSchema
+
+LONG_RUNNING: Final = (
+    "This takes long: its first result says that it is pending, and the real one comes later by itself. "
+    "Do not call it again for the same thing meanwhile."
+)
+"""What the description of a long-running tool ends with, so that the model waits."""
 
 
 def made_tool(facts: Mapping[str, Any], handler: Handler | None, options: Mapping[str, Any]) -> Tool:
@@ -31,8 +38,11 @@ def made_tool(facts: Mapping[str, Any], handler: Handler | None, options: Mappin
         InvalidNameError: The name isn't one that every provider takes.
     """
     name: str = facts["name"]
+    said = {**facts, **spec_facts(options, tool=name)}
+    if said.get("long_running"):
+        said["description"] = f"{said.get('description', '')}\n\n{LONG_RUNNING}".lstrip()
     try:
-        spec = ToolSpec(**{**facts, **spec_facts(options, tool=name)})
+        spec = ToolSpec(**said)
     except (TypeError, ValueError) as error:
         raise DefinitionError(str(error), tool=name) from None
     made = Tool(spec, handler, **tool_facts(options))
@@ -81,13 +91,14 @@ def docstring_of(function: Any) -> Docstring:
     return parse_docstring(text) if text else Docstring()  # pyright: ignore[reportUnknownArgumentType]
 
 
-def handler_of(
+def handler_of(  # noqa: PLR0913  (what one handler is made of)
     function: Callable[..., Any],
     returned: Returned,
     make_binder: Callable[[], Binder],
     *,
     options: Mapping[str, Any],
     tool: str,
+    injects: tuple[Injection, ...] = (),
 ) -> tuple[Handler, JsonText | None]:
     """The handler that runs `function`, and the output schema: the option's, else what the return type gives.
 
@@ -100,7 +111,8 @@ def handler_of(
     else:
         output = output_of(returned.annotation, tool=tool)
     blocking = options.get("blocking", True)
-    handler = Handler(function, make_binder, returned.flavour, blocking, output.make_unstructure(), output.is_wrapped)
+    unstructure = output.make_unstructure()
+    handler = Handler(function, make_binder, returned.flavour, blocking, unstructure, output.is_wrapped, injects)
     return handler, output.schema
 
 

@@ -90,6 +90,8 @@ class Diagnosis:
     def _search(self, schema: JsonSchema, value: Any) -> Iterator[Problem]:
         if self.references.legacy and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
+        if "enum" in schema and not isinstance(value, str) and not self.pays(_parts(schema["enum"])):
+            return
         if (wrong := _something_else(schema, value)) is not None:
             yield wrong
             return

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, Unpack, overload
 
-from pegboard.errors import DefinitionError
+from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.tools.definition import checked_schema, docstring_of, given_output, handler_of, made_tool, name_of
 from pegboard.tools.handler import Binder
 from pegboard.tools.input import input_schema_of
@@ -14,7 +14,7 @@ from pegboard.tools.json_text import JsonText, json_text
 from pegboard.tools.method import ATTRIBUTE, Method
 from pegboard.tools.options import CommonOptions, ToolOptions, checked_options
 from pegboard.tools.output import returned_by
-from pegboard.tools.signature import EMPTY, STARRED, Parameter, Signature, is_method, signature_of
+from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature, is_method, signature_of
 from pegboard.tools.spec import Grammar
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonMapping, JsonSchema
@@ -137,10 +137,12 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
     name = options.get("name") or name_of(function)
     given = checked_options(options, tool=name, of_function=True)
     signature = signature_of(function, tool=name, method=method)
+    _check_named(given.get("permission_arguments", ()), signature, name)
     said = docstring_of(function)
     returned = returned_by(function, signature.returns)
     make_binder = functools.partial(_binder, signature.parameters, signature.taken, "input_schema" in given)
-    handler, output_schema = handler_of(function, returned, make_binder, options=given, tool=name)
+    injects = signature.injects
+    handler, output_schema = handler_of(function, returned, make_binder, options=given, tool=name, injects=injects)
     facts = {
         "name": name,
         "description": said.description,
@@ -148,6 +150,17 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
         "output_schema": output_schema,
     }
     return made_tool(facts, handler, given)
+
+
+def _check_named(names: Iterable[str], signature: Signature, tool: str) -> None:
+    """Refuses a name that no argument has: rules would look for it in vain."""
+    if any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
+        return
+    known = [each.name for each in signature.visible]
+    for name in names:
+        if name not in known:
+            near = did_you_mean(suggest(str(name), known)) or f" There are {', '.join(known) or 'none'}."
+            raise DefinitionError(f"permission_arguments: there is no argument {name!r}.{near}", tool=tool)
 
 
 def _raw_tool(
@@ -163,12 +176,13 @@ def _raw_tool(
         return made_tool({**facts, "output_schema": given_output(options, name)}, None, options)
     signature = signature_of(function, tool=name)
     if len(signature.visible) != 1 or signature.visible[0].kind in STARRED:
-        hint = "Beside it, a ToolContext parameter gets the context."
+        hint = "Beside it, a ToolContext parameter gets the context, and Injected[...] ones get services."
         what = "the arguments as a mapping" if argument is None else "the text"
         raise DefinitionError(f"its handler must take exactly one parameter, {what}.", tool=name, hint=hint)
     returned = returned_by(function, signature.returns)
     make_binder = functools.partial(_binder_of_one, signature.parameters, argument)
-    handler, output_schema = handler_of(function, returned, make_binder, options=options, tool=name)
+    injects = signature.injects
+    handler, output_schema = handler_of(function, returned, make_binder, options=options, tool=name, injects=injects)
     description = docstring_of(function).description
     return made_tool({**facts, "description": description, "output_schema": output_schema}, handler, options)
 

@@ -14,6 +14,7 @@ from pegboard.tools.context import ToolContext
 from pegboard.tools.problem import problem
 
 if TYPE_CHECKING:
+    from pegboard.tools.injection import Injection
     from pegboard.tools.tool import Tool
 
 Binder: TypeAlias = Callable[[ToolContext, Mapping[str, Any]], tuple[Sequence[Any], Mapping[str, Any]]]
@@ -82,6 +83,7 @@ class Handler:
         make_unstructure: Makes the way back to JSON, at the first call; `None` where the value is JSON already
             or its type says nothing.
         wraps_result: Whether the structured result is `{"result": value}`, because its type is no object's.
+        injects: The parameters that services fill: these are opened before each call and closed after it.
     """
 
     function: Callable[..., Any]
@@ -90,6 +92,7 @@ class Handler:
     blocking: bool = True
     make_unstructure: Callable[[], Unstructure | None] = _as_they_are
     wraps_result: bool = False
+    injects: tuple[Injection, ...] = ()
 
 
 @frozen(eq=False)

@@ -41,22 +41,22 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
 
 
 class _TooManyValuesError(Exception):
-    """The walk has seen `MAX_VALUES`."""
+    """The walk has seen as many values as it may."""
 
 
-def json_faults(value: Any) -> tuple[str, ...]:
+def json_faults(value: Any, most: int = MAX_VALUES) -> tuple[str, ...]:
     """What keeps `value` from being JSON, at most 20 times `"path: reason"`; empty where it is JSON.
 
     Types are taken exactly (a subclass of `str` is no JSON string), as jsonschema_rs takes them; a tuple is an
-    array. Never raises, ends for cycles and for parts shared without end.
+    array. Never raises, ends for cycles and for parts shared without end: no more than `most` values are looked at.
     """
-    if _is_plain(value, MAX_DEPTH, [MAX_VALUES]):
+    if _is_plain(value, MAX_DEPTH, [most]):
         return ()
-    faults = _walk(value, (), (), [MAX_VALUES])
+    faults = _walk(value, (), (), [most])
     try:
         return tuple(problem(path, reason) for path, reason in islice(faults, MOST_PROBLEMS))
     except _TooManyValuesError:
-        return (problem((), f"must hold at most {MAX_VALUES} values"),)
+        return (problem((), f"must hold at most {most} values"),)
 
 
 def _is_plain(value: Any, levels: int, left: list[int]) -> bool:

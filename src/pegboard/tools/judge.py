@@ -13,6 +13,7 @@ from pegboard.errors import SchemaError
 from pegboard.tools.compiled import compiled
 from pegboard.tools.json_text import JsonText, json_text
 from pegboard.tools.json_value import is_array, is_object, json_faults, surrogate_fault
+from pegboard.tools.load import Loads, is_small, loads_of
 from pegboard.tools.problem import MOST_PROBLEMS, problem
 from pegboard.tools.subschema import bare
 from pegboard.typing import JsonSchema
@@ -59,12 +60,23 @@ def _compile(schema: str) -> Callable[[Any], bool]:
         raise SchemaError(f"the schema can't be used: {_reason(error)}") from None
 
 
+def _acceptance(schema: str, loads: Loads | None) -> Callable[[Any], bool]:
+    fits = _compile(schema)
+    if loads is None:
+        return fits
+    return lambda value: loads.excess(value) is None and fits(value)
+
+
 @frozen(eq=False)
 class Judge:
-    """Judges values by one schema, compiled when the judge is made (some 30 us, 0.6 KiB a schema within).
+    """Judges values by one schema, compiled when the judge is made (some 50 us, 0.6 KiB a schema within).
+
+    Judging by most schemas is fast whatever is judged. By others it isn't: they refuse what would take them longer
+    than some 100 ms.
 
     Attributes:
         schema: JSON Schema, given as text or as an object.
+        loads: What judging may cost; `None` for most schemas.
         accepts: Whether a value fits, in about 1 us. Only for values that a strict JSON parser has made, whose
             depth is bounded: others first pass `problems`.
 
@@ -73,17 +85,23 @@ class Judge:
     """
 
     schema: JsonText = field(converter=_usable)
+    loads: Loads | None = field(
+        init=False, repr=False, default=Factory(lambda self: loads_of(self.schema), takes_self=True)
+    )
     accepts: Callable[[Any], bool] = field(
-        init=False, repr=False, default=Factory(lambda self: _compile(self.schema), takes_self=True)
+        init=False, repr=False, default=Factory(lambda self: _acceptance(self.schema, self.loads), takes_self=True)
     )
 
     def problems(self, value: Any) -> tuple[str, ...]:
         """Everything that is wrong with `value`, at most 20 times `"path: reason"`; empty where it fits.
 
-        Takes any Python value: what isn't JSON, is too deep, too large or cyclic is a problem like others.
+        Takes any Python value: what isn't JSON, is too deep, too large or cyclic is a problem like others; so is
+        what would take too long to judge.
         """
         if faults := json_faults(value):
             return faults
+        if self.loads is not None and (excess := self.loads.excess(value)) is not None:
+            return (excess,)
         return () if self.accepts(value) else self._diagnosed(value)
 
     def _diagnosed(self, value: Any) -> tuple[str, ...]:
@@ -103,7 +121,7 @@ class Judge:
         """The validator's own words, for what ours don't cover; not where it might look at a value without end."""
         from pegboard.tools.references import REFERENCES
 
-        if any(f'"{keyword}"' in self.schema for keyword in REFERENCES):
+        if any(f'"{keyword}"' in self.schema for keyword in REFERENCES) or not is_small(value, self.loads):
             return (problem((), "doesn't fit the schema"),)
         errors = list(compiled(self.schema).iter_errors(value))[:MOST_PROBLEMS]
         return tuple(problem(error.instance_path, error.message[:_MOST_MESSAGE]) for error in errors)
@@ -177,7 +195,7 @@ def _fault_by_meaning(root: Any, text: str) -> str | None:
         compiled(text)
     except ValueError as error:
         return _reason(error)
-    return None
+    return _fault_of_load(text)
 
 
 def _fault_of_cost(root: Any) -> str | None:
@@ -199,6 +217,15 @@ def _fault_of_cost(root: Any) -> str | None:
     if patterns > MAX_PATTERNS:
         return f"it has more than {MAX_PATTERNS} patterns"
     return _fault_of_references(references, reached)
+
+
+def _fault_of_load(text: str) -> str | None:
+    loads = loads_of(text)
+    if loads is not None and loads.of(loads.references.root).is_hopeless():
+        return (
+            "one value would be compared with too many rules; leave out alternatives, or shorten its lists and patterns"
+        )
+    return None
 
 
 def _size(members: Any) -> int:

@@ -9,8 +9,9 @@ from attrs import evolve
 
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.tools.handler import Flavour
-from pegboard.tools.origin import DEFAULT_POLICY, Policy
-from pegboard.tools.spec import EXCLUSIVE, SHARED, UNSET, Concurrency, ToolAnnotations
+from pegboard.tools.origin import DEFAULT_POLICY, LEAST_MEMORY, Policy
+from pegboard.tools.result_limits import ResultLimits
+from pegboard.tools.spec import EXCLUSIVE, SHARED, UNSET, ArgumentKind, Concurrency, ToolAnnotations
 from pegboard.tools.tool import Checker, Confirmer, ErrorWriter, Previewer
 from pegboard.typing import JsonSchema
 
@@ -34,6 +35,8 @@ class CommonOptions(TypedDict, total=False):
         deferred: Offered only once it was found by a search.
         concurrency: How calls of it share; `"shared"` by default.
         permission: The name of the permission that a call asks for.
+        permission_arguments: The arguments that rules look at, and how: `{"path": "path", "command": "command"}`;
+            the kinds are `"text"`, `"command"`, `"path"` and `"url"`.
         requires_confirmation: Whether a person confirms each call, or a predicate that picks the calls.
         version: The tool's own version.
         provider_options: What exporters pass through, by provider.
@@ -46,6 +49,11 @@ class CommonOptions(TypedDict, total=False):
         coerce: Whether arguments may be converted to the schema's types; left to the registry by default.
         expose_errors: Whether the text of unexpected exceptions reaches the model; left to the registry by default.
         retries: How often a failed call of an idempotent tool is tried again; 0 by default.
+        max_concurrency: How many calls of the tool may run at once, at least 1; any number by default.
+        executor: Where it runs: `"loop"`, `"thread"`, `"process"` (a child process, which can be killed), or the name
+            of another executor; by default in the loop where it is async, else in a thread.
+        memory_limit: Bytes of memory that a call in a child process may use, at least 64 MiB; no limit by default.
+        result_limits: How much of a result the model gets; left to the registry by default.
         blocking: `False` for a plain function that never waits: it runs on the event loop, without a thread.
         process_request: Changes the model request that the tool is offered in.
     """
@@ -65,6 +73,7 @@ class CommonOptions(TypedDict, total=False):
     deferred: bool | None
     concurrency: Concurrency | Literal["shared", "exclusive"] | None
     permission: str | None
+    permission_arguments: Mapping[str, ArgumentKind] | None
     requires_confirmation: bool | Confirmer | None
     version: str | None
     provider_options: Mapping[str, Any] | None
@@ -77,6 +86,10 @@ class CommonOptions(TypedDict, total=False):
     coerce: bool | None
     expose_errors: bool | None
     retries: int | None
+    max_concurrency: int | None
+    executor: str | None
+    memory_limit: int | None
+    result_limits: ResultLimits | None
     blocking: bool | None
     process_request: Callable[..., Any] | None
 
@@ -103,6 +116,7 @@ _AS_THEY_ARE: Final = (
     "long_running",
     "deferred",
     "permission",
+    "permission_arguments",
     "version",
     "provider_options",
     "meta",
@@ -115,11 +129,11 @@ _OR_CALLABLE: Final = ("requires_confirmation",)
 _PLAIN: Final = ("preview", "check", "format_validation_error", "requires_confirmation")
 """Functions whose answer is needed at once."""
 
-_NUMBERS: Final = ("timeout", "retries")
+_NUMBERS: Final = ("timeout", "retries", "max_concurrency", "memory_limit")
 _TYPES: Final[Mapping[str, tuple[Any, str]]] = {
-    **dict.fromkeys(("name", "description", "title", "permission", "version"), _TEXT),
+    **dict.fromkeys(("name", "description", "title", "permission", "version", "executor"), _TEXT),
     **dict.fromkeys((*_HINTS, "strict", "long_running", "deferred", "coerce", "expose_errors", "blocking"), _FLAG),
-    **dict.fromkeys(("input_schema", "output_schema", "provider_options", "meta"), _OBJECT),
+    **dict.fromkeys(("input_schema", "output_schema", "permission_arguments", "provider_options", "meta"), _OBJECT),
     "requires_confirmation": (bool, "True, False or a function of the arguments"),
     "annotations": (ToolAnnotations, "ToolAnnotations(...)"),
     "concurrency": ((Concurrency, str), "'shared', 'exclusive' or a Concurrency"),
@@ -127,10 +141,22 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {
     "examples": (Iterable, "a collection of mappings"),
     "timeout": ((int, float), "a number of seconds"),
     "retries": (int, "a whole number"),
+    "result_limits": (ResultLimits, "ResultLimits(...)"),
+    "max_concurrency": (int, "a whole number"),
+    "memory_limit": (int, "a whole number of bytes"),
 }
 """What each option has to be; the others are functions."""
 
-_POLICY: Final = ("timeout", "coerce", "expose_errors", "retries")
+_POLICY: Final = (
+    "timeout",
+    "coerce",
+    "expose_errors",
+    "retries",
+    "max_concurrency",
+    "executor",
+    "memory_limit",
+    "result_limits",
+)
 _MODES: Final[Mapping[str, Concurrency]] = {"shared": SHARED, "exclusive": EXCLUSIVE}
 
 
@@ -165,7 +191,26 @@ def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool 
         raise DefinitionError(f"timeout must be more than 0 seconds, got {given['timeout']!r}.", tool=tool)
     if given.get("retries", 0) < 0:
         raise DefinitionError(f"retries must be a whole number and at least 0, got {given['retries']!r}.", tool=tool)
+    if given.get("max_concurrency", 1) < 1:
+        wanted = "max_concurrency must be a whole number and at least 1"
+        raise DefinitionError(f"{wanted}, got {given['max_concurrency']!r}.", tool=tool)
+    _check_place(given, tool)
     return given
+
+
+def _check_place(given: Mapping[str, Any], tool: str) -> None:
+    """Refuses what can't be kept where the tool runs."""
+    executor, memory = given.get("executor"), given.get("memory_limit")
+    if executor == "":
+        raise DefinitionError("executor must be a name.", tool=tool)
+    if memory is None:
+        return
+    if memory < LEAST_MEMORY:
+        wanted = "memory_limit must be at least 64 MiB (67,108,864 bytes)"
+        raise DefinitionError(f"{wanted}, got {memory!r}.", tool=tool)
+    if executor in (None, "loop", "thread"):
+        hint = "Pass executor='process', too, or the name of an executor that keeps it."
+        raise DefinitionError("memory_limit can't be kept in this process.", tool=tool, hint=hint)
 
 
 def _is_fit(name: str, value: Any) -> bool:

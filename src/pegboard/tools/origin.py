@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from attrs import frozen
+import attrs
+from attrs import field, frozen
+
+from pegboard.tools.result_limits import ResultLimits
 
 ConflictPolicy: TypeAlias = Literal["error", "keep", "replace", "shadow", "prefix"]
 """Two tools of one name: raise, keep the earlier, take the later, take the later until it is disposed, or prefix the
@@ -41,6 +44,9 @@ class Origin:
 
 HOST: Final = Origin()
 
+LEAST_MEMORY: Final = 64 << 20
+"""Bytes that a child process needs for Python itself and what a tool imports."""
+
 
 @frozen
 class Policy:
@@ -51,12 +57,28 @@ class Policy:
         coerce: Whether arguments may be converted to the schema's types (on a copy, reported).
         expose_errors: Whether the text of unexpected exceptions reaches the model.
         retries: How often a failed call of an idempotent tool is tried again.
+        max_concurrency: How many calls of the tool may run at once.
+        result_limits: How much of a result the model gets.
+        executor: Where the handler runs: `"loop"`, `"thread"`, `"process"` (a child process, which can be killed), or
+            the name of an executor that a plugin or the host has brought; `None` is in the loop where it is async,
+            else in a thread.
+        memory_limit: Bytes of memory that a call in a child process may use, all of the process counted.
+
+    Raises:
+        ValueError: A `max_concurrency` below 1: no call would ever run. A `memory_limit` below 64 MiB: Python itself
+            would have no room.
     """
 
     timeout: float | None = None
     coerce: bool | None = None
     expose_errors: bool | None = None
     retries: int = 0
+    max_concurrency: int | None = field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    result_limits: ResultLimits | None = None
+    executor: str | None = None
+    memory_limit: int | None = field(
+        default=None, validator=attrs.validators.optional(attrs.validators.ge(LEAST_MEMORY))
+    )
 
 
 DEFAULT_POLICY: Final = Policy()

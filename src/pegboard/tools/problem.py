@@ -54,9 +54,10 @@ def kind_shown(value: Any) -> str:
 
 def listed(options: Iterable[Any]) -> str:
     """JSON values joined by commas, the first twenty and how many more there are."""
-    texts = [shown(option) for option in options]
-    more = len(texts) - _MOST_OPTIONS
-    return ", ".join(texts) if more <= 0 else f"{', '.join(texts[:_MOST_OPTIONS])} and {more} more"
+    values = list(options)
+    text = ", ".join(map(shown, values[:_MOST_OPTIONS]))
+    more = len(values) - _MOST_OPTIONS
+    return text if more <= 0 else f"{text} and {more} more"
 
 
 def counted(number: int, noun: str) -> str:

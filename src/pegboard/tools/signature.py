@@ -13,7 +13,9 @@ from attrs import frozen
 
 from pegboard.errors import DefinitionError
 from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.injection import Injection, injected_kind
 from pegboard.tools.scope import Scope, innermost, lenient
+from pegboard.tools.service_kind import is_kind
 
 EMPTY: Final = inspect.Parameter.empty
 """The default of a parameter without one."""
@@ -37,17 +39,24 @@ class Parameter:
             for the context, however it was written.
         default: Its default, `EMPTY` without one, `OMITTED` where it may be left out all the same.
         kind: As in `inspect.Parameter`.
+        service: The type of the service that fills it, or `None`.
     """
 
     name: str
     annotation: Any
     default: Any
     kind: Kind
+    service: Any = None
 
     @property
     def is_context(self) -> bool:
-        """Whether it gets the context, and so is hidden from the model."""
+        """Whether it gets the context."""
         return self.annotation is ToolContext
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the board fills it, and so the model doesn't see it."""
+        return self.annotation is ToolContext or self.service is not None
 
     @property
     def is_positional(self) -> bool:
@@ -72,7 +81,16 @@ class Signature:
     @property
     def visible(self) -> tuple[Parameter, ...]:
         """What the model may fill."""
-        return tuple(each for each in self.parameters if not each.is_context)
+        return tuple(each for each in self.parameters if not each.is_hidden)
+
+    @property
+    def injects(self) -> tuple[Injection, ...]:
+        """What services fill."""
+        return tuple(
+            Injection(each.name, each.service, each.default is not EMPTY)
+            for each in self.parameters
+            if each.service is not None
+        )
 
 
 def signature_of(function: Callable[..., Any], *, tool: str, method: bool = False) -> Signature:
@@ -124,7 +142,21 @@ def _parameter(written: inspect.Parameter, scope: Scope) -> Parameter:
         what = f"it would be the model's to fill: only {ToolContext.__name__} itself is given by the board."
         hint = "Annotate it ToolContext; what the request says is in its `request`."
         raise DefinitionError(what, tool=scope.tool, parameter=written.name, annotation=annotation, hint=hint)
-    return Parameter(written.name, annotation, written.default, written.kind)
+    service = None if type(annotation) is type else injected_kind(annotation)
+    if service is not None:
+        _check_injected(written, service, annotation, scope.tool)
+    return Parameter(written.name, annotation, written.default, written.kind, service)
+
+
+def _check_injected(written: inspect.Parameter, service: Any, annotation: Any, tool: str) -> None:
+    if not is_kind(service) or _is_kind_of_context(service):
+        what = f"a service is found by its class or protocol, and {service} is neither."
+        hint = "Write Injected[SomeClass]."
+    elif written.kind in STARRED:
+        what, hint = "a service can't be starred.", "Give it a parameter of its own."
+    else:
+        return
+    raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
 
 
 def _is_context(annotation: Any) -> bool:
@@ -185,7 +217,7 @@ def _taken(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> f
     """Names of parameters that the function has and the model can't fill."""
     every = inspect.signature(innermost(function), **lenient()).parameters.values()
     written = {each.name for each in every if each.kind not in STARRED}
-    return frozenset(written - {each.name for each in parameters if not each.is_context})
+    return frozenset(written - {each.name for each in parameters if not each.is_hidden})
 
 
 __all__ = ["EMPTY", "OMITTED", "STARRED", "Kind", "Parameter", "Signature", "is_method", "signature_of"]

@@ -17,6 +17,11 @@ from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 Kind: TypeAlias = Literal["function", "freeform", "provider"]
 KINDS: Final = ("function", "freeform", "provider")
 
+ArgumentKind: TypeAlias = Literal["text", "command", "path", "url"]
+"""How a rule reads an argument: as it is, as a shell's command line, as a place in the file system, as a URL."""
+
+ARGUMENT_KINDS: Final = ("text", "command", "path", "url")
+
 FREEFORM_SCHEMA: Final = json_text(
     {
         "type": "object",
@@ -168,8 +173,31 @@ SHARED: Final = Concurrency()
 EXCLUSIVE: Final = Concurrency("exclusive")
 
 
+def _argument_kinds(given: Mapping[str, Any] | JsonText) -> JsonText:
+    """What a permission is asked for: argument -> kind."""
+    if type(given) is JsonText:
+        return given
+    if not isinstance(given, Mapping):
+        raise TypeError(f"permission_arguments must be a mapping of names to kinds, got {given!r:.100}")
+    for name, kind in given.items():
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever is given comes here
+            raise TypeError(f"permission_arguments: {name!r:.100} is no argument's name")
+        if kind not in ARGUMENT_KINDS:
+            known = ", ".join(ARGUMENT_KINDS)
+            raise ValueError(f"permission_arguments.{name}: {kind!r:.100} is no kind of argument; there are {known}")
+    return json_text(dict(given)) if given else EMPTY_OBJECT
+
+
 _TEXTS: Final = ("provider_id", "permission", "version", "original_name")
-_JSON: Final = ("input_schema", "output_schema", "examples", "provider_arguments", "provider_options", "meta")
+_JSON: Final = (
+    "input_schema",
+    "output_schema",
+    "examples",
+    "permission_arguments",
+    "provider_arguments",
+    "provider_options",
+    "meta",
+)
 
 
 def _sorted_tags(tags: Any) -> tuple[str, ...]:
@@ -201,6 +229,8 @@ class ToolSpec:
         deferred: Offered only once it was found by a search.
         concurrency: How calls of it share.
         permission: The name of the permission that a call asks for, or `None`.
+        permission_arguments: The arguments that rules look at, and how: name -> `"text"`, `"command"`, `"path"` or
+            `"url"`.
         requires_confirmation: A person confirms each call (or those that the tool's own predicate picks).
         version: The tool's own version, or `None`.
         original_name: The foreign name that `name` was mapped from, or `None`.
@@ -230,6 +260,9 @@ class ToolSpec:
     deferred: bool = False
     concurrency: Concurrency = SHARED
     permission: str | None = None
+    _permission_arguments: JsonText = field(
+        default=EMPTY_OBJECT, alias="permission_arguments", converter=_argument_kinds
+    )
     requires_confirmation: bool = False
     version: str | None = None
     original_name: str | None = None
@@ -244,7 +277,7 @@ class ToolSpec:
             raise ValueError("provider_id: a provider tool needs the provider's own name of it, as 'openai.web_search'")
         ids = (self.provider_id, self.permission, self.version, self.original_name)
         schemas = (self._input_schema, self._output_schema, self._examples)
-        others = (self._provider_arguments, self._provider_options, self._meta)
+        others = (self._permission_arguments, self._provider_arguments, self._provider_options, self._meta)
         if not all(map(str.isascii, filter(None, (*ids, *schemas, *others)))):
             self._check_texts()
 
@@ -281,6 +314,11 @@ class ToolSpec:
     def examples(self) -> tuple[JsonObject, ...]:
         """Arguments as a call may carry them; each valid by the input schema."""
         return () if self._examples is None else tuple(json.loads(self._examples))
+
+    @property
+    def permission_arguments(self) -> dict[str, ArgumentKind]:
+        """The arguments that rules look at, and how."""
+        return json.loads(self._permission_arguments)
 
     @property
     def provider_arguments(self) -> JsonObject:
@@ -371,6 +409,7 @@ _OPTIONAL: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
     ("deferred", "deferred", _same),
     ("concurrency", "concurrency", _to_json),
     ("permission", "permission", _same),
+    ("permission_arguments", "permissionArguments", _same),
     ("requires_confirmation", "requiresConfirmation", _same),
     ("version", "version", _same),
     ("original_name", "originalName", _same),
@@ -440,6 +479,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[str, Any], Any]]]] = {
     "deferred": ("deferred", _FLAG),
     "concurrency": ("concurrency", _parts(lambda members: Concurrency(**members))),
     "permission": ("permission", _TEXT),
+    "permissionArguments": ("permission_arguments", _parts(_argument_kinds)),
     "requiresConfirmation": ("requires_confirmation", _FLAG),
     "version": ("version", _TEXT),
     "originalName": ("original_name", _TEXT),
@@ -448,10 +488,12 @@ _READERS: Final[dict[str, tuple[str, Callable[[str, Any], Any]]]] = {
 }
 
 __all__ = [
+    "ARGUMENT_KINDS",
     "EXCLUSIVE",
     "FREEFORM_SCHEMA",
     "NO_INPUT",
     "SHARED",
+    "ArgumentKind",
     "Concurrency",
     "Grammar",
     "Kind",

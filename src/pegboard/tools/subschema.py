@@ -60,6 +60,28 @@ def parts(schema: JsonSchema, *, aside: bool = False) -> Iterator[tuple[JsonSche
                 yield part, in_place
 
 
+def below(schema: JsonSchema) -> Iterator[tuple[str | int | None, JsonSchema]]:
+    """The schemas directly within `schema` that apply to what its value holds.
+
+    Each with the property or the position that it applies to; `None` where that may be any, or a key.
+    """
+    for keyword, rule in schema.items():
+        if keyword in _NAMED_BELOW and is_object(rule):
+            named = keyword == "properties"
+            found: Iterable[tuple[str | int | None, Any]] = (
+                rule.items() if named else ((None, each) for each in rule.values())
+            )
+        elif keyword in _SOME_BELOW and is_array(rule):
+            found = enumerate(rule)
+        elif keyword in _ONE_BELOW:
+            found = ((None, rule),)
+        else:
+            continue
+        for place, part in found:
+            if is_object(part):
+                yield place, part
+
+
 def schemas(root: JsonSchema) -> Iterator[JsonSchema]:
     """`root` and every schema written within it, definitions too."""
     waiting = [root]

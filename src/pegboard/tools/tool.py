@@ -82,6 +82,19 @@ class Tool:
         return self.spec.name
 
     @cached_property
+    def runs_plainly(self) -> bool:
+        """Whether a call takes no more than its handler: it waits for no other, and isn't tried again or elsewhere."""
+        policy, handler = self.policy, self.handler
+        return not (
+            self.spec.concurrency.mode != "shared"
+            or policy.max_concurrency is not None
+            or policy.executor is not None
+            or policy.retries
+            or self.spec.long_running
+            or (isinstance(handler, Handler) and handler.injects)
+        )
+
+    @cached_property
     def judge(self) -> Judge:
         """The judge of this tool's arguments, compiled at first use."""
         from pegboard.tools.judge import judge_of

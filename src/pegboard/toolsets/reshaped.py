@@ -51,6 +51,8 @@ def reshaped(tool: Tool, reshape: Reshape) -> Tool:
         input_schema=reshape.shown(tool.spec.input_schema),
         examples=_examples(tool, reshape),
         concurrency=_concurrency(tool.spec.concurrency, reshape),
+        # What is hidden keeps its name: rules then find it missing, which takes away no caution.
+        permission_arguments={reshape.rename.get(name, name): k for name, k in tool.spec.permission_arguments.items()},
     )
     check_sound(tool.evolve(spec=spec))
     if isinstance(tool.handler, LateHandler):

@@ -39,7 +39,7 @@ _READS: Final[Any] = {
     "idempotent": True,
     "open_world": False,
     "tags": ("files",),
-    "permission": "read",
+    "permission_arguments": {"path": "path"},
 }
 
 

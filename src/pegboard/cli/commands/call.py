@@ -9,17 +9,21 @@ import click
 
 from pegboard.cli.arguments import read_arguments
 from pegboard.cli.board import Board, open_board
+from pegboard.cli.calls import call_options, limited, ruled
 from pegboard.cli.completing import complete_tool, complete_word
 from pegboard.cli.failure import remark
 from pegboard.cli.options import Options, context_of, context_options, tool_options
 from pegboard.cli.page import write
-from pegboard.cli.progress import Status
+from pegboard.cli.person import approver_for
 from pegboard.cli.render import block, error_text, result_json, result_text
 from pegboard.cli.screen import stderr_screen, stdout_screen
+from pegboard.cli.turn import INTERRUPTED, run_turn
 from pegboard.errors import UnknownToolError, suggest
+from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 
 if TYPE_CHECKING:
+    from pegboard.dispatch.outcome import Outcome
     from pegboard.tools.context import ReadonlyContext
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
@@ -35,7 +39,7 @@ MOST_INPUT: Final = 10_000_000
 @click.argument("words", metavar="[KEY=VALUE]...", nargs=-1, shell_complete=complete_word)
 @click.option("--input-json", metavar="JSON", help="The arguments as a JSON object, '-' for standard input.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--yes", is_flag=True, help="Call a tool that may destroy something, or wants to be confirmed.")
+@call_options
 @context_options
 @tool_options
 @click.pass_obj
@@ -46,6 +50,9 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     input_json: str | None,
     as_json: bool,
     yes: bool,
+    no: bool,
+    rules: str | None,
+    timeout: float | None,
     **context: Any,
 ) -> int:
     """Call a tool, its arguments typed by its schema.
@@ -57,25 +64,37 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     a.b=value     a part of an object
     key=x key=y   the items of an array
 
-    A freeform tool takes input=TEXT, or standard input.
+    A freeform tool takes input=TEXT, or standard input. What may destroy something, or wants to be confirmed, is asked
+    about in a terminal. At Ctrl-C the tool is stopped.
     """  # noqa: D301  click's marker is the character itself
     board = open_board(options)
-    return _report(_called(board, name, words, input_json, context_of(**context), yes=yes), options, as_json=as_json)
+    ruled(board.registry, rules)
+    how = limited({"approver": approver_for(yes=yes, no=no)}, timeout)
+    outcome = _called(board, name, words, input_json, context_of(**context), how)
+    code = _report(outcome.results[0], options, as_json=as_json)
+    return 130 if outcome.ended in INTERRUPTED else code
 
 
-def _called(  # noqa: PLR0913  what the command was told
-    board: Board, name: str, words: tuple[str, ...], input_json: str | None, context: ReadonlyContext, *, yes: bool
-) -> ToolResult:
+def _called(  # noqa: PLR0913, PLR0917  what the command was told
+    board: Board,
+    name: str,
+    words: tuple[str, ...],
+    input_json: str | None,
+    context: ReadonlyContext,
+    how: dict[str, Any],
+) -> Outcome:
     where = board.where()
     live = board.options.live or board.asks_live(name)
     offered = None if live else board.resolved(context=context)
 
-    async def work() -> ToolResult:
+    async def work() -> Outcome:
         resolved = await board.registry.resolve(context, where=where) if offered is None else offered
         tool = _offered(resolved, name, board.options.only)
-        if not yes and _needs_yes(tool):
-            return _refusal(tool)
-        return await _run(board, resolved, tool, _arguments(tool, words, input_json), context)
+        call = ToolCall(tool.name, _arguments(tool, words, input_json))
+        outcome = await run_turn(board.registry, [call], resolved, context, **how)
+        if outcome.fatal is not None:
+            raise outcome.fatal
+        return outcome
 
     return board.run(work)
 
@@ -93,15 +112,6 @@ def _offered(resolved: ResolvedTools, name: str, only: tuple[str, ...]) -> Tool:
             f"'registry explain {name}' tells each step."
         )
     raise UnknownToolError(name, suggest(name, resolved.considered))
-
-
-def _needs_yes(tool: Tool) -> bool:
-    return tool.spec.annotations.destructive_hint is True or tool.spec.requires_confirmation
-
-
-def _refusal(tool: Tool) -> ToolResult:
-    why = "may destroy something" if tool.spec.annotations.destructive_hint else "wants each call confirmed"
-    return ToolResult.error("confirmation_required", f"{tool.name} {why} and was not run. To run it, add --yes.")
 
 
 def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> JsonObject | str:
@@ -134,17 +144,6 @@ def _standard_input() -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise click.UsageError("standard input isn't UTF-8 text") from None
-
-
-async def _run(
-    board: Board, resolved: ResolvedTools, tool: Tool, arguments: JsonObject | str, context: ReadonlyContext
-) -> ToolResult:
-    from pegboard.tools.context import ToolContext
-
-    with Status() as status:
-        status.show(f"calling {tool.name}")
-        running = ToolContext(context, tool=tool.name, listener=status.tell)
-        return await board.registry.call(tool.name, arguments, running, resolved=resolved)
 
 
 def _report(result: ToolResult, options: Options, *, as_json: bool) -> int:

@@ -1,0 +1,78 @@
+"""`DoomLoop`: stops a model that makes the same call over and over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+
+from attrs import define, field
+
+from pegboard import Tool, ToolContext, ToolResult, hookimpl
+from pegboard_guard.check import one_of, whole
+from pegboard_guard.digest import call_digest
+from pegboard_guard.scope import streak_of
+from pegboard_guard.streak import Streaks
+
+if TYPE_CHECKING:
+    from pegboard import Deny
+
+Action: TypeAlias = Literal["ask", "deny"]
+ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+PERMISSION: Final = "doom_loop"
+_COUNTED: Final = "pegboard_guard.doom_loop"
+
+
+@define(eq=False)
+class DoomLoop:
+    """From some same call in a row on, asks a person, or denies.
+
+    Two calls are the same where tool and arguments are, whatever the order of the keys. Any other call of the session
+    that gets as far ends the row. Calls that name neither a session nor a turn aren't counted: they may be anybody's.
+
+    Attributes:
+        times: From which call on, counted in a row: with 3, two run and the third is stopped.
+        action: `"ask"` asks for the permission `doom_loop` of the tool's name, and denies where nobody can be asked;
+            `"deny"` never asks.
+    """
+
+    times: int = field(default=3, validator=whole(least=2))
+    action: Action = field(default="ask", validator=one_of(ACTIONS))
+    _streaks: Streaks = field(factory=Streaks, init=False)
+
+    @hookimpl(tryfirst=True)
+    async def pegboard_before_tool(
+        self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
+    ) -> Deny | ToolResult | None:
+        """Counts the call, and stops it where it is one too many."""
+        session, digest = streak_of(context.request), call_digest(tool.name, arguments)
+        if session is None or digest is None:
+            return None
+        context.values[_COUNTED] = (session, digest)
+        times = self._streaks.count(session, digest)
+        return await self._stopped(context, tool, times) if times >= self.times else None
+
+    @hookimpl(tryfirst=True)
+    async def pegboard_after_tool(self, context: ToolContext, result: ToolResult) -> None:
+        """Takes a call back that waits for an answer: it is counted when it is run after all."""
+        counted = context.values.pop(_COUNTED, None)
+        if counted is not None and result.kind == "confirmation_required":
+            self._streaks.take_back(*counted)
+
+    async def _stopped(self, context: ToolContext, tool: Tool, times: int) -> Deny | ToolResult | None:
+        from pegboard import Deny
+
+        refusal = Deny(
+            f"this is call number {times} in a row of {tool.name} with the same arguments. "
+            "Change the arguments, use another tool, or say what is missing."
+        )
+        if self.action == "deny" or context.host is None:
+            return refusal
+        from pegboard.dispatch.work import CallError
+
+        try:
+            await context.ask(PERMISSION, [tool.name], always=[tool.name], metadata={"times": times})
+        except CallError as error:
+            if error.kind == "denied":  # by a rule, or because nobody is there: the model gets what helps it
+                return refusal
+            return error.result()  # what a person said, or that the answer comes later
+        return None

@@ -1,0 +1,351 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolError, ToolRegistry, ToolResult, register_plugin, tool
+from pegboard.dispatch.approval.answer import Once
+from pegboard.tools.json_text import digest_of
+from pegboard_guard import Journal, verify
+
+ANN = ReadonlyContext(user="ann", session="s1", agent="writer", invocation="i1")
+
+
+@tool
+async def look(at: str = "", password: str = "") -> str:
+    """Look at something."""
+    if at == "gone":
+        raise ToolError("It is gone.")
+    return f"seen {at}"
+
+
+def board(journal):
+    registry = ToolRegistry()
+    registry.register(look)
+    record = register_plugin(registry, journal, "journal")
+    assert record.status == "loaded", record.cause
+    return registry
+
+
+def calls(path):
+    """What stands in the journal, without the first record."""
+    return [json.loads(line) for line in path.read_bytes().splitlines()][1:]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "audit.jsonl"
+
+
+def test_each_call_is_a_record(path):
+    registry = board(Journal(path, now=lambda: 5.0))
+    registry.call_sync("look", {"at": "a"}, ToolContext(ANN, "call_1"))
+    (record,) = calls(path)
+    assert record.pop("seconds") >= 0
+    assert {key: record.pop(key) for key in ("n", "prev", "hash")}["n"] == 2
+    assert record == {
+        "at": "1970-01-01T00:00:05.000000Z",
+        "kind": "call",
+        "tool": "look",
+        "call": "call_1",
+        "session": "s1",
+        "turn": "i1",
+        "user": "ann",
+        "agent": "writer",
+        "digest": digest_of({"at": "a"}),
+        "outcome": "ok",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "outcome"),
+    [
+        ("look", {"at": "gone"}, "tool_failure"),
+        ("look", {"at": 1}, "invalid_arguments"),
+        ("missing", {}, "unknown_tool"),
+    ],
+)
+def test_every_outcome_is_written_down(path, name, arguments, outcome):
+    board(Journal(path)).call_sync(name, arguments)
+    (record,) = calls(path)
+    assert (record["tool"], record["outcome"]) == (name, outcome)
+
+
+def test_a_record_is_there_before_the_result_is(path):
+    registry = board(Journal(path))
+
+    async def main():
+        for number in range(5):
+            await registry.call("look", {"at": "a"})
+            assert len(calls(path)) == number + 1
+
+    asyncio.run(main())
+
+
+def test_calls_at_once_share_a_trip_to_the_disk(path, monkeypatch):
+    synced = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(fd), real(fd)))
+    registry = board(Journal(path))
+
+    async def main():
+        await asyncio.gather(*(registry.call("look", {"at": str(number)}) for number in range(200)))
+
+    asyncio.run(main())
+    assert len(calls(path)) == 200
+    assert verify(path).ok
+    assert len(synced) < 100
+
+
+def test_without_waiting_everything_is_there_after_close(path):
+    journal = Journal(path, fsync="never")
+    registry = board(journal)
+    for _ in range(20):
+        registry.call_sync("look")
+    assert journal.close() is True
+    assert len(calls(path)) == 20
+    registry.call_sync("look")
+    assert journal.close() is True
+    assert len(calls(path)) == 21
+
+
+def test_the_beginning_of_calls_is_written_down_where_that_is_asked_for(path):
+    seen = []
+
+    @tool
+    async def peek() -> None:
+        """Look at the journal."""
+        seen.extend(calls(path))
+
+    registry = board(Journal(path, starts=True))
+    registry.register(peek)
+    registry.call_sync("peek", {}, ToolContext(ANN, "c1"))
+    (start,) = seen
+    assert (start["kind"], start["tool"], start["call"], "outcome" in start) == ("start", "peek", "c1", False)
+    assert [record["kind"] for record in calls(path)] == ["start", "call"]
+
+
+def test_who_approved_it_is_told_where_that_is_known(path):
+    registry = board(Journal(path))
+    registry.call_sync("look", {}, ToolContext(values={"approved_by": "ann"}))
+    registry.add_callback("before_tool", lambda: ToolResult("kept", metadata={"approved_by": "bob"}))
+    registry.call_sync("look")
+    assert [record["approved_by"] for record in calls(path)] == ["ann", "bob"]
+
+
+def test_an_approver_may_say_who_it_was(path):
+    @tool(requires_confirmation=True)
+    async def wipe() -> str:
+        """Wipe it."""
+        return "wiped"
+
+    async def approver(request, context):
+        context.values["approved_by"] = "ann"
+        return Once()
+
+    registry = board(Journal(path))
+    registry.register(wipe)
+    assert asyncio.run(registry.call("wipe", {}, approver=approver)).text == "wiped"
+    assert calls(path)[0]["approved_by"] == "ann"
+
+
+def test_calls_that_are_interrupted_are_written_down(path):
+    @tool
+    async def wait() -> None:
+        """Wait for ever."""
+        batch.interrupt()
+        await asyncio.Event().wait()
+
+    registry = board(Journal(path))
+    registry.register(wait)
+
+    async def main():
+        nonlocal batch
+        batch = await registry.batch([ToolCall("wait", {}, "1"), ToolCall("look", {}, "2")], sequential=True)
+        await batch.run()
+
+    batch = None
+    asyncio.run(main())
+    assert sorted((record["call"], record["outcome"]) for record in calls(path)) == [("1", "aborted"), ("2", "skipped")]
+
+
+# Arguments and secrets ------------------------------------------------------------------------------------------------
+
+
+def test_arguments_are_left_out_unless_they_are_asked_for(path):
+    board(Journal(path)).call_sync("look", {"at": "secret-place", "password": "hunter2"})
+    assert b"secret-place" not in path.read_bytes()
+    assert b"hunter2" not in path.read_bytes()
+
+
+def test_arguments_are_without_secrets(path):
+    arguments = {"at": "https://ann:hunter2@example.com", "password": "hunter2"}
+    board(Journal(path, arguments=True)).call_sync("look", arguments)
+    assert calls(path)[0]["arguments"] == {"at": "https://[redacted]@example.com", "password": "[redacted]"}
+    assert calls(path)[0]["digest"] == digest_of(arguments)
+
+
+def test_long_arguments_are_cut(path):
+    board(Journal(path, arguments=True)).call_sync("look", {"at": "word " * 10_000})
+    shown = calls(path)[0]["arguments"]
+    assert isinstance(shown, str)
+    assert len(shown) <= 2000
+    assert shown.startswith('{"at": "word word')
+
+
+def test_further_secrets_can_be_named(path):
+    journal = Journal(path, arguments=True, redact=["at"], redact_values=r"\bhunter\d")
+    board(journal).call_sync("look", {"at": "x"}, ReadonlyContext(user="hunter2"))
+    assert (calls(path)[0]["arguments"], calls(path)[0]["user"]) == ({"at": "[redacted]"}, "[redacted]")
+
+
+def test_a_model_can_not_forge_a_record_or_fill_the_disk(path):
+    name = 'x\n{"n":1}\u202e' + "y " * 100_000
+    board(Journal(path)).call_sync(name, {})
+    (record,) = calls(path)
+    assert record["tool"].startswith('x\n{"n":1}\u202e')
+    assert len(record["tool"]) <= 203
+    assert path.read_bytes().isascii()
+    assert verify(path).ok
+
+
+def test_of_arguments_that_were_never_read_there_is_no_digest(path):
+    board(Journal(path)).call_sync("look", "{not json")
+    assert (calls(path)[0]["outcome"], calls(path)[0]["digest"]) == ("invalid_arguments", None)
+
+
+# What can't be written disturbs no call -------------------------------------------------------------------------------
+
+
+def test_a_path_that_can_t_be_written_disturbs_no_call_and_is_told_once(tmp_path, caplog):
+    (tmp_path / "file").touch()
+    registry = board(Journal(tmp_path / "file" / "audit.jsonl"))
+    assert [registry.call_sync("look", {"at": "a"}).text for _ in range(3)] == ["seen a"] * 3
+    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "isn't written: FileExistsError" in record.getMessage()
+
+
+def test_a_program_without_logging_is_told_on_standard_error(tmp_path):
+    script = f"""
+from pegboard import ToolRegistry, register_plugin, tool
+from pegboard_guard import Journal
+registry = ToolRegistry()
+registry.register(tool(lambda: "done", name="do", description="Do."))
+register_plugin(registry, Journal({str(tmp_path)!r}), "journal")
+print(registry.call_sync("do").text, registry.call_sync("do").text)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "done done\n"
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"pegboard.guard: the journal {tmp_path} isn't written: IsADirectoryError")
+
+
+def test_a_disk_that_hangs_holds_up_one_call_and_no_more(path, monkeypatch, caplog):
+    journal = Journal(path, wait_seconds=0.1)
+    free = threading.Event()
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (free.wait(30), real(fd)))
+    registry = board(journal)
+    assert [registry.call_sync("look", {"at": "a"}).text for _ in range(3)] == ["seen a"] * 3
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        f"the journal {path} takes longer than 0.1 s: calls no longer wait for it"
+    ]
+    free.set()
+    assert journal.close()
+    assert len(calls(path)) == 3
+    registry.call_sync("look")
+    assert len(calls(path)) == 4
+
+
+def test_a_journal_that_still_writes_is_not_closed(path, monkeypatch):
+    journal = Journal(path, fsync="each", wait_seconds=0.1)
+    free = threading.Event()
+    monkeypatch.setattr(os, "fsync", lambda _: free.wait(30))
+    board(journal).call_sync("look")
+    assert journal.close(0.01) is False
+    free.set()
+    assert journal.close() is True
+
+
+def test_nothing_is_opened_before_the_first_call(path):
+    board(Journal(path))
+    assert not path.exists()
+
+
+def test_a_relative_path_starts_where_the_program_was(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    journal = Journal("audit.jsonl")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    board(journal).call_sync("look")
+    assert (tmp_path / "audit.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "text"),
+    [
+        ({"file": ""}, TypeError, "file must be the path of a file, got ''"),
+        ({"file": 3}, TypeError, "file must be the path of a file, got 3"),
+        ({"fsync": "often"}, ValueError, "fsync must be one of 'each', 'never', got 'often'"),
+        ({"starts": 1}, TypeError, "starts must be true or false, got 1"),
+        ({"keep": -1}, ValueError, "keep must be from 0 to"),
+        ({"rotate_bytes": 1.5}, TypeError, "rotate_bytes must be a whole number, got 1.5"),
+        ({"wait_seconds": 0}, ValueError, "wait_seconds must be a number of seconds from 0.1 on, got 0"),
+        ({"wait_seconds": "1"}, TypeError, "wait_seconds must be a number of seconds, got '1'"),
+        ({"redact": [""]}, ValueError, "redact must name something"),
+        ({"redact": 4}, TypeError, "redact must be a text or a list of texts, got 4"),
+        ({"redact_values": ["("]}, ValueError, "no regular expression"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, error, text):
+    with pytest.raises(error, match=text.replace("(", r"\(")):
+        Journal(**{"file": "audit.jsonl", **settings})
+
+
+# A process that is killed ---------------------------------------------------------------------------------------------
+
+_KILLED = """
+import asyncio, sys
+from pegboard import ToolContext, ToolRegistry, register_plugin, tool
+from pegboard_guard import Journal
+
+@tool
+async def do() -> str:
+    "Do."
+    return "done"
+
+async def worker(registry, name):
+    number = 0
+    while True:
+        number += 1
+        await registry.call("do", {}, ToolContext(call_id=f"{name}{number}"))
+        print(f"{name}{number}", flush=True)
+
+async def main():
+    registry = ToolRegistry()
+    registry.register(do)
+    register_plugin(registry, Journal(sys.argv[1]), "journal")
+    await asyncio.gather(*(worker(registry, name) for name in "abcd"))
+
+asyncio.run(main())
+"""
+
+
+def test_a_killed_process_leaves_a_record_of_each_call_that_gave_its_result(path):
+    process = subprocess.Popen([sys.executable, "-c", _KILLED, str(path)], stdout=subprocess.PIPE, text=True)
+    given = [process.stdout.readline().strip() for _ in range(200)]
+    process.send_signal(signal.SIGKILL)
+    given += process.stdout.read().split()[:-1]
+    process.stdout.close()
+    process.wait(30)
+    board(Journal(path)).call_sync("look")
+    assert verify(path).ok
+    written = [record.get("call") for record in calls(path)]
+    assert set(given) <= set(written)

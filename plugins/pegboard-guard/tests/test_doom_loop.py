@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pegboard import (
+    Deny,
+    ReadonlyContext,
+    ToolCall,
+    ToolContext,
+    ToolRegistry,
+    ToolResult,
+    register_plugin,
+    tool,
+    tool_of,
+)
+from pegboard.dispatch.approval.answer import Always, Later, Once, Reject
+from pegboard.dispatch.work import CallError
+from pegboard_guard import DoomLoop
+
+SESSION = ReadonlyContext(session="s1")
+
+
+@tool
+async def look(at: str = "") -> str:
+    """Look at something."""
+    return f"seen {at}"
+
+
+@tool
+async def other() -> str:
+    """Do something else."""
+    return "done"
+
+
+LOOK = tool_of(look)
+
+
+class Host:
+    """Answers what a call asks, and notes it."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+
+    async def ask(self, context, permission, patterns, always, metadata):
+        self.asked.append((permission, patterns, always, metadata))
+        answer = self.answers.pop(0)
+        if answer is not None:
+            raise answer
+
+
+def run(guard, context, times=1, arguments=None):
+    """What the guard says to some calls of `look` in a row."""
+
+    async def main():
+        return [await guard.pegboard_before_tool(context, LOOK, arguments or {}) for _ in range(times)]
+
+    return asyncio.run(main())
+
+
+TEXT = (
+    "this is call number 3 in a row of look with the same arguments. "
+    "Change the arguments, use another tool, or say what is missing."
+)
+
+
+def test_the_third_same_call_asks_for_the_permission_doom_loop():
+    host = Host(None)
+    context = ToolContext(SESSION, host=host)
+    assert run(DoomLoop(), context, 3) == [None, None, None]
+    assert host.asked == [("doom_loop", ["look"], ["look"], {"times": 3})]
+
+
+def test_each_further_one_asks_again():
+    host = Host(None, None)
+    run(DoomLoop(), ToolContext(SESSION, host=host), 4)
+    assert [metadata["times"] for *_, metadata in host.asked] == [3, 4]
+
+
+def test_where_nobody_can_be_asked_it_is_denied_with_what_helps_the_model():
+    for context in (ToolContext(SESSION), ToolContext(SESSION, host=Host(CallError("denied", "nobody is there")))):
+        assert run(DoomLoop(), context, 3) == [None, None, Deny(TEXT)]
+
+
+@pytest.mark.parametrize("kind", ["rejected", "confirmation_required"])
+def test_what_a_person_says_or_will_say_is_the_calls_result(kind):
+    context = ToolContext(SESSION, host=Host(CallError(kind, "text")))
+    assert run(DoomLoop(), context, 3)[-1] == ToolResult.error(kind, "text")
+
+
+def test_a_host_that_fails_is_not_taken_for_an_answer():
+    with pytest.raises(OSError, match="gone"):
+        run(DoomLoop(), ToolContext(SESSION, host=Host(OSError("gone"))), 3)
+
+
+def board(approver):
+    registry = ToolRegistry(approver=approver)
+    registry.register(look, other)
+    register_plugin(registry, DoomLoop(), "doom")
+    return registry
+
+
+def outcomes(registry, count):
+    async def main():
+        return [await registry.dispatch([ToolCall("look", {}, str(number))], None, SESSION) for number in range(count)]
+
+    return asyncio.run(main())
+
+
+def test_a_person_may_let_it_run():
+    asked = []
+
+    async def approver(request, context):
+        asked.append((request.permission, request.patterns, request.always))
+        return Once()
+
+    assert [outcome.results[0].kind for outcome in outcomes(board(approver), 4)] == [None] * 4
+    assert asked == [("doom_loop", ("look",), ("look",))] * 2
+
+
+def test_always_is_for_the_tool_and_the_session():
+    asked = []
+
+    async def approver(request, context):
+        asked.append(request)
+        return Always()
+
+    assert [outcome.results[0].kind for outcome in outcomes(board(approver), 6)] == [None] * 6
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(("answer", "ended"), [(Reject("Stop it."), None), (Reject(), "rejected")])
+def test_a_persons_no_is_a_rejection(answer, ended):
+    async def approver(request, context):
+        return answer
+
+    *_, last = outcomes(board(approver), 3)
+    assert (last.results[0].kind, last.ended) == ("rejected", ended)
+
+
+def test_an_answer_may_come_later():
+    async def approver(request, context):
+        return Later()
+
+    registry = board(approver)
+    *_, last = outcomes(registry, 3)
+    assert last.results[0].kind == "confirmation_required"
+    (pending,) = last.pending.calls
+    resumed = asyncio.run(registry.resume(last.pending, {pending.id: Once()}, None, SESSION))
+    assert [result.kind for result in resumed.results] == [None]
+
+
+def test_nobody_is_asked_where_the_action_is_deny():
+    host = Host()
+    assert run(DoomLoop(action="deny"), ToolContext(SESSION, host=host), 3)[-1] == Deny(TEXT)
+    assert host.asked == []
+
+
+def test_how_many_can_be_said():
+    assert [answer is None for answer in run(DoomLoop(2), ToolContext(SESSION), 3)] == [True, False, False]
+
+
+def test_a_turn_stands_for_the_session_where_there_is_none():
+    guard = DoomLoop()
+    assert run(guard, ToolContext(ReadonlyContext(invocation="i1")), 3)[-1] is not None
+    assert run(guard, ToolContext(ReadonlyContext(invocation="i2")), 2) == [None, None]
+
+
+def test_calls_of_neither_are_not_counted():
+    assert run(DoomLoop(), ToolContext(), 5) == [None] * 5
+
+
+def test_arguments_that_are_no_json_are_not_counted():
+    assert run(DoomLoop(), ToolContext(SESSION), 5, {"at": object()}) == [None] * 5
+
+
+def test_a_call_that_waits_for_an_answer_counts_when_it_is_run_after_all():
+    """Suspended and taken up again it passes twice, and is one call."""
+    guard = DoomLoop()
+    registry = ToolRegistry()
+    registry.register(look)
+    register_plugin(registry, guard, "doom")
+    waits = ToolResult.error("confirmation_required", "Waits.")
+    assert registry.call_sync("look", {}, SESSION).kind is None
+    with registry.add_callback("before_tool", lambda: waits):
+        assert registry.call_sync("look", {}, SESSION).kind == "confirmation_required"
+    assert registry.call_sync("look", {}, SESSION).kind is None
+    assert registry.call_sync("look", {}, SESSION).kind == "denied"
+
+
+def test_taking_back_what_another_call_has_ended_does_nothing():
+    guard = DoomLoop()
+    first, second = ToolContext(SESSION), ToolContext(SESSION)
+
+    async def main():
+        await guard.pegboard_before_tool(first, LOOK, {})
+        await guard.pegboard_before_tool(second, LOOK, {"at": "b"})
+        await guard.pegboard_after_tool(first, ToolResult.error("confirmation_required", ""))
+        return [await guard.pegboard_before_tool(second, LOOK, {"at": "b"}) for _ in range(2)]
+
+    assert asyncio.run(main())[-1] is not None
+
+
+@pytest.mark.parametrize("register", ["as a plugin", "as callbacks"])
+def test_it_works_alone(register):
+    registry = ToolRegistry()
+    registry.register(look, other)
+    guard = DoomLoop(action="deny")
+    if register == "as a plugin":
+        assert register_plugin(registry, guard, "doom").status == "loaded"
+    else:
+        registry.add_callback("before_tool", guard.pegboard_before_tool)
+        registry.add_callback("after_tool", guard.pegboard_after_tool)
+    kinds = [registry.call_sync(name, {}, SESSION).kind for name in ["look", "look", "other", "look", "look", "look"]]
+    assert kinds == [None] * 5 + ["denied"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [({"times": 1}, ValueError), ({"times": True}, TypeError), ({"action": "stop"}, ValueError)],
+)
+def test_wrong_settings_are_refused(settings, error):
+    with pytest.raises(error):
+        DoomLoop(**settings)

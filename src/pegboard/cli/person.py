@@ -1,0 +1,119 @@
+"""Who answers when a call has to be confirmed: the person at the terminal, `--yes`, `--no`, or nobody."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pegboard.cli.progress import quiet
+from pegboard.cli.render import block
+from pegboard.cli.screen import stderr_screen
+from pegboard.dispatch.approval.answer import Always, Answer, Once, Reject
+from pegboard.dispatch.approval.approver import ask_later
+
+if TYPE_CHECKING:
+    from pegboard.dispatch.approval.approver import AnyApprover
+    from pegboard.dispatch.approval.request import ApprovalRequest
+    from pegboard.tools.context import ToolContext
+
+TERMINAL: Final = "/dev/tty"
+MOST_LINE: Final = 10_000
+TRIES: Final = 3
+
+
+def approver_for(*, yes: bool, no: bool) -> AnyApprover:
+    """Who is asked: a person only where standard error is a terminal, and there is one to read from."""
+    if yes and no:
+        raise click.UsageError("--yes and --no say the opposite: give one of them")
+    if yes:
+        return say_yes
+    if no:
+        return say_no
+    return Person() if stderr_screen().is_terminal and _is_there() else ask_later
+
+
+async def say_yes(_request: ApprovalRequest, _context: ToolContext) -> Answer:
+    """`--yes`."""
+    return Once()
+
+
+async def say_no(_request: ApprovalRequest, _context: ToolContext) -> Answer:
+    """`--no`."""
+    return Reject()
+
+
+class Person:
+    """The person at the terminal: asked on standard error, answers on the terminal, whatever standard input is."""
+
+    one_at_a_time: Final = True
+
+    def approve(self, request: ApprovalRequest, context: ToolContext) -> Answer | None:
+        """Shows what would happen and waits for a line; `None` where the terminal has gone."""
+        del context  # the request says it all
+        with quiet():
+            return self._asked(request)
+
+    def _asked(self, request: ApprovalRequest) -> Answer | None:
+        screen = stderr_screen()
+        self._say(block(request.to_text(), screen, style="bold"))
+        always = ", [a]lways in this run" if request.always else ""
+        for _ in range(TRIES):
+            self._say(f"Run it? [y]es{always}, [n]o, or n and why: ")
+            line = read_line()
+            if line is None:
+                return None
+            answer = answer_of(line, may_always=bool(request.always))
+            if answer is not None:
+                return answer
+        return Reject()
+
+    def _say(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def answer_of(line: str, *, may_always: bool) -> Answer | None:
+    """What a line says: `y`, `a`, `n`, or `n` and why; `None` for anything else."""
+    word, _, rest = line.strip().partition(" ")
+    word = word.lower().rstrip(",:;.")
+    if word in ("y", "yes") and not rest:
+        return Once()
+    if word in ("a", "always") and not rest and may_always:
+        return Always()
+    if word in ("n", "no"):
+        return Reject(rest.strip() or None)
+    return None
+
+
+def read_line() -> str | None:
+    """One line from the terminal, or `None` at its end.
+
+    Read from the descriptor itself: a thread that waits in `sys.stdin` holds a lock that the interpreter wants at exit.
+    """
+    try:
+        descriptor = os.open(TERMINAL, os.O_RDONLY)
+    except OSError:
+        return None
+    line = b""
+    try:
+        while not line.endswith(b"\n") and len(line) < MOST_LINE:
+            piece = os.read(descriptor, 1024)
+            if not piece:
+                break
+            line += piece
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return line.decode(errors="replace") if line else None
+
+
+def _is_there() -> bool:
+    try:
+        os.close(os.open(TERMINAL, os.O_RDONLY))
+    except OSError:
+        return False
+    return True

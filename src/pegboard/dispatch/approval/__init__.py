@@ -1,0 +1,3 @@
+"""Asking a person: requests, answers, what they allow and for how long, and answers that come later."""
+
+from __future__ import annotations

@@ -1,0 +1,71 @@
+"""One callback: how it is asked, what it may see, and what becomes of a call whose callback fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import isawaitable
+from typing import Any
+
+from pegboard.chains import Link, LinkError
+from pegboard.dispatch.cancellation import cancels_the_call
+from pegboard.dispatch.limit import LimitExpiredError
+from pegboard.dispatch.read_only import read_only
+from pegboard.dispatch.within import watched, within
+from pegboard.dispatch.work import CallError, Work
+from pegboard.errors import FatalToolError
+
+
+async def asked(link: Link, work: Work, *facts: Any) -> Any:
+    """What one callback answers; it gets the context, the tool and the facts.
+
+    A plain one is called in a thread, unless it says that it is quick: whatever it waits for, the loop goes on.
+
+    Raises:
+        CallError: `callback_failure`: it raised, or took too long.
+        asyncio.CancelledError: Whoever waits for the call was cancelled.
+    """
+    limits, watchdog = work.around.limits, work.around.watchdog
+    name = "" if watchdog is None else f"callback of {link.owner}"
+    try:
+        if link.blocking:
+            running = work.around.threads.run(link.function, work.context, work.tool, *facts)
+            answer = await within(limits.callback_timeout, running, grace=limits.grace)
+        else:
+            answer = watched(watchdog, name, link.function, work.context, work.tool, *facts)
+        if answer is not None and isawaitable(answer):
+            rest = within(limits.callback_timeout, answer, grace=limits.grace, watchdog=watchdog, name=name)
+            answer = await rest
+    except LimitExpiredError:
+        error = TimeoutError(f"gave no answer within {limits.callback_timeout:g} s")
+        raise failure(work, link, error) from None
+    except BaseException as error:  # a callback's SystemExit costs this call only
+        if cancels_the_call(error) or isinstance(error, CallError):  # what it asked for was denied
+            raise
+        raise failure(work, link, error) from error
+    return answer
+
+
+def failure(work: Work, link: Link, error: BaseException) -> CallError:
+    """The model learns that something failed; the operator, who and how, and what was being handled."""
+    from pegboard.dispatch.failure import detail_of
+
+    if work.around.observe is not None:
+        work.around.observe(f"callback of {link.owner}", error)
+    if isinstance(work.error, FatalToolError):
+        work.fatal = work.error
+    detail = f"{LinkError(link, error)}\n{detail_of(error)}"
+    if work.error is not None:
+        detail += f"\nIt was handling:\n{detail_of(work.error)}"
+    text = f"{work.call.name} was not completed: a check round it failed."
+    return CallError("callback_failure", text, detail=detail)
+
+
+def shown(work: Work) -> Mapping[str, Any]:
+    """The arguments as callbacks see them; made once for as long as they stay what they are."""
+    made = work.shown
+    if made is None or made[0] is not work.arguments:
+        made = work.shown = work.arguments, read_only(work.arguments, is_tree=work.parsed)
+    return made[1]
+
+
+__all__ = ["asked", "failure", "shown"]

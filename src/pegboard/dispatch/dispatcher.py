@@ -1,0 +1,273 @@
+"""`Dispatcher`: what one registry needs to run calls, made at the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import attrs
+from attrs import define, field, frozen
+
+from pegboard.chains import Link
+from pegboard.dispatch.approval.asking import Asking
+from pegboard.dispatch.approval.grants import Grants, MemoryGrants
+from pegboard.dispatch.batch import Batch
+from pegboard.dispatch.batch_options import check_options
+from pegboard.dispatch.calling import work_for
+from pegboard.dispatch.claims import ALONE
+from pegboard.dispatch.executors.late import LateProcesses
+from pegboard.dispatch.failure import log_failure
+from pegboard.dispatch.gate import Gate
+from pegboard.dispatch.health import Health
+from pegboard.dispatch.hosted import Hosted
+from pegboard.dispatch.kept import KeptResults
+from pegboard.dispatch.lane import Slots
+from pegboard.dispatch.observers import Observers
+from pegboard.dispatch.operations import Operations
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
+from pegboard.dispatch.stages import Way, travel_alone, way_for
+from pegboard.dispatch.telling import tell_end, tell_pending
+from pegboard.dispatch.threads import Threads
+from pegboard.dispatch.watchdog import Watchdog
+from pegboard.dispatch.work import Callbacks, CallError, Limits, Surroundings, Work
+from pegboard.tools.context import ReadonlyContext, ToolContext
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pegboard.dispatch.approval.approver import AnyApprover
+    from pegboard.dispatch.batch_options import BatchOptions
+    from pegboard.dispatch.executors.executor import Executor
+    from pegboard.dispatch.outcome import Outcome
+    from pegboard.dispatch.resumption import ResumedCall, Resumption
+    from pegboard.tools.call import ToolCall
+    from pegboard.tools.services import Services
+    from pegboard.tools.tool import Tool
+
+HOOKS = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call")
+"""The stages of `Callbacks`, in the order of its attributes."""
+
+
+@define(eq=False)
+class Dispatcher:
+    """What one registry needs to run calls.
+
+    Attributes:
+        limits: What calls may use.
+        services: What the host provides.
+        grants: What people have allowed.
+        gate: Where calls wait for each other.
+        threads: Where plain functions run.
+        asking: What waits for a person.
+        kept: The full texts of results that were cut.
+        operations: What goes on after its first result.
+        observers: Who is told of every event.
+        watchdog: Notices a coroutine that blocks the loop.
+        processes: Where tools run that want a child process.
+    """
+
+    limits: Limits
+    services: Services
+    grants: Grants
+    gate: Gate
+    threads: Threads = field(factory=Threads)
+    asking: Asking = field(factory=Asking)
+    kept: KeptResults = field(factory=KeptResults)
+    operations: Operations = field(factory=Operations)
+    observers: Observers = field(factory=Observers)
+    watchdog: Watchdog = field(factory=Watchdog)
+    processes: LateProcesses = field(factory=LateProcesses)
+
+    @classmethod
+    def of(cls, limits: Limits, services: Services, grants: Grants | None) -> Dispatcher:
+        """A dispatcher for one registry."""
+        made = cls(limits, services, grants or MemoryGrants(), Gate(limits.max_concurrency))
+        services.off_loop = made.threads.run
+        services.observe = log_failure
+        return made
+
+    def prepare(
+        self,
+        catalogue: Any,
+        find: Callable[[str], Tool],
+        permissions: Permissions | None,
+        approver: AnyApprover | None,
+    ) -> Prepared:
+        """Works out what calls share while the catalogue stays the same."""
+        callbacks = Callbacks(*(catalogue.callbacks(hook) for hook in HOOKS))
+        way = way_for(callbacks)
+        watching: tuple[Link, ...] = catalogue.callbacks("observe")
+        events = self.operations.tell = self.observers.told(watching) if watching else None
+        around = Surroundings(
+            find,
+            self.threads,
+            callbacks,
+            self.limits,
+            log_failure,
+            gate=self.gate,
+            permissions=permissions or DEFAULT_PERMISSIONS,
+            grants=self.grants,
+            asking=self.asking,
+            approver=approver,
+            executors={"process": self.processes, **catalogue.extras.get("executors", {})},
+            events=events,
+            kept=self.kept,
+            operations=self.operations,
+            watchdog=self.watchdog,
+            host=Hosted(way),
+        )
+        return Prepared(catalogue, around, way, self.services)
+
+    def health(self) -> Health:
+        """What can't be ended, and what was lost."""
+        return Health(self.threads.abandoned, self.watchdog.given_up, self.watchdog.blocked, self.observers.dropped)
+
+    async def aclose(self, executors: Mapping[str, Executor]) -> None:
+        """Ends what is left: background work first, then whoever is told of it, then where things run."""
+        await self.operations.aclose()
+        await self.observers.aclose()
+        for name, executor in (("process", self.processes), *executors.items()):
+            await _closed(name, executor)
+        self.kept.close()
+        self.threads.close()
+
+
+async def _closed(name: str, executor: Any) -> None:
+    close: Callable[[], Awaitable[None]] | None = getattr(executor, "aclose", None)
+    if close is None:
+        return
+    try:
+        await close()
+    except Exception as error:  # noqa: BLE001  a plugin's; it costs nobody else
+        log_failure(f"closing executor {name}", error)
+
+
+@frozen(eq=False)
+class Prepared:
+    """What calls share while the catalogue stays the same.
+
+    Attributes:
+        catalogue: For which it holds.
+        around: Shared by all calls.
+        way: The stages that have something to do.
+        services: What the host provides.
+    """
+
+    catalogue: Any
+    around: Surroundings
+    way: Way
+    services: Services
+
+    def work(self, call: ToolCall, context: ReadonlyContext | ToolContext, around: Surroundings) -> Work:
+        """One call, ready to travel."""
+        return work_for(call, context, around, self.services)
+
+    def travel(self, work: Work) -> Awaitable[None]:
+        """Takes one call all the way, and tells of it where somebody listens."""
+        return travel_alone(work, self.way) if work.around.events is None else self._travel_told(work)
+
+    async def _travel_told(self, work: Work) -> None:
+        tell_pending(work)
+        try:
+            await travel_alone(work, self.way)
+        finally:
+            if work.result is not None:
+                tell_end(work)
+
+    def batch(
+        self,
+        calls: Iterable[ToolCall],
+        context: ReadonlyContext,
+        around: Surroundings,
+        **options: Unpack[BatchOptions],
+    ) -> Batch:
+        """The calls of one answer, ready to run."""
+        check_options(options)
+        around = _with(around, options)
+        if context.message is None:
+            context = attrs.evolve(context, message=f"batch_{uuid4().hex}")
+        works = [self.work(call, context, around) for call in calls]
+        for index, work in enumerate(works):
+            work.index = index
+        if not options.get("sequential"):
+            _put_in_order(works)
+        return Batch(
+            works,
+            self.way,
+            sequential=options.get("sequential", False),
+            steering=options.get("steering"),
+            on_steering=options.get("on_steering", "skip"),
+            cut_off=options.get("cut_off", False),
+            listener=options.get("listener"),
+        )
+
+    async def resume(
+        self,
+        resumption: Resumption,
+        context: ReadonlyContext,
+        around: Surroundings,
+        **options: Unpack[BatchOptions],
+    ) -> Outcome:
+        """Runs the calls that have their answer now."""
+        batch = self.batch(resumption.calls, context, around, **options)
+        batch.left, batch.ignored = resumption.left, resumption.ignored
+        for work, resumed in zip(batch.works, resumption.resumed, strict=True):
+            await self._open(work, resumed)
+        return await batch.run()
+
+    async def _open(self, work: Work, resumed: ResumedCall) -> None:
+        grants = work.around.grants
+        assert grants is not None
+        try:
+            opened = await work.around.threads.run(resumed.opened, grants, work.context.request)
+        except CallError as error:
+            work.error = error
+            if error.kind == "rejected" and resumed.ends_turn and work.around.limits.rejection_ends_turn:
+                work.ends = "rejected"
+        except Exception as error:  # noqa: BLE001  a host's store
+            work.error = CallError("denied", f"{work.call.name} was not run: its approval can't be noted as used.")
+            log_failure("noting a used approval", error)
+        else:
+            work.approval, work.context.confirmation = opened
+
+
+def _with(around: Surroundings, options: BatchOptions) -> Surroundings:
+    """The surroundings of one batch."""
+    changes: dict[str, Any] = {}
+    for name in ("approver", "permissions", "instructions"):
+        given = options.get(name)
+        if given is not None:
+            changes[name] = given
+    most = options.get("max_concurrency")
+    if most is not None:
+        changes["slots"] = Slots(most)
+    timeout = options.get("timeout")
+    if timeout is not None:
+        changes["longest"] = timeout
+    results = options.get("results")
+    if results is not None:
+        changes["limits"] = attrs.evolve(around.limits, results=results)
+    return around.evolve(**changes) if changes else around
+
+
+def _put_in_order(works: Sequence[Work]) -> None:
+    """Where any of the calls may have to wait for another, they reach the gate in call order."""
+    modes = [_mode_of(work) for work in works]
+    if all(mode == "shared" for mode in modes):
+        return
+    from pegboard.dispatch.order import Order
+
+    order = Order(len(works))
+    for work, mode in zip(works, modes, strict=True):
+        work.order = order
+        if mode in ("shared", "exclusive"):  # what a key is, only the arguments tell
+            order.know(work.index, None if mode == "shared" else ALONE)
+
+
+def _mode_of(work: Work) -> str | None:
+    """How the call shares; `None` where that isn't known yet: a name may be mended."""
+    try:
+        return work.around.find(work.call.name).spec.concurrency.mode
+    except CallError:
+        return None if work.around.limits.repair or work.around.callbacks.repair else "shared"

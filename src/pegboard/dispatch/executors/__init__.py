@@ -1,0 +1,3 @@
+"""Where handlers run beside the event loop and its threads: child processes, and whatever a plugin brings."""
+
+from __future__ import annotations

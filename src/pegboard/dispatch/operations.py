@@ -1,0 +1,290 @@
+"""`Operations`: what goes on after the first result of its call, and the later results."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from inspect import isawaitable, iscoroutine
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from attrs import define, field
+
+from pegboard.dispatch.cancellation import cancels_the_call
+from pegboard.dispatch.failure import log_failure
+from pegboard.dispatch.operation import Completion, Operation, later_result, pending_result, unknown_result
+from pegboard.dispatch.work import CallError, Work
+from pegboard.errors import OperationError
+from pegboard.tools.content import ToolResult
+
+if TYPE_CHECKING:
+    from pegboard.dispatch.events import CallEvent
+
+MOST: Final = 10_000
+BACKGROUND_SECONDS: Final = 3600.0
+CLOSE_SECONDS: Final = 5.0
+"""How long what goes on in the background may take to end once it is cancelled."""
+
+
+@define(eq=False)
+class Operations:
+    """What goes on, and what has come of it and not been taken yet. May be used from any thread.
+
+    A long-running tool gives its first result, which says that it is pending, and somebody completes it later; or it
+    goes on by itself, by `context.background(...)`. Another tool may go on in the background, too: what comes of
+    that stands beside its result.
+
+    Attributes:
+        most: How many may go on at once. Beyond that, the oldest that nobody has completed ends as `unknown_outcome`;
+            where all go on in this process, more are refused. As many results may wait to be taken; beyond that the
+            oldest are dropped.
+        seconds: How long something in the background may take; `None` is no limit.
+        tell: Told of each completion as an event; `None`: nobody listens.
+        dropped: How many results were dropped because nobody took them.
+    """
+
+    most: int = MOST
+    seconds: float | None = BACKGROUND_SECONDS
+    tell: Callable[[CallEvent], None] | None = None
+    dropped: int = field(default=0, init=False)
+    _pending: dict[str, tuple[Operation, Work]] = field(factory=dict[str, tuple[Operation, Work]], init=False)
+    _completed: OrderedDict[str, Completion] = field(factory=OrderedDict[str, Completion], init=False)
+    _by_call: WeakKeyDictionary[Work, str] = field(factory=WeakKeyDictionary[Work, str], init=False)
+    _tasks: set[asyncio.Task[ToolResult]] = field(factory=set["asyncio.Task[ToolResult]"], init=False)
+    _lock: Lock = field(factory=Lock, init=False)
+
+    @property
+    def pending(self) -> tuple[Operation, ...]:
+        """What goes on, the oldest first."""
+        with self._lock:
+            return tuple(operation for operation, _ in self._pending.values())
+
+    def begin(self, work: Work) -> Operation | None:
+        """Makes the result of a long-running tool a pending one.
+
+        Args:
+            work: It has its first result. Where the tool goes on in the background, that is the operation; where that
+                has ended already, what came of it is the result, and nothing is pending.
+
+        Returns:
+            The operation, or `None` where nothing is pending: it has ended already, or too many are (`limit`).
+        """
+        with self._lock:
+            id_ = self._by_call.pop(work, "")
+            known = self._pending.get(id_)
+            ended = self._completed.pop(id_, None)
+        if ended is not None:
+            work.result = ended.result
+            return None
+        try:
+            operation = self._added(work) if known is None else known[0]
+        except CallError:
+            work.result = ToolResult.error("limit", f"{work.context.tool} ran, but {self._full()}")
+            return None
+        work.result = pending_result(work.result, operation)
+        return operation
+
+    def go_on(self, work: Work, doing: Awaitable[Any] | Callable[[], Any]) -> str:
+        """Goes on in the background, in the call's event loop; gives the operation's id. From any thread.
+
+        Args:
+            work: The call that it belongs to.
+            doing: What goes on; a plain function runs in a thread.
+
+        Raises:
+            CallError: `limit`: too many go on already.
+            RuntimeError: The call's event loop can't be told in this thread, or is closed.
+        """
+        try:
+            loop = _loop_of(work)
+            operation = self._added(work, is_background=True)
+            if loop is _running_loop():
+                self._start(loop, operation, work, doing)
+            else:
+                loop.call_soon_threadsafe(self._start, loop, operation, work, doing)
+        except BaseException:
+            if iscoroutine(doing):
+                doing.close()
+            raise
+        return operation.id
+
+    def complete(self, name: str, value: Any) -> Completion:
+        """Notes what has come of a long-running tool, once. From any thread; may block, as it keeps long texts.
+
+        Args:
+            name: The operation's id, or its call's where that is the only one of its name.
+            value: A `ToolResult`, an exception, or what the tool would have given.
+
+        Raises:
+            OperationError: Nothing of that id is pending (it may have its result already), several calls are, or it
+                goes on in the background and will complete itself.
+        """
+        operation, work = self._taken(name)
+        return self._note(operation, work, later_result(work, value))
+
+    def take(self, session: str | None = None) -> tuple[Completion, ...]:
+        """What has been completed in a session and not been taken yet, in order."""
+        with self._lock:
+            mine = [id_ for id_, each in self._completed.items() if each.operation.session == session]
+            return tuple(self._completed.pop(id_) for id_ in mine)
+
+    async def aclose(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Cancels what goes on in the background; each has its result all the same, `aborted`."""
+        loop, here = asyncio.get_running_loop(), set[asyncio.Task[ToolResult]]()
+        for task in list(self._tasks):
+            if task.get_loop() is loop:
+                task.cancel()
+                here.add(task)
+            else:
+                with suppress(RuntimeError):  # that loop is closed
+                    task.get_loop().call_soon_threadsafe(task.cancel)
+        if here:
+            await asyncio.wait(here, timeout=seconds)
+
+    # How it does it ----------------------------------------------------------------------------------------------
+
+    def _added(self, work: Work, *, is_background: bool = False) -> Operation:
+        import secrets
+
+        assert work.tool is not None
+        context, id_ = work.context, f"op_{secrets.token_hex(8)}"
+        with self._lock:
+            given_up = self._make_room()
+            if len(self._pending) >= self.most:
+                raise CallError("limit", f"{context.tool} can't go on in the background: {self._full()}")
+            replaces = work.tool.spec.long_running and work not in self._by_call
+            operation = Operation(
+                id_, context.call_id, context.tool, context.session, time.time(), replaces, is_background
+            )
+            self._pending[id_] = operation, work
+            if replaces and is_background:
+                self._by_call[work] = id_
+        if given_up is not None:
+            self._note(*given_up, unknown_result(given_up[0]))
+        return operation
+
+    def _make_room(self) -> tuple[Operation, Work] | None:
+        """Takes out the oldest that somebody else should have completed, where too many are pending."""
+        if len(self._pending) >= self.most:
+            for id_, (operation, _) in self._pending.items():
+                if not operation.is_background:
+                    return self._pending.pop(id_)
+        return None
+
+    def _full(self) -> str:
+        return f"{self.most:,} operations go on already, and the result of one more can't be awaited."
+
+    def _taken(self, name: str) -> tuple[Operation, Work]:
+        with self._lock:
+            ids = [name] if name in self._pending else [*self._of_call(name)]
+            if len(ids) == 1 and not self._pending[ids[0]][0].is_background:
+                return self._pending.pop(ids[0])
+        if not ids:
+            raise OperationError(f"no call or operation {name!r:.80} is pending; it may have its result already")
+        if len(ids) == 1:
+            raise OperationError(f"{name!r:.80} goes on in the background, and completes itself")
+        raise OperationError(f"{len(ids)} calls {name!r:.80} are pending: name the operation, {' or '.join(ids[:3])}")
+
+    def _of_call(self, call_id: str) -> Iterator[str]:
+        for id_, (operation, _) in self._pending.items():
+            if operation.call_id == call_id and operation.replaces:
+                yield id_
+
+    def _note(self, operation: Operation, work: Work, result: ToolResult) -> Completion:
+        completion = Completion(operation, result)
+        with self._lock:
+            self._completed[operation.id] = completion
+            while len(self._completed) > self.most:
+                self._completed.popitem(last=False)
+                self.dropped += 1
+        self._tell(completion, work)
+        return completion
+
+    def _start(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        operation: Operation,
+        work: Work,
+        doing: Awaitable[Any] | Callable[[], Any],
+    ) -> None:
+        task = loop.create_task(self._result(operation, work, doing))
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._over, operation, work, doing))
+
+    def _over(
+        self,
+        operation: Operation,
+        work: Work,
+        doing: Awaitable[Any] | Callable[[], Any],
+        task: asyncio.Task[ToolResult],
+    ) -> None:
+        """A task may be cancelled before it has begun, so it can't note its own end."""
+        self._tasks.discard(task)
+        if iscoroutine(doing):
+            doing.close()
+        if task.cancelled():
+            seconds = time.time() - operation.started
+            text = f"{operation.tool} was aborted after {seconds:.1f} s in the background."
+            result = ToolResult.error("aborted", text)
+        else:
+            result = task.result()
+        with self._lock:
+            self._pending.pop(operation.id)
+        self._note(operation, work, result)
+
+    async def _result(self, operation: Operation, work: Work, doing: Awaitable[Any] | Callable[[], Any]) -> ToolResult:
+        threads = work.around.threads
+        limit = asyncio.timeout(self.seconds)
+        try:
+            async with limit:
+                given = doing if isawaitable(doing) else await threads.run(doing)
+                value = (await given) if isawaitable(given) else given
+                return await threads.run(later_result, work, value)
+        except BaseException as error:  # a tool's SystemExit costs its own result only
+            if cancels_the_call(error):
+                raise
+            # Python 3.11's timeout passes on a CancelledError of another class.
+            if limit.expired() and isinstance(error, TimeoutError | asyncio.CancelledError):
+                text = f"{operation.tool} gave no result within {self.seconds:g} s in the background."
+                return ToolResult.error("timeout", text)
+            return later_result(work, error)
+
+    def _tell(self, completion: Completion, work: Work) -> None:
+        if self.tell is None:
+            return
+        from pegboard.dispatch.events import ended
+
+        operation, result = completion.operation, completion.result
+        now = time.time()
+        event = ended(result)(
+            operation.call_id, operation.tool, now, work.index, result=result, seconds=now - operation.started
+        )
+        try:
+            self.tell(event)
+        except Exception as error:  # noqa: BLE001  who only watches disturbs nobody
+            log_failure("telling of a completion", error)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _loop_of(work: Work) -> asyncio.AbstractEventLoop:
+    """The event loop of a call, in it or in the thread that its tool runs in."""
+    loop, bridge = _running_loop(), work.context.bridge
+    if loop is None and bridge is not None:
+        loop = bridge.loop
+    if loop is None or loop.is_closed():
+        raise RuntimeError("context.background(...) has to be called in the call's event loop or thread")
+    return loop
+
+
+__all__ = ["Completion", "Operation", "Operations", "pending_result"]

@@ -1,0 +1,112 @@
+"""`Injected[...]`: a tool's parameter that the host's services fill, and the model never sees."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin
+
+from attrs import frozen
+
+from pegboard.errors import FatalToolError, MissingServiceError, ToolError
+
+if TYPE_CHECKING:
+    from pegboard.tools.context import ToolContext
+
+T = TypeVar("T")
+
+
+@frozen
+class _Marker:
+    def __repr__(self) -> str:
+        return "injected"
+
+
+INJECTED: Final = _Marker()
+
+Injected: TypeAlias = Annotated[T, INJECTED]
+"""`db: Injected[Database]`: filled with what `registry.provide(Database, ...)` gave; hidden from the model.
+
+With a default, the tool also runs where nobody provides one.
+"""
+
+
+@frozen
+class Injection:
+    """A parameter that a service fills.
+
+    Attributes:
+        name: The parameter's name.
+        kind: The type of the service.
+        is_optional: Whether the parameter has a default, which stands where nobody provides the service.
+    """
+
+    name: str
+    kind: Any
+    is_optional: bool = False
+
+
+def injected_kind(annotation: Any) -> Any:
+    """The type of the service that a parameter's annotation asks for; `None` where it asks for none."""
+    if get_origin(annotation) is Annotated:
+        kind, *markers = get_args(annotation)
+        return _without_none(kind) if INJECTED in markers else injected_kind(kind)
+    return next((kind for each in _members(annotation) if (kind := injected_kind(each)) is not None), None)
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    import types
+
+    return get_args(annotation) if get_origin(annotation) in (typing.Union, types.UnionType) else ()
+
+
+def _without_none(kind: Any) -> Any:
+    """`Database` of `Database | None`."""
+    kinds = [each for each in _members(kind) if each is not type(None)]
+    return kinds[0] if len(kinds) == 1 else kind
+
+
+async def opened(injects: Sequence[Injection], context: ToolContext) -> None:
+    """Opens what the parameters of a tool need, so that binding finds it.
+
+    Args:
+        injects: Of the tool's handler.
+        context: Of the call; `close_services` closes what was opened.
+
+    Raises:
+        ToolError: Nobody provides it, or it can't be opened. The model learns that the tool isn't set up, the operator
+            what to provide (from `__cause__`).
+        FatalToolError: A factory ends the turn.
+    """
+    for each in injects:
+        try:
+            if context.provides(each.kind) or not each.is_optional:
+                await context.use(each.kind)
+        except MissingServiceError as error:
+            raise _not_set_up(context.tool) from error
+        except (ToolError, FatalToolError):
+            raise
+        except Exception as error:
+            text = f"{context.tool} can't run now: something that it needs can't be opened."
+            raise ToolError(text) from error
+
+
+def _not_set_up(tool: str) -> ToolError:
+    return ToolError(f"{tool} isn't set up here, so it can't run. Do without it, or say so.")
+
+
+def filled(injects: Sequence[Injection], context: ToolContext) -> dict[str, Any]:
+    """What the parameters get, by name, once it is `opened`.
+
+    Where nobody provides it: `None`, as in a context that was made for a check; nothing for one with a default.
+    """
+    values: dict[str, Any] = {}
+    for each in injects:
+        if context.provides(each.kind):
+            values[each.name] = context.service(each.kind)
+        elif not each.is_optional:
+            values[each.name] = None
+    return values
+
+
+__all__ = ["Injected", "Injection", "opened"]

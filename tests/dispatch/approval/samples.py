@@ -1,0 +1,91 @@
+"""Tools, requests and surroundings by hand, for the tests of approval."""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from pegboard.dispatch.approval.approve import approve
+from pegboard.dispatch.approval.asking import Asking
+from pegboard.dispatch.approval.digest import digest_of_call
+from pegboard.dispatch.approval.grants import MemoryGrants
+from pegboard.dispatch.approval.pending import PendingCall
+from pegboard.dispatch.approval.request import ApprovalRequest
+from pegboard.dispatch.permissions.permissions import Permissions
+from pegboard.dispatch.permissions.permit import permit
+from pegboard.dispatch.threads import Threads
+from pegboard.dispatch.work import DEFAULT_LIMITS, Surroundings, Work
+from pegboard.tools.call import ToolCall
+from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.json_text import json_text
+from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.tool import Tool
+
+NOW = 1_700_000_000.0
+
+
+def a_tool(name="delete", **facts):
+    handed_on = ("description", "title", "permission", "permission_arguments", "requires_confirmation")
+    spec = {key: facts.pop(key) for key in handed_on if key in facts}
+    hints = ToolAnnotations(destructive_hint=facts.pop("destructive", None))
+    return Tool(ToolSpec(name, input_schema={"type": "object"}, annotations=hints, **spec), **facts)
+
+
+def a_request(name="delete", arguments=None, *, tool=None, **facts):
+    tool = tool or a_tool(name)
+    arguments = {"path": "a.txt"} if arguments is None else arguments
+    call = ToolCall(tool.name, str(json_text(arguments)), "call-1")
+    facts = {"permission": "delete", "patterns": ("a.txt",), "always": ("a.txt",), **facts}
+    return ApprovalRequest(call, digest_of_call(tool, arguments), tool=tool, **facts)
+
+
+def a_pending(name="delete", arguments=None, *, tool=None, approved=False, earlier=(), created=NOW, **facts):
+    request = a_request(name, arguments, tool=tool, **facts)
+    return PendingCall.of(request, request.tool.spec.digest, created=created, approved=approved, earlier=tuple(earlier))
+
+
+class Operator:
+    """Keeps what only the operator should see."""
+
+    def __init__(self):
+        self.told = []
+
+    def __call__(self, who, error):
+        self.told.append((who, error))
+
+    @property
+    def names(self):
+        return [who for who, _ in self.told]
+
+
+def surroundings(approver=None, *, seconds=60.0, grants=None, operator=None, asking=None, rules=(), **changes):
+    limits = evolve(DEFAULT_LIMITS, approval_timeout=seconds, **changes.pop("limits", {}))
+    return Surroundings(
+        a_tool,
+        Threads(),
+        limits=limits,
+        observe=operator,
+        permissions=changes.pop("permissions", Permissions(rules)),
+        grants=MemoryGrants() if grants is None else grants,
+        asking=asking or Asking(),
+        approver=approver,
+        **changes,
+    )
+
+
+def a_work(around, tool=None, arguments=None, *, session="s", user=None, call_id="call-1"):
+    """A call on its way, permitted as far as `permit` goes."""
+    tool = tool or a_tool(destructive=True)
+    context = ToolContext(ReadonlyContext(session=session, user=user), call_id, tool.name)
+    work = Work(ToolCall(tool.name, {}, call_id), context, around)
+    context.frame = work
+    work.tool, work.arguments = tool, {"path": "a.txt"} if arguments is None else arguments
+    return work
+
+
+async def approved(work):
+    """Takes a call through `permit` and `approve`."""
+    for stage in (permit, approve):
+        pending = stage(work)
+        if pending is not None:
+            await pending
+    return work

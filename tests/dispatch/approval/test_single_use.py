@@ -1,0 +1,138 @@
+"""Whatever the order: no approval is used twice, none is good for another call, and nothing runs without one.
+
+The model of a host: calls are asked about, answered at once or later, in any order, in parts, repeatedly, with forged
+answers between; pending calls travel as signed text, to any of several processes that share one store; calls are
+resumed as often as somebody tries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+
+import pytest
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from dispatch.approval.samples import a_tool, a_work, approved, surroundings
+from pegboard.dispatch.approval.answer import Later, Once, Reject
+from pegboard.dispatch.approval.approve import take_approval
+from pegboard.dispatch.approval.grants import MemoryGrants
+from pegboard.dispatch.approval.pending import PendingCalls
+from pegboard.dispatch.approval.resuming import resumed_call
+from pegboard.dispatch.approval.settled import settle
+from pegboard.dispatch.work import CallError
+from pegboard.errors import PendingError
+
+KEY = b"a key of sixteen bytes or more"
+ARGUMENTS = st.sampled_from(["a", "b", "c"])
+FORGED = st.sampled_from([True, None, {"answer": "once", "digest": "x"}, {"answer": "yes"}, {"confirmed": True}])
+
+
+class Host(RuleBasedStateMachine):
+    """`yes` holds what a person has allowed, and `run` what has run, both as (request, path)."""
+
+    texts = Bundle("texts")
+    works = Bundle("works")
+
+    def __init__(self):
+        super().__init__()
+        self.grants = MemoryGrants()
+        self.tool = a_tool(destructive=True)
+        self.yes, self.run, self.asked = set(), [], {}
+
+    def answered(self, answer):
+        async def approver(request, context):
+            self.asked[request.id] = request.arguments["path"]
+            if isinstance(answer, Once):
+                self.yes.add((request.id, request.arguments["path"]))
+            return answer
+
+        return approver
+
+    def a_call(self, path, approver=None):
+        return a_work(surroundings(approver, grants=self.grants), self.tool, {"path": path})
+
+    def attempt(self, work):
+        """What the stage `run` does: the last look, then the handler."""
+        with contextlib.suppress(CallError):
+            take_approval(work)
+            self.run.append((work.approval.request, work.arguments["path"]))
+
+    @rule(path=ARGUMENTS, answer=st.sampled_from([Once(), Reject(), Reject("no"), None]), target=works)
+    def ask(self, path, answer):
+        work = self.a_call(path, self.answered(answer))
+        with contextlib.suppress(CallError):
+            asyncio.run(approved(work))
+        assert (work.approval is not None) is isinstance(answer, Once)
+        return work
+
+    @rule(paths=st.lists(ARGUMENTS, min_size=1, max_size=3), target=texts)
+    def ask_later(self, paths):
+        pending = []
+        for path in paths:
+            work = self.a_call(path, self.answered(Later()))
+            with pytest.raises(CallError, match="waits for a person"):
+                asyncio.run(approved(work))
+            pending.append(work.pending)
+        return PendingCalls(pending).dumps(KEY)
+
+    @rule(work=works, path=ARGUMENTS)
+    def change(self, work, path):
+        """Somebody holds a reference."""
+        if isinstance(work.arguments, dict):
+            work.arguments["path"] = path
+
+    @rule(work=works)
+    def try_to_run(self, work):
+        self.attempt(work)
+
+    @rule(work=works, other=works)
+    def swap_approvals(self, work, other):
+        work.approval, other.approval = other.approval, work.approval
+
+    @rule(
+        text=texts,
+        said=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([Once(), Reject(), Later()]) | FORGED), max_size=5),
+        repeated=st.booleans(),
+    )
+    def resume(self, text, said, repeated):
+        pending = PendingCalls.loads(text, KEY)
+        ids = [*(call.id for call in pending), "unknown", "unknown", "unknown"]
+        answers = [(ids[place], answer) for place, answer in said]
+        for _ in range(2 if repeated else 1):
+            settled = settle(pending, answers)
+            for call, answer in settled.approved:
+                self.yes.add((call.id, call.arguments["path"]))
+                if self.grants.consume(call.id):
+                    work = self.a_call(call.arguments["path"])
+                    work.call, work.approval, _ = resumed_call(call, answer)
+                    asyncio.run(approved(work))
+                    self.attempt(work)
+                    self.attempt(work)
+
+    @rule(text=consumes(texts), place=st.integers(0, 10_000), byte=st.integers(0, 255), path=ARGUMENTS)
+    def forge(self, text, place, byte, path):
+        """One byte of the text, or an argument with a digest that fits it."""
+        data = bytearray(text.encode())
+        data[place % len(data)] = byte
+        forged = json.loads(text)
+        forged["calls"][0]["call"]["arguments"]["path"] = path
+        for each in (bytes(data), json.dumps(forged)):
+            try:
+                read = PendingCalls.loads(each, KEY)
+            except PendingError:
+                continue
+            assert read.to_json() == PendingCalls.loads(text, KEY).to_json()
+
+    @invariant()
+    def what_ran_was_allowed_and_ran_once(self):
+        requests = [request for request, _ in self.run]
+        assert len(requests) == len(set(requests))
+        assert set(self.run) <= self.yes
+        assert all(self.asked[request] == path for request, path in self.run)
+
+
+Host.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestNoApprovalIsUsedTwice = Host.TestCase

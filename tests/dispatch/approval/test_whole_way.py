@@ -1,0 +1,177 @@
+"""From the model's call to its result, with a person between: in one process, and over several."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
+from pegboard.dispatch.approval.answer import Always, Once, Reject
+from pegboard.dispatch.approval.approver import ask_later
+from pegboard.dispatch.approval.confirmation_call import answer_from_result, confirmation_call
+from pegboard.dispatch.approval.pending import PendingCalls
+from pegboard.testing.scripted_approver import ScriptedApprover
+
+KEY = "a key of sixteen bytes or more"
+ANN = ReadonlyContext(session="s", user="ann")
+
+
+@tool(destructive=True)
+def delete(path: str) -> str:
+    """Deletes a file."""
+    return f"deleted {path}"
+
+
+@tool
+async def deploy(where: str, context: ToolContext) -> str:
+    """Asks for a permission, then a question."""
+    await context.ask("network", [where])
+    answer = await context.request_confirmation(f"Deploy to {where}?")
+    return f"deployed to {where}" if answer.confirmed else f"not deployed to {where}: {answer.feedback}"
+
+
+@tool
+def wipe(context: ToolContext) -> str:
+    """Asks from a thread."""
+    context.wait(context.ask("wipe"))
+    return "wiped"
+
+
+def board(**options):
+    registry = ToolRegistry(**options)
+    registry.register(delete, deploy, wipe)
+    return registry
+
+
+def dispatched(registry, *calls, **options):
+    made = [ToolCall(name, arguments, f"call-{place}") for place, (name, arguments) in enumerate(calls)]
+    return asyncio.run(registry.dispatch(made, context=ANN, **options))
+
+
+def test_a_batch_is_answered_in_call_order():
+    with ScriptedApprover({"delete": [Once(), Reject("keep it")], "wipe": Once()}) as approver:
+        calls = [("delete", {"path": "a"}), ("wipe", {}), ("delete", {"path": "b"})]
+        outcome = dispatched(board(approver=approver), *calls, sequential=True)
+    assert [result.text for result in outcome.results] == [
+        "deleted a",
+        "wiped",
+        "The user rejected this call of delete: keep it",
+    ]
+    assert outcome.ended is None
+
+
+def test_a_rejection_without_feedback_ends_the_turn():
+    with ScriptedApprover([Reject()]) as approver:
+        outcome = dispatched(board(approver=approver), ("delete", {"path": "a"}), ("delete", {"path": "b"}))
+    assert [result.kind for result in outcome.results] == ["rejected", "rejected"]
+    assert outcome.ended == "rejected"
+
+
+def test_always_lasts_for_the_session():
+    with ScriptedApprover([Always()]) as approver:
+        registry = board(approver=approver)
+        calls = [("delete", {"path": path}) for path in "abc"]
+        results = [*dispatched(registry, *calls).results, *dispatched(registry, *calls).results]
+    assert [result.text for result in results] == ["deleted a", "deleted b", "deleted c"] * 2
+
+
+def test_waiting_for_a_person_isnt_the_tools_time():
+    @tool(timeout=0.05)
+    async def slow_to_be_allowed(context: ToolContext) -> str:
+        """Asks."""
+        await context.ask("x")
+        return str((await context.request_confirmation("Sure?")).confirmed)
+
+    async def slow(request, context):
+        await asyncio.sleep(0.1)
+        return Once()
+
+    registry = ToolRegistry(approver=slow)
+    registry.register(slow_to_be_allowed)
+    assert registry.call_sync("slow_to_be_allowed", {}).text == "True"
+
+
+def test_a_tool_that_asked_goes_on_over_several_turns():
+    """Each answer finds its ask; the last is a no."""
+    registry = board()
+    outcome = dispatched(registry, ("deploy", {"where": "x"}), approver=ask_later)
+    for answer in (Once(), Reject("not on Fridays")):
+        assert outcome.results[0].kind == "confirmation_required"
+        pending = PendingCalls.loads(outcome.pending.dumps(KEY), KEY)
+        (waiting,) = pending
+        outcome = asyncio.run(registry.resume(pending, {waiting.id: answer}, context=ANN, approver=ask_later))
+    assert outcome.results[0].text == "not deployed to x: not on Fridays"
+    assert len(outcome.pending) == 0
+
+
+def test_a_client_that_knows_only_messages_can_answer():
+    registry = board()
+    outcome = dispatched(registry, ("delete", {"path": "a"}), ("delete", {"path": "b"}), approver=ask_later)
+    said = {call.id: answer_from_result({"confirmed": True}) for call in map(confirmation_call, outcome.pending)}
+    resumed = asyncio.run(registry.resume(outcome.pending, said, context=ANN))
+    assert [result.text for result in resumed.results] == ["deleted a", "deleted b"]
+
+
+def test_another_user_or_session_cant_answer():
+    registry = board()
+    outcome = dispatched(registry, ("delete", {"path": "a"}), approver=ask_later)
+    answers = {call.id: Once() for call in outcome.pending}
+    for other in (ReadonlyContext(session="s", user="bob"), ReadonlyContext(session="t", user="ann")):
+        resumed = asyncio.run(registry.resume(outcome.pending, answers, context=other))
+        assert (resumed.results, resumed.ignored) == ((), tuple(answers))
+        assert resumed.pending == outcome.pending
+
+
+def test_a_tool_that_has_changed_since_isnt_run():
+    outcome = dispatched(board(), ("delete", {"path": "a"}), approver=ask_later)
+    changed = ToolRegistry()
+    changed.register(tool(delete, description="Deletes a file, and more.", destructive=True))
+    answers = {call.id: Once() for call in outcome.pending}
+    (result,) = asyncio.run(changed.resume(outcome.pending, answers, context=ANN)).results
+    assert (result.kind, result.text) == (
+        "denied",
+        "delete was not run: it isn't what was approved any more. Ask again.",
+    )
+
+
+ASK = """
+import asyncio, sys
+from dispatch.approval.test_whole_way import ANN, KEY, board, dispatched
+from pegboard.dispatch.approval.approver import ask_later
+sys.stdout.write(dispatched(board(), ("delete", {"path": "a"}), approver=ask_later).pending.dumps(KEY))
+"""
+
+ANSWER = """
+import asyncio, sys
+from dispatch.approval.test_whole_way import ANN, KEY, Once, PendingCalls, board
+from pegboard.dispatch.approval.file_approvals import FileApprovals
+pending = PendingCalls.loads(sys.stdin.read(), KEY)
+answers = {call.id: Once() for call in pending}
+print(asyncio.run(board(grants=FileApprovals(sys.argv[1])).resume(pending, answers, context=ANN)).results[0].text)
+"""
+
+
+@pytest.fixture
+def script(pytestconfig):
+    """Runs a script in a process of its own."""
+
+    def run(text, *arguments, given=""):
+        environment = {**os.environ, "PYTHONPATH": str(pytestconfig.rootpath / "tests")}
+        command = [sys.executable, "-c", text, *arguments]
+        done = subprocess.run(command, input=given, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_confirmation_outlives_the_process(script, tmp_path):
+    """Asked in one, run in another; in a third it has been used."""
+    text = script(ASK)
+    store = str(tmp_path / "approvals.json")
+    assert script(ANSWER, store, given=text) == "deleted a\n"
+    assert script(ANSWER, store, given=text) == "delete was not run: its approval has been used. Ask again.\n"

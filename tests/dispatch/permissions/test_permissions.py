@@ -1,0 +1,437 @@
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import weakref
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard.dispatch.permissions.mode import MODES
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
+from pegboard.dispatch.permissions.rule import Rule
+from pegboard.dispatch.permissions.rules import PermissionRules
+from pegboard.tools.function import tool_from_function
+from pegboard.tools.origin import HOST, Origin
+from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.tool import Tool
+from pegboard.toolsets.reshape import Reshape
+from pegboard.toolsets.reshaped import reshaped
+
+STRANGER = Origin(plugin="stranger", trusted=False)
+
+
+def tool(name="probe", *, origin=HOST, confirms=None, **facts):
+    hints = {f"{hint}_hint": facts.pop(hint) for hint in ("read_only", "destructive", "edit") if hint in facts}
+    facts.setdefault("input_schema", {"type": "object"})
+    return Tool(ToolSpec(name, annotations=ToolAnnotations(**hints), **facts), origin=origin, confirms=confirms)
+
+
+PLAIN = tool()
+SHELL = tool("shell", permission="bash", permission_arguments={"line": "command"})
+WRITE = tool("write", permission="edit", permission_arguments={"path": "path"}, edit=True)
+READ = tool("read", permission="read", permission_arguments={"path": "path"}, read_only=True)
+
+
+def decide(called, arguments=None, *rules, mode="default", **options):
+    return Permissions(rules, mode).decide(called, arguments or {}, **options)
+
+
+def action(called, arguments=None, *rules, **options):
+    return decide(called, arguments, *rules, **options).action
+
+
+# --- what asks ---
+
+
+@pytest.mark.parametrize(
+    ("called", "reason"),
+    [
+        (tool(permission="x"), "asks for the permission 'x'"),
+        (tool(destructive=True), "marked destructive"),
+        (tool(requires_confirmation=True), "wants each call confirmed"),
+        (tool(requires_confirmation=True, confirms=lambda arguments: arguments["a"] == 1), "wants this call confirmed"),
+        (tool(confirms=lambda arguments: arguments["b"]), "can't say whether this call has to be confirmed"),
+    ],
+)
+def test_what_asks(called, reason):
+    decision = decide(called, {"a": 1})
+    assert (decision.action, decision.reason, decision.rule) == ("ask", reason, None)
+    assert not DEFAULT_PERMISSIONS.settled(called)
+
+
+def test_everything_else_runs():
+    for called in (PLAIN, tool(destructive=False), tool(edit=True), tool(read_only=False), tool(origin=STRANGER)):
+        assert action(called) == "allow"
+        assert DEFAULT_PERMISSIONS.settled(called)
+
+
+def test_a_predicate_that_picks_calls_leaves_the_others_alone():
+    assert action(tool(requires_confirmation=True, confirms=lambda arguments: False)) == "allow"
+
+
+def test_a_predicate_that_wants_to_exit_is_asked_about():
+    assert action(tool(confirms=lambda arguments: sys.exit())) == "ask"
+
+
+def test_a_predicate_is_not_asked_where_rules_decide():
+    asked = []
+    called = tool(confirms=asked.append)
+    for rule in (Rule("probe", "*", "allow"), Rule("probe", "*", "deny"), Rule("probe", "*", "deny", forbid=True)):
+        decide(called, {}, rule)
+    assert asked == []
+
+
+def test_a_predicate_cant_change_the_arguments():
+    arguments = {"a": 1}
+    decide(tool(confirms=lambda given: given.clear()), arguments)
+    assert arguments == {"a": 1}
+
+
+def test_any_tool_asks_that_an_ask_rule_names():
+    rule = Rule("probe", "*", "ask")
+    assert decide(PLAIN, {}, rule).rule == rule
+    assert not Permissions([rule]).settled(PLAIN)
+
+
+def test_any_tool_is_refused_that_a_deny_or_forbid_rule_names():
+    assert action(PLAIN, {}, Rule("probe", "*", "deny")) == "deny"
+    forbidden = decide(PLAIN, {}, Rule("probe", "*", "deny", forbid=True))
+    assert (forbidden.action, forbidden.forbidden) == ("deny", True)
+
+
+def test_what_asks_is_allowed_by_a_rule():
+    for called in (tool(permission="x"), tool(destructive=True), tool(requires_confirmation=True)):
+        assert action(called, {}, Rule(called.spec.permission or "probe", "*", "allow")) == "allow"
+
+
+def test_a_rule_names_a_tool_by_its_permission_or_by_its_name():
+    for name in ("bash", "shell", "*", "b?sh"):
+        assert action(SHELL, {"line": "ls"}, Rule(name, "*", "deny")) == "deny"
+        assert action(SHELL, {"line": "ls"}, Rule(name, "ls *", "allow")) == "allow"
+    assert action(SHELL, {"line": "ls"}, Rule("read", "*", "deny")) == "ask"
+
+
+# --- who is believed ---
+
+
+def test_what_a_stranger_calls_its_permission_only_adds_caution():
+    stranger = SHELL.evolve(origin=STRANGER)
+    assert action(stranger, {"line": "ls"}, Rule("bash", "*", "allow")) == "ask"
+    assert action(stranger, {"line": "ls"}, Rule("shell", "*", "allow")) == "allow"
+    assert action(stranger, {"line": "ls"}, Rule("bash", "*", "deny")) == "deny"
+    assert Permissions().ask(stranger, {"line": "ls"}, decide(stranger)).permission == "shell"
+
+
+def test_a_strangers_hints_only_add_caution():
+    assert action(tool(origin=STRANGER, destructive=True)) == "ask"
+    assert action(tool(origin=STRANGER, read_only=True), mode="plan") == "deny"
+    assert action(tool(origin=STRANGER, edit=True, destructive=True), mode="accept_edits") == "ask"
+
+
+def test_a_permission_that_is_a_pattern_is_not_asked_for():
+    """An answer "always" would allow everything of everybody."""
+    greedy = tool(permission="*", destructive=True)
+    assert Permissions().ask(greedy, {}, decide(greedy)).permission == "probe"
+
+
+# --- what is touched ---
+
+
+def test_the_declared_arguments_are_looked_at(tmp_path):
+    rules = [Rule("edit", "src/*", "allow"), Rule("edit", "src/secret/*", "deny")]
+    for path, wanted in (("src/a", "allow"), ("src/../b", "ask"), ("src/x/../secret/a", "deny")):
+        assert action(WRITE, {"path": path}, *rules, work_dir=str(tmp_path)) == wanted
+
+
+def test_a_missing_argument_is_denied_and_not_allowed():
+    for arguments in ({}, {"path": None}, {"path": []}, {"path": 5}, {"path": [None]}, {"path": {}}):
+        assert action(WRITE, arguments, Rule("edit", "/nowhere", "deny")) == "deny"
+        assert action(WRITE, arguments, Rule("edit", "*", "allow")) == "ask"
+
+
+def test_every_item_of_a_list_is_looked_at():
+    rules = (Rule("edit", "/a/*", "allow"), Rule("edit", "/b/*", "deny"))
+    assert action(WRITE, {"path": ["/a/x", "/a/y"]}, *rules) == "allow"
+    assert action(WRITE, {"path": ["/a/x", "/c"]}, *rules) == "ask"
+    assert action(WRITE, {"path": ["/a/x", "/b/x"]}, *rules) == "deny"
+    assert action(WRITE, {"path": ["/a/x"] * 501}, *rules) == "deny"
+
+
+def test_a_list_of_words_is_one_command():
+    assert action(SHELL, {"line": ["git", "log", "a b"]}, Rule("bash", "git *", "allow")) == "allow"
+    assert action(SHELL, {"line": ["bash", "-lc", "ls; rm x"]}, Rule("bash", "rm *", "deny")) == "deny"
+    assert action(SHELL, {"line": ["git", 5]}, Rule("bash", "git *", "allow")) == "ask"
+
+
+def test_what_is_left_out_has_the_default_that_its_schema_says():
+    schema = {"type": "object", "properties": {"path": {"type": "string", "default": "/a/b"}}}
+    listing = WRITE.with_spec(input_schema=schema)
+    assert action(listing, {}, Rule("edit", "/a/*", "allow")) == "allow"
+    assert action(listing, {}, Rule("edit", "/a/*", "deny")) == "deny"
+    assert action(listing.evolve(origin=STRANGER), {}, Rule("write", "/a/*", "allow")) == "ask"
+
+
+def test_other_values_are_looked_at_as_json():
+    called = tool(permission="pay", permission_arguments={"cents": "text"})
+    assert action(called, {"cents": 5}, Rule("pay", "?", "allow")) == "allow"
+    assert action(called, {"cents": {"b": 1, "a": True}}, Rule("pay", '{"a":true,"b":1}', "allow")) == "allow"
+    assert action(called, {"cents": float("nan")}, Rule("pay", "*", "allow")) == "ask"
+
+
+def test_a_rule_may_name_an_argument_that_isnt_declared():
+    called = tool("mail", destructive=True)
+    rules = (Rule("mail", "*@a.org", "allow", field="to"), Rule("mail", "~/*", "deny", field="file", kind="path"))
+    assert action(called, {"to": "ann@a.org", "file": "/a"}, *rules) == "allow"
+    assert action(called, {"to": "eve@b.org", "file": "/a"}, *rules) == "ask"
+    assert action(called, {"to": "ann@a.org", "file": "~/x"}, *rules) == "deny"
+    assert action(called, {"to": "ann@a.org"}, *rules) == "deny"
+    assert action(called, {"to": ["ann@a.org", "eve@b.org"], "file": "/a"}, *rules) == "ask"
+
+
+def test_a_rule_about_an_argument_that_a_tool_cant_have_doesnt_speak_of_it():
+    rule = Rule("*", "/etc/*", "deny", field="path", kind="path")
+    closed = tool(input_schema={"type": "object", "properties": {"a": {}}, "additionalProperties": False})
+    assert action(closed, {"a": 1}, rule) == "allow"
+    assert Permissions([rule]).settled(closed)
+    assert action(PLAIN, {"a": 1}, rule) == "deny"
+    assert action(PLAIN, {"path": "/tmp/x"}, rule) == "allow"
+
+
+def test_an_argument_that_is_shown_by_another_name_is_still_looked_at():
+    def write(path: str, text: str): ...
+
+    own = tool_from_function(write, permission="edit", permission_arguments={"path": "path", "text": "text"})
+    shown = reshaped(own, Reshape(rename={"path": "file"}, hide={"text": "x"}))
+    assert shown.spec.permission_arguments == {"file": "path", "text": "text"}
+    assert action(shown, {"file": "/b"}, Rule("edit", "/b", "deny")) == "deny"
+
+
+# --- modes ---
+
+
+def test_plan_runs_only_what_is_known_to_change_nothing():
+    plan = Permissions(mode="plan")
+    assert plan.decide(tool(read_only=True), {}).action == "allow"
+    assert plan.settled(tool(read_only=True))
+    for called in (PLAIN, WRITE, tool(read_only=False), tool(destructive=False)):
+        assert plan.decide(called, {}).action == "deny"
+        assert plan.hides(called)
+        assert not plan.settled(called)
+    assert not plan.hides(READ)
+    assert action(PLAIN, {}, Rule("probe", "*", "allow"), mode="plan") == "deny"
+    assert action(READ, {"path": "/a"}, mode="plan") == "ask"
+
+
+def test_accepted_edits_dont_ask():
+    assert action(WRITE, {"path": "/a"}, mode="accept_edits") == "allow"
+    assert action(WRITE, {"path": "/a"}, Rule("edit", "*", "ask"), mode="accept_edits") == "allow"
+    assert action(WRITE, {"path": "/a"}, Rule("edit", "*", "deny"), mode="accept_edits") == "deny"
+    assert action(SHELL, {"line": "ls"}, mode="accept_edits") == "ask"
+    assert Permissions(mode="accept_edits").settled(WRITE)
+    assert not Permissions([Rule("edit", "/b", "deny")], "accept_edits").settled(WRITE)
+
+
+def test_in_bypass_nothing_asks_and_ordinary_rules_step_back():
+    rules = (Rule("*", "*", "deny"), Rule("bash", "*", "ask"))
+    for called in (PLAIN, SHELL, WRITE, tool(requires_confirmation=True)):
+        assert action(called, {}, *rules, mode="bypass") == "allow"
+        assert Permissions(rules, "bypass").settled(called)
+
+
+def test_forbid_holds_in_bypass():
+    rule = Rule("bash", "rm *", "deny", forbid=True)
+    assert action(SHELL, {"line": "ls; rm x"}, rule, mode="bypass") == "deny"
+    assert action(SHELL, {"line": "ls"}, rule, mode="bypass") == "allow"
+    assert not Permissions([rule], "bypass").settled(SHELL)
+
+
+def test_never_ask_denies_what_would_ask():
+    decision = decide(SHELL, {"line": "ls"}, mode="never_ask")
+    assert (decision.action, decision.rule) == ("deny", None)
+    assert decision.reason == "asks for the permission 'bash', and the mode is never_ask"
+    asks = Rule("probe", "*", "ask")
+    decision = decide(PLAIN, {}, asks, mode="never_ask")
+    assert (decision.action, decision.rule) == ("deny", asks)
+    assert action(PLAIN, mode="never_ask") == "allow"
+    assert action(SHELL, {"line": "ls"}, Rule("bash", "ls *", "allow"), mode="never_ask") == "allow"
+
+
+def test_there_is_no_other_mode():
+    with pytest.raises(ValueError, match="yolo"):
+        Permissions(mode="yolo")
+
+
+# --- grants ---
+
+
+def test_grants_come_behind_the_rules():
+    grant = (Rule("bash", "git *", "allow"),)
+    assert action(SHELL, {"line": "git log"}, Rule("bash", "*", "ask"), grants=grant) == "allow"
+    assert action(SHELL, {"line": "rm x"}, Rule("bash", "*", "ask"), grants=grant) == "ask"
+
+
+ANY_MODE = st.sampled_from(MODES)
+RULES = st.builds(
+    Rule,
+    st.sampled_from(["bash", "shell", "*"]),
+    st.sampled_from(["*", "rm *", "ls *"]),
+    st.sampled_from(["allow", "ask", "deny"]),
+)
+NARROW = st.builds(Rule, st.just("probe"), st.just("a"), st.just("ask"))
+FEW_RULES = st.lists(RULES | NARROW, max_size=3)
+
+
+@given(FEW_RULES, FEW_RULES, ANY_MODE, st.sampled_from(["rm x", "ls; rm x"]))
+def test_what_is_forbidden_is_never_run(rules, grants, mode, line):
+    """Whatever rules, grants and modes are added."""
+    forbid = Rule("bash", "rm *", "deny", forbid=True)
+    decision = decide(SHELL, {"line": line}, forbid, *rules, mode=mode, grants=tuple(grants))
+    assert (decision.action, decision.rule, decision.forbidden) == ("deny", forbid, True)
+
+
+CALLED = st.sampled_from([PLAIN, SHELL, WRITE, READ, SHELL.evolve(origin=STRANGER), tool(destructive=True)])
+ARGUMENTS = st.sampled_from([{}, {"line": "ls", "path": "/a"}, {"line": "ls; rm x", "path": "/b"}, {"line": "$(x)"}])
+
+
+@given(CALLED, ARGUMENTS, FEW_RULES, ANY_MODE)
+def test_what_is_settled_runs_whatever_its_arguments(called, arguments, rules, mode):
+    permissions = Permissions(rules, mode)
+    if permissions.settled(called):
+        assert permissions.decide(called, arguments).action == "allow"
+
+
+@given(CALLED, ARGUMENTS, FEW_RULES, ANY_MODE)
+def test_what_is_hidden_never_runs(called, arguments, rules, mode):
+    permissions = Permissions(rules, mode)
+    if permissions.hides(called):
+        assert permissions.decide(called, arguments).action == "deny"
+
+
+# --- hiding ---
+
+
+@pytest.mark.parametrize(
+    ("rules", "hidden"),
+    [
+        ([Rule("bash", "*", "deny")], True),
+        ([Rule("*", "*", "deny")], True),
+        ([Rule("bash", "rm *", "deny")], False),
+        ([Rule("bash", "*", "deny"), Rule("bash", "ls *", "allow")], False),
+        ([Rule("bash", "*", "deny"), Rule("read", "*", "allow")], True),
+        ([Rule("bash", "*", "ask")], False),
+        ([Rule("bash", "*", "deny", field="line")], False),
+        ([Rule("bash", "*", "deny", forbid=True), Rule("bash", "*", "allow")], True),
+        ([Rule("bash", "rm *", "deny", forbid=True)], False),
+        ([], False),
+    ],
+)
+def test_a_tool_is_hidden_where_its_last_rule_denies_every_pattern(rules, hidden):
+    assert Permissions(rules).hides(SHELL) is hidden
+
+
+def test_in_bypass_only_forbid_hides():
+    assert not Permissions([Rule("bash", "*", "deny")], "bypass").hides(SHELL)
+    assert Permissions([Rule("bash", "*", "deny", forbid=True)], "bypass").hides(SHELL)
+
+
+# --- asking ---
+
+
+def ask(called, arguments, *rules, **options):
+    permissions = Permissions(rules)
+    return permissions.ask(called, arguments, permissions.decide(called, arguments, **options), **options)
+
+
+def test_a_person_is_told_what_is_touched_and_what_always_would_allow(tmp_path):
+    asked = ask(SHELL, {"line": "git push origin && ls -l && ls -l"})
+    assert (asked.permission, asked.patterns) == ("bash", ("git push origin", "ls -l"))
+    assert asked.always == ("git push *", "ls *")
+    assert asked.reason == "asks for the permission 'bash'"
+    assert asked.decision.action == "ask"
+    assert ask(WRITE, {"path": "/a/b"}).always == ("/a/*",)
+    whole = ask(tool(destructive=True), {})
+    assert (whole.patterns, whole.always) == (("*",), ("*",))
+
+
+@pytest.mark.parametrize(
+    ("line", "rules"),
+    [("echo $(x)", []), ("$X", []), ("rm '*'", []), ("", []), ("sudo rm x", [Rule("bash", "rm *", "ask")])],
+)
+def test_always_is_not_proposed_where_it_would_not_do(line, rules):
+    assert ask(SHELL, {"line": line}, *rules).always == ()
+
+
+def test_what_is_missing_is_shown_as_anything():
+    assert ask(WRITE, {}).patterns == ("*",)
+    assert ask(SHELL, {"line": "((x))"}).patterns == ("*",)
+
+
+COMMANDS = ["git push a", "ls -l", "rm x", "rm *", "A=b ls", "ls > f", "sudo ls", "echo $X", "cat $(x)"]
+LINES = st.lists(st.sampled_from(COMMANDS), min_size=1, max_size=3)
+
+
+@given(LINES.map("; ".join), FEW_RULES)
+def test_what_always_proposes_allows_the_same_call(line, rules):
+    permissions = Permissions(rules)
+    decision = permissions.decide(SHELL, {"line": line})
+    if decision.action == "ask" and (always := permissions.ask(SHELL, {"line": line}, decision).always):
+        grants = tuple(Rule("bash", pattern, "allow") for pattern in always)
+        assert permissions.decide(SHELL, {"line": line}, grants=grants).action == "allow"
+
+
+# --- what a running tool asks ---
+
+
+def asked(called, permission, *patterns, rules=(), mode="default", **options):
+    return Permissions(rules, mode).decide_asked(called, permission, patterns, **options).action
+
+
+def test_what_a_running_tool_asks_is_decided_by_rules_too():
+    assert asked(PLAIN, "net", "a.org") == "ask"
+    assert asked(PLAIN, "net", "a.org", rules=[Rule("net", "a.*", "allow")]) == "allow"
+    assert asked(PLAIN, "net", "a.org", "b.org", rules=[Rule("net", "a.*", "allow")]) == "ask"
+    assert asked(PLAIN, "net", "a.org", rules=[Rule("net", "*", "deny")]) == "deny"
+    assert asked(PLAIN, "net", "a.org", rules=[Rule("probe", "*", "deny")]) == "ask"
+    assert asked(PLAIN, "net", "a.org", grants=(Rule("net", "*", "allow"),)) == "allow"
+    assert asked(PLAIN, "net", "a.org", mode="bypass") == "allow"
+    assert asked(PLAIN, "net", "a.org", mode="never_ask") == "deny"
+
+
+def test_a_pattern_that_is_asked_for_stands_for_anything():
+    assert asked(PLAIN, "net", "*", rules=[Rule("net", "?", "allow")]) == "ask"
+    assert asked(PLAIN, "net", "a.*", rules=[Rule("net", "a.org", "deny")]) == "deny"
+    assert asked(PLAIN, "net", "a.*", rules=[Rule("net", "a.*", "allow")]) == "allow"
+
+
+def test_a_tool_that_asks_for_its_own_permission_asks_in_its_own_kind(tmp_path):
+    rules = [Rule("edit", "src/*", "deny")]
+    assert asked(WRITE, "edit", f"{tmp_path}/src/a", rules=rules, work_dir=str(tmp_path)) == "deny"
+    assert asked(WRITE, "other", "src/../a", rules=[Rule("other", "src/*", "deny")]) == "deny"
+
+
+# --- as data, and alive ---
+
+
+@given(FEW_RULES, ANY_MODE)
+def test_permissions_survive_json(rules, mode):
+    permissions = Permissions(rules, mode)
+    assert Permissions.from_json(json.loads(json.dumps(permissions.to_json()))) == permissions
+
+
+def test_permissions_are_changed_by_making_others():
+    rule = Rule("bash", "*", "ask")
+    permissions = Permissions(PermissionRules([rule]))
+    assert permissions.with_mode("plan") == Permissions([rule], "plan")
+    assert permissions.with_rules(rule).rules.rules == (rule, rule)
+    assert permissions.rules.rules == (rule,)
+
+
+def test_a_tool_that_is_gone_is_not_kept():
+    permissions, called = Permissions(), tool(destructive=True)
+    permissions.settled(called)
+    gone = weakref.ref(called)
+    del called
+    gc.collect()
+    assert gone() is None

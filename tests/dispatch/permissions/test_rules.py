@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard.dispatch.permissions.rule import Rule
+from pegboard.dispatch.permissions.rules import NO_RULE, PermissionRules
+from pegboard.dispatch.permissions.subject import Subject
+
+STRICTNESS = ["allow", None, "ask", "deny"]
+PERMISSIONS = st.sampled_from(["read", "edit", "bash"])
+PATTERNS = st.sampled_from(["*", "a", "a*", "?b", "b *", "zz"])
+ACTIONS = st.sampled_from(["allow", "ask", "deny"])
+TEXTS = st.sampled_from(["a", "ab", "b", "b c", "zz", ""])
+KINDS = st.sampled_from([None, "text", "command", "path", "url"])
+RULES = st.builds(Rule, PERMISSIONS | st.just("*"), PATTERNS, ACTIONS, kind=KINDS)
+TEXT_RULES = st.builds(Rule, st.just("read"), PATTERNS, ACTIONS)
+SUBJECT_KINDS = ["text", "command", "path", "url"]
+SUBJECTS = st.lists(st.builds(Subject, st.sampled_from(SUBJECT_KINDS), TEXTS | st.none()), max_size=3)
+
+
+def decide(rules, *subjects, permission="read"):
+    return PermissionRules(rules).decide(permission, subjects)
+
+
+def text(value):
+    return Subject("text", value)
+
+
+@given(st.lists(TEXT_RULES, max_size=5), TEXTS.filter(bool))
+def test_the_last_match_wins(rules, value):
+    matching = [rule for rule in rules if rule.wildcard.matches(value)]
+    assert decide(rules, text(value)).rule == (matching[-1] if matching else None)
+
+
+@given(st.lists(TEXT_RULES, max_size=4), st.lists(TEXTS.filter(bool), min_size=1, max_size=4))
+def test_of_several_subjects_each_is_decided_and_the_strictest_counts(rules, values):
+    alone = [decide(rules, text(value)).action for value in values]
+    assert decide(rules, *map(text, values)).action == max(alone, key=STRICTNESS.index)
+
+
+@given(st.lists(RULES, max_size=4), st.lists(RULES, max_size=4), SUBJECTS, PATTERNS)
+def test_a_forbid_rule_is_never_beaten(before, after, subjects, pattern):
+    forbid = Rule("read", pattern, "deny", forbid=True)
+    alone = decide([forbid], *subjects)
+    among = decide([*before, forbid, *after], *subjects)
+    assert among.forbidden == alone.forbidden
+    if alone.forbidden:
+        assert (among.action, among.rule) == ("deny", forbid)
+
+
+@given(st.lists(RULES, max_size=4), PATTERNS, KINDS, SUBJECTS)
+def test_an_allow_rule_for_another_permission_changes_nothing(rules, pattern, kind, subjects):
+    more = PermissionRules(rules).with_rules(Rule("other", pattern, "allow", kind=kind))
+    assert more.decide("read", subjects) == decide(rules, *subjects)
+
+
+@given(st.lists(RULES, max_size=4), PATTERNS, KINDS, SUBJECTS)
+def test_a_deny_rule_behind_the_others_never_makes_a_decision_milder(rules, pattern, kind, subjects):
+    more = PermissionRules(rules).with_rules(Rule("read", pattern, "deny", kind=kind))
+    before, after = decide(rules, *subjects).action, more.decide("read", subjects).action
+    assert STRICTNESS.index(after) >= STRICTNESS.index(before)
+
+
+@given(st.lists(RULES, max_size=4), SUBJECTS, SUBJECTS)
+def test_what_touches_more_is_never_decided_more_mildly(rules, subjects, more):
+    before = decide(rules, *subjects, text("a")).action
+    after = decide(rules, *subjects, text("a"), *more).action
+    assert STRICTNESS.index(after) >= STRICTNESS.index(before)
+
+
+def test_no_rule_says_nothing():
+    assert decide([]) == decide([Rule("edit", "*", "deny")], text("a")) == NO_RULE
+
+
+def test_an_ordinary_rule_may_take_back_another():
+    rules = [Rule("read", "*", "deny"), Rule("read", "a*", "allow")]
+    assert [decide(rules, text(value)).action for value in ("ab", "b")] == ["allow", "deny"]
+
+
+def test_of_a_call_that_touches_nothing_only_the_star_speaks_for_sure():
+    assert decide([Rule("read", "*", "allow")]).action == "allow"
+    assert decide([Rule("read", "a", "allow")]).action is None
+    assert decide([Rule("read", "a", "deny")]).action == "deny"
+    assert decide([Rule("read", "*", "allow", kind="path")]).action is None
+    assert decide([Rule("read", "*", "deny"), Rule("read", "*", "allow")]).action == "allow"
+
+
+@pytest.mark.parametrize("kind", SUBJECT_KINDS)
+def test_what_is_missing_is_denied_and_not_allowed(kind):
+    for value in (None, ""):
+        assert decide([Rule("read", "zz", "deny")], Subject(kind, value)).action == "deny"
+        assert decide([Rule("read", "zz", "ask")], Subject(kind, value)).action == "ask"
+        assert decide([Rule("read", "*", "allow")], Subject(kind, value)).action is None
+        assert decide([Rule("read", "zz", "deny", forbid=True)], Subject(kind, value)).forbidden
+
+
+def test_the_star_as_text_looks_at_nothing():
+    """The way to say: whatever it is, also what can't be read."""
+    everything = Rule("read", "*", "allow", kind="text")
+    for subject in (Subject("command", "$(x)"), Subject("path", None), Subject("url", "http://a@b")):
+        assert decide([everything], subject).action == "allow"
+    assert decide([everything]).action == "allow"
+    assert decide([Rule("read", "*", "allow")], Subject("command", "$(x)")).action is None
+
+
+def test_a_rule_may_read_an_argument_in_another_way():
+    assert decide([Rule("read", "rm *", "deny", kind="command")], text("ls; rm x")).action == "deny"
+    assert decide([Rule("read", "ls *", "allow", kind="command")], text("ls; ls -l")).action == "allow"
+    assert decide([Rule("read", "ls *", "allow", kind="command")], text("ls; rm x")).action is None
+    assert decide([Rule("read", "ls *", "allow", kind="command")], text("sh -c 'ls'")).action is None
+    assert decide([Rule("read", "sh *", "allow", kind="command")], text("sh -c 'ls'")).action == "allow"
+    assert decide([Rule("read", "ls;*", "deny", kind="text")], Subject("command", "ls; rm x")).action == "deny"
+    assert decide([Rule("read", "rm *", "deny", kind="command")], text("sudo rm x")).action == "deny"
+    assert decide([Rule("read", "nowhere", "deny", kind="path")], text("x")).action is None
+
+
+def test_a_rule_may_name_the_argument():
+    to, body = Subject("text", "ann@a.org", "to"), Subject("text", "hi", "body")
+    rule = Rule("mail", "*@a.org", "allow", field="to")
+    assert decide([rule], to, permission="mail").action == "allow"
+    assert decide([rule], to, body, permission="mail").action is None
+    assert decide([rule, Rule("mail", "*", "allow", field="body")], to, body, permission="mail").action == "allow"
+
+
+def test_an_argument_that_isnt_declared_speaks_of_the_whole_call():
+    """It says something only where a rule names it: `mode` itself needs no rule that allows it."""
+    path, mode = Subject("text", "a", "path"), Subject("text", "w", "mode", declared=False)
+    rules = [Rule("read", "a", "allow"), Rule("read", "w", "deny", field="mode")]
+    assert decide(rules, path, mode).action == "deny"
+    assert decide(rules, path, Subject("text", "r", "mode", declared=False)).action == "allow"
+    assert decide([Rule("read", "w", "allow", field="mode")], path, mode).action == "allow"
+    assert decide([Rule("read", "w", "deny", field="mode")], path).action == "deny"
+    assert decide([Rule("read", "w", "allow", field="mode")], path).action is None
+
+
+def test_a_rule_that_names_an_argument_looks_at_no_other():
+    path, target = Subject("text", "a", "path"), Subject("text", "b", "target")
+    assert decide([Rule("read", "b", "deny", field="path")], path, target).action is None
+
+
+def test_a_line_of_which_everything_is_inside_is_not_allowed():
+    assert decide([Rule("read", "*", "allow")], Subject("command", "((x))")).action is None
+    assert decide([Rule("read", "*", "allow", kind="command")], text("((x))")).action is None
+
+
+def test_rules_are_rules():
+    with pytest.raises(TypeError, match="'deny' is no Rule"):
+        PermissionRules(["deny"])
+    assert len(PermissionRules([Rule("a", "*", "ask")])) == 1
+
+
+def test_a_decision_names_its_rule_and_why():
+    rule = Rule("read", "*", "ask")
+    decision = decide([rule], text("a"))
+    assert (decision.rule, decision.forbidden, decision.reason) == (rule, False, "a rule asks")

@@ -1,0 +1,754 @@
+"""Many calls of one answer, through a registry: results in call order, and what ends a turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pegboard import (
+    FatalToolError,
+    ReadonlyContext,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolRegistry,
+    tool,
+)
+from pegboard.dispatch.events import CallEnded, CallRunning
+
+
+def calls(*names, **arguments):
+    return [ToolCall(name, arguments, f"call-{number}") for number, name in enumerate(names)]
+
+
+def dispatched(registry, made, **options):
+    return asyncio.run(registry.dispatch(made, **options))
+
+
+def kinds(outcome):
+    return [result.kind for result in outcome.results]
+
+
+class Stage:
+    """Tools that start and end when the test says so."""
+
+    def __init__(self):
+        self.started = []
+        self.ended = []
+        self.go = asyncio.Event()
+
+    def registry(self, **options):
+        registry = ToolRegistry(**options)
+
+        @tool
+        async def held(context: ToolContext) -> str:
+            """Wait until told."""
+            self.started.append(context.call_id)
+            await self.go.wait()
+            self.ended.append(context.call_id)
+            return f"done {context.call_id}"
+
+        @tool
+        async def quick(context: ToolContext) -> str:
+            """Say it at once."""
+            self.started.append(context.call_id)
+            return f"quick {context.call_id}"
+
+        registry.register(held, quick)
+        return registry
+
+
+async def until(condition):
+    """Lets others run until something is so; a test that waits for what never comes ends here."""
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never came to be")
+
+
+@tool
+async def echo(text: str = "") -> str:
+    """Say it again."""
+    return text
+
+
+@tool
+async def broken() -> str:
+    """Fail."""
+    raise RuntimeError("secret")
+
+
+@tool
+async def last() -> str:
+    """End the turn."""
+    raise FatalToolError("no more")
+
+
+@pytest.fixture
+def registry():
+    made = ToolRegistry()
+    made.register(echo, broken, last)
+    return made
+
+
+def test_no_calls_have_no_results(registry):
+    outcome = dispatched(registry, [])
+    assert outcome.results == ()
+    assert outcome.ended is None
+
+
+def test_results_stand_in_call_order(registry):
+    made = [ToolCall("echo", {"text": f"{number}"}, f"{number}") for number in range(20)]
+    outcome = dispatched(registry, made)
+    assert [result.text for result in outcome.results] == [f"{number}" for number in range(20)]
+    assert [call.id for call, _ in outcome] == [f"{number}" for number in range(20)]
+
+
+def test_a_call_that_fails_disturbs_no_other(registry):
+    outcome = dispatched(registry, calls("echo", "broken", "nothing", "echo"))
+    assert kinds(outcome) == [None, "tool_failure", "unknown_tool", None]
+    assert outcome.is_error
+    assert outcome.fatal is None
+
+
+def test_the_same_id_twice_has_two_results(registry):
+    made = [ToolCall("echo", {"text": "a"}, "1"), ToolCall("echo", {"text": "b"}, "1")]
+    assert [result.text for result in dispatched(registry, made).results] == ["a", "b"]
+
+
+def test_calls_of_one_turn_run_together():
+    async def main():
+        stage = Stage()
+        registry = stage.registry()
+        running = asyncio.ensure_future(registry.dispatch(calls("held", "held", "held")))
+        await until(lambda: len(stage.started) == 3)
+        stage.go.set()
+        return await running
+
+    assert kinds(asyncio.run(main())) == [None, None, None]
+
+
+def test_sequential_calls_wait_for_the_one_before():
+    async def main():
+        stage = Stage()
+        registry = stage.registry()
+        running = asyncio.ensure_future(registry.dispatch(calls("held", "quick"), sequential=True))
+        await until(lambda: stage.started)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        before = list(stage.started)
+        stage.go.set()
+        await running
+        return before, stage.started
+
+    assert asyncio.run(main()) == (["call-0"], ["call-0", "call-1"])
+
+
+def test_no_more_than_max_concurrency_run_at_once():
+    async def main():
+        stage = Stage()
+        registry = stage.registry()
+        running = asyncio.ensure_future(registry.dispatch(calls(*["held"] * 5), max_concurrency=2))
+        await until(lambda: len(stage.started) == 2)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        at_once = len(stage.started)
+        stage.go.set()
+        return at_once, await running
+
+    at_once, outcome = asyncio.run(main())
+    assert at_once == 2
+    assert kinds(outcome) == [None] * 5
+
+
+def test_the_registry_itself_may_limit_how_many_run_at_once():
+    from pegboard.dispatch.work import Limits
+
+    async def main():
+        stage = Stage()
+        registry = stage.registry(limits=Limits(max_concurrency=1))
+        running = [asyncio.ensure_future(registry.dispatch(calls("held", "held"))) for _ in range(2)]
+        await until(lambda: stage.started)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        at_once = len(stage.started)
+        stage.go.set()
+        await asyncio.gather(*running)
+        return at_once, len(stage.ended)
+
+    assert asyncio.run(main()) == (1, 4)
+
+
+def test_something_fatal_stands_beside_the_results(registry):
+    """Every call has its result all the same."""
+    outcome = dispatched(registry, calls("echo", "last", "echo"))
+    assert isinstance(outcome.fatal, FatalToolError)
+    assert outcome.ended == "fatal"
+    assert kinds(outcome)[1] == "tool_failure"
+    assert len(outcome.results) == 3
+
+
+def test_what_was_not_started_is_skipped_after_something_fatal(registry):
+    outcome = dispatched(registry, calls("last", "echo", "echo"), sequential=True)
+    assert kinds(outcome) == ["tool_failure", "skipped", "skipped"]
+
+
+def test_calls_of_an_answer_that_was_cut_off_never_run(registry):
+    outcome = dispatched(registry, calls("echo", "last"), cut_off=True)
+    assert kinds(outcome) == ["cut_off", "cut_off"]
+    assert "cut off" in outcome.results[0].text
+    assert outcome.fatal is None
+
+
+def test_a_call_that_the_provider_has_run_is_not_run_here(registry):
+    outcome = dispatched(registry, [ToolCall("last", {}, "1", provider_executed=True)])
+    assert kinds(outcome) == ["not_executed"]
+    assert outcome.fatal is None
+
+
+def test_a_call_that_was_read_as_invalid_answers_with_its_error(registry):
+    call = registry.parse({"name": "echo", "arguments": "{", "id": "1"})
+    assert call.invalid
+    outcome = dispatched(registry, [call])
+    assert kinds(outcome) == ["invalid_arguments"]
+
+
+# Interruption -----------------------------------------------------------------------------------------------------
+
+
+def interrupted(how, **options):
+    async def main():
+        stage = Stage()
+        registry = stage.registry()
+        batch = await registry.batch(calls("quick", "held", "held"), max_concurrency=2, **options)
+        running = asyncio.ensure_future(batch.run())
+        await until(lambda: len(stage.started) >= 2)
+        batch.interrupt("the user spoke", how)
+        asyncio.get_running_loop().call_soon(stage.go.set)
+        outcome = await running
+        assert batch.outcome is outcome
+        return outcome
+
+    return asyncio.run(main())
+
+
+def test_an_interruption_aborts_what_runs_and_skips_the_rest():
+    outcome = interrupted("abort")
+    assert kinds(outcome)[0] is None
+    assert kinds(outcome)[1:] in (["aborted", "skipped"], ["aborted", "aborted"])
+    assert "aborted after" in outcome.results[1].text
+    assert outcome.ended == "the user spoke"
+
+
+def test_an_interruption_may_let_running_calls_finish():
+    outcome = interrupted("skip")
+    assert kinds(outcome)[:2] == [None, None]
+
+
+def test_an_interruption_may_let_all_calls_finish():
+    outcome = interrupted("finish")
+    assert kinds(outcome) == [None, None, None]
+    assert outcome.ended == "the user spoke"
+
+
+def test_those_that_wait_for_a_slot_are_skipped():
+    async def main():
+        stage = Stage()
+        registry = stage.registry()
+        batch = await registry.batch(calls("held", "held"), max_concurrency=1)
+        running = asyncio.ensure_future(batch.run())
+        await until(lambda: stage.started)
+        batch.interrupt()
+        return await running
+
+    assert kinds(asyncio.run(main())) == ["aborted", "skipped"]
+
+
+def test_cancelling_the_wait_completes_the_results_first():
+    async def main():
+        stage = Stage()
+        registry = stage.registry()
+        batch = await registry.batch(calls("quick", "held"))
+        running = asyncio.ensure_future(batch.run())
+        await until(lambda: len(stage.started) == 2)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        return batch.outcome
+
+    outcome = asyncio.run(main())
+    assert kinds(outcome) == [None, "aborted"]
+    assert outcome.ended == "cancelled"
+
+
+def test_cancelling_a_sequential_batch_skips_the_rest():
+    async def main():
+        stage = Stage()
+        registry = stage.registry()
+        batch = await registry.batch(calls("held", "held", "quick"), sequential=True)
+        running = asyncio.ensure_future(batch.run())
+        await until(lambda: stage.started)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        return batch.outcome
+
+    assert kinds(asyncio.run(main())) == ["aborted", "skipped", "skipped"]
+
+
+def test_a_batch_runs_once(registry):
+    async def main():
+        batch = await registry.batch(calls("echo"))
+        await batch.run()
+        with pytest.raises(RuntimeError, match="runs once"):
+            await batch.run()
+
+    asyncio.run(main())
+
+
+# Steering ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("how", "expected"), [("skip", [None, "skipped", "skipped"]), ("finish", [None, None, None])])
+def test_between_calls_the_host_may_say_that_the_user_spoke(registry, how, expected):
+    outcome = dispatched(
+        registry, calls("echo", "echo", "echo"), sequential=True, steering=lambda: True, on_steering=how
+    )
+    assert kinds(outcome) == expected
+    assert outcome.ended == "interrupted"
+
+
+def test_steering_may_be_async_and_may_say_nothing(registry):
+    asked = []
+
+    async def steering():
+        asked.append(True)
+
+    outcome = dispatched(registry, calls("echo", "echo", "echo"), sequential=True, steering=steering)
+    assert kinds(outcome) == [None, None, None]
+    assert len(asked) == 2
+    assert outcome.ended is None
+
+
+def test_steering_that_raises_costs_no_call(registry, caplog):
+    def steering():
+        raise LookupError("the host's own fault")
+
+    outcome = dispatched(registry, calls("echo", "echo"), steering=steering, sequential=True)
+    assert kinds(outcome) == [None, None]
+    assert "steering failed" in caplog.text
+
+
+# Events -----------------------------------------------------------------------------------------------------------
+
+
+def heard(registry, made, **options):
+    async def main():
+        return [event async for event in registry.stream(made, **options)]
+
+    return asyncio.run(main())
+
+
+def test_a_stream_tells_what_happens_to_each_call(registry):
+    events = heard(registry, calls("echo", "nothing"))
+    states = {index: [event.state for event in events if event.index == index] for index in (0, 1)}
+    assert states == {0: ["pending", "running", "completed"], 1: ["pending", "refused"]}
+
+
+def test_progress_partial_results_and_metadata_are_updates():
+    registry = ToolRegistry()
+
+    @registry.register
+    @tool
+    async def busy(context: ToolContext) -> str:
+        """Tell all."""
+        context.report(1, 4, "reading")
+        context.emit("part")
+        context.metadata(title="Reading", size=4)
+        return "whole"
+
+    events = heard(registry, calls("busy"))
+    updates = [event for event in events if event.state == "updated"]
+    assert next((each.progress, each.total, each.message) for each in updates) == (1, 4, "reading")
+    assert updates[1].content == "part"
+    assert (updates[2].title, updates[2].metadata) == ("Reading", {"size": 4})
+    assert events[-1].result.title == "Reading"
+    assert events[-1].result.metadata["size"] == 4
+
+
+def test_leaving_a_stream_aborts_what_runs():
+    async def main():
+        stage = Stage()
+        registry = stage.registry()
+        batch = await registry.batch(calls("held"))
+        events = batch.events()
+        async for event in events:
+            if isinstance(event, CallRunning):
+                break
+        await events.aclose()
+        return batch.outcome
+
+    assert kinds(asyncio.run(main())) == ["aborted"]
+
+
+def test_a_listener_hears_all_events(registry):
+    events = []
+    dispatched(registry, calls("echo"), listener=events.append)
+    assert [event.state for event in events] == ["pending", "running", "completed"]
+    assert isinstance(events[-1], CallEnded)
+    assert events[-1].seconds >= 0
+
+
+# What calls ask of the host -----------------------------------------------------------------------------------------
+
+
+def test_what_calls_ask_for_is_merged_in_call_order():
+    """It doesn't depend on which ended first."""
+    registry = ToolRegistry()
+    order = []
+
+    @registry.register
+    @tool
+    async def change(context: ToolContext, value: int) -> str:
+        """Change the state; the first call ends last."""
+        context.state["value"] = value
+        for _ in range(0 if value else 50):
+            await asyncio.sleep(0)
+        order.append(value)
+        return "changed"
+
+    made = [ToolCall("change", {"value": value}, f"{value}") for value in (0, 1)]
+    outcome = dispatched(registry, made, context=ReadonlyContext(state={"value": -1}))
+    assert order == [1, 0]
+    assert outcome.actions.state_delta == {"value": 1}
+    assert outcome.actions.conflicts == ("value",)
+
+
+def test_an_outcome_is_written_as_a_list(registry):
+    outcome = dispatched(registry, calls("echo", "nothing"))
+    written = outcome.to_json()
+    assert [sorted(each) for each in written] == [["content", "id", "isError", "kind", "name", "structuredContent"]] * 2
+    assert (written[1]["isError"], written[1]["kind"], written[1]["id"]) == (True, "unknown_tool", "call-1")
+
+
+# Tools that call tools ----------------------------------------------------------------------------------------------
+
+
+def outer(registry, name="outer", **options):
+    @tool(name=name, **options)
+    async def calling(context: ToolContext, inner: str, arguments: dict[str, object]) -> str:
+        """Call another tool."""
+        result = await context.call(inner, arguments)
+        return f"{result.kind}: {result.text}"
+
+    registry.register(calling)
+
+
+def test_a_tool_may_call_another(registry):
+    outer(registry)
+    outcome = dispatched(registry, [ToolCall("outer", {"inner": "echo", "arguments": {"text": "hi"}}, "1")])
+    assert outcome.results[0].text == "None: hi"
+
+
+def test_tools_call_tools_only_so_deep():
+    registry = ToolRegistry()
+
+    @registry.register
+    @tool
+    async def deeper(context: ToolContext) -> str:
+        """Call itself."""
+        return (await context.call("deeper")).text
+
+    outcome = dispatched(registry, calls("deeper"))
+    assert "more than 8 deep" in outcome.results[0].text
+
+
+@pytest.mark.parametrize("concurrency", ["shared", "exclusive"])
+def test_a_tool_that_calls_an_exclusive_one_doesnt_wait_for_itself(concurrency):
+    registry = ToolRegistry()
+
+    @registry.register
+    @tool(concurrency="exclusive")
+    async def alone() -> str:
+        """Run alone."""
+        return "alone"
+
+    outer(registry, concurrency=concurrency)
+    made = [ToolCall("outer", {"inner": "alone", "arguments": {}}, f"{number}") for number in range(2)]
+    assert [each.text for each in dispatched(registry, made).results] == ["None: alone"] * 2
+
+
+def test_something_fatal_in_an_inner_call_ends_the_turn(registry):
+    outer(registry)
+    outcome = dispatched(registry, [ToolCall("outer", {"inner": "last", "arguments": {}}, "1")])
+    assert isinstance(outcome.fatal, FatalToolError)
+
+
+def test_a_plain_tool_calls_others_by_waiting(registry):
+    @registry.register
+    @tool
+    def plain(context: ToolContext) -> str:
+        """Call another tool from a thread."""
+        return context.wait(context.call("echo", {"text": "from a thread"})).text
+
+    assert dispatched(registry, calls("plain")).results[0].text == "from a thread"
+
+
+def test_what_an_inner_call_changes_is_its_callers_doing():
+    registry = ToolRegistry()
+
+    @registry.register
+    @tool
+    async def inner(context: ToolContext) -> str:
+        """Change the state."""
+        context.state["seen"] = True
+        return "changed"
+
+    @registry.register
+    @tool
+    async def caller(context: ToolContext) -> bool:
+        """See what it changed."""
+        await context.call("inner")
+        return bool(context.state["seen"])
+
+    outcome = dispatched(registry, calls("caller"))
+    assert outcome.results[0].structured_content == {"result": True}
+    assert outcome.actions.state_delta == {"seen": True}
+
+
+def test_a_retryable_error_of_an_idempotent_tool_is_tried_again():
+    registry = ToolRegistry()
+    tries = []
+
+    @registry.register
+    @tool(idempotent=True, retries=2)
+    async def flaky() -> str:
+        """Fail once."""
+        tries.append(1)
+        if len(tries) < 2:
+            raise ToolError("not now", retryable=True)
+        return "at last"
+
+    events = heard(registry, calls("flaky"))
+    assert events[-1].result.text == "at last"
+    assert len(tries) == 2
+    assert any("retry 1" in (getattr(event, "note", None) or "") for event in events)
+
+
+# What a reviewer would try --------------------------------------------------------------------------------------------
+
+
+def test_whoever_listens_changes_nothing_that_was_approved():
+    """The listener gets the arguments after the approval, and before the tool does."""
+    from pegboard import Once
+
+    ran = []
+
+    @tool(destructive=True)
+    async def remove(paths: list[str]) -> str:
+        """Remove files."""
+        ran.append(paths)
+        return "removed"
+
+    async def yes(request, context):
+        return Once()
+
+    def listener(event):
+        if isinstance(event, CallRunning):
+            event.arguments["paths"].append("/etc")
+
+    registry = ToolRegistry(approver=yes)
+    registry.register(remove)
+    outcome = dispatched(registry, [ToolCall("remove", {"paths": ["a"]}, "1")], listener=listener)
+    assert outcome.results[0].text == "removed"
+    assert ran == [["a"]]
+
+
+def test_a_listener_that_raises_costs_no_call(registry, caplog):
+    def listener(event):
+        raise BrokenPipeError
+
+    outcome = dispatched(registry, calls("echo", "echo"), listener=listener)
+    assert kinds(outcome) == [None, None]
+    assert caplog.text.count("the listener of a batch") == 1
+
+
+def test_no_attempt_sees_what_an_earlier_one_did_to_its_arguments():
+    registry, seen = ToolRegistry(), []
+
+    @registry.register
+    @tool(idempotent=True, retries=2)
+    async def spoils(paths: list[str]) -> str:
+        """Spoil the arguments."""
+        paths.append("evil")
+        seen.append(list(paths))
+        if len(seen) < 3:
+            raise ToolError("again", retryable=True)
+        return "done"
+
+    assert dispatched(registry, [ToolCall("spoils", {"paths": ["a"]}, "1")]).results[0].text == "done"
+    assert seen == [["a", "evil"]] * 3
+
+
+def slow_to_end():
+    """A registry with a callback that waits while it is told of the end of a call."""
+    stage = Stage()
+    registry = stage.registry()
+    told = asyncio.Event()
+
+    async def on_error(error):
+        told.set()
+        await asyncio.sleep(3600)
+
+    registry.add_callback("on_tool_error", on_error)
+    return stage, registry, told
+
+
+def test_interrupting_twice_ends_a_batch_all_the_same():
+    async def main():
+        stage, registry, told = slow_to_end()
+        batch = await registry.batch(calls("held"))
+        running = asyncio.ensure_future(batch.run())
+        await until(lambda: stage.started)
+        batch.interrupt()
+        await told.wait()
+        batch.interrupt()
+        return await running
+
+    assert kinds(asyncio.run(main())) == ["aborted"]
+
+
+def test_cancelling_twice_loses_no_result():
+    async def main():
+        stage, registry, told = slow_to_end()
+        batch = await registry.batch(calls("quick", "held", "held"))
+        running = asyncio.ensure_future(batch.run())
+        await until(lambda: len(stage.started) == 3)
+        running.cancel()
+        await told.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        return batch.outcome
+
+    assert kinds(asyncio.run(main())) == [None, "aborted", "aborted"]
+
+
+@pytest.mark.parametrize("sequential", [True, False])
+def test_steering_that_hangs_holds_up_no_batch_that_is_interrupted(registry, sequential):
+    async def main():
+        asked = asyncio.Event()
+
+        async def steering():
+            asked.set()
+            await asyncio.Event().wait()
+
+        stage = Stage()
+        registry = stage.registry()
+        names = ["quick", "quick"] if sequential else ["quick", "held"]
+        batch = await registry.batch(calls(*names), steering=steering, sequential=sequential)
+        running = asyncio.ensure_future(batch.run())
+        await asked.wait()
+        batch.interrupt()
+        return await running
+
+    assert kinds(asyncio.run(main()))[0] is None
+
+
+def test_a_call_that_is_cancelled_closes_its_services_and_tells_its_callbacks():
+    closed, told = [], []
+
+    class Database:
+        pass
+
+    async def database():
+        try:
+            yield Database()
+        finally:
+            closed.append(True)
+
+    async def main():
+        registry = ToolRegistry()
+        registry.provide(Database, database)
+        started = asyncio.Event()
+
+        @registry.register
+        @tool
+        async def query(context: ToolContext) -> str:
+            """Use the database for ever."""
+            await context.use(Database)
+            started.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        registry.add_callback("after_tool", lambda result: told.append(result.kind))
+        running = asyncio.ensure_future(registry.call("query"))
+        await started.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(main())
+    assert closed == [True]
+    assert told == ["aborted"]
+
+
+def test_permissions_that_change_while_calls_are_prepared_hold_from_then_on(registry):
+    from pegboard import Permissions, Rule
+
+    async def main():
+        await registry.call("echo")
+        prepare = registry._dispatcher.prepare
+
+        def slow(*facts):
+            made = prepare(*facts)
+            registry._dispatcher.__class__.prepare = original
+            registry.permissions = Permissions([Rule("*", "*", "deny")])
+            return made
+
+        original = registry._dispatcher.__class__.prepare
+        registry._dispatcher.__class__.prepare = lambda _self, *facts: slow(*facts)
+        registry.permissions = None
+        await registry.call("echo")
+        return (await registry.call("echo")).kind
+
+    assert asyncio.run(main()) == "denied"
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"time_out": 1}, TypeError),
+        ({"timeout": float("nan")}, ValueError),
+        ({"timeout": 0}, ValueError),
+        ({"timeout": "1"}, ValueError),
+        ({"on_steering": "stop"}, ValueError),
+    ],
+)
+def test_options_that_cant_be_meant_are_refused(registry, options, error):
+    with pytest.raises(error):
+        dispatched(registry, [], **options)
+
+
+def test_what_is_no_call_is_refused_with_what_to_do(registry):
+    with pytest.raises(TypeError, match=r"registry\.parse"):
+        dispatched(registry, [{"name": "echo"}])
+
+
+def test_an_approval_that_comes_later_cant_be_waited_for_inside_a_call():
+    from pegboard import ask_later
+
+    registry = ToolRegistry(approver=ask_later)
+
+    @registry.register
+    @tool(destructive=True)
+    async def wipe() -> str:
+        """Ask before."""
+        return "wiped"
+
+    outer(registry)
+    outcome = dispatched(registry, [ToolCall("outer", {"inner": "wipe", "arguments": {}}, "1")])
+    assert outcome.results[0].text.startswith("denied: wipe was not run: its approval comes later")
+    assert len(outcome.pending) == 0

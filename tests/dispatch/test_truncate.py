@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pegboard.dispatch.kept import KeptResults
+from pegboard.dispatch.truncate import MOST_ITEMS, Keeper, cut_short, hold_to_limits, is_within, limits_of, truncated
+from pegboard.dispatch.work import DEFAULT_LIMITS, CallError
+from pegboard.errors import ToolError
+from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
+from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.origin import Policy
+from pegboard.tools.result_limits import DEFAULT_RESULT_LIMITS, ResultLimits
+
+NUMBERS = "".join(f"{number}\n" for number in range(1, 11))
+THREE_LINES = ResultLimits(lines=3)
+NOBODY = Keeper()
+
+
+@pytest.fixture
+def kept(tmp_path):
+    keeping = KeptResults(parent=str(tmp_path))
+    yield keeping
+    keeping.close()
+
+
+def text_of(text, keeper=NOBODY, **limits):
+    return truncated(ToolResult(text), ResultLimits(**limits), keeper).text
+
+
+def test_what_fits_stays_the_very_same():
+    result = ToolResult(NUMBERS)
+    assert truncated(result, DEFAULT_RESULT_LIMITS, NOBODY) is result
+
+
+def test_2000_lines_or_50_kib_stay_by_default():
+    lines = "line\n" * 2_000
+    assert truncated(ToolResult(f"{lines}line\n"), DEFAULT_RESULT_LIMITS, NOBODY).text.startswith(f"{lines}[Only the")
+    wide = f"{'x' * 1_023}\n" * 51
+    assert truncated(ToolResult(wide), DEFAULT_RESULT_LIMITS, NOBODY).text.startswith(f"{wide[: 50 * 1_024]}[Only the")
+
+
+@pytest.mark.parametrize(
+    ("keep", "text"),
+    [
+        ("head", "1\n2\n3\n[Only the first 3 of 10 lines are shown (6 bytes of 21 bytes). {}]"),
+        ("tail", "[Only the last 3 of 10 lines are shown (7 bytes of 21 bytes). {}]\n8\n9\n10\n"),
+        ("middle", "1\n2\n[Lines 3 to 9 of 10 are left out here; 7 bytes of 21 bytes are shown. {}]\n10\n"),
+    ],
+)
+def test_the_text_says_what_was_left_out(keep, text):
+    note = "The rest was not kept; ask for less at once."
+    assert text_of(NUMBERS, lines=3, keep=keep) == text.format(note)
+
+
+@pytest.mark.parametrize(
+    ("keep", "text"),
+    [
+        ("head", "xxxxxxxxxx\n[Only the beginning is shown: 10 bytes of 100 bytes, 1 line in all. {}]"),
+        ("tail", "[Only the end is shown: 10 bytes of 100 bytes, 1 line in all. {}]\nxxxxxxxxxx"),
+        ("middle", "xxxxx\n[A part of 1 line is left out here; 10 bytes of 100 bytes are shown. {}]\nxxxxx"),
+    ],
+)
+def test_of_one_enormous_line_a_part_stays(keep, text):
+    note = "The rest was not kept; ask for less at once."
+    assert text_of("x" * 100, bytes=10, keep=keep) == text.format(note)
+
+
+def test_sizes_are_said_in_the_unit_that_people_would_choose():
+    assert "(1.0 KiB of 19.5 KiB)" in text_of("x" * 999 + "\n" + ("x" * 999 + "\n") * 19, bytes=1_100)
+    assert "1.0 KiB of 1.9 MiB" in text_of("x" * 2_000_000, bytes=1_024)
+
+
+def test_where_nothing_at_all_fits_only_the_words_stay():
+    assert text_of("漢字", bytes=2) == (
+        "[Only the end is shown: 0 bytes of 6 bytes, 1 line in all. The rest was not kept; ask for less at once.]"
+    )
+
+
+# How to read on -------------------------------------------------------------------------------------------------------
+
+
+def test_the_full_text_is_kept_in_a_file_that_the_text_names(kept):
+    result = truncated(ToolResult(NUMBERS), THREE_LINES, Keeper(kept))
+    path = result.metadata["file"]
+    assert Path(path).read_text() == NUMBERS
+    assert result.text.endswith(f"The full text is in {path}; what is left out begins at line 4.]")
+
+
+def test_inside_a_line_the_byte_is_said_too(kept):
+    result = truncated(ToolResult("x" * 100), ResultLimits(bytes=10), Keeper(kept))
+    assert result.text.endswith("what is left out begins at line 1, byte 10.]")
+
+
+@pytest.mark.parametrize(("keep", "place"), [("head", "line=4"), ("tail", "line=1"), ("middle", "line=3")])
+def test_a_model_that_has_the_tool_is_told_how_to_call_it(kept, keep, place):
+    result = truncated(ToolResult(NUMBERS), ResultLimits(lines=3, keep=keep), Keeper(kept, reader="read_result"))
+    key = result.metadata["kept"]
+    assert f'Read the rest with read_result(id="{key}", {place}).' in result.text
+    assert kept.read(key).text == NUMBERS
+
+
+def test_inside_a_line_the_tool_is_told_the_byte(kept):
+    result = truncated(ToolResult("x" * 100), ResultLimits(bytes=10), Keeper(kept, reader="more"))
+    assert "line=1, byte=10).]" in result.text
+
+
+def test_the_metadata_says_how_much_there_was(kept):
+    result = truncated(ToolResult(NUMBERS, metadata={"own": 1}), THREE_LINES, Keeper(kept))
+    assert {name: result.metadata[name] for name in ("own", "truncated", "lines", "bytes")} == {
+        "own": 1,
+        "truncated": True,
+        "lines": 10,
+        "bytes": 21,
+    }
+
+
+def test_only_its_session_can_read_it(kept):
+    result = truncated(ToolResult(NUMBERS), THREE_LINES, Keeper(kept, session="ann"))
+    assert kept.read(result.metadata["kept"], session="ann").text == NUMBERS
+    with pytest.raises(LookupError):
+        kept.read(result.metadata["kept"], session="bob")
+
+
+def test_a_disk_that_is_full_costs_nothing_but_the_rest(tmp_path):
+    keeping = KeptResults(parent=str(tmp_path / "missing"), observe=lambda *_: None)
+    result = truncated(ToolResult(NUMBERS), THREE_LINES, Keeper(keeping))
+    assert result.text.startswith("1\n2\n3\n[")
+    assert result.text.endswith("The rest was not kept; ask for less at once.]")
+    assert "file" not in result.metadata
+
+
+# What is left alone ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("truncates", [True, False])
+def test_a_tool_that_truncates_itself_is_left_alone(truncates):
+    result = ToolResult(NUMBERS, metadata={"truncated": truncates})
+    assert truncated(result, THREE_LINES, NOBODY) is result
+    assert is_within(result, THREE_LINES)
+
+
+def test_structured_content_stays_whole_for_the_host():
+    result = truncated(ToolResult(NUMBERS, {"numbers": list(range(100))}), THREE_LINES, NOBODY)
+    assert result.structured_content == {"numbers": list(range(100))}
+    assert result.text.startswith("1\n2\n3\n[")
+
+
+def test_whatever_else_it_says_stays():
+    result = ToolResult.error("tool_failure", NUMBERS, detail="stack")
+    short = truncated(attrs.evolve(result, title="Numbers", display=NUMBERS, details=5), THREE_LINES, NOBODY)
+    assert (short.is_error, short.kind, short.detail) == (True, "tool_failure", "stack")
+    assert (short.title, short.display, short.details) == ("Numbers", NUMBERS, 5)
+
+
+# Content other than text ----------------------------------------------------------------------------------------------
+
+PICTURE = ImageContent(b"x" * 100)
+
+
+def test_texts_are_cut_together_and_stand_where_the_first_one_stood():
+    result = truncated(ToolResult([PICTURE, "1\n2", PICTURE, "3\n4"]), THREE_LINES, NOBODY)
+    first, text, second = result.content
+    assert (first, second) == (PICTURE, PICTURE)
+    assert text.text.startswith("1\n2\n3\n[Only the first 3 of 4 lines")
+
+
+def test_a_files_text_counts_as_text():
+    file = FileContent("file:a", "1\n2\n3\n")
+    assert is_within(ToolResult(file), THREE_LINES) is False
+    assert truncated(ToolResult([file]), THREE_LINES, NOBODY).text.startswith("file:a:\n1\n2\n[Only")
+    assert truncated(ToolResult([file]), DEFAULT_RESULT_LIMITS, NOBODY).content == (file,)
+
+
+def test_pictures_beyond_their_limit_become_attachments():
+    limits = ResultLimits(media_bytes=250)
+    small = ImageContent(b"y" * 50)
+    result = truncated(ToolResult([PICTURE, PICTURE, PICTURE, small], attachments=[small]), limits, NOBODY)
+    assert result.content[:3] == (PICTURE, PICTURE, small)
+    assert result.attachments == (small, PICTURE)
+    assert result.text == "[Left out here: 1 file (100 bytes). A result takes 1000 pieces of at most 250 bytes.]"
+    assert result.metadata == {"truncated": True}
+
+
+def test_ten_mib_of_pictures_stay_by_default():
+    picture = ImageContent(b"x" * 5 * 1024 * 1024)
+    assert is_within(ToolResult([picture, picture]), DEFAULT_RESULT_LIMITS)
+    assert not is_within(ToolResult([picture, picture, PICTURE]), DEFAULT_RESULT_LIMITS)
+
+
+def test_links_are_counted_by_their_words():
+    link = LinkContent("file:///a", "a")
+    limits = ResultLimits(media_bytes=25)
+    assert is_within(ToolResult([link, link]), limits)
+    assert truncated(ToolResult([link] * 3), limits, NOBODY).attachments == (link,)
+
+
+def test_too_many_pieces_become_attachments():
+    link = LinkContent("a", "a")
+    limits = ResultLimits(media_bytes=None)
+    result = ToolResult([link] * (MOST_ITEMS + 2))
+    assert not is_within(result, limits)
+    short = truncated(result, limits, NOBODY)
+    assert (len(short.content), len(short.attachments)) == (MOST_ITEMS + 1, 2)
+    assert short.text == "[Left out here: 2 files (4 bytes). A result takes 1000 pieces.]"
+
+
+# The look on the event loop -------------------------------------------------------------------------------------------
+
+pieces = st.lists(st.sampled_from(["a", "\n", "é", "😀"]), max_size=30).map("".join)
+
+
+@settings(max_examples=200)
+@given(st.lists(pieces, max_size=3), st.integers(1, 40), st.integers(1, 40), st.none() | st.integers(1, 20))
+def test_what_the_look_lets_pass_stays_as_it_is(texts, lines, most, tokens):
+    result = ToolResult(texts)
+    limits = ResultLimits(lines, most, tokens)
+    assert is_within(result, limits) == (truncated(result, limits, NOBODY) is result)
+
+
+def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
+    """Even where it turns out to fit."""
+    long, counted = ResultLimits(lines=None, bytes=None, tokens=10**5), ResultLimits(tokens=100, count_tokens=len)
+    assert not is_within(ToolResult("x" * 250_000), long)
+    assert not is_within(ToolResult("x" * 50), counted)
+    assert truncated(ToolResult("x" * 250_000), long, NOBODY).metadata == {}
+    assert truncated(ToolResult("x" * 50), counted, NOBODY).metadata == {}
+
+
+# One call -------------------------------------------------------------------------------------------------------------
+
+
+def held(prepare, make, kept=None, context=None, **facts):
+    work, _ = prepare(make(), context=context, limits=attrs.evolve(DEFAULT_LIMITS, results=THREE_LINES))
+    work.tool = make(**facts)
+    work.around = work.around.evolve(kept=kept)
+    return work, asyncio.run(hold_to_limits(work, ToolResult(NUMBERS)))
+
+
+def test_a_call_is_held_to_the_registrys_limits(prepare, make):
+    assert held(prepare, make)[1].text.startswith("1\n2\n3\n[")
+
+
+def test_a_tools_own_limits_win(prepare, make):
+    work, result = held(prepare, make, policy=Policy(result_limits=ResultLimits(lines=10)))
+    assert (limits_of(work).lines, result.text) == (10, NUMBERS)
+
+
+def test_a_call_of_no_tool_is_held_to_the_registrys_limits(prepare, make):
+    work, _ = prepare(make())
+    assert limits_of(work) is DEFAULT_RESULT_LIMITS
+
+
+def test_the_tool_to_read_on_is_named_only_where_the_model_has_it(prepare, make, kept):
+    kept.reader = "read_result"
+    everything = ToolContext()
+    assert "read_result(" in held(prepare, make, kept, everything)[1].text
+    offered = ToolContext(offered=(make(name="other"), make(name="read_result")))
+    assert "read_result(" in held(prepare, make, kept, offered)[1].text
+    without = ToolContext(offered=(make(name="other"),))
+    assert "The full text is in" in held(prepare, make, kept, without)[1].text
+
+
+def test_what_a_call_leaves_out_belongs_to_its_session(prepare, make, kept):
+    _, result = held(prepare, make, kept, ToolContext(ReadonlyContext(session="ann")))
+    assert kept.read(result.metadata["kept"], session="ann").text == NUMBERS
+
+
+# Errors ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "limits", "short"),
+    [
+        ("short", {}, "short"),
+        ("1\n2\n3\n4", {"lines": 2}, "1\n2\n[The rest is left out.]"),
+        ("x" * 100, {"bytes": 10}, "x" * 10 + "\n[The rest is left out.]"),
+        ("x" * 100, {"bytes": 10, "keep": "tail"}, "x" * 10 + "\n[The rest is left out.]"),
+        ("é\udcff" * 10, {"bytes": 10}, "é\ufffdé\ufffd\n[The rest is left out.]"),
+        ("x" * 100, {"lines": None, "bytes": None, "tokens": 100}, "x" * 100),
+    ],
+)
+def test_an_errors_text_is_cut_short_without_being_kept(text, limits, short):
+    assert cut_short(text, ResultLimits(**limits)) == short
+
+
+def test_cutting_an_enormous_error_looks_at_no_more_than_it_needs():
+    assert cut_short("x" * 1_000_000, ResultLimits(lines=None, bytes=None, tokens=10)).startswith("x" * 40 + "\n[")
+    assert TextContent(cut_short("\n" * 1_000_000, DEFAULT_RESULT_LIMITS)).text.count("\n") == 2_000
+
+
+@pytest.mark.parametrize("error", [ToolError("line\n" * 3_000), CallError("denied", "line\n" * 3_000)])
+def test_whatever_a_call_fails_with_its_text_is_held_to_the_limits(make, send, error):
+    def failing():
+        raise error
+
+    result = send(make(failing, blocking=False)).result
+    assert result.text == "line\n" * 2_000 + "[The rest is left out.]"
+    assert result.kind in ("tool_failure", "denied")

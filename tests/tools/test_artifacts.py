@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import PurePosixPath, PureWindowsPath
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from pegboard.errors import ArtifactError
+from pegboard.tools.artifacts import Artifacts, InMemoryArtifacts, checked_name
+from pegboard.tools.content import FileContent, ImageContent, TextContent
+from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.services import Services
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+def of(user=None, session=None, services=None):
+    return ToolContext(ReadonlyContext(user=user, session=session), services=services or Services())
+
+
+def test_versions_are_counted_and_kept():
+    context = of()
+    assert run(context.artifacts.save("a.txt", "one")) == 1
+    assert run(context.artifacts.save("a.txt", ImageContent(b"two"))) == 2
+    assert run(context.artifacts.load("a.txt")) == ImageContent(b"two")
+    assert run(context.artifacts.load("a.txt", 1)) == TextContent("one")
+    assert run(context.artifacts.list()) == ("a.txt",)
+
+
+def test_saving_is_told_to_the_host():
+    context = of()
+    run(context.artifacts.save("a.txt", "one"))
+    run(context.artifacts.save("a.txt", "two"))
+    run(context.artifacts.save("b.txt", "three"))
+    run(context.artifacts.delete("b.txt"))
+    assert context.said.actions.artifact_delta == {"a.txt": 2}
+
+
+def test_artifacts_belong_to_a_conversation_and_some_to_its_user():
+    services = Services()
+    run(of("ann", "1", services).artifacts.save("a.txt", "of the conversation"))
+    run(of("ann", "1", services).artifacts.save("user:b.txt", "of the user"))
+    assert run(of("ann", "1", services).artifacts.list()) == ("a.txt", "user:b.txt")
+    assert run(of("ann", "2", services).artifacts.list()) == ("user:b.txt",)
+    assert run(of("ann", None, services).artifacts.list()) == ("user:b.txt",)
+    assert run(of("bob", "1", services).artifacts.list()) == ()
+    assert run(of(None, None, services).artifacts.list()) == ()
+    with pytest.raises(ArtifactError, match=r"there is no artifact 'a.txt'"):
+        run(of("ann", "2", services).artifacts.load("a.txt"))
+
+
+def test_what_is_not_there_is_named():
+    context = of()
+    run(context.artifacts.save("a.txt", "one"))
+    with pytest.raises(ArtifactError, match=r"there is no version 2 of artifact 'a.txt'") as caught:
+        run(context.artifacts.load("a.txt", 2))
+    assert caught.value.name == "a.txt"
+
+
+def test_deleting_forgets_all_versions():
+    context = of()
+    for text in ("one", "two"):
+        run(context.artifacts.save("a.txt", text))
+        run(context.artifacts.save("b.txt", text))
+    run(context.artifacts.delete("a.txt"))
+    run(context.artifacts.delete("never.txt"))
+    assert run(context.artifacts.list()) == ("b.txt",)
+    assert run(context.artifacts.save("a.txt", "new")) == 1
+
+
+@pytest.mark.parametrize("name", ["a.txt", "charts/2026 (1).png", "user:photo.jpg", "größe", "a" * 255, ".env"])
+def test_plain_names_are_taken(name):
+    assert checked_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "1 to 255 bytes"),
+        ("ü" * 128, "1 to 255 bytes"),
+        ("user:", "plain file name"),
+        ("../a", "plain file name"),
+        ("a/../../b", "plain file name"),
+        ("/etc/passwd", "plain file name"),
+        ("a//b", "plain file name"),
+        ("a/", "plain file name"),
+        (" a", "plain file name"),
+        ("a. /b", "plain file name"),
+        ("a.", "plain file name"),
+        ("user:../a", "plain file name"),
+        ("C:\\a", "holds none of"),
+        ("a:b", "holds none of"),
+        ("app:user:a", "holds none of"),
+        ("a*", "holds none of"),
+        ("a\x00b", "can be seen"),
+        ("a\nb", "can be seen"),
+        ("\u202etxt.exe", "can be seen"),
+        ("\ud800", "can be seen"),
+    ],
+)
+def test_unsafe_names_are_refused_with_the_reason(name, reason):
+    context = of()
+    for doing in (context.artifacts.save(name, "x"), context.artifacts.load(name), context.artifacts.delete(name)):
+        with pytest.raises(ArtifactError, match=reason):
+            run(doing)
+
+
+@given(st.text(alphabet=st.sampled_from("a./\\: ~\n\u202e"), max_size=8) | st.text(max_size=8))
+def test_a_name_that_is_taken_stays_below_its_folder_on_every_system(name):
+    try:
+        bare = checked_name(name).removeprefix("user:")
+    except ArtifactError:
+        return
+    for path in (PurePosixPath(bare), PureWindowsPath(bare)):
+        assert not path.is_absolute()
+        assert not path.drive
+        assert ".." not in path.parts
+        assert path.as_posix() == bare
+
+
+def test_only_content_is_kept():
+    with pytest.raises(TypeError, match="not dict"):
+        run(of().artifacts.save("a.txt", {"a": 1}))
+
+
+def test_what_is_too_large_is_refused():
+    artifacts = InMemoryArtifacts(1000)
+    with pytest.raises(ArtifactError, match=r"a\.txt is too large to be kept: over 1,000 bytes"):
+        run(artifacts.save("a.txt", TextContent("x" * 1000)))
+
+
+def test_a_full_store_costs_the_conversation_with_the_most():
+    artifacts = InMemoryArtifacts(2000)
+    run(artifacts.save("ann.txt", TextContent("x" * 300), session="ann"))
+    for number in range(5):
+        run(artifacts.save(f"{number}", FileContent("u", b"x" * 300), session="bob"))
+    assert run(artifacts.list(session="ann")) == ("ann.txt",)
+    assert run(artifacts.list(session="bob")) == ("3", "4") or run(artifacts.list(session="bob")) == ("2", "3", "4")
+
+
+def test_what_was_just_saved_is_kept():
+    artifacts = InMemoryArtifacts(1000)
+    run(artifacts.save("small", TextContent("x" * 300), session="1"))
+    run(artifacts.save("large", TextContent("x" * 700), session="2"))
+    assert run(artifacts.list(session="1")) == ()
+    assert run(artifacts.load("large", session="2")) == TextContent("x" * 700)
+
+
+class StoreStaysBounded(RuleBasedStateMachine):
+    """Whatever is saved and deleted, the store keeps its limit and what it says of itself is true."""
+
+    def __init__(self):
+        super().__init__()
+        self.artifacts = InMemoryArtifacts(1500)
+
+    @rule(name=st.sampled_from(["a", "b", "user:c"]), session=st.sampled_from("12"), length=st.integers(0, 1200))
+    def save(self, name, session, length):
+        content = TextContent("x" * length)
+        version = run(self.artifacts.save(name, content, session=session))
+        assert run(self.artifacts.load(name, version, session=session)) is content
+        assert run(self.artifacts.load(name, session=session)) is content
+
+    @rule(name=st.sampled_from(["a", "b", "user:c"]), session=st.sampled_from("12"))
+    def delete(self, name, session):
+        run(self.artifacts.delete(name, session=session))
+        assert name not in run(self.artifacts.list(session=session))
+
+    @invariant()
+    def every_name_that_is_listed_can_be_loaded(self):
+        for session in "12":
+            for name in run(self.artifacts.list(session=session)):
+                assert run(self.artifacts.load(name, session=session))
+
+    @invariant()
+    def the_size_is_true_and_within_the_limit(self):
+        kept = [content for shelf in self.artifacts._shelves.values() for content in shelf.kept.values()]
+        assert self.artifacts._size == sum(200 + len(content.text) for content in kept) <= 1500
+
+
+StoreStaysBounded.TestCase.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
+test_the_store_stays_bounded = StoreStaysBounded.TestCase
+
+
+class Fixed(Artifacts):
+    """Has one artifact."""
+
+    async def load(self, name, version=None, *, user=None, session=None):
+        return TextContent(f"{name} {version} {user} {session}")
+
+
+def test_the_hosts_own_is_found_by_the_protocol():
+    context = ToolContext(ReadonlyContext(user="ann", session="s"), services={Artifacts: Fixed()})
+    assert run(context.artifacts.load("a", 3)) == TextContent("a 3 ann s")

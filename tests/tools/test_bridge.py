@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+
+import pytest
+
+from pegboard.errors import CallStoppedError, RunningLoopError
+from pegboard.tools.bridge import Bridge
+from pegboard.tools.context import ToolContext
+
+
+def in_a_thread(function, *, deadline=None):
+    """What `function(context)` gives in a thread whose call runs in this event loop."""
+
+    async def run():
+        context = ToolContext(deadline=deadline)
+        context.bridge = Bridge(asyncio.get_running_loop())
+        return await asyncio.to_thread(function, context)
+
+    return asyncio.run(run())
+
+
+async def value():
+    await asyncio.sleep(0)
+    return asyncio.get_running_loop()
+
+
+async def failing():
+    raise ValueError("no")
+
+
+async def never():
+    await asyncio.Event().wait()
+
+
+def test_a_thread_waits_for_what_runs_in_the_calls_loop():
+    async def run():
+        context = ToolContext()
+        context.bridge = Bridge(asyncio.get_running_loop())
+        assert await asyncio.to_thread(context.wait, value()) is asyncio.get_running_loop()
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(5)
+        assert await asyncio.to_thread(context.wait, future) == 5
+
+    asyncio.run(run())
+
+
+def test_what_it_waits_for_may_fail():
+    with pytest.raises(ValueError, match="no"):
+        in_a_thread(lambda context: context.wait(failing()))
+
+
+def test_a_time_limit_of_its_own_stays_what_it_is():
+    async def late():
+        raise TimeoutError("mine")
+
+    with pytest.raises(TimeoutError, match="mine"):
+        in_a_thread(lambda context: context.wait(late()))
+
+
+def test_waiting_ends_with_the_calls_limit_and_cancels_what_it_waited_for():
+    async def run():
+        context = ToolContext(deadline=time.monotonic() + 0.05)
+        context.bridge = Bridge(asyncio.get_running_loop())
+        with pytest.raises(CallStoppedError, match="the call's time limit has passed") as caught:
+            await asyncio.to_thread(context.wait, never())
+        assert caught.value.kind == "timeout"
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            _, left = await asyncio.wait(others, timeout=5)
+            assert not left
+
+    asyncio.run(run())
+
+
+def test_waiting_ends_when_the_call_is_stopped():
+    async def run():
+        begun = asyncio.Event()
+
+        async def slow():
+            begun.set()
+            await never()
+
+        context = ToolContext()
+        context.bridge = Bridge(asyncio.get_running_loop())
+        waiting = asyncio.create_task(asyncio.to_thread(context.wait, slow()))
+        await begun.wait()
+        context.stop()
+        with pytest.raises(CallStoppedError) as caught:
+            await waiting
+        assert caught.value.kind == "aborted"
+        assert context.cancelled
+        with pytest.raises(CallStoppedError):
+            await asyncio.to_thread(context.bridge.wait, value(), lambda: None)
+
+    asyncio.run(run())
+
+
+def test_a_cancellation_that_is_not_the_calls_stays_what_it_is():
+    async def cancelled():
+        raise asyncio.CancelledError
+
+    def wait(context):
+        try:
+            context.wait(cancelled())
+        except BaseException as error:  # noqa: BLE001  (which one is the question)
+            return type(error).__name__, isinstance(error, CallStoppedError)
+
+    assert in_a_thread(wait) == ("CancelledError", False)
+
+
+def test_a_loop_that_is_closed_is_the_end_of_the_call():
+    async def bridge():
+        return Bridge(asyncio.get_running_loop())
+
+    closed = asyncio.run(bridge())
+    with pytest.raises(CallStoppedError):
+        closed.wait(value(), lambda: None)
+    closed.tell(print, "nobody hears it")
+
+
+def test_variables_of_the_thread_are_seen_by_what_it_waits_for():
+    name = contextvars.ContextVar("name", default="outside")
+
+    async def read():
+        return name.get()
+
+    def work(context):
+        name.set("inside")
+        return context.wait(read())
+
+    assert in_a_thread(work) == "inside"
+
+
+def test_waiting_in_the_event_loop_is_refused():
+    async def run(context):
+        with pytest.raises(RunningLoopError, match="write 'await"):
+            context.wait(value())
+        with pytest.raises(RunningLoopError):
+            context.wait(asyncio.get_running_loop().create_future())
+
+    asyncio.run(run(ToolContext()))
+
+
+def test_without_a_call_waiting_makes_a_loop_of_its_own():
+    assert ToolContext().wait(value()).is_closed()
+
+
+def test_what_a_thread_tells_is_heard_in_the_loop_and_in_order():
+    heard, loop_thread = [], threading.get_ident()
+
+    async def run():
+        context = ToolContext(listener=lambda said: heard.append((said, threading.get_ident() == loop_thread)))
+        context.bridge = Bridge(asyncio.get_running_loop())
+
+        def work():
+            for number in range(3):
+                context.emit(number)
+
+        await asyncio.to_thread(work)
+        await asyncio.sleep(0)
+        context.emit("from the loop")
+
+    asyncio.run(run())
+    assert heard == [(0, True), (1, True), (2, True), ("from the loop", True)]
+
+
+def test_what_an_abandoned_thread_tells_is_dropped_and_the_callbacks_are_still_heard():
+    heard = []
+
+    async def run():
+        context = ToolContext(listener=heard.append)
+        context.bridge = Bridge(asyncio.get_running_loop())
+        context.stop()
+        await asyncio.to_thread(context.emit, "too late")
+        await asyncio.sleep(0)
+        context.emit("after")
+
+    asyncio.run(run())
+    assert heard == ["after"]
+
+
+def test_waiting_goes_on_where_the_calls_clock_stood_still():
+    """What is left is asked for again when it has passed."""
+    asked = iter([0.001, 0.001, None])
+
+    async def run():
+        bridge, gate = Bridge(asyncio.get_running_loop()), asyncio.Event()
+
+        def remaining():
+            left = next(asked)
+            if left is None:
+                bridge.loop.call_soon_threadsafe(gate.set)
+            return left
+
+        return await asyncio.to_thread(bridge.wait, gate.wait(), remaining)
+
+    assert asyncio.run(run()) is True
