@@ -164,6 +164,39 @@ def command(label: str, peer: str = "") -> Callable[[Results], Reading | None]:
     return read
 
 
+def keyed_growth(results: Results) -> Reading | None:
+    """One call of a large batch over one of a batch of a tenth, both beside bare Python."""
+    ours = found(results, ["keyed", OURS])
+    if ours is None:
+        return None
+    few = ours["few_x_floor"]
+    return Reading("", "", f"{number(ours['cpu_us'])} us after {number(ours['few_cpu_us'])}", ours["x_floor"] / few)
+
+
+def lasting(key: str, unit: str, of_unit: float = 1) -> Callable[[Results], Reading | None]:
+    """How a process grows over many calls."""
+
+    def read(results: Results) -> Reading | None:
+        ours, floor = (found(results, ["lasting", name, key]) for name in (OURS, FLOOR))
+        if ours is None:
+            return None
+        words = "" if floor is None else f"{number(floor)} {unit}"
+        return Reading(words, "", f"{number(ours)} {unit}", ours / of_unit)
+
+    return read
+
+
+def far(results: Results) -> Reading | None:
+    """A call into a child process and back, over the bare way there, by wall time."""
+    ours = found(results, ["process", OURS])
+    if ours is None:
+        return None
+    ranked = peers_of(results, "process", ["x_floor"])
+    best = next(iter(ranked), None)
+    peer = "" if best is None else f"{best} {ranked[best]:.2f} x"
+    return Reading(f"{number(ours['floor_us'])} us", peer, f"{number(ours['wall_us'])} us", ours["x_floor"])
+
+
 def memory(part: str) -> Callable[[Results], Reading | None]:
     """KiB a tool."""
     group, key = ("traced", "defined_kib") if part == "before" else ("resident", "called_kib")
@@ -234,13 +267,20 @@ DEFINE = Number("define", (), "x_floor", ("cpu_us", "us"))
 AGAIN = Number("half", (), "again_x_floor", ("again_ms", "ms"))
 PLAIN = Number("call", ("plain",), "x_floor", ("cpu_us", "us"))
 INLINE = Number("call", ("inline",), "x_floor", ("cpu_us", "us"))
+CHECK = Number("check", (), "x_floor", ("cpu_us", "us"))
 BLOCKING = ("llm",)
 """Peers that run plain functions on the event loop, which then does nothing else."""
 
 CALL_PARTS = (
-    "In floors: strict parsing 0.37 (0.11 of it without looking for duplicate keys, overflow and depth), the schema's "
-    "verdict 0.08, structuring 0.43 (0.24 if it were written for this one tool), the function on attrs classes 0.33, "
-    "its result to text, judged and wrapped 0.55, the stages and the objects of a call 0.6"
+    "In floors: strict parsing 0.37 (0.19 of it the parser), the schema's verdict 0.07, structuring 0.43 (0.24 if it "
+    "were written for this one tool), the function on attrs classes 0.36, its result weighed 0.16, to text, judged and "
+    "wrapped 0.5, its turn at the gate 0.1, the look-out for tools that block 0.06, permissions 0.05, the call's own "
+    "objects 0.2, the stages 0.9"
+)
+
+LADEN_PARTS = (
+    "two rules, one of which looks at an argument; an async callback before and one after, each with its time limit; "
+    "three events, told to an async observer"
 )
 
 FIGURES = (
@@ -396,6 +436,42 @@ FIGURES = (
         1.6,
         held="as the async call; and a timer of its own for each call that waits, as it has a time limit: 0.33",
     ),
+    Figure(
+        "1,000 async calls as one batch, each",
+        against_floor("dispatch", []),
+        "1.6 x bare Python",
+        1.6,
+        held="as the async calls at once; and a task, and a place in the outcome, of its own for each",
+    ),
+    Figure(
+        "10,000 calls as one batch with 64 keys, each",
+        against_floor("keyed", []),
+        held="the floor has a lock for each key; here calls wait in call order, behind exclusive ones, from any thread",
+    ),
+    Figure("the same, over one of 1,000", keyed_growth, "1.5 x: no dearer in a large batch", 1.5),
+    Figure(
+        "one async call that waits, with nothing round it",
+        against_floor("laden", ["nothing"]),
+        held="as the async call, and its time limit",
+    ),
+    Figure("the same with everything on", against_floor("laden", ["everything"]), held=LADEN_PARTS),
+    Figure(
+        "arguments checked and typed",
+        against_peer(CHECK),
+        held="pydantic-core does both in Rust; here the judge is Rust, and what makes attrs classes is Python",
+    ),
+    Figure(
+        "a call into a child process and back, wall time",
+        far,
+        held="the floor is a `ProcessPoolExecutor` that checks nothing, and whose tool nobody can end",
+    ),
+    Figure(
+        "growth of the process from the 100,000th call to the 1,000,000th",
+        lasting("grown_kib", "KiB", 1024),
+        "1 MiB: flat",
+        1,
+    ),
+    Figure("what Python keeps of a call, then", lasting("kept_bytes", "bytes"), "1 byte: nothing", 1),
     Figure("bad inputs that are refused", refused, "6 of 6", 0),
     Figure(
         "the dearest refusal",

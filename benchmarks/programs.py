@@ -29,7 +29,7 @@ _FIRST_CALL = str(INSIDE / "first_call.py")
 def starts(bench: Bench) -> dict[str, Any]:
     """By name: `import`, the statement after which one can define and call; `first call`, a program that does."""
     commands = {f"{OURS}/alone": Command((bench.ours, "-c", "import pegboard"), bench.ours, bench.env)}
-    for name, python, adapter in bench.adapters():
+    for name, python, adapter in bench.adapters("start"):
         statement = (python, "-c", said_by(adapter)["IMPORT"])
         commands[f"{name}/import"] = Command(statement, python, bench.env)
         commands[f"{name}/first call"] = Command((python, _FIRST_CALL, str(adapter)), python, bench.env)

@@ -19,8 +19,8 @@ So everything is measured in turns with bare Python, call for call and start for
 of both in bare Python measured beside each.
 *Floor* is bare Python that checks nothing.
 Peers are called at their thinnest, without their run loops.
-pegboard is called as a host calls it, `await registry.call(name, text)`, with strict parsing, validation, callbacks,
-limits and a checked result.
+pegboard is called as a host calls it, `await registry.call(name, text)`, with strict parsing, validation, permissions,
+its turn beside exclusive calls, limits, a look-out for tools that block the loop, and a checked result.
 
 The realistic tool takes a required string, a bounded integer, one of three words and an optional list of
 three-field objects, and gives a three-field object.
@@ -183,6 +183,44 @@ _TABLES: Sequence[tuple[str, Callable[[Results], str]]] = (
             },
         ),
     ),
+    (
+        "One async call after the other, with more round it",
+        _columns(
+            "laden",
+            {
+                heading: (part, key)
+                for part in ("nothing", "rules", "callbacks", "events", "everything")
+                for heading, key in ((f"{part}, us", "cpu_us"), (f"{part}, x floor", "x_floor"))
+            },
+        ),
+    ),
+    ("Arguments checked and typed", _columns("check", {"us": ("cpu_us",), "in bare calls": ("x_floor",)})),
     ("Many async calls at once, each", _columns("flood", {"us": ("cpu_us",), "x floor": ("x_floor",)})),
+    ("Many async calls as one batch, each", _columns("dispatch", {"us": ("cpu_us",), "x floor": ("x_floor",)})),
+    (
+        "One batch with 64 keys, each call",
+        _columns(
+            "keyed",
+            {
+                "us": ("cpu_us",),
+                "x floor": ("x_floor",),
+                "in a tenth as many, us": ("few_cpu_us",),
+                "x floor ": ("few_x_floor",),
+            },
+        ),
+    ),
+    (
+        "Into a child process and back",
+        _columns(
+            "process", {"wall us": ("wall_us",), "x ProcessPoolExecutor": ("x_floor",), "us in the parent": ("cpu_us",)}
+        ),
+    ),
+    (
+        "Memory over many calls, from a tenth of them on",
+        _columns(
+            "lasting",
+            {"grown, KiB": ("grown_kib",), "at most, KiB": ("peak_kib",), "kept of each, bytes": ("kept_bytes",)},
+        ),
+    ),
     ("Bad inputs", _refusals),
 )

@@ -26,7 +26,7 @@ async def fitting(action):
     return max(1, min(1000, int(BATCH_SECONDS / max(once, 1e-7))))
 
 
-async def duel(action, floor, rounds, *, warm=20):
+async def duel(action, floor, rounds, *, warm=20, by="cpu"):
     """Runs both in turns; the median over the rounds, each round beside the floor's batches before and after it.
 
     Args:
@@ -34,24 +34,25 @@ async def duel(action, floor, rounds, *, warm=20):
         floor: A coroutine function: bare Python doing the same.
         rounds: How many batches of each.
         warm: How often both run before.
+        by: What the floor is counted in: "cpu", or "wall" where another process does the work.
 
     Returns:
-        `cpu_us` and `wall_us` of one action, `floor_us` of one floor (CPU), and `x_floor`.
+        `cpu_us` and `wall_us` of one action, `floor_us` of one floor, and `x_floor`.
     """
     await batch(action, warm)
     await batch(floor, warm)
     times, floor_times = await fitting(action), await fitting(floor)
-    cpus, walls, floors = [], [], [(await batch(floor, floor_times))[0]]
+    counted = ("cpu", "wall").index(by)
+    samples, floors = [], [(await batch(floor, floor_times))[counted]]
     for _ in range(rounds):
-        cpu, wall = await batch(action, times)
-        cpus.append(cpu)
-        walls.append(wall)
-        floors.append((await batch(floor, floor_times))[0])
+        samples.append(await batch(action, times))
+        floors.append((await batch(floor, floor_times))[counted])
+    cpus, walls = zip(*samples, strict=True)
     return {
         "cpu_us": statistics.median(cpus) * 1e6,
         "wall_us": statistics.median(walls) * 1e6,
         "floor_us": statistics.median(floors) * 1e6,
-        "x_floor": statistics.median(ratios(cpus, floors)),
+        "x_floor": statistics.median(ratios(walls if by == "wall" else cpus, floors)),
     }
 
 

@@ -2,7 +2,9 @@
 
     python measure.py ADAPTER.py GROUP SIZE
 
-Groups: define, traced, resident, half, call, flood, refuse. Standard library only: it runs in a peer's Python.
+Prints null where the adapter has no such thing. Groups: define, traced, resident, half, call, refuse; laden, check,
+process (`round_one.py`); flood, dispatch, keyed, lasting (`many.py`). It runs in a peer's
+Python, and so takes the standard library only.
 """
 
 from __future__ import annotations
@@ -11,11 +13,9 @@ import asyncio
 import gc
 import json
 import logging
-import os
 import pathlib
 import statistics
 import sys
-import types
 import warnings
 
 FOLDER = pathlib.Path(__file__).resolve().parent
@@ -23,28 +23,10 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 sys.path[:] = [entry for entry in sys.path if pathlib.Path(entry or ".").resolve() != FOLDER] + [str(FOLDER)]
 
 from clock import batch, duel, ratios  # noqa: E402
-from workload import ANSWER, ARGUMENTS_TEXT, MISTAKES, Workload, is_even  # noqa: E402
-
-OTHERS = range(100, 199)
-"""The numbers of the tools that hang beside the one that is called."""
-
-
-def load(path):
-    """An adapter, run from its file: it may be called as the package that it drives."""
-    module = types.ModuleType("adapter")
-    exec(compile(pathlib.Path(path).read_text(), path, "exec", dont_inherit=True), module.__dict__)
-    return module
-
-
-FLOOR = load(str(FOLDER / "adapters" / "floor.py"))
-
-
-def workload_of(adapter):
-    return Workload(
-        adapter.FLAVOUR,
-        bounded=getattr(adapter, "BOUNDED", True),
-        typed_answer=getattr(adapter, "TYPED_ANSWER", True),
-    )
+from many import dispatch, flood, keyed, lasting, resident_kib  # noqa: E402
+from opened import FLOOR, bare_call, load, opened, verdict_of, workload_of  # noqa: E402
+from round_one import check, laden, process  # noqa: E402
+from workload import ARGUMENTS_TEXT, MISTAKES, is_even  # noqa: E402
 
 
 async def define(adapter, size):
@@ -96,13 +78,13 @@ async def resident(adapter, size):
     await _call_all(board, work.functions(range(size, size + 50)))
     functions = work.functions(range(size))
     gc.collect()
-    start = _resident_kib()
+    start = resident_kib()
     board.add(functions)
     gc.collect()
-    defined = _resident_kib()
+    defined = resident_kib()
     await _call_all(board, functions, added=True)
     gc.collect()
-    return {"defined_kib": (defined - start) / size, "called_kib": (_resident_kib() - start) / size}
+    return {"defined_kib": (defined - start) / size, "called_kib": (resident_kib() - start) / size}
 
 
 async def _call_all(board, functions, *, added=False):
@@ -112,11 +94,6 @@ async def _call_all(board, functions, *, added=False):
         call = await board.caller(function)
         await call(ARGUMENTS_TEXT)
         await board.close()
-
-
-def _resident_kib():
-    text = pathlib.Path("/proc/self/statm").read_text()
-    return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1024
 
 
 async def half(adapter, size):
@@ -155,35 +132,6 @@ async def half(adapter, size):
     }
 
 
-async def _opened(adapter, kind):
-    """A board with 100 tools, and the way to call one of them."""
-    board, work = adapter.Board(), workload_of(adapter)
-    of_kind = "plain" if kind == "inline" else kind
-    function = work.function(7, of_kind)
-    functions = [function, *work.functions(OTHERS, of_kind)]
-    if kind == "inline":
-        board.add_quick(functions)
-    else:
-        board.add(functions)
-    call = await board.caller(function)
-    got = json.loads(await call(ARGUMENTS_TEXT))
-    assert got == ANSWER, got
-    return board, call
-
-
-def _bare_call(kind="async"):
-    function = workload_of(FLOOR).function(7, kind)
-
-    async def call(text=ARGUMENTS_TEXT):
-        return json.dumps(await function(**json.loads(text)))
-
-    async def call_off_the_loop(text=ARGUMENTS_TEXT):
-        arguments = json.loads(text)
-        return json.dumps(await asyncio.to_thread(function, **arguments))
-
-    return call_off_the_loop if kind == "plain" else call
-
-
 async def call(adapter, size):
     """One call after the other, JSON text to JSON text: async; plain, off the loop; plain and declared quick.
 
@@ -192,64 +140,31 @@ async def call(adapter, size):
     found = {}
     kinds = ["async", "plain", *(["inline"] if hasattr(adapter.Board, "add_quick") else [])]
     for kind in kinds:
-        board, one = await _opened(adapter, kind)
-        bare = _bare_call("async" if kind == "async" else "plain")
+        board, one = await opened(adapter, kind)
+        bare = bare_call("async" if kind == "async" else "plain")
         found[kind] = await duel(lambda one=one: one(ARGUMENTS_TEXT), bare, size, warm=200)
         await board.close()
     return found
 
 
-async def flood(adapter, size):
-    """`size` async calls at once; each tool gives way to the loop once. Microseconds of one call among them."""
-    board, one = await _opened(adapter, "yielding")
-    bare = _bare_call("yielding")
-
-    async def together(single):
-        await asyncio.gather(*[single(ARGUMENTS_TEXT) for _ in range(size)])
-
-    async def timed(single):
-        gc.collect()  # or one pays for the other's garbage
-        return (await batch(lambda: together(single), 1))[0]
-
-    await together(one)
-    await together(bare)
-    cpus, floors = [], [await timed(bare)]
-    for _ in range(15):
-        cpus.append(await timed(one))
-        floors.append(await timed(bare))
-    await board.close()
-    return {
-        "cpu_us": statistics.median(cpus) / size * 1e6,
-        "floor_us": statistics.median(floors) / size * 1e6,
-        "x_floor": statistics.median(ratios(cpus, floors)),
-    }
-
-
 async def refuse(adapter, size):
     """What becomes of arguments that have to be refused, and what a refusal costs."""
-    board, one = await _opened(adapter, "async")
+    board, one = await opened(adapter, "async")
     found = {}
     for mistake, arguments in MISTAKES.items():
         text = json.dumps(arguments)
-        verdict = await _verdict(one, text)
+        verdict = await verdict_of(one, text)
         found[mistake] = {"verdict": verdict}
         if verdict == "refused":
-            found[mistake] |= await duel(lambda text=text: _verdict(one, text), _bare_call(), size)
+            found[mistake] |= await duel(lambda text=text: verdict_of(one, text), bare_call(), size)
     await board.close()
     return found
 
 
-async def _verdict(one, text):
-    try:
-        answer = json.loads(await one(text))
-    except (AttributeError, KeyError, TypeError):
-        return "crashed in the tool"
-    except Exception:  # noqa: BLE001  each peer has its own
-        return "refused"
-    return "taken" if isinstance(answer, dict) and "count" in answer else "refused"
-
-
-GROUPS = {each.__name__: each for each in (define, traced, resident, half, call, flood, refuse)}
+GROUPS = {
+    each.__name__: each
+    for each in (define, traced, resident, half, call, flood, refuse, laden, check, process, dispatch, keyed, lasting)
+}
 
 
 def main(path, group, size):

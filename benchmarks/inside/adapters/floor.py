@@ -67,5 +67,26 @@ class Board:
             return call
         return call_at_once if self.quick else call_off_the_loop
 
+    async def batcher(self, function):
+        async def call(text):
+            return json.dumps(await function(**json.loads(text)))
+
+        async def together(texts):
+            return await asyncio.gather(*map(call, texts))
+
+        return together
+
+    async def keyed_batcher(self, function, argument):
+        async def call(text, locks):
+            arguments = json.loads(text)
+            async with locks.setdefault(arguments[argument], asyncio.Lock()):
+                return json.dumps(await function(**arguments))
+
+        async def together(texts):
+            locks = {}
+            return await asyncio.gather(*(call(text, locks) for text in texts))
+
+        return together
+
     async def close(self):
         pass

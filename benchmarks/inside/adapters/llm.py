@@ -45,6 +45,20 @@ class Board:
 
         return call
 
+    async def batcher(self, function):
+        from llm.models import ToolCall
+
+        name, response = function.__name__, self._response(is_async=True)
+
+        async def together(texts):
+            wanted = [
+                ToolCall(name=name, arguments=json.loads(text), tool_call_id=f"{at}") for at, text in enumerate(texts)
+            ]
+            results = await response.execute_tool_calls(tool_calls_list=wanted)
+            return [result.output for result in results]
+
+        return together
+
     def _response(self, *, is_async):
         from llm.models import AsyncModel, AsyncResponse, Model, Prompt, Response
 

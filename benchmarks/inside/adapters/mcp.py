@@ -36,5 +36,8 @@ class Board:
 
         return call
 
+    async def checker(self, function):
+        return self.server._tool_manager.get_tool(function.__name__).fn_metadata.validate_arguments  # noqa: SLF001  the way of its `call_tool`
+
     async def close(self):
         pass

@@ -36,5 +36,15 @@ class Board:
 
         return call
 
+    async def checker(self, function):
+        from agents.function_schema import function_schema
+
+        schema = function_schema(function)  # what `function_tool` makes, and keeps to itself
+
+        def check(arguments):
+            return schema.to_call_args(schema.params_pydantic_model(**arguments))
+
+        return check
+
     async def close(self):
         pass

@@ -8,11 +8,38 @@ IMPORT = "from pegboard import ToolRegistry, tool"
 EVEN = "name:*0 or name:*2 or name:*4 or name:*6 or name:*8"
 
 
+async def allows(context, tool, arguments):  # noqa: ARG001  a callback that looks and lets pass
+    return None
+
+
+async def leaves(context, tool, arguments, result):  # noqa: ARG001  the same
+    return None
+
+
+async def hears(event):  # noqa: ARG001  the same
+    return None
+
+
+def laden(parts):
+    """A board with some of this round each call: `rules` of two sentences, one of which looks at an argument;
+    `callbacks`, one before and one after; `events`, heard by an observer."""
+    from pegboard import Permissions, Rule
+
+    rules = [Rule("*", "*", "allow"), Rule("find_orders_*", "*secret*", "deny", field="text")]
+    board = Board(permissions=Permissions(rules) if "rules" in parts else None)
+    if "callbacks" in parts:
+        board.registry.add_callback("before_tool", allows)
+        board.registry.add_callback("after_tool", leaves)
+    if "events" in parts:
+        board.registry.add_callback("observe", hears)
+    return board
+
+
 class Board:
-    def __init__(self):
+    def __init__(self, **settings):
         from pegboard import ToolRegistry
 
-        self.registry = ToolRegistry()
+        self.registry = ToolRegistry(**settings)
 
     def add(self, functions):
         self.registry.register(*functions)
@@ -37,6 +64,44 @@ class Board:
             return result.text
 
         return call
+
+    async def checker(self, function):
+        from pegboard import ToolContext
+
+        tool, context = self.registry.get(function.__name__), ToolContext()
+
+        def check(arguments):
+            assert tool.judge.accepts(arguments)
+            return tool.bind(context, arguments)
+
+        return check
+
+    async def batcher(self, function):
+        from pegboard import ToolCall
+
+        registry, name = self.registry, function.__name__
+
+        async def dispatch(texts):
+            outcome = await registry.dispatch([ToolCall(name, text, f"{at}") for at, text in enumerate(texts)])
+            for result in outcome.results:
+                if result.is_error:
+                    raise ValueError(result.text)
+            return [result.text for result in outcome.results]
+
+        return dispatch
+
+    async def keyed_batcher(self, function, argument):
+        from pegboard import Concurrency, tool
+
+        self.registry.register(tool(concurrency=Concurrency("key", key=(argument,)))(function))
+        return await self.batcher(function)
+
+    async def far_caller(self, function):
+        from pegboard import ChildProcesses, Tool
+
+        self.registry.add("executors", "process", ChildProcesses())
+        self.registry.register(Tool.from_function(function, executor="process"))
+        return await self.caller(function)
 
     async def close(self):
         await self.registry.aclose()

@@ -55,5 +55,8 @@ class Board:
 
         return call
 
+    async def checker(self, function):
+        return self.toolset.tools[function.__name__].function_schema.validator.validate_python
+
     async def close(self):
         pass

@@ -43,5 +43,8 @@ class Board:
 
         return call
 
+    async def checker(self, function):
+        return self.registry.registry[function.__name__]._metadata.validate_input  # noqa: SLF001  its `stream` asks
+
     async def close(self):
         pass

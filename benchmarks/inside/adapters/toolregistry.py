@@ -36,5 +36,24 @@ class Board:
 
         return call
 
+    async def checker(self, function):
+        return self._tool(function).validate_parameters
+
+    async def far_caller(self, function):
+        self.registry.register(function)
+        registry, name = self.registry, self._tool(function).name
+
+        async def call(text):
+            outcome = await registry.ainvoke(name, json.loads(text), execution_mode="process")
+            if type(outcome).__name__ == "ErrorResult":
+                raise ValueError(outcome.message)
+            return outcome.result if isinstance(outcome.result, str) else json.dumps(outcome.result)
+
+        return call
+
+    def _tool(self, function):
+        name = function.__name__
+        return self.registry.get_tool(name) or self.registry.get_tool(name.replace("_", "-"))
+
     async def close(self):
         pass

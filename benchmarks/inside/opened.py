@@ -1,0 +1,74 @@
+"""What every group begins with: an adapter, a board with tools on it, and the way to call one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pathlib
+import types
+
+from workload import ANSWER, ARGUMENTS_TEXT, Workload
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+OTHERS = range(100, 199)
+"""The numbers of the tools that hang beside the one that is called."""
+
+
+def load(path):
+    """An adapter, run from its file: it may be called as the package that it drives."""
+    module = types.ModuleType("adapter")
+    exec(compile(pathlib.Path(path).read_text(), path, "exec", dont_inherit=True), module.__dict__)
+    return module
+
+
+FLOOR = load(str(FOLDER / "adapters" / "floor.py"))
+
+
+def workload_of(adapter):
+    """The tools, in the words that an adapter's package understands."""
+    return Workload(
+        adapter.FLAVOUR,
+        bounded=getattr(adapter, "BOUNDED", True),
+        typed_answer=getattr(adapter, "TYPED_ANSWER", True),
+    )
+
+
+async def opened(adapter, kind, board=None):
+    """A board with 100 tools, and the way to call one of them."""
+    board, work = board or adapter.Board(), workload_of(adapter)
+    of_kind = "plain" if kind == "inline" else kind
+    function = work.function(7, of_kind)
+    functions = [function, *work.functions(OTHERS, of_kind)]
+    if kind == "inline":
+        board.add_quick(functions)
+    else:
+        board.add(functions)
+    call = await board.caller(function)
+    got = json.loads(await call(ARGUMENTS_TEXT))
+    assert got == ANSWER, got
+    return board, call
+
+
+def bare_call(kind="async"):
+    """What a call comes to where nothing is checked; a plain function by `asyncio.to_thread`."""
+    function = workload_of(FLOOR).function(7, kind)
+
+    async def call(text=ARGUMENTS_TEXT):
+        return json.dumps(await function(**json.loads(text)))
+
+    async def call_off_the_loop(text=ARGUMENTS_TEXT):
+        arguments = json.loads(text)
+        return json.dumps(await asyncio.to_thread(function, **arguments))
+
+    return call_off_the_loop if kind == "plain" else call
+
+
+async def verdict_of(one, text):
+    """What becomes of a call: `"taken"`, `"refused"` or `"crashed in the tool"`."""
+    try:
+        answer = json.loads(await one(text))
+    except (AttributeError, KeyError, TypeError):
+        return "crashed in the tool"
+    except Exception:  # noqa: BLE001  each peer has its own
+        return "refused"
+    return "taken" if isinstance(answer, dict) and "count" in answer else "refused"

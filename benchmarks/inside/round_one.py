@@ -1,0 +1,76 @@
+"""Groups about what stands round one call: callbacks, rules and events; the check alone; another process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+import errand
+from clock import duel
+from opened import FOLDER, bare_call, opened, workload_of
+from workload import ANSWER, ARGUMENTS, ARGUMENTS_TEXT
+
+LADEN = {
+    "nothing": (),
+    "rules": ("rules",),
+    "callbacks": ("callbacks",),
+    "events": ("events",),
+    "everything": ("rules", "callbacks", "events"),
+}
+"""What stands round a call that is validated anyway."""
+
+CHECKS = 10
+"""So many in a row: one is hardly longer than what it takes to await it."""
+
+
+async def laden(adapter, size):
+    """One call after the other with more round it; the tool gives way to the loop once, so observers are heard."""
+    if not hasattr(adapter, "laden"):
+        return None
+    found = {}
+    for name, parts in LADEN.items():
+        board, one = await opened(adapter, "yielding", adapter.laden(parts))
+        found[name] = await duel(lambda one=one: one(ARGUMENTS_TEXT), bare_call("yielding"), size, warm=100)
+        await board.close()
+    return found
+
+
+async def check(adapter, size):
+    """Arguments that were parsed -> arguments that are checked and typed; nothing is called. In bare calls."""
+    if not hasattr(adapter.Board, "checker"):
+        return None
+    board, _ = await opened(adapter, "async")
+    one = await board.checker(workload_of(adapter).function(7))
+
+    async def checks():
+        for _ in range(CHECKS):
+            one(ARGUMENTS)
+
+    found = await duel(checks, bare_call(), size)
+    await board.close()
+    return {key: value if key == "floor_us" else value / CHECKS for key, value in found.items()}
+
+
+async def process(adapter, size):
+    """One call after the other into a child process and back, by wall time, beside a bare `ProcessPoolExecutor`."""
+    if not hasattr(adapter.Board, "far_caller"):
+        return None
+    if str(FOLDER) not in sys.path:
+        sys.path.append(str(FOLDER))  # a child finds the tool's module as its parent does
+    board = adapter.Board()
+    one = await board.far_caller(errand.find_orders)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        loop = asyncio.get_running_loop()
+
+        async def bare():
+            return json.dumps(await loop.run_in_executor(pool, errand.run, json.loads(ARGUMENTS_TEXT)))
+
+        for each in (lambda: one(ARGUMENTS_TEXT), bare):
+            got = json.loads(await each())
+            assert got == ANSWER, got
+        found = await duel(lambda: one(ARGUMENTS_TEXT), bare, size, by="wall")
+    await board.close()
+    return found
