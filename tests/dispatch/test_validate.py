@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 
 import pytest
 
+from pegboard.chains import quick
 from pegboard.dispatch.callbacks import ChangeArguments
 from pegboard.dispatch.validate import MOST_OF_A_PROBLEM, revalidate, validate
 from pegboard.dispatch.work import CallError, Limits
@@ -200,3 +202,48 @@ def test_wording_that_fails_falls_back_to_ours_and_is_told_to_the_operator(make,
     assert result.kind == "invalid_arguments"
     assert "limit" in result.text
     assert "ZeroDivisionError" in result.detail
+
+
+# What the tool's author has written may block -------------------------------------------------------------------------
+
+
+def threads_of(make, send, arguments, **facts):
+    """The threads in which the functions of a tool ran; each is told its own by `note`."""
+    ran = []
+
+    def note(given):
+        ran.append(threading.current_thread() is threading.main_thread())
+        return ["(root): no"] if isinstance(given, dict) else "in my words"
+
+    tool = make(echo, schema=SCHEMA, **{name: quick(note) if fast else note for name, fast in facts.items()})
+    return send(tool, arguments).result, ran
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_tools_check_runs_off_the_loop_unless_it_is_quick(make, send, fast):
+    result, ran = threads_of(make, send, {"query": "q"}, checks=fast)
+    assert (result.kind, ran) == ("invalid_arguments", [fast])
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_tools_own_wording_is_made_off_the_loop_unless_it_is_quick(make, send, fast):
+    result, ran = threads_of(make, send, {"query": 1}, format_validation_error=fast)
+    assert (result.text, ran) == ("in my words", [fast])
+
+
+def test_a_check_that_hangs_costs_its_own_call_only(make, send):
+    go = threading.Event()
+    tool = make(never, schema=SCHEMA, checks=lambda _arguments: go.wait())
+    result = send(tool, {"query": "q"}, limits=Limits(callback_timeout=0.01)).result
+    go.set()
+    assert result.kind == "tool_failure"
+    assert "didn't say within 0.01 s" in result.text
+
+
+def test_a_wording_that_hangs_leaves_the_plain_words(make, send):
+    go = threading.Event()
+    tool = make(never, schema=SCHEMA, format_validation_error=lambda _problems: go.wait())
+    result = send(tool, {"query": 1}, limits=Limits(callback_timeout=0.01)).result
+    go.set()
+    assert result.kind == "invalid_arguments"
+    assert result.text.startswith("Invalid arguments for probe:\n- query:")

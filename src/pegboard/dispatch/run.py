@@ -17,7 +17,7 @@ from pegboard.dispatch.limit import Clock, LimitExpiredError, rest_within
 from pegboard.dispatch.read_only import plain
 from pegboard.dispatch.telling import tell_note, tell_running
 from pegboard.dispatch.threads import Threads
-from pegboard.dispatch.validate import refusal
+from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
 from pegboard.errors import CallStoppedError
 from pegboard.tools.bridge import Bridge
@@ -207,7 +207,7 @@ def _start(work: Work, tool: Tool, handler: Handler) -> Awaitable[None] | None:
     try:
         args, kwargs = tool.bind(context, work.arguments)
     except StructureError as error:
-        raise refusal(tool, (problem(error.path, error.reason),)) from None
+        return refused(work, tool, (problem(error.path, error.reason),))
     if handler.flavour is ASYNC:
         running = handler.function(*args, **kwargs)
     else:

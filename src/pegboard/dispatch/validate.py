@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pegboard.chains import may_block
 from pegboard.dispatch.failure import detail_of
+from pegboard.dispatch.limit import LimitExpiredError
+from pegboard.dispatch.within import within
 from pegboard.dispatch.work import CallError, Limits, Work
 from pegboard.tools.problem import MOST_PROBLEMS
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import Checker, ErrorWriter, Tool
 
 if TYPE_CHECKING:
     from pegboard.dispatch.coerce import Coerced
@@ -18,25 +22,26 @@ MOST_OF_A_PROBLEM = 1000
 """Characters of one problem that the model reads; a union of a thousand members would fill pages."""
 
 
-def validate(work: Work) -> None:
+def validate(work: Work) -> Awaitable[None] | None:
     """Judges `work.arguments`; converts them first where they may be and have to be.
 
+    What the tool's author has written, its check and its wording, may block, and so is asked in a thread.
+
     Raises:
-        CallError: `invalid_arguments`, with every problem.
+        CallError: `invalid_arguments`, with every problem; `tool_failure`, where the tool's check takes too long.
     """
     tool = work.tool
     assert tool is not None
     # The short way is for plain JSON; the judge looks at anything else with more care.
-    if not (work.parsed and tool.judge.accepts(work.arguments)):
-        _judge(work, tool)
-    if tool.checks is not None and (problems := _own_problems(tool.checks(work.arguments))):
-        raise refusal(tool, problems)
+    problems = () if work.parsed and tool.judge.accepts(work.arguments) else _judged(work, tool)
+    if problems:
+        return refused(work, tool, problems)
+    return None if tool.checks is None else _check(work, tool, tool.checks)
 
 
-def revalidate(work: Work) -> None:
+def revalidate(work: Work) -> Awaitable[None] | None:
     """Judges again what a callback changed."""
-    if work.changed:
-        validate(work)
+    return validate(work) if work.changed else None
 
 
 def coerces(tool: Tool, limits: Limits) -> bool:
@@ -44,18 +49,36 @@ def coerces(tool: Tool, limits: Limits) -> bool:
     return limits.coerce if tool.policy.coerce is None else tool.policy.coerce
 
 
-def _judge(work: Work, tool: Tool) -> None:
+def _judged(work: Work, tool: Tool) -> tuple[str, ...]:
+    """What the schema finds wrong, once what may be converted has been."""
     problems = tool.judge.problems(work.arguments)
-    if not problems:
-        return
-    if coerces(tool, work.around.limits):
+    if problems and coerces(tool, work.around.limits):
         from pegboard.dispatch.coerce import coerced
 
         converted = coerced(tool, work.arguments)
         if converted is not None:
             _take(work, converted)
-            return
-    raise refusal(tool, problems)
+            return ()
+    return problems
+
+
+async def _check(work: Work, tool: Tool, check: Checker) -> None:
+    try:
+        problems = await _asked(work, lambda: _own_problems(check(work.arguments)), check)
+    except LimitExpiredError:
+        seconds = work.around.limits.callback_timeout
+        text = f"{tool.name} was not run: it didn't say within {seconds:g} s whether it takes these arguments."
+        raise CallError("tool_failure", text) from None
+    if problems:
+        await refused(work, tool, problems)
+
+
+async def _asked(work: Work, ask: Callable[[], Any], asked: Callable[..., Any]) -> Any:
+    """What a function of the tool's author gives, off the loop and within the time of a callback."""
+    if not may_block(asked):
+        return ask()
+    limits = work.around.limits
+    return await within(limits.callback_timeout, work.around.threads.run(ask), grace=limits.grace)
 
 
 def _take(work: Work, converted: Coerced) -> None:
@@ -70,6 +93,25 @@ def _own_problems(found: Iterable[str] | None) -> tuple[str, ...]:
     if isinstance(found, str):
         return (found,)
     return tuple(f"{problem}" for problem in islice(found or (), MOST_PROBLEMS))
+
+
+def refused(work: Work, tool: Tool, problems: tuple[str, ...]) -> Awaitable[None]:
+    """Refuses the arguments, at once or, where the tool has words of its own for it, when awaited.
+
+    Raises:
+        CallError: `invalid_arguments`, which lists what is wrong.
+    """
+    if tool.format_validation_error is None:
+        raise refusal(tool, problems)
+    return _refused_in_its_words(work, tool, problems, tool.format_validation_error)
+
+
+async def _refused_in_its_words(work: Work, tool: Tool, problems: tuple[str, ...], write: ErrorWriter) -> None:
+    try:
+        error = await _asked(work, partial(refusal, tool, problems), write)
+    except LimitExpiredError:
+        error = refusal(tool.evolve(format_validation_error=None), problems)
+    raise error
 
 
 def refusal(tool: Tool, problems: tuple[str, ...]) -> CallError:

@@ -11,7 +11,7 @@ from pegboard.dispatch.executors.request import ExecutionRequest, request_for
 from pegboard.dispatch.executors.response import ExecutionResponse, PermissionRequired, result_of
 from pegboard.dispatch.executors.talking import talk_of
 from pegboard.dispatch.failure import detail_of
-from pegboard.dispatch.validate import refusal
+from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.tools.actions import Actions
@@ -67,7 +67,8 @@ async def run_elsewhere(work: Work, executor: Any) -> ToolResult:
     except AnswerError as answer:
         raise answer.error from answer.error.__cause__
     except StructureError as error:
-        raise refusal(tool, (problem(error.path, error.reason),)) from None
+        await refused(work, tool, (problem(error.path, error.reason),))
+        raise  # it has raised what the model reads
     except (FatalToolError, CallError):
         raise
     except BaseException as error:  # an executor's SystemExit costs its own call only
