@@ -430,7 +430,7 @@ def test_a_generator_past_its_limit_is_closed_at_its_next_item(make, send):
 
 @pytest.mark.parametrize("function", [generating(*range(5)), async_generating(*range(5))], ids=["generator", "async"])
 def test_a_generator_that_gives_too_much_is_ended(make, send, monkeypatch, function):
-    monkeypatch.setattr("pegboard.dispatch.run.MOST_ITEMS", 4)
+    monkeypatch.setattr("pegboard.dispatch.exhausted.MOST_ITEMS", 4)
     result = send(make(function)).result
     assert (result.kind, result.text) == ("limit", "The tool gave more than 4 items and was ended. Ask for less.")
 

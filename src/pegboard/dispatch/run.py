@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from types import CoroutineType
 from typing import Any, Final, TypeAlias
 
 from pegboard.dispatch.approval.approve import take_approval
 from pegboard.dispatch.claims import Claims, claims_of
+from pegboard.dispatch.exhausted import exhausted, exhausted_async
 from pegboard.dispatch.hold import Hold
 from pegboard.dispatch.limit import Clock, LimitExpiredError, rest_within
 from pegboard.dispatch.read_only import plain
@@ -19,7 +20,6 @@ from pegboard.dispatch.telling import tell_note, tell_running
 from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
-from pegboard.errors import CallStoppedError
 from pegboard.tools.bridge import Bridge
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Flavour, Handler, StructureError
@@ -30,10 +30,6 @@ from pegboard.tools.tool import Tool
 ASYNC: Final = Flavour.ASYNC
 HERE: Final = (None, "loop", "thread")
 """The executors that are this process."""
-MOST_ITEMS: Final = 1_000_000
-"""How many items a generator may give."""
-TURN: Final = 1_000
-"""After how many items an async generator lets the rest of the loop go on."""
 
 _COROUTINE: Final[type] = CoroutineType
 Starter: TypeAlias = Callable[
@@ -297,8 +293,8 @@ async def _generator(
     handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, threads: Threads | None
 ) -> Any:
     if threads is None:
-        return _exhausted(handler.function(*args, **kwargs), context)
-    return await _in_thread(threads, context, lambda: _exhausted(handler.function(*args, **kwargs), context))
+        return exhausted(handler.function(*args, **kwargs), context)
+    return await _in_thread(threads, context, lambda: exhausted(handler.function(*args, **kwargs), context))
 
 
 async def _in_thread(threads: Threads, context: ToolContext, function: Callable[[], Any]) -> Any:
@@ -308,43 +304,10 @@ async def _in_thread(threads: Threads, context: ToolContext, function: Callable[
     return await threads.run_or(not_begun, function)
 
 
-def _exhausted(source: Iterable[Any], context: ToolContext) -> Any:
-    """What the generator returns, or else the list of its items; each item is emitted on the way."""
-    generator, items = iter(source), list[Any]()
-    try:
-        while not context.cancelled:
-            try:
-                item = next(generator)
-            except StopIteration as end:
-                return items if end.value is None else end.value
-            _take(item, items, context)
-    finally:
-        if isinstance(generator, GeneratorType):
-            generator.close()
-    raise CallStoppedError("the call was cancelled", kind="aborted")
-
-
-def _take(item: Any, items: list[Any], context: ToolContext) -> None:
-    if len(items) == MOST_ITEMS:
-        raise CallError("limit", f"The tool gave more than {MOST_ITEMS} items and was ended. Ask for less.")
-    items.append(item)
-    context.emit(item)
-
-
 async def _async_generator(
     handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, _threads: Threads | None
 ) -> Any:
-    source = handler.function(*args, **kwargs)
-    items: list[Any] = []
-    try:
-        async for item in source:
-            _take(item, items, context)
-            if not len(items) % TURN:
-                await asyncio.sleep(0)
-    finally:
-        if isinstance(source, AsyncGeneratorType):
-            await source.aclose()
-    return items
+    return await exhausted_async(handler.function(*args, **kwargs), context)
 
 
 _STARTERS: Final[dict[Flavour, Starter]] = {

@@ -19,10 +19,10 @@ from pegboard.dispatch.executors.child_host import ChildHost
 from pegboard.dispatch.executors.child_line import ChildLine, Ended, MessageTooLongError
 from pegboard.dispatch.executors.child_memory import MemoryLimit
 from pegboard.dispatch.executors.child_services import ChildServices
-from pegboard.dispatch.executors.exhausted import exhausted, exhausted_async
 from pegboard.dispatch.executors.luggage import Errand
 from pegboard.dispatch.executors.response import ExecutionResponse, response_of
 from pegboard.dispatch.executors.unpacking import StaleCodeError, bound, unpacked
+from pegboard.dispatch.exhausted import exhausted, exhausted_async
 from pegboard.errors import FatalToolError
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext

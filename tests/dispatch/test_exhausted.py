@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pegboard.dispatch.executors.exhausted import exhausted, exhausted_async
+from pegboard.dispatch.exhausted import exhausted, exhausted_async
 from pegboard.tools.context import ToolContext
 
 
