@@ -17,6 +17,10 @@ FILES = Origin("files", "pegboard-files", "0.1.0")
 GIT = Origin("git", "pegboard-git", "2.0")
 
 
+def unchanged(request):
+    """A request processor that leaves the request as it is."""
+
+
 def a_tool(name="read", origin=HOST, **facts):
     return Tool(ToolSpec(name, **facts), origin=origin)
 
@@ -198,8 +202,9 @@ def test_toolsets_stand_in_order_and_are_taken_down_by_identity():
 
 
 def test_an_extra_is_found_by_kind_and_name_and_its_name_is_taken_once():
-    catalogue = EMPTY.with_extra("exporters", "openai", 1, FILES).with_extra("processors", "openai", 2, HOST)
-    assert catalogue.extras == {"exporters": {"openai": 1}, "processors": {"openai": 2}}
+    catalogue = EMPTY.with_extra("exporters", "openai", 1, FILES)
+    catalogue = catalogue.with_extra("processors", "openai", unchanged, HOST)
+    assert catalogue.extras == {"exporters": {"openai": 1}, "processors": {"openai": unchanged}}
     with pytest.raises(ValueError, match=r"exporter 'openai' is taken: plugin 'files' .* has brought one"):
         catalogue.with_extra("exporters", "openai", 3, GIT)
 

@@ -10,7 +10,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.chains import Link
-from pegboard.errors import DuplicateToolError, PredicateError
+from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.tools.origin import ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.custom import check_predicate_name
@@ -38,11 +38,13 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
 TOOL_STAGES: Final = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "observe")
 """Those that act on calls of tools."""
 
-CALLED: Final = TOOL_STAGES
-UNCALLED: Final = tuple(stage for stage in CALLBACK_STAGES if stage not in CALLED)
-"""Specified, so that plugins may be written for them, and not called yet."""
+MODEL_STAGES: Final = ("before_model", "after_model", "on_model_error", "wrap_model")
+"""Those that act on one answer of a model."""
 
-EXTRAS: Final = ("predicates", "processors", "exporters", "executors")
+TURN_STAGES: Final = ("before_turn", "after_turn", "on_stop")
+"""Those that act on a turn."""
+
+EXTRAS: Final = ("predicates", "processors", "exporters", "executors", "models")
 """What else plugins bring, by name."""
 
 
@@ -151,6 +153,14 @@ class Catalogue:
         """The callbacks of a stage in the order in which they are asked."""
         return self.plugin_callbacks.get(stage, ()) + self.host_callbacks.get(stage, ())
 
+    @property
+    def processors(self) -> tuple[tuple[str, Any, Origin], ...]:
+        """The request processors with who brought them: plugins' in load order, then the host's."""
+        places: dict[str | None, int] = {name: place for place, name in enumerate(self.plugins)}
+        of_kind = self.extras.get("processors", {})
+        brought = [(name, thing, self.owners[f"processors:{name}"]) for name, thing in of_kind.items()]
+        return tuple(sorted(brought, key=lambda each: places.get(each[2].plugin, len(places))))
+
     def evolve(self, **changes: Any) -> Catalogue:
         """A catalogue with some attributes changed."""
         return attrs.evolve(self, **changes)
@@ -184,10 +194,12 @@ class Catalogue:
         """A catalogue with one more predicate, processor, exporter or executor.
 
         Raises:
-            ValueError: The name is taken, or it is a predicate that can't be one.
+            ValueError: The name is taken, or it is a predicate or a processor that can't be one.
         """
         if kind == "predicates":
             _check_predicate(name, thing)
+        if kind == "processors":
+            _check_processor(name, thing)
         of_kind = self.extras.get(kind, {})
         if name in of_kind:
             raise ValueError(f"{kind[:-1]} {name!r} is taken: {self.owners[f'{kind}:{name}']} has brought one")
@@ -314,6 +326,15 @@ def _check_predicate(name: str, thing: Any) -> None:
         raise ValueError(  # noqa: TRY004  what was given can't be kept, like a name that is taken
             f"predicate {name!r} is no function of a tool and a context: {thing!r:.100}"
         )
+
+
+def _check_processor(name: str, thing: Any) -> None:
+    from pegboard.request.default_pipeline import check_processor
+
+    try:
+        check_processor(name, thing)
+    except RegistrationError as error:
+        raise ValueError(str(error)) from None
 
 
 def _held_back(tool: Tool, *, by: Tool) -> Problem:

@@ -17,6 +17,10 @@
     ├── PendingError               what waits for a person's answer, or the answer, can't be taken
     ├── OperationError             nothing is pending under that id
     ├── RunningLoopError           a synchronous entry was used inside a running event loop
+    ├── ExportError                a request can't be said in a provider's words
+    ├── CallbackError              a callback round a model or a turn failed
+    ├── ProcessorError             a request processor failed
+    ├── ModelError                 a model can't be asked, or its provider answered with an error
     ├── MissingServiceError        nobody provides a service of the type that was asked for
     ├── ToolError                  raised *by tools*: the text is for the model
     │   ├── ArtifactError          an artifact isn't there, or can't be kept
@@ -30,7 +34,7 @@ Facts stand in fields, so that a program never reads them out of the text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 _MOST_COMPARED: Final = 200
 _MOST_CHARACTERS: Final = 100
@@ -237,6 +241,87 @@ class RunningLoopError(PegboardError):
     """A synchronous entry was used inside a running event loop."""
 
 
+class ExportError(PegboardError):
+    """A request, or a tool in it, can't be said in a provider's words.
+
+    Attributes:
+        exporter: The exporter's name.
+        tool: The tool's name, or `""` where it isn't about one.
+    """
+
+    def __init__(self, message: str, *, exporter: str, tool: str = "") -> None:
+        self.exporter = exporter
+        self.tool = tool
+        super().__init__(f"{exporter}: {f'tool {tool!r}: ' if tool else ''}{message}")
+
+
+class ProcessorError(PegboardError):
+    """A request processor failed, or gave something that is no request.
+
+    Attributes:
+        processor: Its name.
+        outcome: What came of the turn until then, once it has ended.
+    """
+
+    outcome: Any = None
+
+    def __init__(self, message: str, *, processor: str) -> None:
+        self.processor = processor
+        super().__init__(f"request processor {processor!r}: {message}")
+
+
+class CallbackError(PegboardError):
+    """A callback round a model or a turn failed, took too long, or answered nonsense.
+
+    Attributes:
+        stage: The stage, such as `"before_model"`.
+        owner: Who brought the callback.
+        outcome: What came of the turn until then, once it has ended.
+    """
+
+    outcome: Any = None
+
+    def __init__(self, message: str, *, stage: str, owner: str) -> None:
+        self.stage = stage
+        self.owner = owner
+        super().__init__(f"{stage}: {message}")
+
+
+class ModelError(PegboardError):
+    """A model can't be asked, or its provider answered with an error.
+
+    Attributes:
+        provider: The provider's name, or `""`.
+        status: The HTTP status, or `None` where there was no answer.
+        code: The provider's word for the error, or `None`.
+        retryable: Whether the same request may succeed later.
+        retry_after: Seconds after which it may, or `None` where that isn't known.
+        request_id: The provider's id of the request, or `None`.
+        outcome: What came of the turn until then, once it has ended.
+    """
+
+    outcome: Any = None
+
+    def __init__(  # noqa: PLR0913  facts, all by name
+        self,
+        message: str,
+        *,
+        provider: str = "",
+        status: int | None = None,
+        code: str | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        self.provider = provider
+        self.status = status
+        self.code = code
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.request_id = request_id
+        super().__init__(f"{provider}: {message}" if provider else message)
+
+
 class ToolError(PegboardError):
     """Raise it in a tool to say what the model may read.
 
@@ -258,7 +343,13 @@ class ToolError(PegboardError):
 
 
 class FatalToolError(PegboardError):
-    """Raise it in a tool to end the turn: every call still gets its result, then this error surfaces."""
+    """Raise it in a tool to end the turn: every call still gets its result, then this error surfaces.
+
+    Attributes:
+        outcome: What came of the turn, history complete, once it has ended.
+    """
+
+    outcome: Any = None
 
 
 class TurnAbortedError(PegboardError):
@@ -266,7 +357,10 @@ class TurnAbortedError(PegboardError):
 
     Attributes:
         reason: The callback's.
+        outcome: What came of the turn, history complete, once it has ended.
     """
+
+    outcome: Any = None
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

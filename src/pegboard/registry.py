@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -12,11 +12,9 @@ import attrs
 
 from pegboard.catalogue import (
     CALLBACK_STAGES,
-    CALLED,
     EMPTY,
     EXTRAS,
     TOOL_STAGES,
-    UNCALLED,
     Catalogue,
     PluginRecord,
     Problem,
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.settled import Answers
     from pegboard.dispatch.batch import Batch
     from pegboard.dispatch.batch_options import BatchOptions
+    from pegboard.dispatch.chain import Chain
     from pegboard.dispatch.dispatcher import Dispatcher, Prepared
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.health import Health
@@ -52,6 +51,10 @@ if TYPE_CHECKING:
     from pegboard.dispatch.outcome import Outcome
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.work import Surroundings
+    from pegboard.request.exporter import Exporter
+    from pegboard.request.model import Model
+    from pegboard.request.model_request import ModelRequest
+    from pegboard.request.pipeline import Pipeline
     from pegboard.tools.provided import ServiceScope
     from pegboard.toolsets.explanation import Explanation
     from pegboard.toolsets.predicate import Predicate
@@ -110,6 +113,8 @@ class ToolRegistry:
         self._prepared: Prepared | None = None
         self._generation = 0
         self._dispatcher: Dispatcher | None = None
+        self._pipeline: Pipeline | None = None
+        self._joined: tuple[object, Pipeline] | None = None
 
     # What hangs on the board -------------------------------------------------------------------------------------
 
@@ -186,12 +191,12 @@ class ToolRegistry:
                 self._take_back([], toolsets)
 
     def add(self, kind: str, name: str, thing: Any, *, origin: Origin = HOST) -> Handle:
-        """Hangs a predicate, processor, exporter or executor on the board.
+        """Hangs a predicate, processor, exporter, executor or provider of models on the board.
 
         Args:
-            kind: `"predicates"`, `"processors"`, `"exporters"` or `"executors"`.
+            kind: `"predicates"`, `"processors"`, `"exporters"`, `"executors"` or `"models"`.
             name: What it is found by.
-            thing: The predicate function, processor, exporter or executor.
+            thing: The predicate function, processor, exporter or executor, or what makes models of their names.
             origin: Who brings it.
 
         Raises:
@@ -210,14 +215,14 @@ class ToolRegistry:
         """Adds a callback of the host's, behind those of plugins and earlier ones.
 
         Args:
-            stage: `"before_tool"`, `"after_tool"`, `"on_tool_error"`, `"wrap_tool"`, `"repair_call"` or `"observe"`.
+            stage: Round a call `"before_tool"`, `"after_tool"`, `"on_tool_error"`, `"wrap_tool"`, `"repair_call"`;
+                round an answer of a model `"before_model"`, `"after_model"`, `"on_model_error"`, `"wrap_model"`; round
+                a turn `"before_turn"`, `"after_turn"`, `"on_stop"`; or `"observe"`.
             function: Plain or async; takes what the hook of that name takes, or some of it, by name.
 
         Raises:
             RegistrationError: No such stage, or the function takes something else.
         """
-        if stage in UNCALLED:
-            raise RegistrationError(f"nothing calls {stage} in this version; {', '.join(CALLED)} are called")
         names = CALLBACK_STAGES.get(stage)
         if names is None:
             near = did_you_mean(suggest(stage, CALLBACK_STAGES))
@@ -228,6 +233,21 @@ class ToolRegistry:
             raise RegistrationError(f"callback for {stage}: {error}") from None
         self.change(lambda catalogue: catalogue.with_host_callback(stage, link))
         return Handle(lambda: self.change(lambda catalogue: catalogue.without_host_callback(stage, link)))
+
+    async def chain(self, stage: str) -> Chain:
+        """The callbacks of a stage, plugins' first, ready to be asked; sleeping plugins that have some are imported.
+
+        Args:
+            stage: As for `add_callback`.
+        """
+        from pegboard.dispatch.chain import Chain
+
+        await self._wake((stage,))
+        links = self._catalogue.callbacks(stage)
+        prepared = self._prepared
+        if prepared is None or prepared.catalogue is not self._catalogue:
+            prepared = self._prepare()
+        return Chain(links, prepared.around)
 
     def provide(self, service: Any, value: Any, *, scope: ServiceScope | None = None) -> Handle:
         """Keeps a value, or what makes one, by its type, for the toolsets and tools that ask for it.
@@ -268,6 +288,27 @@ class ToolRegistry:
             self._approver, self._prepared = approver, None
             self._generation += 1
 
+    @property
+    def pipeline(self) -> Pipeline:
+        """The steps by which requests are made ready: pegboard's, and what hangs on the board by now.
+
+        Set it to change them: `registry.pipeline = registry.pipeline.insert_before("pack_tools", "memory", remember)`.
+        What plugins bring later joins it all the same; what was taken out of it doesn't come back.
+        """
+        extras, joined = self._catalogue.extras, self._joined
+        if joined is None or joined[0] is not extras:
+            from pegboard.request.default_pipeline import DEFAULT_PIPELINE
+
+            with self._lock:
+                own = DEFAULT_PIPELINE if self._pipeline is None else self._pipeline
+                joined = self._joined = self._catalogue.extras, own.with_brought(self._catalogue.processors)
+        return joined[1]
+
+    @pipeline.setter
+    def pipeline(self, pipeline: Pipeline) -> None:
+        with self._lock:
+            self._pipeline, self._joined = pipeline, None
+
     # Resolving and calling ---------------------------------------------------------------------------------------
 
     async def resolve(
@@ -307,12 +348,60 @@ class ToolRegistry:
             on_toolset_error=on_toolset_error,
         )
 
+    async def process(self, request: ModelRequest, context: ReadonlyContext = NOBODY) -> ModelRequest:
+        """The request made ready for a model, by `pipeline`; `problems` of it tells what went wrong on the way.
+
+        Args:
+            request: What the host asks. Where no tools have been resolved for it, this resolves them.
+            context: For whom, and for which model.
+
+        Raises:
+            ProcessorError: A step of the host's own failed; what a plugin's does wrong costs only itself.
+        """
+        from pegboard.dispatch.failure import log_failure
+
+        pipeline = await self.processors()
+        if request.tools is None:
+            request = request.evolve(tools=await self.resolve(context))
+        return await pipeline.process(request, context, run=self._at_work().threads.run, observe=log_failure)
+
+    async def processors(self) -> Pipeline:
+        """`pipeline`, once the plugins that bring steps of it have been imported."""
+        await self._wake(("register_processors",))
+        return self.pipeline
+
     async def explain(self, name: str, context: ReadonlyContext = NOBODY, *, where: Where = None) -> Explanation:
         """Each step by which a tool is in or out."""
         resolved = await self.resolve(context, where=where)
         explanation = resolved.explain(name)
         held = [problem.cause for problem in self._catalogue.problems if problem.tool == name]
         return attrs.evolve(explanation, notes=(*explanation.notes, *held)) if held else explanation
+
+    def exporter(self, name: str) -> Exporter:
+        """The exporter of this name: one that hangs on the board, else a built-in one.
+
+        Plugins that bring exporters are imported where no other has the name.
+
+        Raises:
+            ExportError: There is none, with near misses; or what hangs there is no exporter.
+        """
+        from pegboard.request.exporters.found import found_exporter
+
+        return found_exporter(name, lambda: self._catalogue.extras.get("exporters", {}), self._wakes("exporters"))
+
+    def model(self, name: str, **options: Any) -> Model:
+        """The client of a model, from a provider that a plugin or the host has brought; plugins are imported for it.
+
+        Args:
+            name: `"PROVIDER/MODEL"`, such as `"openai/gpt-5"`.
+            options: For the provider's client, as its package tells.
+
+        Raises:
+            ModelError: There is no such provider, with near misses; or its client can't be made.
+        """
+        from pegboard.request.found_model import found_model
+
+        return found_model(name, lambda: self._catalogue.extras.get("models", {}), self._wakes("models"), options)
 
     def validate(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Every problem of these arguments for this tool as `"path: reason"`; empty where a call would run.
@@ -360,7 +449,7 @@ class ToolRegistry:
             prepared = self._prepare()
         around = prepared.around
         if resolved is not None:
-            around = around.evolve(find=partial(self._offered, resolved), tools=resolved.tools)
+            around = around.evolve(find=partial(self._offered, resolved), tools=(*resolved.tools, *resolved.findable))
         if approver is not None:
             around = around.evolve(approver=approver)
         call = ToolCall(name, {} if arguments is None else arguments, call_id)
@@ -449,11 +538,26 @@ class ToolRegistry:
             context: As for `dispatch`; of the same session and user.
             options: As for `dispatch`.
         """
+        batch = await self.resumed_batch(pending, answers, resolved, context, **options)
+        return await batch.run()
+
+    async def resumed_batch(
+        self,
+        pending: PendingCalls,
+        answers: Answers,
+        resolved: ResolvedTools | None = None,
+        context: ReadonlyContext = NOBODY,
+        **options: Unpack[BatchOptions],
+    ) -> Batch:
+        """`resume` as a batch that is ready to run, and keeps what came of it even if whoever waits is cancelled.
+
+        The answers are used up by it. Arguments as for `resume`.
+        """
         from pegboard.dispatch.resumption import resumption_of
 
         resumption = resumption_of(pending, answers, context)
         prepared, around, _ = await self._ready(resumption.calls, resolved, context)
-        return await prepared.resume(resumption, context, around, **options)
+        return await prepared.resumed(resumption, context, around, **options)
 
     def parse(self, raw: Any, resolved: ResolvedTools | None = None) -> ToolCall:
         """A call as a model or a client wrote it. Never raises: a bad one is marked invalid, with its error.
@@ -479,9 +583,14 @@ class ToolRegistry:
         """
         return self._at_work().operations.complete(call_id, value)
 
-    def completions(self, session: str | None = None) -> tuple[Completion, ...]:
-        """What has been completed since they were last asked for: the later results of a session's calls."""
-        return () if self._dispatcher is None else self._dispatcher.operations.take(session)
+    def completions(self, session: str | None = None, calls: Container[str] | None = None) -> tuple[Completion, ...]:
+        """What has been completed since they were last asked for: the later results of a session's calls.
+
+        Args:
+            session: The conversation's id; `None` is what was called without one.
+            calls: Only those of the calls with these ids; the others wait on. `None`: all.
+        """
+        return () if self._dispatcher is None else self._dispatcher.operations.take(session, calls)
 
     def operations(self) -> tuple[Operation, ...]:
         """What goes on after the first result of its call, the oldest first."""
@@ -589,6 +698,17 @@ class ToolRegistry:
                 await self._at_work().threads.run(sleeper.wake)
                 self.awake(plugin)
 
+    def _wakes(self, kind: str) -> Callable[[], None]:
+        """What imports the plugins that bring things of a kind, here and now."""
+
+        def wake() -> None:
+            for plugin, sleeper in self._sleepers.items():
+                if f"register_{kind}" in sleeper.hooks:
+                    sleeper.wake()
+                    self.awake(plugin)
+
+        return wake
+
     def _at_work(self) -> Dispatcher:
         """What runs calls, made at first need."""
         if self._dispatcher is None:
@@ -625,27 +745,29 @@ class ToolRegistry:
             prepared = self._prepare()
         around = prepared.around
         if resolved is not None:
-            around = around.evolve(find=partial(self._offered, resolved), tools=resolved.tools)
+            around = around.evolve(find=partial(self._offered, resolved), tools=(*resolved.tools, *resolved.findable))
         return prepared, around, calls
 
     def _find(self, name: str) -> Tool:
         tools = self._catalogue.tools
         tool = tools.get(name)
-        if tool is None:
-            from pegboard.dispatch.find import unknown
-
-            raise unknown(name, sorted(tools))
-        return tool
-
-    def _offered(self, offered: ResolvedTools, name: str) -> Tool:
-        tool = offered.get(name)
-        if tool is not None:
+        if tool is not None and tool.offered:
             return tool
         from pegboard.dispatch.find import not_offered, unknown
 
-        if name in self._catalogue.tools or offered.was_held_back(name):
-            raise not_offered(name, offered.names)
-        raise unknown(name, offered.names)
+        offered = sorted(each for each, known in tools.items() if known.offered)
+        raise unknown(name, offered) if tool is None else not_offered(name, offered)
+
+    def _offered(self, offered: ResolvedTools, name: str) -> Tool:
+        tool = offered.get(name)
+        if tool is not None and tool.offered:
+            return tool
+        from pegboard.dispatch.find import not_offered, unknown
+
+        names = [each.name for each in offered if each.offered]
+        if tool is not None or name in self._catalogue.tools or offered.was_held_back(name):
+            raise not_offered(name, names)
+        raise unknown(name, names)
 
     async def _asked_live(self, name: str, context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
         """The toolsets' tools, for a name that no static tool has; `None` where one has it after all."""

@@ -272,3 +272,10 @@ def test_the_notice_names_the_first_problems():
         "plugin p: c\\u{1b}\ndistribution d: c\nsys.path: c\n1 more problems: see 'registry doctor'\n"
     )
     assert notice_text([]) == ""
+
+
+def test_a_tool_that_no_model_is_offered_is_marked():
+    made = Tool.processor("memory", lambda request: None, description="Remembers. And more.")
+    assert listing_plain([made]).split("\t")[2] == "(never offered) Remembers.\n"
+    assert json.loads(show_json(made))["offered"] is False
+    assert "offered" not in json.loads(show_json(made.evolve(offered=True)))

@@ -93,3 +93,10 @@ def test_examples_and_grammar():
 )
 def test_facts(facts, line):
     assert line in page(**facts)
+
+
+def test_a_tool_that_no_model_is_offered_says_so_and_what_it_tells_the_model():
+    made = Tool.processor("memory", lambda request: None, instructions="Mind\x1b the gap.", deferred=True)
+    lines = show_text(made).splitlines()
+    assert "Offered: never: it only processes requests" in lines
+    assert "Instructions: Mind\\u{1b} the gap." in lines

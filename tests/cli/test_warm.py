@@ -434,5 +434,5 @@ print(*sorted(set(sys.modules) - before))
 
 
 def test_the_table_of_options_names_commands_and_options():
-    assert set(WARM_OPTIONS) == {"", "list", "show", "schema"}
+    assert set(WARM_OPTIONS) == {"", "list", "search", "show", "schema"}
     assert all(option.startswith("--") for options in WARM_OPTIONS.values() for option in options)

@@ -20,7 +20,7 @@ import pytest
 
 import pegboard
 from pegboard import ResultLimits, errors
-from pegboard.catalogue import CALLBACK_STAGES, CALLED, Status
+from pegboard.catalogue import Status
 from pegboard.config.reading import parse_config
 from pegboard.errors import ConfigError
 from pegboard.plugins import hookspecs
@@ -105,14 +105,6 @@ def test_hooks_are_told_with_their_arguments(name: str) -> None:
     told = [SPAN.findall(row[1]) for row in rows]
     told += [arguments.split(", ") for arguments in re.findall(rf"`{name}\(([^)]*)\)`", page)]
     assert list(inspect.signature(HOOKS[name]).parameters) in told
-
-
-@pytest.mark.parametrize("stage", CALLBACK_STAGES)
-def test_stages_are_marked_until_they_are_called(stage: str) -> None:
-    """A stage that dispatch doesn't know is told to be not yet called, and no other is."""
-    sections = re.split(r"^##+ ", text_of("reference/hooks.md"), flags=re.MULTILINE)
-    (section,) = (part for part in sections if re.search(rf"`pegboard_{stage}[`(]", part))
-    assert ("*Not yet* called" in section) is (stage not in CALLED)
 
 
 @pytest.mark.parametrize("kind", get_args(ErrorKind))

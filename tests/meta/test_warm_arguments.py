@@ -30,9 +30,9 @@ def test_each_warm_option_is_one_of_clicks(command: str, name: str) -> None:
 
 @pytest.mark.parametrize("command", [command for command in WARM_OPTIONS if command])
 def test_a_warm_command_takes_names_of_tools_only(command: str) -> None:
-    """Any number for `list`, one for the others."""
+    """Any number for `list`, one for the others; `search` takes any words."""
     (argument,) = [param for param in own_command(command).params if isinstance(param, click.Argument)]
-    assert argument.nargs == (-1 if command == "list" else 1)
+    assert argument.nargs == (-1 if command in {"list", "search"} else 1)
 
 
 def test_the_commands_that_complete_to_names_of_tools() -> None:

@@ -82,6 +82,17 @@ def test_a_tuple_has_its_parts_in_order() -> None:
     assert all(isinstance(first, int | float) and isinstance(second, str) for first, second in samples_of(schema))
 
 
+def test_a_tuple_as_earlier_drafts_write_it_has_its_parts_too() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "array",
+        "items": [{"type": "integer"}, {"type": "string"}],
+        "additionalItems": False,
+        "minItems": 2,
+    }
+    assert all(isinstance(first, int | float) and isinstance(second, str) for first, second in samples_of(schema))
+
+
 def test_an_object_is_tried_in_full_and_with_what_it_requires_only() -> None:
     schema = {"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}}, "required": ["a"]}
     assert samples_of(schema) == [{"a": 1, "b": 2}, {"a": 1}]

@@ -32,3 +32,9 @@ def test_what_cannot_is_refused():
 def test_two_tools_of_one_name_are_refused():
     with pytest.raises(DuplicateToolError, match="toolset 's'"):
         StaticToolset("s", [make_tool("a"), make_tool("a")])
+
+
+def test_it_speaks_to_the_model_where_it_is_told_to():
+    """As long as a request has one of its tools; see `request.processors.instructions`."""
+    assert StaticToolset("s", [], instructions=["a", "b"]).instructions == ["a", "b"]
+    assert StaticToolset("s", []).instructions is None

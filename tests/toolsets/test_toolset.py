@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pegboard.toolsets.static import StaticToolset
-from pegboard.toolsets.toolset import Toolset, close, close_all, is_toolset, name_of
+from pegboard.toolsets.toolset import Toolset, close, close_all, is_toolset, name_of, speaking
 from toolsets.samples import Closing, PlainToolset, make_tool
 
 
@@ -49,3 +49,24 @@ def test_one_that_fails_to_close_keeps_no_other_from_closing():
     toolsets = [Closing(), Closing(error), PlainToolset()]
     assert asyncio.run(close_all(toolsets)) == (error,)
     assert [toolset.closed for toolset in toolsets] == [1, 1, 1]
+
+
+class Speaking(PlainToolset):
+    def __init__(self, given, *inner):
+        super().__init__()
+        self.instructions = given
+        self.inner_toolsets = inner
+
+
+class Unwilling(PlainToolset):
+    @property
+    def instructions(self):
+        raise RuntimeError("not today")
+
+
+def test_those_speak_that_have_instructions_or_else_those_inside():
+    a, b, unwilling = Speaking("a"), Speaking(["b"]), Unwilling()
+    assert list(speaking(PlainToolset())) == []
+    assert list(speaking(Speaking(None, a, PlainToolset(), Speaking(None, b), unwilling))) == [a, b, unwilling]
+    outer = Speaking("outer", a)
+    assert list(speaking(outer)) == [outer]

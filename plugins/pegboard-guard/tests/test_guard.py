@@ -319,7 +319,7 @@ def test_a_call_that_the_doom_loop_denies_takes_nothing_from_the_limits():
 def test_a_turn_that_lacks_a_required_call_goes_on():
     guard = Guard({"order": {"required": [{"tools": "other"}]}})
     context = ReadonlyContext(session="s1", invocation="i1")
-    assert guard.pegboard_on_stop(context) == [{"role": "user", "content": "Before you finish, call other."}]
+    assert guard.pegboard_on_stop(context) == "Before you finish, call other."
     assert Guard().pegboard_on_stop(context) is None
 
 

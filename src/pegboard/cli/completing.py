@@ -55,6 +55,29 @@ def complete_plugin(context: click.Context, _parameter: click.Parameter, incompl
     return [CompletionItem(visible(name)) for name in names if name.startswith(incomplete)]
 
 
+def complete_exporter(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Names of exporters: the built-in ones, and those that plugins bring."""
+    from click.shell_completion import CompletionItem
+
+    from pegboard.cli.plugin_commands import known_exporters
+    from pegboard.request.exporters.builtin import EXPORTERS
+
+    names = dict.fromkeys((*EXPORTERS, *known_exporters(_board(context))))
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def complete_model(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Providers of models that plugins bring, up to the slash; their models aren't known here."""
+    from click.shell_completion import CompletionItem
+
+    from pegboard.cli.plugin_commands import known_models
+
+    names = (f"{name}/" for name in dict.fromkeys(known_models(_board(context))))
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
 def complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """`key=` names and values of the tool that is being called."""
     from click.shell_completion import CompletionItem

@@ -14,14 +14,18 @@ if TYPE_CHECKING:
 SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "Tools": {
         "list": ("look", "List the tools that this environment offers."),
+        "search": ("search", "Find tools by what they do."),
         "show": ("look", "Tell everything that is known of one tool."),
         "schema": ("look", "Print the JSON Schema of a tool's arguments."),
         "explain": ("look", "Tell each step by which a tool is offered, or isn't."),
         "call": ("call", "Call a tool, its arguments typed by its schema."),
         "dispatch": ("dispatch", "Run a model's calls as one turn."),
+        "chat": ("chat", "Ask a model, which may call the board's tools."),
+        "export": ("export", "Print the tools as a provider's list has them."),
     },
     "Plugins": {
         "plugins": ("plugins", "List the installed plugins, and how they are."),
+        "processors": ("processors", "List the steps by which requests are made ready."),
         "install": ("install", "Install packages, and show the tools that came."),
         "uninstall": ("install", "Uninstall packages, and show the tools that went."),
     },

@@ -17,6 +17,7 @@ from pegboard.tools.tool import Tool
 
 MOST_SUMMARY: Final = 160
 MOST_PROBLEMS: Final = 3
+_UNOFFERED: Final = "(never offered)"
 _LISTED: Final = frozenset(
     ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "tags", "kind", "version")
 )
@@ -50,12 +51,17 @@ def listed_tool(tool: Tool) -> ListedTool:
     return ListedTool(
         tool.name,
         visible(tool.origin.plugin or ""),
-        summary_of(tool.spec),
+        _summary(tool),
         tool_json(tool),
         visible_json(tool.spec.input_schema_text),
         _more(tool),
         show_text(tool),
     )
+
+
+def _summary(tool: Tool) -> str:
+    """The summary; of a tool that no model is offered with a mark."""
+    return summary_of(tool.spec) if tool.offered else f"{_UNOFFERED} {summary_of(tool.spec)}".rstrip()
 
 
 def summary_of(spec: ToolSpec) -> str:
@@ -107,6 +113,8 @@ def _tool_json(tool: Tool) -> str:
 
 def _more(tool: Tool) -> str:
     rest = {key: value for key, value in tool.spec.to_json().items() if key not in _LISTED}
+    if not tool.offered:
+        rest["offered"] = False
     return "," + visible_json(_text(rest))[1:-1] if rest else ""
 
 
@@ -156,7 +164,7 @@ def listing_json(tools: Iterable[Tool], problems: Collection[AnyProblem] = ()) -
 
 def listing_rows(tools: Iterable[Tool]) -> list[tuple[str, str, str]]:
     """Name, plugin (`""` for the host's) and summary of each tool, safe to print."""
-    return [(tool.name, visible(tool.origin.plugin or ""), summary_of(tool.spec)) for tool in tools]
+    return [(tool.name, visible(tool.origin.plugin or ""), _summary(tool)) for tool in tools]
 
 
 def listing_plain(tools: Iterable[Tool]) -> str:

@@ -60,6 +60,7 @@ class Person:
         screen = stderr_screen()
         self._say(block(request.to_text(), screen, style="bold"))
         always = ", [a]lways in this run" if request.always else ""
+        forget_typed()
         for _ in range(TRIES):
             self._say(f"Run it? [y]es{always}, [n]o, or n and why: ")
             line = read_line()
@@ -73,6 +74,24 @@ class Person:
     def _say(self, text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
+
+
+def forget_typed() -> None:
+    """Drops what was typed before the question was shown: it answers something else."""
+    try:
+        import termios
+    except ImportError:  # Windows, where there is no such terminal
+        return
+    try:
+        descriptor = os.open(TERMINAL, os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return
+    try:
+        termios.tcflush(descriptor, termios.TCIFLUSH)
+    except termios.error:
+        pass
+    finally:
+        os.close(descriptor)
 
 
 def answer_of(line: str, *, may_always: bool) -> Answer | None:

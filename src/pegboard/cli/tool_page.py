@@ -29,7 +29,7 @@ def show_text(tool: Tool) -> str:
         _result(spec.output_schema),
         _examples(spec),
         _grammar(spec),
-        "\n".join(f"{name}: {visible(value)}" for name, value in _facts(spec) if value),
+        "\n".join(f"{name}: {visible(value)}" for name, value in _facts(tool) if value),
     )
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -139,18 +139,27 @@ def _grammar(spec: ToolSpec) -> str:
     return "\n".join((f"Grammar ({spec.grammar.syntax}):", *(f"  {line}" for line in lines)))
 
 
-def _facts(spec: ToolSpec) -> Iterator[tuple[str, str]]:
+def _facts(tool: Tool) -> Iterator[tuple[str, str]]:
+    spec = tool.spec
     yield "Kind", "" if spec.kind == "function" else f"{spec.kind} {spec.provider_id or ''}".rstrip()
     yield "Hints", ", ".join(f"{'' if value else 'not '}{name}" for name, value in _hints(spec))
     yield "Tags", ", ".join(spec.tags)
     yield "Permission", spec.permission or ""
     yield "Confirmation", "always asked for" if spec.requires_confirmation else ""
     yield "Running", "long: it answers with an id first" if spec.long_running else ""
-    yield "Offered", "only once it was found by a search" if spec.deferred else ""
+    yield "Offered", _offered(tool)
+    yield "Instructions", tool.instructions or ""
     yield "Together", _sharing(spec)
     yield "Original name", spec.original_name or ""
     yield "Version", spec.version or ""
     yield "Digest", spec.digest
+
+
+def _offered(tool: Tool) -> str:
+    """When models are offered it, where that isn't always."""
+    if not tool.offered:
+        return "never: it only processes requests"
+    return "only once it was found by a search" if tool.spec.deferred else ""
 
 
 def _sharing(spec: ToolSpec) -> str:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from pegboard.cli.failure import remark
+from pegboard.cli.interrupting import interruptible
 from pegboard.cli.progress import Status
 from pegboard.tools.content import ToolResult
 from pegboard.tools.result_limits import ResultLimits
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.batch import Batch
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.outcome import Outcome
     from pegboard.registry import ToolRegistry
@@ -69,7 +66,7 @@ async def run_turn(
                     batch.interrupt("cancelled", "abort")
 
         batch = await registry.batch(calls, resolved, context, listener=listen, results=WHOLE, **options)
-        with _interruptible(batch):
+        with interruptible(lambda: batch.interrupt("interrupted", "abort")):
             outcome = await batch.run()
         if unwritten:
             raise unwritten[0]
@@ -118,26 +115,3 @@ class _Shown:
             self._status.show(text, event.progress / event.total if event.total else None)
         elif isinstance(event, CallUpdated) and event.title is not None:
             self._status.show(f"{event.name}: {event.title}")
-
-
-@contextmanager
-def _interruptible(batch: Batch) -> Generator[None]:
-    """Lets the first Ctrl-C end the calls, each with a result; the next one is what it always was."""
-    loop = asyncio.get_running_loop()
-    before = signal.getsignal(signal.SIGINT)
-
-    def interrupt() -> None:
-        batch.interrupt("interrupted", "abort")
-        loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, before)
-
-    try:
-        loop.add_signal_handler(signal.SIGINT, interrupt)
-    except (NotImplementedError, ValueError, RuntimeError):  # Windows; another thread than the main one
-        yield
-        return
-    try:
-        yield
-    finally:
-        if loop.remove_signal_handler(signal.SIGINT):
-            signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""The warm command: `list`, `show`, `schema`, `--version` and completion, answered from the listing snapshot.
+"""The warm command: `list`, `search`, `show`, `schema`, `--version` and completion, answered from the listing snapshot.
 
 It is made of what a bare Python has loaded, and declines whatever it isn't sure of: then the whole command answers.
 So what it takes must mean to it exactly what it means there; `WARM_OPTIONS` is what it takes.
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 WARM_OPTIONS: dict[str, dict[str, bool]] = {
     "": {"--version": False},
     "list": {"--json": False, "--names": False, "--plugin": True},
+    "search": {"--json": False, "--limit": True},
     "show": {"--json": False},
     "schema": {},
 }
@@ -27,6 +28,9 @@ TOOL_COMMANDS = {"list": True, "show": False, "schema": False, "explain": False,
 """The commands whose arguments complete to tool names -> whether each of their arguments does, or the first only."""
 
 COMPLETE_VARIABLE = "_REGISTRY_COMPLETE"
+SEARCH_LIMIT = 10
+"""How many tools `search` shows unless it is told."""
+
 HEAD = ("TOOL", "PLUGIN", "SUMMARY")
 
 
@@ -195,13 +199,31 @@ def _schema(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
     return indented(text).encode() + b"\n", b""
 
 
+def _search(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
+    from pegboard.cli.kept_search import kept_names
+
+    limit, place = request.options.get("--limit", str(SEARCH_LIMIT)), environment()
+    if place is None or not request.arguments or not (limit.isascii() and limit.isdigit() and len(limit) <= 3):
+        raise Declined
+    names = kept_names(place, " ".join(request.arguments), int(limit)) if int(limit) else None
+    if not names:
+        raise Declined  # the whole command knows what is near
+    tools = snapshot.section(b"tools")
+    chosen = [_line_of(tools, name) for name in names]
+    if "--json" in request.options:
+        return _json_of(snapshot, chosen), b""
+    ranks = {os.fsencode(name): rank for rank, name in enumerate(names)}
+    lines = sorted(_lines_of(snapshot, chosen), key=lambda line: ranks[line.partition(b"\t")[0]])
+    return (_table(lines) if sys.stdout.isatty() else b"".join(lines)), snapshot.section(b"notice")
+
+
 def _one(snapshot: Snapshot, request: Request) -> bytes:
     if len(request.arguments) != 1:
         raise Declined
     return _line_of(snapshot.section(b"tools"), request.arguments[0])
 
 
-_ANSWERS = {"": _bare, "list": _list, "show": _show, "schema": _schema}
+_ANSWERS = {"": _bare, "list": _list, "search": _search, "show": _show, "schema": _schema}
 
 
 # Completion -------------------------------------------------------------------------------------------------------

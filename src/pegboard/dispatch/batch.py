@@ -204,7 +204,7 @@ class Batch:
 
     async def _travel(self, work: Work) -> None:
         if self.cut_off:
-            text = f"{work.call.name} was not run: the answer was cut off by the token limit. Call it again, in full."
+            text = f"{work.call.name} was not run: the answer was cut off before it was whole. Call it again, in full."
             work.error = CallError("cut_off", text)
         elif self._stopped:
             work.error = self._interrupted(work)

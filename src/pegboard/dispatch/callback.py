@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from inspect import isawaitable
 from typing import Any
 
 from pegboard.chains import Link, LinkError
 from pegboard.dispatch.cancellation import cancels_the_call
-from pegboard.dispatch.limit import LimitExpiredError
+from pegboard.dispatch.link import answer_of
 from pegboard.dispatch.read_only import read_only
-from pegboard.dispatch.within import watched, within
 from pegboard.dispatch.work import CallError, Work
 from pegboard.errors import FatalToolError
 
@@ -24,25 +22,12 @@ async def asked(link: Link, work: Work, *facts: Any) -> Any:
         CallError: `callback_failure`: it raised, or took too long.
         asyncio.CancelledError: Whoever waits for the call was cancelled.
     """
-    limits, watchdog = work.around.limits, work.around.watchdog
-    name = "" if watchdog is None else f"callback of {link.owner}"
     try:
-        if link.blocking:
-            running = work.around.threads.run(link.function, work.context, work.tool, *facts)
-            answer = await within(limits.callback_timeout, running, grace=limits.grace)
-        else:
-            answer = watched(watchdog, name, link.function, work.context, work.tool, *facts)
-        if answer is not None and isawaitable(answer):
-            rest = within(limits.callback_timeout, answer, grace=limits.grace, watchdog=watchdog, name=name)
-            answer = await rest
-    except LimitExpiredError:
-        error = TimeoutError(f"gave no answer within {limits.callback_timeout:g} s")
-        raise failure(work, link, error) from None
+        return await answer_of(link, work.around, work.context, work.tool, *facts)
     except BaseException as error:  # a callback's SystemExit costs this call only
         if cancels_the_call(error) or isinstance(error, CallError):  # what it asked for was denied
             raise
         raise failure(work, link, error) from error
-    return answer
 
 
 def failure(work: Work, link: Link, error: BaseException) -> CallError:

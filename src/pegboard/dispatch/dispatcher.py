@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.approver import AnyApprover
     from pegboard.dispatch.batch_options import BatchOptions
     from pegboard.dispatch.executors.executor import Executor
-    from pegboard.dispatch.outcome import Outcome
     from pegboard.dispatch.resumption import ResumedCall, Resumption
     from pegboard.tools.call import ToolCall
     from pegboard.tools.services import Services
@@ -202,19 +201,19 @@ class Prepared:
             listener=options.get("listener"),
         )
 
-    async def resume(
+    async def resumed(
         self,
         resumption: Resumption,
         context: ReadonlyContext,
         around: Surroundings,
         **options: Unpack[BatchOptions],
-    ) -> Outcome:
-        """Runs the calls that have their answer now."""
+    ) -> Batch:
+        """The calls that have their answer now, ready to run."""
         batch = self.batch(resumption.calls, context, around, **options)
         batch.left, batch.ignored = resumption.left, resumption.ignored
         for work, resumed in zip(batch.works, resumption.resumed, strict=True):
             await self._open(work, resumed)
-        return await batch.run()
+        return batch
 
     async def _open(self, work: Work, resumed: ResumedCall) -> None:
         grants = work.around.grants

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Container, Iterator
 from contextlib import suppress
 from functools import partial
 from inspect import isawaitable, iscoroutine
@@ -127,10 +127,14 @@ class Operations:
         operation, work = self._taken(name)
         return self._note(operation, work, later_result(work, value))
 
-    def take(self, session: str | None = None) -> tuple[Completion, ...]:
-        """What has been completed in a session and not been taken yet, in order."""
+    def take(self, session: str | None = None, calls: Container[str] | None = None) -> tuple[Completion, ...]:
+        """What has been completed in a session, by some of its calls or any, and not been taken yet, in order."""
         with self._lock:
-            mine = [id_ for id_, each in self._completed.items() if each.operation.session == session]
+            mine = [
+                id_
+                for id_, each in self._completed.items()
+                if each.operation.session == session and (calls is None or each.call_id in calls)
+            ]
             return tuple(self._completed.pop(id_) for id_ in mine)
 
     async def aclose(self, seconds: float = CLOSE_SECONDS) -> None:

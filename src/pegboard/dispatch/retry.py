@@ -61,6 +61,30 @@ async def retried(
     """
     if not retries(tool):
         return await attempt()
+    return await tried_again(
+        attempt, tool.policy.retries, _asks_for_another, on_retry=on_retry, limit=limit, sleep=sleep
+    )
+
+
+async def tried_again(  # noqa: PLR0913  facets of one question, by name
+    attempt: Callable[[], Awaitable[Any]],
+    retries: int,
+    asks: Callable[[BaseException], bool],
+    *,
+    on_retry: Callable[[int, BaseException, float], None],
+    limit: float | None = None,
+    sleep: Callable[[float], Awaitable[None]] | None = None,
+) -> Any:
+    """Makes one attempt and, while its error asks for another, so many more, with pauses as `retried` tells.
+
+    Args:
+        attempt: Tries once.
+        retries: How many attempts may follow the first.
+        asks: Whether an error asks for another.
+        on_retry: As for `retried`.
+        limit: As for `retried`.
+        sleep: As for `retried`.
+    """
     import asyncio
 
     import tenacity
@@ -74,14 +98,14 @@ async def retried(
         assert error is not None
         on_retry(state.attempt_number, error, state.upcoming_sleep)
 
-    stop: Any = tenacity.stop_after_attempt(tool.policy.retries + 1)
+    stop: Any = tenacity.stop_after_attempt(retries + 1)
     if limit is not None:
         stop |= tenacity.stop_before_delay(limit)
     attempts = tenacity.AsyncRetrying(
         sleep=sleep or asyncio.sleep,
         stop=stop,
         wait=_pause,
-        retry=tenacity.retry_if_exception(_asks_for_another),
+        retry=tenacity.retry_if_exception(asks),
         before_sleep=tell,
         reraise=True,
     )
@@ -102,4 +126,4 @@ def _pause(state: RetryCallState) -> float:
     return pause
 
 
-__all__ = ["retried", "retries"]
+__all__ = ["retried", "retries", "tried_again"]

@@ -18,7 +18,7 @@ minor releases after it is deprecated, with a warning that names its successor. 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pluggy
@@ -29,11 +29,15 @@ if TYPE_CHECKING:
     from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.repair import RepairRequest
+    from pegboard.messages.message import Message
+    from pegboard.messages.response import ModelResponse
+    from pegboard.request.model_request import ModelRequest
     from pegboard.tools.call import ToolCall
     from pegboard.tools.content import ToolResult
     from pegboard.tools.context import ReadonlyContext, ToolContext
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.toolset import Toolset
+    from pegboard.turn.outcome import TurnOutcome
 
 HOOKS_VERSION: Final = 1
 PROJECT: Final = "pegboard"
@@ -88,8 +92,17 @@ def pegboard_register_predicates(register: RegisterNamed, settings: Mapping[str,
 def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
     """Brings request processors, which turn a model request into the next. Since 0.1.
 
+    A processor is a function that asks by name for some of `request` (the `ModelRequest`), `context` (the
+    `ReadonlyContext`) and `runner` (which asks code of others within a time limit). It is plain, and then runs in a
+    thread unless it is marked `@quick`, or async. It gives the next request, or `None` to leave it. One that raises,
+    takes longer than ten seconds or gives something else is left out of that request, whose `problems` tell of it.
+
+    It stands right behind what tools and toolsets add, and so before the history is repaired, in the plugins' load
+    order. `Placed(function, before="pack_tools")` or `Placed(function, after="tool_requests")` in its stead says
+    another place; where there is no such step, it stands where the others do. `registry processors` prints the order.
+
     Args:
-        register: Takes a name and a processor.
+        register: Takes a name, which must be free, and a processor, or one that is `Placed`.
         settings: The plugin's settings.
     """
 
@@ -110,6 +123,17 @@ def pegboard_register_executors(register: RegisterNamed, settings: Mapping[str, 
 
     Args:
         register: Takes a name and an executor.
+        settings: The plugin's settings.
+    """
+
+
+@hookspec
+def pegboard_register_models(register: RegisterNamed, settings: Mapping[str, Any]) -> None:
+    """Brings providers of models, for `registry chat -m NAME/MODEL` and `registry.model("NAME/MODEL")`. Since 0.1.
+
+    Args:
+        register: Takes the provider's name, such as `"openai"`, and a function `(model: str, **options) -> Model` that
+            makes its client; it is called when a model is asked for, and imports what it needs then.
         settings: The plugin's settings.
     """
 
@@ -218,40 +242,48 @@ def pegboard_repair_call(
 
 
 @hookspec
-def pegboard_before_model(context: ReadonlyContext, request: Any) -> Any:
-    """Called before a model is asked. Since 0.1.
+def pegboard_before_model(
+    context: ReadonlyContext, request: ModelRequest
+) -> ModelResponse | Awaitable[ModelResponse | None] | None:
+    """Called before a model is asked, in every round of a turn. Since 0.1.
 
     Args:
-        context: For whom the turn runs.
-        request: The `ModelRequest`.
+        context: For whom the turn runs, and what the session knows by now.
+        request: What is asked, after all processors. To change it, bring a processor.
 
     Returns:
-        `None` to go on, or a `ModelResponse` that answers instead of the model.
+        `None` to go on, or a `ModelResponse` that answers instead of the model. Anything else, and whatever is raised,
+        is a `CallbackError`, which `pegboard_on_model_error` may recover from, and which ends the turn if nobody does.
     """
 
 
 @hookspec
-def pegboard_after_model(context: ReadonlyContext, request: Any, response: Any) -> Any:
-    """Called with a model's answer. Since 0.1.
+def pegboard_after_model(
+    context: ReadonlyContext, request: ModelRequest, response: ModelResponse
+) -> ModelResponse | Awaitable[ModelResponse | None] | None:
+    """Called with a model's answer, and with what stood in for one. Since 0.1.
 
     Args:
         context: For whom the turn runs.
-        request: The `ModelRequest`.
-        response: The `ModelResponse`.
+        request: What was asked.
+        response: The answer.
 
     Returns:
-        `None` to leave it, or the `ModelResponse` that replaces it.
+        `None` to leave it, or the `ModelResponse` that replaces it. Anything else, and whatever is raised, ends the
+        turn as a `CallbackError`.
     """
 
 
 @hookspec
-def pegboard_on_model_error(context: ReadonlyContext, request: Any, error: Exception) -> Any:
-    """Called when a model could not be asked. Since 0.1.
+def pegboard_on_model_error(
+    context: ReadonlyContext, request: ModelRequest, error: Exception
+) -> ModelResponse | Awaitable[ModelResponse | None] | None:
+    """Called when a model could not be asked, after all retries, or a callback before it failed. Since 0.1.
 
     Args:
         context: For whom the turn runs.
-        request: The `ModelRequest`.
-        error: What was raised.
+        request: What was asked.
+        error: A `ModelError`, or a `CallbackError`.
 
     Returns:
         `None` to leave it, or a `ModelResponse`, which clears the error.
@@ -259,13 +291,15 @@ def pegboard_on_model_error(context: ReadonlyContext, request: Any, error: Excep
 
 
 @hookspec
-def pegboard_wrap_model(context: ReadonlyContext, request: Any, call_next: Callable[[], Awaitable[Any]]) -> Any:
+def pegboard_wrap_model(
+    context: ReadonlyContext, request: ModelRequest, call_next: Callable[[], Awaitable[ModelResponse]]
+) -> ModelResponse | Awaitable[ModelResponse] | None:
     """Stands round the asking of a model; the first in order is the outermost. Since 0.1.
 
     Args:
         context: For whom the turn runs.
-        request: The `ModelRequest`.
-        call_next: Asks what stands inside.
+        request: What is asked.
+        call_next: Asks what stands inside; may be called again.
 
     Returns:
         The `ModelResponse`.
@@ -276,39 +310,50 @@ def pegboard_wrap_model(context: ReadonlyContext, request: Any, call_next: Calla
 
 
 @hookspec
-def pegboard_before_turn(context: ReadonlyContext, request: Any) -> Any:
-    """Called before a turn's first request. Since 0.1.
+def pegboard_before_turn(
+    context: ReadonlyContext, request: ModelRequest
+) -> ModelRequest | Awaitable[ModelRequest | None] | None:
+    """Called before a turn's first request; a turn that goes on after an approval has begun already. Since 0.1.
 
     Args:
         context: For whom the turn runs.
         request: The `ModelRequest` that starts it.
 
     Returns:
-        `None` to go on, or the `ModelRequest` that replaces it.
+        `None` to go on, or the `ModelRequest` that replaces it. Anything else, and whatever is raised, ends the turn
+        as a `CallbackError`.
     """
 
 
 @hookspec
-def pegboard_after_turn(context: ReadonlyContext, request: Any, outcome: Any) -> None:
-    """Called when a turn has ended. Since 0.1.
+def pegboard_after_turn(
+    context: ReadonlyContext, request: ModelRequest, outcome: TurnOutcome
+) -> Awaitable[None] | None:
+    """Called when a turn has ended, however it ended. Since 0.1.
 
     Args:
         context: For whom the turn ran.
         request: The `ModelRequest` that started it.
-        outcome: How it ended.
+        outcome: What came of it; every call in its history has its result.
+
+    Returns:
+        Nothing that is looked at; what it raises disturbs nobody.
     """
 
 
 @hookspec
-def pegboard_on_stop(context: ReadonlyContext, outcome: Any) -> Any:
-    """Called when a turn is about to end. Since 0.1.
+def pegboard_on_stop(
+    context: ReadonlyContext, outcome: TurnOutcome
+) -> Message | str | Sequence[Message | str] | Awaitable[Any] | None:
+    """Called when the model has answered and calls nothing more, so that the turn is about to end. Since 0.1.
 
     Args:
         context: For whom the turn runs.
-        outcome: How it would end.
+        outcome: What would come of it.
 
     Returns:
-        `None` to let it end, or messages that continue it (a bounded number of times).
+        `None` to let it end, or messages that continue it; a text is the user's. A turn goes on so a bounded number of
+        times (`TurnLimits.continuations`).
     """
 
 
@@ -331,5 +376,6 @@ REGISTER_HOOKS: Final = (
     "pegboard_register_processors",
     "pegboard_register_exporters",
     "pegboard_register_executors",
+    "pegboard_register_models",
 )
 """Called at load, in this order, for each plugin."""

@@ -12,7 +12,7 @@ from attrs import define, field
 
 from pegboard.catalogue import CALLBACK_STAGES
 from pegboard.chains import by_name
-from pegboard.errors import PegboardError, did_you_mean, suggest
+from pegboard.errors import PegboardError, RegistrationError, did_you_mean, suggest
 from pegboard.plugins import hookspecs
 from pegboard.plugins.cause import cause_of
 from pegboard.plugins.hookspecs import PROJECT, REGISTER_HOOKS
@@ -28,6 +28,7 @@ _KINDS: Final = {
     "pegboard_register_processors": "processors",
     "pegboard_register_exporters": "exporters",
     "pegboard_register_executors": "executors",
+    "pegboard_register_models": "models",
 }
 
 
@@ -41,7 +42,7 @@ class LoadedPlugin:
         implementations: Its hook implementations by hook name.
         tools: In the order in which it registered them.
         toolsets: Likewise.
-        extras: Predicates, processors, exporters and executors: kind -> name -> thing.
+        extras: Predicates, processors, exporters, executors and models: kind -> name -> thing.
         faults: What was refused, one sentence each; everything else works.
     """
 
@@ -174,10 +175,23 @@ def _register_extra(loaded: LoadedPlugin, hook: str) -> Callable[[str, Any], Non
         of_kind = loaded.extras.setdefault(kind, {})
         if name in of_kind:
             loaded.faults.append(f"{kind[:-1]} {name!r} is registered twice; the first is kept")
+        elif kind == "processors" and (fault := _processor_fault(name, thing)) is not None:
+            loaded.faults.append(fault)
         else:
             of_kind[name] = thing
 
     return register
+
+
+def _processor_fault(name: str, thing: Any) -> str | None:
+    """Why something can't be a request processor, or `None`."""
+    from pegboard.request.default_pipeline import check_processor
+
+    try:
+        check_processor(name, thing)
+    except RegistrationError as error:
+        return str(error)
+    return None
 
 
 _REGISTERS: Final[dict[str, Callable[[LoadedPlugin, str], Callable[..., None]]]] = {
@@ -205,7 +219,9 @@ def command_names(loaded: LoadedPlugin) -> tuple[str, ...]:
 def manifest_of(loaded: LoadedPlugin, distribution: str | None, version: str | None) -> PluginManifest:
     """What the plugin brought, as data: its tools' specs, and the names of everything else."""
     from pegboard.plugins.manifest import PluginManifest
+    from pegboard.plugins.request_facts import RequestFacts
 
+    requests = {tool.name: RequestFacts.of(tool) for tool in loaded.tools}
     return PluginManifest(
         plugin=loaded.name,
         distribution=distribution,
@@ -215,5 +231,6 @@ def manifest_of(loaded: LoadedPlugin, distribution: str | None, version: str | N
         toolsets=tuple(toolset.name for toolset in loaded.toolsets),
         commands=command_names(loaded),
         faults=tuple(loaded.faults),
+        requests={name: facts for name, facts in requests.items() if facts != RequestFacts()},
         **{kind: tuple(things) for kind, things in loaded.extras.items()},
     )

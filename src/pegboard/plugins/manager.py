@@ -164,7 +164,9 @@ class PluginManager:
         for spec in manifest.tools:
             handler = LateHandler(lambda name=spec.name: self._live_tool(plugin, name))
             plugin.own_specs[spec.name] = spec
-            plugin.listed[spec.name] = self._named(plugin.name, Tool(spec, handler, plugin.origin))
+            tool = Tool(spec, handler, plugin.origin)
+            facts = manifest.requests.get(spec.name)
+            plugin.listed[spec.name] = self._named(plugin.name, tool if facts is None else facts.on(tool, handler))
         return list(plugin.listed.values())
 
     # Loading -----------------------------------------------------------------------------------------------------

@@ -11,17 +11,18 @@ distribution in that package:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from pegboard.config.file import read_bounded, reason, write_whole
 from pegboard.errors import ManifestError, PegboardError
 from pegboard.plugins.distribution import normalised
 from pegboard.plugins.found import FoundPlugin
+from pegboard.plugins.request_facts import RequestFacts
 from pegboard.plugins.sources import place_of
 from pegboard.plugins.untrusted import MOST_CHARACTERS, as_list, as_object, as_text, as_text_or_none, is_deeper
 from pegboard.tools.json_text import digest_of
@@ -41,6 +42,7 @@ _NAMES: Final = (
     "processors",
     "exporters",
     "executors",
+    "models",
     "commands",
     "faults",
 )
@@ -58,6 +60,7 @@ class PluginManifest:
         hooks: The names of the hooks that it implements.
         toolsets: The names of its toolsets, and so on.
         faults: What was refused when it was loaded, a sentence each; a manifest in a package has none.
+        requests: What its static tools have to do with requests, by name; those that have nothing are left out.
     """
 
     plugin: str
@@ -70,8 +73,10 @@ class PluginManifest:
     processors: tuple[str, ...] = ()
     exporters: tuple[str, ...] = ()
     executors: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
+    requests: Mapping[str, RequestFacts] = field(factory=dict[str, RequestFacts])
 
     @property
     def digest(self) -> str:
@@ -85,9 +90,11 @@ class PluginManifest:
 
     def contents(self) -> JsonObject:
         """What it brings, without whose it is: `{"tools": [...], "hooks": [...], ...}`."""
-        names = {kind: list(value) for kind in _NAMES if (value := getattr(self, kind))}
+        names: JsonObject = {kind: list(value) for kind in _NAMES if (value := getattr(self, kind))}
         if self.faults:  # other people's error texts: as many and as long as are read back
             names["faults"] = [fault[:MOST_CHARACTERS] or "?" for fault in self.faults[:MOST_NAMES]]
+        if self.requests:
+            names["requests"] = {name: facts.to_json() for name, facts in sorted(self.requests.items())}
         return {"tools": [spec.to_json() for spec in self.tools], **names}
 
     @classmethod
@@ -116,11 +123,14 @@ def _check_format(members: JsonObject) -> None:
         raise ManifestError(f"format {members.get('format')!r} isn't known here, only {FORMAT}: update pegboard")
 
 
-def _contents(members: JsonObject, place: str) -> dict[str, tuple[Any, ...]]:
-    read: dict[str, tuple[Any, ...]] = {}
+def _contents(members: JsonObject, place: str) -> dict[str, Any]:
+    read: dict[str, Any] = {}
     for key, value in members.items():
         if key == "tools":
             read[key] = tuple(_specs(value, f"{place}: tools"))
+        elif key == "requests":
+            facts = as_object(value, f"{place}: requests")
+            read[key] = {name: RequestFacts.from_json(facts[name], f"{place}: requests.{name:.80}") for name in facts}
         elif key in _NAMES:
             texts = as_list(value, f"{place}: {key}", MOST_NAMES)
             read[key] = tuple(as_text(item, f"{place}: {key}[{index}]") for index, item in enumerate(texts))
@@ -272,7 +282,8 @@ def _ordered(manifest: PluginManifest) -> JsonObject:
     """Tools and names sorted. The keys inside a spec are not: their order reaches the model."""
     contents = manifest.contents()
     names = {kind: sorted(contents[kind]) for kind in _NAMES if kind in contents}
-    return {"tools": sorted(contents["tools"], key=lambda tool: tool["name"]), **names}
+    requests = {"requests": contents["requests"]} if "requests" in contents else {}
+    return {"tools": sorted(contents["tools"], key=lambda tool: tool["name"]), **names, **requests}
 
 
 def write_manifest(path: Path, manifests: Sequence[PluginManifest]) -> None:

@@ -8,12 +8,14 @@ from pegboard.testing.check import check_plugin
 from pegboard.testing.recorded import RecordedCall, RecordedCalls
 from pegboard.testing.report import Report
 from pegboard.testing.scripted_approver import ScriptedApprover
+from pegboard.testing.scripted_model import ScriptedModel
 
 __all__ = [
     "RecordedCall",
     "RecordedCalls",
     "Report",
     "ScriptedApprover",
+    "ScriptedModel",
     "call_tool",
     "check_plugin",
     "plugin_registry",

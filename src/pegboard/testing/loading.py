@@ -15,7 +15,7 @@ from pegboard.testing.subject import Subject
 if TYPE_CHECKING:
     from pegboard.plugins.found import FoundPlugin
 
-_NAMES = ("hooks", "toolsets", "predicates", "processors", "exporters", "executors", "commands")
+_NAMES = ("hooks", "toolsets", "predicates", "processors", "exporters", "executors", "models", "commands")
 
 
 def check_loading(subject: Subject, settings: Mapping[str, Any], notebook: Notebook) -> LoadedPlugin | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from attrs import define, field
 
@@ -151,6 +151,8 @@ class Samples:
     def _array(self, flat: JsonSchema, level: int) -> Iterator[Sample]:
         first: Any = flat.get("prefixItems", ())
         rule = flat.get("items", True)
+        if isinstance(rule, list):  # as drafts before 2020-12 say it
+            first, rule = cast("list[Any]", rule), flat.get("additionalItems", True)
         least, most = flat.get("minItems", 0), flat.get("maxItems", _MOST_ITEMS)
         head = [self.one(part, level + 1) for part in first]
         pool = self._pool(rule, level)

@@ -36,7 +36,9 @@ def content_from_json(data: object, path: str = "content") -> Content:
         raise _wrong(path, "an object", data)
     read = _READERS.get(data["type"]) if isinstance(data.get("type"), str) else None
     if read is None:
-        raise ValueError(f"{path}.type: must be one of {', '.join(_READERS)}, got {data.get('type')!r:.80}")
+        kind: object = data.get("type")
+        found = repr(kind)[:80] if isinstance(kind, str | None) else type(kind).__name__
+        raise ValueError(f"{path}.type: must be one of {', '.join(_READERS)}, got {found}")
     return read(data, path)
 
 

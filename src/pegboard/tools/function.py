@@ -127,6 +127,14 @@ def provider_tool(
     return _raw_tool(facts, handler, given)
 
 
+def processing_tool(name: str, function: Callable[..., Any], **options: Unpack[CommonOptions]) -> Tool:
+    """A tool that only processes requests; see `Tool.processor`."""
+    if not callable(function):
+        raise DefinitionError(f"{function!r:.100} is no function.", tool=name)
+    given = checked_options({**options, "process_request": function, "offered": False}, tool=name)
+    return made_tool({"name": name, "description": docstring_of(function).description}, None, given)
+
+
 def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, method: bool) -> Tool:
     if isinstance(function, type):
         hint = "Register an instance, or a subclass of TypedTool."

@@ -55,7 +55,9 @@ class CommonOptions(TypedDict, total=False):
         memory_limit: Bytes of memory that a call in a child process may use, at least 64 MiB; no limit by default.
         result_limits: How much of a result the model gets; left to the registry by default.
         blocking: `False` for a plain function that never waits: it runs on the event loop, without a thread.
-        process_request: Changes the model request that the tool is offered in.
+        process_request: Changes the model request that the tool is resolved for.
+        instructions: What the model is told of the tool before the conversation, as long as it is resolved.
+        offered: `False` for a tool that no model is offered: one that only processes requests.
     """
 
     description: str | None
@@ -92,6 +94,8 @@ class CommonOptions(TypedDict, total=False):
     result_limits: ResultLimits | None
     blocking: bool | None
     process_request: Callable[..., Any] | None
+    instructions: str | None
+    offered: bool | None
 
 
 class ToolOptions(CommonOptions, total=False):
@@ -131,8 +135,10 @@ _PLAIN: Final = ("preview", "check", "format_validation_error", "requires_confir
 
 _NUMBERS: Final = ("timeout", "retries", "max_concurrency", "memory_limit")
 _TYPES: Final[Mapping[str, tuple[Any, str]]] = {
-    **dict.fromkeys(("name", "description", "title", "permission", "version", "executor"), _TEXT),
-    **dict.fromkeys((*_HINTS, "strict", "long_running", "deferred", "coerce", "expose_errors", "blocking"), _FLAG),
+    **dict.fromkeys(("name", "description", "title", "permission", "version", "executor", "instructions"), _TEXT),
+    **dict.fromkeys(
+        (*_HINTS, "strict", "long_running", "deferred", "coerce", "expose_errors", "blocking", "offered"), _FLAG
+    ),
     **dict.fromkeys(("input_schema", "output_schema", "permission_arguments", "provider_options", "meta"), _OBJECT),
     "requires_confirmation": (bool, "True, False or a function of the arguments"),
     "annotations": (ToolAnnotations, "ToolAnnotations(...)"),
@@ -157,6 +163,7 @@ _POLICY: Final = (
     "memory_limit",
     "result_limits",
 )
+_BESIDE: Final = ("preview", "format_validation_error", "process_request", "instructions", "offered")
 _MODES: Final[Mapping[str, Concurrency]] = {"shared": SHARED, "exclusive": EXCLUSIVE}
 
 
@@ -245,9 +252,7 @@ def tool_facts(options: Mapping[str, Any]) -> dict[str, Any]:
     """What the options say for the tool beside its spec."""
     if not options:
         return {}
-    facts: dict[str, Any] = {
-        name: options[name] for name in ("preview", "format_validation_error", "process_request") if name in options
-    }
+    facts: dict[str, Any] = {name: options[name] for name in _BESIDE if name in options}
     if "check" in options:
         facts["checks"] = options["check"]
     if callable(options.get("requires_confirmation")):

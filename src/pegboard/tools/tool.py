@@ -63,7 +63,10 @@ class Tool:
         confirms: Picks the calls that need confirmation; `None` leaves it to `spec.requires_confirmation`.
         checks: The tool's own check of judged arguments.
         format_validation_error: The tool's own wording for invalid arguments.
-        process_request: Changes the model request that the tool is offered in.
+        process_request: Changes the model request that the tool is resolved for: `(request, context)`, plain or async,
+            gives the next request or `None`.
+        instructions: What the model is told of the tool before the conversation, as long as it is resolved.
+        offered: Whether models may be offered it; `False` for one that only processes requests.
     """
 
     spec: ToolSpec
@@ -75,6 +78,8 @@ class Tool:
     checks: Checker | None = None
     format_validation_error: ErrorWriter | None = None
     process_request: Callable[..., Any] | None = None
+    instructions: str | None = None
+    offered: bool = True
 
     @property
     def name(self) -> str:
@@ -227,6 +232,19 @@ class Tool:
         from pegboard.tools.function import provider_tool
 
         return provider_tool(name, provider_id, arguments, handler, **options)
+
+    @classmethod
+    def processor(cls, name: str, function: Callable[..., Any], **options: Unpack[CommonOptions]) -> Tool:
+        """A tool that no model is offered: it is resolved as any other, and then processes the request.
+
+        Args:
+            name: The tool's name, for predicates and logs.
+            function: `(request, context)`, plain or async; gives the next `ModelRequest`, or `None` to leave it.
+            options: As `@tool` takes them; by default, the function's docstring is the description.
+        """
+        from pegboard.tools.function import processing_tool
+
+        return processing_tool(name, function, **options)
 
 
 __all__ = ["Checker", "Confirmer", "ErrorWriter", "Preview", "Previewer", "Tool"]

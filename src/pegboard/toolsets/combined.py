@@ -52,6 +52,11 @@ class CombinedToolset(ToolsetBase):
             [*(each for offer in offers for each in offer.dropped), *(Dropped(n, "combined", t) for n, _, t in held)],
         )
 
+    @property
+    def inner_toolsets(self) -> tuple[Toolset, ...]:
+        """The toolsets that it is made of."""
+        return tuple(source.toolset for source in self._sources)
+
     async def close(self) -> None:
         """Closes all of them.
 

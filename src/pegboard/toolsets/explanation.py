@@ -16,8 +16,8 @@ class Reason:
     """What one step of a resolution said to one tool.
 
     Attributes:
-        step: `"offered"`, `"name"`, `"default"`, `"where"`, `"active"`, `"order"`, or what a toolset's wrapper does,
-            such as `"filtered"`.
+        step: `"offered"`, `"name"`, `"default"`, `"where"`, `"active"`, `"order"`; what a toolset's wrapper does, such
+            as `"filtered"`; or what left it out while a request was made ready, such as `"budget"` or `"pack"`.
         verdict: `"in"`: the tool goes on; `"out"`: that tool isn't offered.
         text: Why, for people.
     """

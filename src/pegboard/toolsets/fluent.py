@@ -20,6 +20,8 @@ from pegboard.toolsets.prepared import Prepare, PreparedToolset
 from pegboard.toolsets.renamed import RenamedToolset
 from pegboard.toolsets.reshape import Reshape
 from pegboard.toolsets.reshaped import ReshapedToolset
+from pegboard.toolsets.search.tool import SEARCH_TOOL
+from pegboard.toolsets.search.toolset import Always, SearchableToolset
 from pegboard.toolsets.toolset import Toolset
 from pegboard.toolsets.wrapper import WrapperToolset
 
@@ -77,6 +79,22 @@ class ToolsetBase(ABC):
     def reshaped(self, reshapes: Mapping[str, Reshape]) -> FluentToolset:
         """Tools whose arguments look different to the model: tool name -> `Reshape`."""
         return FluentToolset(ReshapedToolset(self, reshapes))
+
+    def searchable(self, *, name: str = SEARCH_TOOL, limit: int = 5, always: Always = None) -> FluentToolset:
+        """The tool `search_tools`, and these tools, deferred until a search has found them.
+
+        Args:
+            name: The search tool's name.
+            limit: How many tools a search finds where the model doesn't say, 1 to 20.
+            always: What is never deferred: a predicate, its text, a plain function of tool and context, or a list of
+                names.
+
+        Raises:
+            InvalidNameError: The name isn't valid.
+            ValueError: The limit isn't from 1 to 20.
+            ExpressionError: The text of `always` doesn't parse.
+        """
+        return FluentToolset(SearchableToolset(self, name=name, limit=limit, always=always))
 
     def cached(
         self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity

@@ -61,7 +61,7 @@ def settled_names(static: Sequence[Tool], offers: Sequence[Offer], policy: Confl
         [settling.tools[name] for name in sorted(settling.tools)],
         tuple(settling.held),
         tuple(each for offer in offers for each in offer.dropped),
-        (*(problem for offer in offers for problem in offer.problems), *_problems(settling.held)),
+        (*(problem for offer in offers for problem in offer.problems), *held_back(settling.held)),
     )
 
 
@@ -99,7 +99,8 @@ def _ranked(earlier: Tool, later: Tool, *, later_wins: bool) -> tuple[Tool, Tool
     return (later, earlier) if later_wins else (earlier, later)
 
 
-def _problems(held: Iterable[Held]) -> Iterable[ToolsetProblem]:
+def held_back(held: Iterable[Held]) -> Iterable[ToolsetProblem]:
+    """A problem for each tool that is held back."""
     for tool, holder in held:
         cause = f"tool {tool.spec.name!r} is held back: {holder.origin} has the name; prefix or rename one of the two"
         yield ToolsetProblem(tool.origin.toolset or "", cause, tool.spec.name, tool.origin)

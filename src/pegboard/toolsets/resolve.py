@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
+import attrs
+
 from pegboard.errors import ToolsetError, did_you_mean, suggest
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.tools.origin import ConflictPolicy
@@ -65,7 +67,8 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     if on_toolset_error == "fail":
         _fail_on_problems(offers)
     candidates = settled_names(static, offers, conflicts)
-    return resolve_candidates(candidates, context, where=where, default=default, active=active, order=order)
+    resolved = resolve_candidates(candidates, context, where=where, default=default, active=active, order=order)
+    return attrs.evolve(resolved, toolsets=tuple(toolsets)) if toolsets else resolved
 
 
 def resolve_candidates(  # noqa: PLR0913  the same facets

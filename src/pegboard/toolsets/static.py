@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pegboard.errors import DuplicateToolError
@@ -19,14 +19,16 @@ class StaticToolset(ToolsetBase):
         name: What people know it by.
         tools: `Tool`s, or what `registry.register` takes for tools: functions, `TypedTool`s, objects with
             `@tool` methods.
+        instructions: What a model is told before the conversation, as long as it is offered one of the tools.
 
     Raises:
         DefinitionError: A thing can't become a tool.
         DuplicateToolError: Two tools have one name.
     """
 
-    def __init__(self, name: str, tools: Iterable[Any]) -> None:
+    def __init__(self, name: str, tools: Iterable[Any], *, instructions: str | Sequence[str] | None = None) -> None:
         self.name = name
+        self.instructions = instructions
         by_name: dict[str, Tool] = {}
         for tool in (tool for thing in tools for tool in as_tools(thing)):
             if tool.name in by_name:

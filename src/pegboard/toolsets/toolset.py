@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, TypeGuard, runtime_checkable
 
 from pegboard.chains import settle
@@ -14,11 +14,13 @@ from pegboard.tools.tool import Tool
 class Toolset(Protocol):
     """A named source of tools.
 
-    Any class with these two will do. Two more methods are used where they are there:
+    Any class with these two will do. These are used, too, where they are there:
 
     - `call(name, arguments, context)`, plain or async, runs the tools that it lists without a handler: `name` is the
       name that it has listed, `arguments` a mapping that the tool's schema takes, `context` the call's `ToolContext`.
     - `close()`, plain or async, lets go of what it holds.
+    - `instructions` is what the model is told before the conversation, as long as a tool of it is in the request: a
+      text, several, or a function `(context)`, plain or async, that gives them.
 
     Give the same `Tool` object for the same tool each time: what is compiled for a tool is kept with the object.
     """
@@ -55,6 +57,20 @@ def name_of(toolset: Toolset) -> str:
     return name if isinstance(name, str) and name else type(toolset).__name__
 
 
+def speaking(toolset: Toolset) -> Iterator[Toolset]:
+    """Those that have `instructions`: it, or else the toolsets that it stands round (`inner_toolsets`)."""
+    try:
+        speaks = getattr(toolset, "instructions", None) is not None
+    except Exception:  # noqa: BLE001  whoever asks it finds out
+        speaks = True
+    if speaks:
+        yield toolset
+        return
+    inner: Iterable[Toolset] = getattr(toolset, "inner_toolsets", ())
+    for each in inner:
+        yield from speaking(each)
+
+
 async def close(toolset: Toolset) -> None:
     """Calls the toolset's `close`, where it has one; raises what that raises."""
     method = getattr(toolset, "close", None)
@@ -77,4 +93,4 @@ async def close_all(toolsets: Iterable[Toolset]) -> tuple[Exception, ...]:
     return tuple(failures)
 
 
-__all__ = ["Toolset", "close", "close_all", "is_toolset", "name_of"]
+__all__ = ["Toolset", "close", "close_all", "is_toolset", "name_of", "speaking"]

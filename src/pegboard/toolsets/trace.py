@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
+import attrs
 from attrs import field, frozen
 
 from pegboard.tools.context import ReadonlyContext
@@ -28,12 +29,14 @@ class Pass:
         tools: Those that came through.
         predicate: What was asked, or `None`.
         faults: The tools for which it raised, and what.
+        texts: Why, for those that didn't come through, where no predicate was asked.
     """
 
     step: str
     tools: Sequence[Tool]
     predicate: Predicate | None = None
     faults: Faults = field(factory=dict[str, str])
+    texts: Mapping[str, str] = field(factory=dict[str, str])
 
 
 @frozen(eq=False)
@@ -45,12 +48,32 @@ class Trace:
         passes: The steps, in order.
         tools: Those that are offered, in order.
         context: What they were resolved for.
+        added: The tools that came in later, by name: how many steps had been made by then.
     """
 
     candidates: Candidates
     passes: Sequence[Pass]
     tools: Sequence[Tool]
     context: ReadonlyContext
+    added: Mapping[str, int] = field(factory=dict[str, int])
+
+    def candidate(self, name: str) -> Tool | None:
+        """The tool of this name that was considered, or `None`."""
+        return self._candidates.get(name)
+
+    def then(self, step: Pass) -> Trace:
+        """The same with one more step."""
+        return attrs.evolve(self, passes=(*self.passes, step), tools=step.tools)
+
+    def joined_by(self, tools: Sequence[Tool]) -> Trace:
+        """The same with tools that came in now, of names that nobody has."""
+        candidates = attrs.evolve(self.candidates, tools=(*self.candidates.tools, *tools))
+        added = {**self.added, **dict.fromkeys((tool.spec.name for tool in tools), len(self.passes))}
+        return attrs.evolve(self, candidates=candidates, tools=(*self.tools, *tools), added=added)
+
+    def holding_back(self, held: Sequence[Held]) -> Trace:
+        """The same with tools that are held back, as others have their names."""
+        return attrs.evolve(self, candidates=attrs.evolve(self.candidates, held=(*self.candidates.held, *held)))
 
     @cached_property
     def considered(self) -> frozenset[str]:
@@ -71,7 +94,8 @@ class Trace:
 
     def _passed(self, tool: Tool) -> Iterator[Reason]:
         """What each step said, up to the one that it didn't come through."""
-        for each, names in zip(self.passes, self._through, strict=True):
+        first = self.added.get(tool.spec.name, 0)
+        for each, names in zip(self.passes[first:], self._through[first:], strict=True):
             came_through = tool.spec.name in names
             yield Reason(each.step, "in" if came_through else "out", self._text(each, tool, came_through=came_through))
             if not came_through:
@@ -79,6 +103,8 @@ class Trace:
         yield Reason("order", "in", f"place {self._places[tool.spec.name]} of {len(self.tools)}")
 
     def _text(self, each: Pass, tool: Tool, *, came_through: bool) -> str:
+        if each.texts:
+            return each.texts.get(tool.spec.name, "kept")
         if each.predicate is None:
             return "among the active names" if came_through else "not among the active names"
         fault = each.faults.get(tool.spec.name)

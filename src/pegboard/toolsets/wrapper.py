@@ -38,6 +38,11 @@ class WrapperToolset:
         """What the inner toolset offers."""
         return await self._inner.offer(context)
 
+    @property
+    def inner_toolsets(self) -> tuple[Toolset, ...]:
+        """The toolset that it stands round."""
+        return (self._inner.toolset,)
+
     async def close(self) -> None:
         """Closes the inner toolset."""
         await close(self._inner.toolset)

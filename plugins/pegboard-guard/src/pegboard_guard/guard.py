@@ -83,7 +83,7 @@ class Guard:
             await self.journal.pegboard_after_tool(context, arguments, result)
 
     @hookimpl
-    def pegboard_on_stop(self, context: ReadonlyContext) -> list[dict[str, Any]] | None:
+    def pegboard_on_stop(self, context: ReadonlyContext) -> str | None:
         """Lets a turn go on that lacks a required call; `None` lets it end."""
         return None if self.order is None else self.order.pegboard_on_stop(context)
 

@@ -4,7 +4,19 @@ import asyncio
 
 import pytest
 
-from pegboard import Deny, ReadonlyContext, ToolContext, ToolError, ToolRegistry, ToolResult, register_plugin, tool
+from pegboard import (
+    Deny,
+    ReadonlyContext,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolRegistry,
+    ToolResult,
+    register_plugin,
+    run_turn,
+    tool,
+)
+from pegboard.testing import ScriptedModel
 from pegboard_guard import ComesAfter, ComesBefore, Cooldown, Exclusive, OrderRules, Required
 
 TURN = ReadonlyContext(session="s", invocation="i1")
@@ -277,7 +289,20 @@ def test_a_turn_that_lacks_something_goes_on_with_a_message():
     rules = OrderRules(Required(["test", "log_in"]))
     message = "Before you finish, call test and log_in."
     assert rules.reminder(TURN) == message
-    assert rules.pegboard_on_stop(TURN) == [{"role": "user", "content": message}]
+    assert rules.pegboard_on_stop(TURN) == message
+
+
+def test_a_model_is_told_what_is_missing_and_its_turn_goes_on():
+    registry = board(Required("test"))
+    with ScriptedModel(["Done.", ToolCall("test", {}, "t"), "Tested."]) as model:
+        outcome = asyncio.run(run_turn(model, "Build it.", registry))
+    assert [message.text for message in outcome.messages if message.role != "tool"] == [
+        "Build it.",
+        "Done.",
+        "Before you finish, call test.",
+        "",
+        "Tested.",
+    ]
 
 
 def test_a_turn_that_lacks_nothing_ends():

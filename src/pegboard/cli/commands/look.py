@@ -75,7 +75,7 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     if not offered.tools and offered.considered:
         _tell_nothing_fits(names, plugin, where, options.only)
     if form == "json":
-        write(listing_json(offered.tools, _problems(board, offered)))
+        write(listing_json(offered.tools, problems(board, offered)))
     else:
         _write_list(offered.tools, form, input_schema=input_schema)
         _notice(board, offered)
@@ -123,7 +123,7 @@ def _tell_nothing_fits(names: Sequence[str], plugin: str | None, where: str | No
     remark(f"no tool fits {' with '.join(asked) or 'here'}; 'registry explain NAME' tells why one is left out")
 
 
-def _problems(board: Board, offered: ResolvedTools) -> list[Problem]:
+def problems(board: Board, offered: ResolvedTools) -> list[Problem]:
     """What went wrong with plugins, and with this resolution."""
     found = (Problem(one.origin.plugin, one.origin.distribution, str(one)) for one in offered.problems)
     return [*board.registry.problems(), *found]
@@ -137,7 +137,7 @@ def notices(board: Board, offered: ResolvedTools) -> Iterator[str]:
 
 
 def _notice(board: Board, offered: ResolvedTools) -> None:
-    text = notice_text(_problems(board, offered), notices(board, offered))
+    text = notice_text(problems(board, offered), notices(board, offered))
     if text:
         remark(text)
 

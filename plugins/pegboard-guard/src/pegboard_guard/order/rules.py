@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from pegboard import ReadonlyContext, hookimpl
 from pegboard_guard.names import listed
@@ -63,7 +63,6 @@ class OrderRules(Rules):
         return f"Before you finish, call {listed(missing, 'and')}." if missing else None
 
     @hookimpl
-    def pegboard_on_stop(self, context: ReadonlyContext) -> list[dict[str, Any]] | None:
-        """Lets the turn go on with a message that names what is missing; `None` lets it end."""
-        reminder = self.reminder(context)
-        return None if reminder is None else [{"role": "user", "content": reminder}]
+    def pegboard_on_stop(self, context: ReadonlyContext) -> str | None:
+        """Lets the turn go on with words that name what is missing; `None` lets it end."""
+        return self.reminder(context)

@@ -1,0 +1,191 @@
+"""`registry chat`: one turn of a model that may call the board's tools."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pegboard.cli.aside import write_past
+from pegboard.cli.board import Board, open_board
+from pegboard.cli.calls import call_options, limited, ruled
+from pegboard.cli.completing import complete_model
+from pegboard.cli.conversation import check_place, read_conversation, write_conversation
+from pegboard.cli.failure import remark
+from pegboard.cli.interrupting import interruptible
+from pegboard.cli.options import Options, context_of, tool_options
+from pegboard.cli.page import write
+from pegboard.cli.person import approver_for
+from pegboard.cli.progress import Status
+from pegboard.cli.render import json_line, json_pretty
+from pegboard.cli.talk import Talk
+from pegboard.request.model_request import ModelRequest
+from pegboard.turn.limits import TurnLimits
+from pegboard.turn.run import turn_of
+
+if TYPE_CHECKING:
+    from pegboard.messages.message import Message
+    from pegboard.request.model import Model
+    from pegboard.tools.context import ReadonlyContext
+    from pegboard.turn.events import TurnEvent
+    from pegboard.turn.outcome import TurnOutcome
+    from pegboard.turn.turn import Turn
+
+MOST_INPUT: Final = 10_000_000
+WELL: Final = ("answered", "results", "stopped", "escalated", "transferred")
+"""The ends of a turn that are no failure."""
+
+
+@click.command("chat")
+@click.argument("prompt", nargs=-1)
+@click.option(
+    "-m",
+    "--model",
+    "model",
+    metavar="PROVIDER/MODEL",
+    envvar="PEGBOARD_MODEL",
+    required=True,
+    shell_complete=complete_model,
+    help="Whom to ask, such as 'openai/gpt-5'; PEGBOARD_MODEL says it too.",
+)
+@click.option("--where", metavar="PREDICATE", help="Only tools of which this is so, as in 'registry list'.")
+@click.option("--system", metavar="TEXT", help="Instructions that stand before the conversation.")
+@click.option("--history", metavar="FILE", help="Go on with the conversation in FILE, and keep it there.")
+@click.option("--rounds", type=click.IntRange(1), default=50, show_default=True, help="Ask the model so often at most.")
+@click.option("--events", is_flag=True, help="Print each event as it happens, one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print what came of the turn as JSON, and no answer before it.")
+@click.option("--user", metavar="NAME", help="For this user.")
+@click.option("--agent", metavar="NAME", help="For this agent.")
+@click.option("--state", metavar="K=V", multiple=True, help="With this in the session's state; K:=JSON too.")
+@call_options
+@tool_options
+@click.pass_obj
+def chat_command(  # noqa: PLR0913  one an option, by name
+    options: Options,
+    *,
+    prompt: tuple[str, ...],
+    model: str,
+    where: str | None,
+    system: str | None,
+    history: str | None,
+    rounds: int,
+    events: bool,
+    as_json: bool,
+    user: str | None,
+    agent: str | None,
+    state: tuple[str, ...],
+    yes: bool,
+    no: bool,
+    rules: str | None,
+    timeout: float | None,
+) -> int:
+    """Ask a model, which may call the board's tools.
+
+    PROMPT, or standard input, is what it is asked. The answer comes on standard output, piece by piece; the calls that
+    it makes, and what they gave, on standard error. What has to be confirmed is asked about in a terminal. At Ctrl-C
+    the turn ends; what was said is kept in --history.
+
+    Models come from plugins, such as pegboard-openai. The exit code is 1 where there is no answer.
+    """
+    if events and as_json:
+        raise click.UsageError("--events and --json print different things: give one of them")
+    said = _prompt(prompt)
+    before = () if history is None else _kept(history)
+    board = open_board(options)
+    ruled(board.registry, rules)
+    request = ModelRequest(before, instructions=system or ()).with_messages(said)
+    context = context_of(user, agent, None, None, state)
+    how = limited({"approver": approver_for(yes=yes, no=no), "limits": TurnLimits(rounds=rounds)}, timeout)
+    how["where"] = board.where(where)
+    talk = Talk(Status(), speaks=not (events or as_json))
+    outcome = _held(board, model, request, context, how, talk=talk, history=history, events=events)
+    if as_json:
+        write(json_pretty(outcome.to_json()))
+    return _told(outcome)
+
+
+def _kept(history: str) -> tuple[Message, ...]:
+    check_place(history)
+    return read_conversation(history)
+
+
+def _prompt(words: tuple[str, ...]) -> str:
+    """What the model is asked: the words, or standard input, or both.
+
+    Raises:
+        click.UsageError: There is neither.
+    """
+    text = " ".join(word for word in words if word != "-")
+    piped = not words or "-" in words
+    if piped and not sys.stdin.isatty():
+        read = sys.stdin.read(MOST_INPUT + 1)
+        if len(read) > MOST_INPUT:
+            raise click.UsageError(f"standard input has more than {MOST_INPUT:,} characters")
+        text = f"{text}\n\n{read}" if text else read
+    if not text.strip():
+        raise click.UsageError('nothing is asked: registry chat -m PROVIDER/MODEL "..."')
+    return text
+
+
+def _held(  # noqa: PLR0913  what the command was told
+    board: Board,
+    name: str,
+    request: ModelRequest,
+    context: ReadonlyContext,
+    how: dict[str, Any],
+    *,
+    talk: Talk,
+    history: str | None,
+    events: bool,
+) -> TurnOutcome:
+    """Runs the turn; keeps the conversation however it ends."""
+
+    async def work() -> TurnOutcome:
+        model = board.registry.model(name)
+        turn = turn_of(model, request, board.registry, context, **how)
+        try:
+            with talk.status, interruptible(turn.interrupt):
+                await _follow(turn, talk, events=events)
+        finally:
+            talk.end()
+            await _closed(model)
+            if history is not None and turn.outcome is not None:
+                write_conversation(history, turn.outcome.messages)
+        assert turn.outcome is not None
+        return turn.outcome
+
+    return board.run(work)
+
+
+async def _follow(turn: Turn, talk: Talk, *, events: bool) -> None:
+    async for event in turn.events():
+        talk.hear(event)
+        if events:
+            _print(event)
+
+
+def _print(event: TurnEvent) -> None:
+    """One line for one event, at once."""
+    write_past(json_line(event.to_json()))
+
+
+async def _closed(model: Model) -> None:
+    close = getattr(model, "aclose", None)
+    if close is not None:
+        await close()
+
+
+def _told(outcome: TurnOutcome) -> int:
+    """Says why there is no answer, where there is none; gives the exit code."""
+    if outcome.ended in WELL:
+        return 0
+    if outcome.ended == "suspended":
+        names = ", ".join(sorted({call.call.name for call in outcome.pending}))
+        remark(f"{names} has to be confirmed and was not run. To run it, add --yes.")
+        return 1
+    remark(f"the turn ended: {outcome.ended}{f' ({outcome.detail})' if outcome.detail else ''}")
+    return 130 if outcome.ended in ("interrupted", "cancelled") else 1
+
+
+__all__ = ["chat_command"]

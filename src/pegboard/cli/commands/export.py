@@ -1,0 +1,118 @@
+"""`registry export`: the tools in a provider's words, and what is lost on the way. Imports no tool's code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pegboard.cli.aside import aside
+from pegboard.cli.board import Board, open_board
+from pegboard.cli.commands.look import notices, tell_misses
+from pegboard.cli.completing import complete_exporter
+from pegboard.cli.failure import remark
+from pegboard.cli.listing import notice_text
+from pegboard.cli.options import Options, context_of, context_options, tool_options
+from pegboard.cli.page import write, write_long
+from pegboard.cli.render import json_pretty, json_rows, rows_text
+from pegboard.cli.screen import stdout_screen
+from pegboard.errors import ExportError
+
+if TYPE_CHECKING:
+    from pegboard.request.exporter import ExportedTools, Exporter
+    from pegboard.request.loss import Loss
+    from pegboard.tools.tool import Tool
+
+_HEAD = ("TOOL", "PATH", "KEYWORD", "WHAT")
+_MOST_NAMED = 5
+
+
+@click.command("export")
+@click.option(
+    "--to", "name", metavar="NAME", required=True, shell_complete=complete_exporter, help="The exporter: 'openai'."
+)
+@click.option("--strict", is_flag=True, help="Have the provider hold calls to the schemas, where it can.")
+@click.option("--where", metavar="PREDICATE", help="Only tools of which this is so, as in 'registry list'.")
+@click.option("--check", is_flag=True, help="Tell what is lost, and which tools can't be exported; exit with 1 then.")
+@click.option("--json", "as_json", is_flag=True, help="As a pipe gets it, in a terminal too.")
+@context_options
+@tool_options
+@click.pass_obj
+def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
+    options: Options, name: str, strict: bool, where: str | None, check: bool, as_json: bool, **context: Any
+) -> int:
+    """Print the tools as a provider's list has them.
+
+    It is JSON. No plugin's code is imported, but for the exporter's own where a plugin brings it.
+    """
+    board = open_board(options)
+    exporter = _exporter(board, name)
+    offered = board.resolved(where, context=context_of(**context))
+    tell_misses(options.only, offered)
+    notice = notice_text(board.registry.problems(), notices(board, offered))
+    if notice:
+        remark(notice)
+    exported = _exported(exporter, name, offered.tools, strict=strict)
+    if check:
+        _write_losses(exported.losses, as_json=as_json)
+        return 1 if exported.refused else 0
+    _write_entries(exported, as_json=as_json)
+    _tell_refused(exported, name)
+    return 0
+
+
+def _exporter(board: Board, name: str) -> Exporter:
+    try:
+        with aside():  # it may be a plugin's
+            return board.registry.exporter(name)
+    except ExportError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _exported(exporter: Exporter, name: str, tools: Sequence[Tool], *, strict: bool) -> ExportedTools:
+    """What the exporter makes of the tools.
+
+    Raises:
+        ExportError: It failed: it may be a plugin's, and raise anything.
+    """
+    knowing: Any = getattr(exporter, "knowing", None)  # a listing that tells who brings a tool
+    try:
+        with aside():
+            told: Exporter = exporter if knowing is None else knowing(tools)
+            return told.tools([tool.spec for tool in tools], strict=strict or None)
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(f"it failed: {type(error).__name__}: {error}", exporter=name) from error
+
+
+def _write_entries(exported: ExportedTools, *, as_json: bool) -> None:
+    screen = stdout_screen()
+    if screen.is_terminal and not as_json:
+        write_long(json_pretty(list(exported.entries)) + "\n", screen)
+    else:
+        write(json_rows(exported.entries))
+
+
+def _tell_refused(exported: ExportedTools, name: str) -> None:
+    refused = sorted(exported.refused)
+    if refused:
+        more = f" and {len(refused) - _MOST_NAMED} more" if len(refused) > _MOST_NAMED else ""
+        named = f"{', '.join(refused[:_MOST_NAMED])}{more}"
+        remark(f"left out: {named}; 'registry export --to {name} --check' tells why")
+
+
+def _write_losses(losses: Sequence[Loss], *, as_json: bool) -> None:
+    screen = stdout_screen()
+    if as_json or not screen.is_terminal:
+        write(json_rows(loss.to_json() for loss in losses))
+    elif losses:
+        rows = [(loss.tool, loss.path, loss.keyword, _what(loss)) for loss in losses]
+        write_long(rows_text(_HEAD, rows, screen), screen)
+    else:
+        remark("nothing is lost")
+
+
+def _what(loss: Loss) -> str:
+    return f"refused: {loss.what}" if loss.refused else loss.what

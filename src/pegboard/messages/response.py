@@ -1,0 +1,133 @@
+"""`ModelResponse`: what a model answered, whoever its provider is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
+
+import attrs
+from attrs import field, frozen
+
+from pegboard.messages.message import Message
+from pegboard.messages.part import CallPart, Part, TextPart
+from pegboard.messages.usage import NO_USAGE, Usage
+from pegboard.tools.call import ToolCall
+from pegboard.typing import JsonMapping, JsonObject
+
+FinishReason: TypeAlias = Literal[
+    "stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error", "other"
+]
+"""Why an answer ended: it was whole; it calls tools; the token limit; a filter; the model refused; the provider paused
+a long answer, which goes on when it is sent back; it failed; something that isn't known here."""
+
+FINISH_REASONS: Final = get_args(FinishReason)
+_NOTHING: Final[Mapping[str, Any]] = {}
+_EMPTY: Final = Message("assistant")
+
+
+def _as_message(given: Any) -> Message:
+    return given if isinstance(given, Message) else Message("assistant", given)
+
+
+@frozen
+class ModelResponse:
+    """One answer of a model, frozen and provider-neutral.
+
+    Attributes:
+        message: What it said, of role `"assistant"`; a text, a part, or a list of them may be given.
+        finish_reason: Why it ended.
+        usage: What it used, in tokens.
+        model: The model's name as the provider gave it, or `None`.
+        id: The answer's id at the provider, or `None`.
+        partial: Whether more of it is to come: a state on the way of a stream.
+        complete: Whether the model was done; `False` where it was cut off (`"length"`), broken off or interrupted.
+            Calls of an answer that isn't complete never run.
+        interrupted: Whether it was broken off: the stream broke, or the user spoke.
+        grounding: What a provider's search has put under the answer, as the provider wrote it.
+        custom_metadata: Anything else that a client or a callback wants to say.
+        error_code: The provider's word for what went wrong, or `None`.
+        error_message: What went wrong, for the operator, or `None`.
+    """
+
+    message: Message = field(default=_EMPTY, converter=_as_message)
+    finish_reason: FinishReason = field(default="stop", validator=attrs.validators.in_(FINISH_REASONS))
+    usage: Usage = NO_USAGE
+    model: str | None = None
+    id: str | None = None
+    partial: bool = False
+    complete: bool = True
+    interrupted: bool = False
+    grounding: JsonMapping = field(default=_NOTHING, repr=False)
+    custom_metadata: JsonMapping = field(default=_NOTHING, repr=False)
+    error_code: str | None = None
+    error_message: str | None = None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What its message is made of."""
+        return self.message.parts
+
+    @property
+    def text(self) -> str:
+        """All its words."""
+        return self.message.text
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls that are for us to answer: those that the provider has executed itself are left out."""
+        return tuple(
+            part.call for part in self.message.parts if isinstance(part, CallPart) and not part.call.provider_executed
+        )
+
+    @property
+    def citations(self) -> tuple[Any, ...]:
+        """What its words rest on, part by part."""
+        return tuple(each for part in self.message.parts if isinstance(part, TextPart) for each in part.citations)
+
+    def evolve(self, **changes: Any) -> ModelResponse:
+        """A response with some attributes changed."""
+        return attrs.evolve(self, **changes)
+
+    def to_json(self) -> JsonObject:
+        """`{"message", "finish_reason", "usage"}`, and what else is set, by name."""
+        data: JsonObject = {
+            "message": self.message.to_json(),
+            "finish_reason": self.finish_reason,
+            "usage": self.usage.to_json(),
+        }
+        for name in _PLAIN:
+            value = getattr(self, name)
+            if value != _DEFAULTS[name]:
+                data[name] = dict(value) if isinstance(value, Mapping) else value  # pyright: ignore[reportUnknownArgumentType]
+        return data
+
+    @classmethod
+    def from_json(cls, data: object) -> ModelResponse:
+        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
+
+        Raises:
+            ValueError: It is no response; the error names the path.
+        """
+        from pegboard.messages.reading import flag, mapping, members, text
+
+        read = members(data, "response")
+        reason = text(read, "finish_reason", "stop")
+        if reason not in FINISH_REASONS:
+            raise ValueError(f"finish_reason: must be one of {', '.join(FINISH_REASONS)}, got {reason!r:.80}")
+        facts: dict[str, Any] = {name: text(read, name, None) for name in _TEXTS}
+        facts |= {name: flag(read, name, _DEFAULTS[name]) for name in _FLAGS}
+        facts |= {name: mapping(read, name) for name in _MAPPINGS}
+        message = Message.from_json(read.get("message"))
+        usage = Usage.from_json(read.get("usage", {}))
+        return cls(message, cast("FinishReason", reason), usage, **facts)
+
+
+_TEXTS: Final = ("model", "id", "error_code", "error_message")
+_FLAGS: Final = ("partial", "complete", "interrupted")
+_MAPPINGS: Final = ("grounding", "custom_metadata")
+_PLAIN: Final = (*_TEXTS, *_FLAGS, *_MAPPINGS)
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    each.name: each.default for each in attrs.fields(ModelResponse) if each.name in _PLAIN
+}
+
+__all__ = ["FINISH_REASONS", "FinishReason", "ModelResponse"]

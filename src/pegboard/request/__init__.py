@@ -1,0 +1,1 @@
+"""REQUEST: what a model is asked, and how a provider says it."""

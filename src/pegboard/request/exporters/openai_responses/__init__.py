@@ -1,0 +1,7 @@
+"""OpenAI responses."""
+
+from __future__ import annotations
+
+from pegboard.request.exporters.openai_responses.exporter import OpenAIResponses
+
+__all__ = ["OpenAIResponses"]

@@ -1,0 +1,238 @@
+"""`Pipeline`: the named steps by which a request is made ready, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias
+
+import attrs
+from attrs import field, frozen
+
+from pegboard.chains import LinkError
+from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, suggest
+from pegboard.request.model_request import ModelRequest
+from pegboard.request.problem import ProcessorProblem
+from pegboard.request.processor import Placed, Processor, ProcessorFunction
+from pegboard.request.runner import TIMEOUT, OffLoop, Runner
+from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.origin import HOST, Origin
+from pegboard.toolsets.off_loop import off_loop
+from pegboard.toolsets.offer import described
+
+Observer: TypeAlias = Callable[[str, BaseException], None]
+"""Told who failed, and how."""
+
+Brought: TypeAlias = tuple[str, "ProcessorFunction | Placed", Origin]
+"""A processor that hangs on the board: its name, what was registered, and who did."""
+
+STARTS: Final = ("tool_requests", "instructions")
+"""What adds to the request what tools and toolsets want; what hangs on the board stands right behind them."""
+
+
+@frozen
+class Pipeline:
+    """The named steps by which a request is made ready. Changing it gives a new one.
+
+    Attributes:
+        processors: In order.
+        timeout: Seconds that one step has; `None` is no limit. Built-in ones give it to each tool and toolset instead.
+        removed: The names of those that were taken out, so that they don't come back from the board.
+
+    Raises:
+        RegistrationError: Two have one name.
+    """
+
+    processors: tuple[Processor, ...] = field(default=(), converter=tuple[Processor, ...])
+    timeout: float | None = TIMEOUT
+    removed: frozenset[str] = field(default=frozenset(), repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        names = self.names
+        if len(set(names)) < len(names):
+            twice = next(name for place, name in enumerate(names) if name in names[:place])
+            raise RegistrationError(f"request processor {twice!r} stands there twice; give one another name")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in order."""
+        return tuple(processor.name for processor in self.processors)
+
+    def get(self, name: str) -> Processor:
+        """The processor of this name.
+
+        Raises:
+            RegistrationError: There is none; with near misses.
+        """
+        return self.processors[self._place(name)]
+
+    def insert_before(self, name: str, new_name: str, function: ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
+        """A pipeline with one more, before that of `name`.
+
+        Raises:
+            RegistrationError: There is no `name`, `new_name` is taken, or the function takes something else.
+        """
+        return self._with(self._place(name), Processor(new_name, function, owner))
+
+    def insert_after(self, name: str, new_name: str, function: ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
+        """A pipeline with one more, behind that of `name`.
+
+        Raises:
+            RegistrationError: As `insert_before`.
+        """
+        return self._with(self._place(name) + 1, Processor(new_name, function, owner))
+
+    def append(self, name: str, function: ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
+        """A pipeline with one more at its end.
+
+        Raises:
+            RegistrationError: The name is taken, or the function takes something else.
+        """
+        return self._with(len(self.processors), Processor(name, function, owner))
+
+    def replace(self, name: str, function: ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
+        """A pipeline in which another function stands in that place, under the same name.
+
+        Raises:
+            RegistrationError: There is no `name`, or the function takes something else.
+        """
+        place = self._place(name)
+        return self._spliced(place, place + 1, Processor(name, function, owner))
+
+    def remove(self, name: str) -> Pipeline:
+        """A pipeline without that one.
+
+        Raises:
+            RegistrationError: There is none of this name; with near misses.
+        """
+        place = self._place(name)
+        return attrs.evolve(self._spliced(place, place + 1), removed=self.removed | {name})
+
+    def with_brought(self, brought: Iterable[Brought]) -> Pipeline:
+        """A pipeline with what hangs on the board now, and without what has hung there and doesn't any more.
+
+        Each stands where it is `Placed`, or else right behind what tools and toolsets add, in the given order; there,
+        too, where it is to stand beside a processor that there isn't. A name that the pipeline has, or that was taken
+        out of it, is passed over: the host's word stands.
+        """
+        made = [(Processor.of(*each), each[1]) for each in brought]
+        here = {processor for processor, _ in made}
+        pipeline = self._spliced(0, len(self), *(each for each in self if not each.registered or each in here))
+        known = {*pipeline.names, *self.removed}
+        waiting = [each for each in made if each[0].name not in known]
+        while waiting:
+            ready = [each for each in waiting if _beside(each[1]) in (None, *pipeline.names)] or waiting
+            for processor, thing in ready:
+                pipeline = pipeline._with(_place_for(thing, pipeline), processor)  # noqa: SLF001  of this class
+            waiting = [each for each in waiting if each not in ready]
+        return pipeline
+
+    async def process(
+        self,
+        request: ModelRequest,
+        context: ReadonlyContext = NOBODY,
+        *,
+        run: OffLoop = off_loop,
+        observe: Observer | None = None,
+    ) -> ModelRequest:
+        """The request, made ready step by step.
+
+        What a plugin's step, tool or toolset does wrong (it raises, hangs, or gives something that is no request)
+        costs only itself: the request goes on as it was before, and its `problems` tell.
+
+        Args:
+            request: What the host asks.
+            context: For whom.
+            run: Calls plain functions off the event loop.
+            observe: Told of each problem as it happens.
+
+        Raises:
+            ProcessorError: A step of the host's own failed.
+            asyncio.CancelledError: Whoever waits was cancelled.
+        """
+        runner = Runner(run, self.timeout)
+        request = request.evolve(problems=()) if request.problems else request
+        for processor in self.processors:
+            before = request.problems
+            request = await _processed(processor, request, context, runner)
+            if observe is not None:
+                for problem in request.problems[len(before) :]:
+                    observe(problem.who, problem.error or RuntimeError(problem.cause))
+        return request
+
+    def _place(self, name: str) -> int:
+        names = self.names
+        if name in names:
+            return names.index(name)
+        near = did_you_mean(suggest(str(name), names))
+        raise RegistrationError(
+            f"no request processor is called {name!r}.{near} There are {', '.join(names) or 'none'}"
+        )
+
+    def _with(self, place: int, processor: Processor) -> Pipeline:
+        if processor.name in self.names:
+            taken = self.get(processor.name)
+            whose = "pegboard" if taken.built_in else str(taken.owner)
+            raise RegistrationError(f"request processor {processor.name!r} is taken: {whose} has brought one")
+        return self._spliced(place, place, processor)
+
+    def _spliced(self, start: int, end: int, *processors: Processor) -> Pipeline:
+        changed = (*self.processors[:start], *processors, *self.processors[end:])
+        return attrs.evolve(self, processors=changed, removed=self.removed - {each.name for each in processors})
+
+    def __iter__(self) -> Iterator[Processor]:
+        return iter(self.processors)
+
+    def __len__(self) -> int:
+        return len(self.processors)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+
+def _beside(thing: ProcessorFunction | Placed) -> str | None:
+    """The name of the processor that it is to stand beside, or `None`."""
+    return (thing.before or thing.after) if isinstance(thing, Placed) else None
+
+
+def _place_for(thing: ProcessorFunction | Placed, pipeline: Pipeline) -> int:
+    """Where it stands: where it is placed, else behind the first steps and those that came from the board before."""
+    names = pipeline.names
+    if isinstance(thing, Placed):
+        if thing.before in names:
+            return names.index(thing.before)
+        if thing.after in names:
+            return names.index(thing.after) + 1
+    place = max((place + 1 for place, name in enumerate(names) if name in STARTS), default=0)
+    while place < len(names) and pipeline.processors[place].registered:
+        place += 1
+    return place
+
+
+async def _processed(
+    processor: Processor, request: ModelRequest, context: ReadonlyContext, runner: Runner
+) -> ModelRequest:
+    try:
+        answer = await processor.ask(request, context, runner)
+    except LinkError as failed:
+        return _failed(processor, request, failed.__cause__ or failed)
+    if answer is None:
+        return request
+    if not isinstance(answer, ModelRequest):
+        kind = type(answer).__name__
+        return _failed(processor, request, TypeError(f"gave {kind}; it may give a ModelRequest or None"))
+    return answer.keeping_problems(request)
+
+
+def _failed(processor: Processor, request: ModelRequest, error: BaseException) -> ModelRequest:
+    cause = described(error)
+    if processor.owner.plugin is None:
+        raise ProcessorError(cause, processor=processor.name) from error
+    return request.with_problems(ProcessorProblem(processor.name, cause, processor.owner, error=error))
+
+
+def built_in(*named: tuple[str, Callable[..., Any]]) -> Pipeline:
+    """A pipeline of processors that come with pegboard."""
+    return Pipeline(tuple(Processor(name, function, built_in=True) for name, function in named))
+
+
+__all__ = ["Brought", "Observer", "Pipeline", "built_in"]

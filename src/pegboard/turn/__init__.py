@@ -1,0 +1,1 @@
+"""TURN: request -> model -> dispatch -> again."""

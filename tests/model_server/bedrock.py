@@ -1,0 +1,212 @@
+"""Bedrock Converse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from model_server import bedrock_rules
+from model_server.format import Format
+from model_server.framing import aws_message
+from model_server.refused import need
+from model_server.reply import Reply
+from model_server.request import Request
+from model_server.script import Citation, Error, Json, Search
+
+_FINISH = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "content_filter": "content_filtered",
+    "refusal": "content_filtered",
+}
+_ERRORS = {
+    400: "ValidationException",
+    401: "UnrecognizedClientException",
+    403: "AccessDeniedException",
+    404: "ResourceNotFoundException",
+    408: "ModelTimeoutException",
+    424: "ModelErrorException",
+    429: "ThrottlingException",
+    503: "ServiceUnavailableException",
+}
+
+
+class Bedrock(Format):
+    """`POST /model/{id}/converse` and `/converse-stream`."""
+
+    content_type = "application/vnd.amazon.eventstream"
+
+    def __init__(self, *, undeclared_calls: bool = False) -> None:
+        super().__init__(undeclared_calls=undeclared_calls)
+        self._thoughts: list[Json] = []
+        self._thought_first: dict[str, Json] = {}
+
+    def streamed(self, path: str, body: Json) -> bool:
+        """By the path."""
+        return path.endswith("/converse-stream")
+
+    def check(self, request: Request) -> None:
+        """Judges a request."""
+        bedrock_rules.check(request, self.need_declared)
+        self._check_thoughts(request.body["messages"])
+
+    def declared(self, body: Json) -> set[str]:
+        """The tools' names."""
+        return bedrock_rules.names(body)
+
+    def remember(self, reply: Reply) -> None:
+        """Keeps what was thought, and before which call."""
+        super().remember(reply)
+        self._thoughts += [block for block, _, _, _ in _blocks(reply) if "reasoningContent" in block]
+        thought = _thinking(reply)
+        if thought is not None:
+            self._thought_first |= {sent.id: thought for sent in reply.calls("tooluse_") if sent.id}
+
+    def body(self, reply: Reply) -> Json:
+        """A `ConverseResponse`."""
+        message = {"role": "assistant", "content": [block for block, _, _, _ in _blocks(reply)]}
+        return {"output": {"message": message}, "stopReason": _finish(reply), **_metadata(reply)}
+
+    def events(self, reply: Reply) -> Iterator[Json]:
+        """Each event as `{event type: payload}`."""
+        yield {"messageStart": {"role": "assistant"}}
+        index = -1
+        for _, begun, deltas, same_index in _blocks(reply):
+            index += not (same_index and index >= 0)
+            at = {"contentBlockIndex": index}
+            if begun is not None:
+                yield {"contentBlockStart": {"start": begun, **at}}
+            for delta in deltas:
+                yield {"contentBlockDelta": {"delta": delta, **at}}
+            yield {"contentBlockStop": at}
+        yield {"messageStop": {"stopReason": _finish(reply)}}
+        yield {"metadata": _metadata(reply)}
+
+    def frame(self, event: Json) -> bytes:
+        """As a message of the AWS event stream."""
+        [(kind, payload)] = event.items()
+        headers = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
+        return aws_message(headers, json.dumps(payload).encode())
+
+    def error_body(self, error: Error) -> Json:
+        """`{"message": ...}`; the kind stands in a header."""
+        return {"message": error.text}
+
+    def error_headers(self, error: Error) -> dict[str, str]:
+        """The exception's name."""
+        return {"x-amzn-errortype": f"{_exception(error)}:http://internal.amazon.com/", **super().error_headers(error)}
+
+    def error_frame(self, error: Error) -> bytes:
+        """An exception message."""
+        name = _exception(error)
+        kind = name[0].lower() + name[1:]
+        headers = {":exception-type": kind, ":content-type": "application/json", ":message-type": "exception"}
+        return aws_message(headers, json.dumps(self.error_body(error)).encode())
+
+    def headers(self, number: int) -> Mapping[str, str]:
+        """Amazon's own header."""
+        return {"x-amzn-requestid": f"req_{number}"}
+
+    def _check_thoughts(self, messages: list[Json]) -> None:
+        """Reasoning comes back unchanged, and, in the loop that is under way, before the calls that it led to."""
+        begun = bedrock_rules.loop_start(messages)
+        for place, message in enumerate(messages):
+            thoughts = [block for block in message["content"] if "reasoningContent" in block]
+            for thought in thoughts:
+                need(
+                    self._raw_played or thought in self._thoughts,
+                    f"messages.{place}.content: Invalid `signature` in `thinking` block",
+                )
+            wanted = [
+                self._thought_first.get(block["toolUse"]["toolUseId"])
+                for block in message["content"]
+                if "toolUse" in block
+            ]
+            missing = place >= begun and any(one is not None and one not in thoughts for one in wanted)
+            expected = f"messages.{place}.content.0.type: Expected `thinking` or `redacted_thinking`"
+            need(not missing, f"{expected}, but found another block.")
+
+
+def _exception(error: Error) -> str:
+    return _ERRORS.get(error.status, "InternalServerException" if error.status >= 500 else "ValidationException")
+
+
+def _finish(reply: Reply) -> str:
+    return _FINISH.get(reply.round.ending, reply.round.ending)
+
+
+def _metadata(reply: Reply) -> dict[str, Any]:
+    usage = reply.round.usage
+    tokens = {"inputTokens": usage.input, "outputTokens": usage.output, "totalTokens": usage.input + usage.output}
+    return {"usage": {**tokens, "cacheReadInputTokens": usage.cached}, "metrics": {"latencyMs": 1}}
+
+
+_Block = tuple[Json, Json | None, Iterator[Json], bool]
+"""A block, how it begins in a stream, its deltas, and whether it is streamed under the index of the block before."""
+
+
+def _blocks(reply: Reply) -> Iterator[_Block]:
+    thought = _thinking(reply)
+    if thought is not None:
+        yield thought, None, _thinking_deltas(reply, thought["reasoningContent"]), False
+    for hosted in reply.round.hosted:
+        if not isinstance(hosted, Search):
+            yield dict(hosted), None, iter(()), False
+    if reply.round.said:
+        yield _text(reply), None, _text_deltas(reply), False
+    if reply.round.refusal:
+        yield (
+            {"text": reply.round.refusal},
+            None,
+            ({"text": piece} for piece in reply.pieces(reply.round.refusal)),
+            False,
+        )
+    for sent in reply.calls("tooluse_"):
+        begun = {"name": sent.call.name} | ({} if sent.id is None else {"toolUseId": sent.id})
+        deltas = ({"toolUse": {"input": piece}} for piece in reply.argument_pieces(sent.call))
+        yield {"toolUse": {**begun, "input": sent.call.value}}, {"toolUse": begun}, deltas, sent.call.same_index
+
+
+def _thinking(reply: Reply) -> Json:
+    thought = reply.round.reasoning
+    if thought is None:
+        return None
+    if thought.redacted:
+        return {"reasoningContent": {"redactedContent": thought.signature or ""}}
+    signed = {} if thought.signature is None else {"signature": thought.signature}
+    return {"reasoningContent": {"reasoningText": {"text": thought.text, **signed}}}
+
+
+def _thinking_deltas(reply: Reply, content: Json) -> Iterator[Json]:
+    if "redactedContent" in content:
+        yield {"reasoningContent": content}
+        return
+    thought = content["reasoningText"]
+    for piece in reply.pieces(thought["text"]):
+        yield {"reasoningContent": {"text": piece}}
+    if "signature" in thought:
+        yield {"reasoningContent": {"signature": thought["signature"]}}
+
+
+def _text(reply: Reply) -> Json:
+    if not reply.round.citations:
+        return {"text": reply.round.said}
+    cited = [_citation(citation) for citation in reply.round.citations]
+    return {"citationsContent": {"content": [{"text": reply.round.said}], "citations": cited}}
+
+
+def _text_deltas(reply: Reply) -> Iterator[Json]:
+    for piece in reply.text_pieces():
+        yield {"text": piece}
+    for citation in reply.round.citations:
+        yield {"citation": _citation(citation)}
+
+
+def _citation(citation: Citation) -> Json:
+    return {
+        "title": citation.title,
+        "sourceContent": [{"text": citation.text}],
+        "location": {"web": {"url": citation.url}},
+    }

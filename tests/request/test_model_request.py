@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pegboard.messages.message import Message
+from pegboard.request.model_request import ModelRequest
+from pegboard.request.problem import ProcessorProblem
+from pegboard.tools.call import ToolCall
+from pegboard.toolsets.resolve import resolve_tools
+from toolsets.samples import make_tool
+
+PROBLEMS = [ProcessorProblem("a", str(number)) for number in range(3)]
+
+
+def resolved(*tools):
+    return asyncio.run(resolve_tools(tools))
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["a", ["a"], Message.user("a"), [Message.user("a")]],
+)
+def test_hosts_write_messages_for_short(given):
+    assert ModelRequest(given).messages == (Message.user("a"),)
+
+
+def test_messages_that_are_a_tuple_already_are_taken_as_they_are():
+    """A long conversation isn't copied for every change of its request."""
+    request = ModelRequest([Message.user("a"), Message.user("b")])
+    assert request.evolve(model="m").messages is request.messages
+
+
+def test_a_tuple_of_what_is_written_for_short_becomes_messages():
+    assert ModelRequest(("a", Message.user("b"))).messages == (Message.user("a"), Message.user("b"))
+
+
+def test_a_call_alone_is_the_users_word_too():
+    assert ModelRequest([ToolCall("add")]).messages == (Message.user(ToolCall("add")),)
+
+
+def test_something_that_is_no_message_is_refused():
+    with pytest.raises(TypeError, match="not int"):
+        ModelRequest([5])
+
+
+@pytest.mark.parametrize(("given", "parts"), [("a", ("a",)), (["a", "b"], ("a", "b")), (None, ()), ((), ())])
+def test_instructions_are_one_text_or_several(given, parts):
+    assert ModelRequest(instructions=given).instructions == parts
+
+
+def test_the_system_text_leaves_out_what_is_empty():
+    assert ModelRequest(instructions=["a", "", "b"]).system == "a\n\nb"
+
+
+def test_instructions_are_said_once():
+    request = ModelRequest(instructions="a")
+    assert request.with_instructions("b", "a", "b", "").instructions == ("a", "b")
+    assert request.with_instructions("a") is request
+
+
+def test_the_conversation_goes_on():
+    request = ModelRequest("a").with_messages("b", Message.assistant("c"))
+    assert [(message.role, message.text) for message in request.messages] == [
+        ("user", "a"),
+        ("user", "b"),
+        ("assistant", "c"),
+    ]
+
+
+def test_a_request_stays_what_it_is():
+    request = ModelRequest("a")
+    assert request.evolve(model="m").model == "m"
+    assert request.model is None
+    with pytest.raises(AttributeError):
+        request.model = "m"
+
+
+def test_a_model_is_sent_what_it_may_call():
+    """A request that no pipeline has made ready doesn't send what must not be sent either."""
+    tools = resolved(make_tool("a"), make_tool("b", deferred=True), make_tool("c").evolve(offered=False))
+    assert [tool.name for tool in ModelRequest(tools=tools).offered] == ["a"]
+    assert [tool.name for tool in ModelRequest(tools=tools, loads_deferred=True).offered] == ["a", "b"]
+    assert ModelRequest().offered == ()
+
+
+def test_problems_are_kept_through_a_step_that_makes_a_request_anew():
+    first, second, third = PROBLEMS
+    earlier = ModelRequest("a").with_problems(first, second)
+    assert earlier.with_problems() is earlier
+    assert ModelRequest("b").keeping_problems(earlier).problems == (first, second)
+    assert ModelRequest("b", problems=[third, first]).keeping_problems(earlier).problems == (first, second, third)
+    later = earlier.with_problems(third)
+    assert later.keeping_problems(earlier) is later

@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import attrs
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard.chains import quick
+from pegboard.errors import ProcessorError, RegistrationError
+from pegboard.messages.message import Message
+from pegboard.request.default_pipeline import DEFAULT_PIPELINE
+from pegboard.request.model_request import ModelRequest
+from pegboard.request.pipeline import Pipeline, built_in
+from pegboard.request.problem import ProcessorProblem
+from pegboard.request.processor import Placed
+from pegboard.tools.context import ReadonlyContext
+from pegboard.tools.origin import HOST, Origin
+
+FILES, GIT = Origin("files"), Origin("git")
+REQUEST = ModelRequest("a")
+
+
+def says(text):
+    """A step that says something."""
+    return quick(lambda request: request.with_instructions(text))
+
+
+ABC = built_in(("a", says("a")), ("b", says("b")), ("c", says("c")))
+
+
+def process(pipeline, request=REQUEST, **options):
+    return asyncio.run(pipeline.process(request, **options))
+
+
+# Changing it ----------------------------------------------------------------------------------------------------------
+
+
+def test_steps_are_put_in_out_and_in_anothers_place():
+    assert ABC.insert_before("a", "x", says("x")).names == ("x", "a", "b", "c")
+    assert ABC.insert_after("a", "x", says("x")).names == ("a", "x", "b", "c")
+    assert ABC.insert_after("c", "x", says("x")).names == ABC.append("x", says("x")).names == ("a", "b", "c", "x")
+    assert ABC.remove("b").names == ("a", "c")
+    assert ABC.replace("b", says("x")).names == ("a", "b", "c")
+    assert process(ABC.replace("b", says("x"))).instructions == ("a", "x", "c")
+    assert ABC.names == ("a", "b", "c")
+
+
+def test_it_is_a_collection_of_steps():
+    assert (len(ABC), [step.name for step in ABC], "b" in ABC, "x" in ABC) == (3, ["a", "b", "c"], True, False)
+    assert ABC.get("b").name == "b"
+
+
+def test_what_is_brought_belongs_to_whoever_brings_it():
+    pipeline = ABC.append("x", says("x")).insert_before("x", "y", says("y"), owner=FILES).replace("a", says("a"))
+    assert [(step.owner, step.built_in) for step in pipeline] == [
+        (HOST, False),
+        (HOST, True),
+        (HOST, True),
+        (FILES, False),
+        (HOST, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: DEFAULT_PIPELINE.get("pack_tool"),
+        lambda: DEFAULT_PIPELINE.insert_before("pack_tool", "x", says("x")),
+        lambda: DEFAULT_PIPELINE.insert_after("pack_tool", "x", says("x")),
+        lambda: DEFAULT_PIPELINE.replace("pack_tool", says("x")),
+        lambda: DEFAULT_PIPELINE.remove("pack_tool"),
+    ],
+)
+def test_a_step_that_there_isnt_is_refused_with_near_misses(change):
+    with pytest.raises(RegistrationError, match=r"no request processor is called 'pack_tool'\. Did you mean 'pack_to"):
+        change()
+
+
+def test_an_empty_pipeline_says_that_there_are_none():
+    with pytest.raises(RegistrationError, match="There are none"):
+        Pipeline().remove("x")
+
+
+@pytest.mark.parametrize("change", ["insert_before", "insert_after"])
+def test_a_name_that_is_taken_is_refused(change):
+    with pytest.raises(RegistrationError, match="'b' is taken: pegboard has brought one"):
+        getattr(ABC, change)("a", "b", says("x"))
+    with pytest.raises(RegistrationError, match="'x' is taken: plugin 'files' has brought one"):
+        ABC.append("x", says("x"), owner=FILES).append("x", says("x"))
+
+
+def test_a_row_with_a_name_twice_is_refused():
+    with pytest.raises(RegistrationError, match="'a' stands there twice"):
+        Pipeline((*ABC.processors, *ABC.processors))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["insert_before", "insert_after", "remove"]), st.integers(0, 9), st.integers(0, 99))
+    )
+)
+def test_whatever_is_changed_each_name_stands_there_once(changes):
+    pipeline = ABC
+    for change, place, number in changes:
+        if not pipeline:
+            break
+        name = pipeline.names[place % len(pipeline)]
+        new = f"x{number}"
+        if change == "remove":
+            pipeline = pipeline.remove(name)
+        elif new not in pipeline:
+            pipeline = getattr(pipeline, change)(name, new, says(new))
+            assert abs(pipeline.names.index(name) - pipeline.names.index(new)) == 1
+    assert len(set(pipeline.names)) == len(pipeline)
+    assert process(pipeline).instructions == pipeline.names
+
+
+# What hangs on the board ----------------------------------------------------------------------------------------------
+
+SHAPE = built_in(*((name, says(name)) for name in ("tool_requests", "instructions", "repair_history", "pack_tools")))
+
+
+def brought(*named):
+    """The names in order, behind the first two steps and before the last two where nobody placed them elsewhere."""
+    return SHAPE.with_brought(named).names
+
+
+def test_it_stands_behind_what_tools_and_toolsets_add():
+    assert brought(("x", says("x"), FILES), ("y", says("y"), HOST)) == (
+        "tool_requests",
+        "instructions",
+        "x",
+        "y",
+        "repair_history",
+        "pack_tools",
+    )
+
+
+@pytest.mark.parametrize("removed", [("instructions",), ("instructions", "tool_requests"), SHAPE.names])
+def test_it_stands_there_too_where_those_were_taken_out(removed):
+    pipeline = SHAPE
+    for name in removed:
+        pipeline = pipeline.remove(name)
+    made = pipeline.with_brought([("x", says("x"), FILES)])
+    assert made.names.index("x") == ("tool_requests" in made)
+
+
+@pytest.mark.parametrize(
+    ("placed", "place"),
+    [
+        ({"before": "tool_requests"}, 0),
+        ({"after": "tool_requests"}, 1),
+        ({"before": "pack_tools"}, 3),
+        ({"after": "pack_tools"}, 4),
+        ({"after": "nosuch"}, 2),
+    ],
+)
+def test_it_stands_where_it_is_placed(placed, place):
+    assert brought(("x", Placed(says("x"), **placed), FILES)).index("x") == place
+
+
+def test_it_may_be_placed_beside_another_that_comes_later_or_beside_itself():
+    first = ("x", Placed(says("x"), after="y"), FILES)
+    second = ("y", Placed(says("y"), before="pack_tools"), GIT)
+    assert brought(first, second)[-3:] == ("y", "x", "pack_tools")
+    circle = [("x", Placed(says("x"), after="y"), FILES), ("y", Placed(says("y"), after="x"), GIT)]
+    assert sorted(brought(*circle)[2:4]) == ["x", "y"]
+    assert brought(("x", Placed(says("x"), after="x"), FILES))[2] == "x"
+
+
+def test_what_comes_later_stands_behind_what_came_before_and_before_the_hosts_own():
+    first, second = ("x", says("x"), FILES), ("y", says("y"), GIT)
+    own = SHAPE.with_brought([first]).insert_before("repair_history", "mine", says("mine"))
+    assert own.with_brought([first, second]).names[2:5] == ("x", "y", "mine")
+
+
+def test_what_hangs_there_already_stays_where_the_host_has_moved_it():
+    entry = ("x", says("x"), FILES)
+    pipeline = SHAPE.with_brought([entry])
+    moved = Pipeline((pipeline.get("x"), *(step for step in pipeline if step.name != "x")))
+    assert moved.with_brought([entry]).names[0] == "x"
+
+
+def test_what_hangs_there_no_more_goes_and_what_replaced_it_comes():
+    old, new = ("x", says("old"), FILES), ("x", says("new"), FILES)
+    pipeline = SHAPE.with_brought([old])
+    assert pipeline.with_brought([]).names == SHAPE.names
+    assert "new" in process(pipeline.with_brought([new])).instructions
+    assert "old" not in process(pipeline.with_brought([new])).instructions
+
+
+def test_the_hosts_word_stands():
+    entry = ("x", says("brought"), FILES)
+    pipeline = SHAPE.with_brought([entry])
+    assert "x" not in pipeline.remove("x").with_brought([entry])
+    replaced = pipeline.replace("x", says("mine")).with_brought([entry])
+    assert "mine" in process(replaced).instructions
+    assert "brought" not in process(replaced).instructions
+    assert replaced.with_brought([]).names == replaced.names
+    again = pipeline.remove("x").append("x", says("mine")).remove("x")
+    assert "x" not in again.with_brought([entry])
+
+
+@given(st.permutations(range(4)))
+def test_joining_twice_changes_nothing(order):
+    entries = [(f"x{number}", says("x"), FILES) for number in range(3)]
+    entries.append(("x3", Placed(says("x"), after="x1"), GIT))
+    entries = [entries[number] for number in order]
+    once = SHAPE.with_brought(entries)
+    assert once.with_brought(entries) == once
+
+
+# Processing -----------------------------------------------------------------------------------------------------------
+
+
+def test_each_step_gets_what_the_last_one_gave():
+    seen = []
+
+    async def third(request, context):
+        seen.append((request.instructions, context.user))
+
+    def second(request):
+        assert threading.current_thread() is not threading.main_thread()
+        return request.with_instructions("second")
+
+    pipeline = built_in(("first", says("first"))).append("second", second).append("third", third)
+    made = process(pipeline, context=ReadonlyContext(user="ann"))
+    assert made.instructions == ("first", "second")
+    assert seen == [(("first", "second"), "ann")]
+    assert REQUEST.instructions == ()
+
+
+def test_no_steps_leave_it_as_it_is():
+    assert process(Pipeline()) is REQUEST
+
+
+def fails(request):
+    raise ValueError("no luck")
+
+
+def never():
+    return asyncio.Event().wait()
+
+
+def nonsense():
+    return "a text"
+
+
+def ends():
+    raise SystemExit(3)
+
+
+async def cancels_itself():
+    raise asyncio.CancelledError
+
+
+FAULTS = [
+    (fails, "ValueError: no luck"),
+    (quick(nonsense), "TypeError: gave str; it may give a ModelRequest or None"),
+    (never, "TimeoutError: gave no answer within 0.05 s"),
+    (ends, "SystemExit: 3"),
+    (cancels_itself, "CancelledError"),
+]
+
+
+@pytest.mark.parametrize(("function", "cause"), FAULTS)
+def test_what_a_plugins_step_does_wrong_costs_only_itself(function, cause):
+    """Law 4 of the house: it is named, with its cause, and everything else works."""
+    told = []
+    pipeline = attrs.evolve(ABC.insert_after("a", "bad", function, owner=FILES), timeout=0.05)
+    made = process(pipeline, observe=lambda who, error: told.append((who, type(error).__name__)))
+    assert made.instructions == ("a", "b", "c")
+    assert made.problems == (ProcessorProblem("bad", cause, FILES),)
+    assert told == [("request processor 'bad' of plugin 'files'", cause.partition(":")[0])]
+
+
+@pytest.mark.parametrize(("function", "cause"), FAULTS)
+def test_what_the_hosts_step_does_wrong_is_raised(function, cause):
+    pipeline = attrs.evolve(ABC.insert_after("a", "bad", function), timeout=0.05)
+    with pytest.raises(ProcessorError) as caught:
+        process(pipeline)
+    assert caught.value.processor == "bad"
+    assert str(caught.value) == f"request processor 'bad': {cause}"
+    assert caught.value.__cause__ is not None
+
+
+def test_problems_are_those_of_this_time_and_no_step_loses_them():
+    step = built_in(("anew", quick(lambda request: ModelRequest("b")))).processors
+    pipeline = Pipeline((*ABC.append("bad", fails, owner=FILES).processors, *step))
+    once = process(pipeline)
+    assert [problem.processor for problem in once.problems] == ["bad"]
+    assert once.messages == (Message.user("b"),)
+    assert process(pipeline, once).problems == once.problems
+    assert process(ABC, once).problems == ()
+
+
+def test_a_problem_that_nothing_was_raised_for_is_told_too():
+    told = []
+    noted = quick(lambda request: request.with_problems(ProcessorProblem("note", "odd")))
+    process(built_in(("note", noted)), observe=lambda who, error: told.append((who, str(error))))
+    assert told == [("request processor 'note' of the host", "odd")]
+
+
+def test_ctrl_c_is_the_users():
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        process(ABC.append("x", quick(interrupt), owner=FILES))
+
+
+def test_whoever_waits_can_be_cancelled():
+    async def waits():
+        await never()
+
+    async def cancelled():
+        task = asyncio.ensure_future(ABC.append("x", waits, owner=FILES).process(REQUEST))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())

@@ -1,0 +1,246 @@
+"""Requests made ready by a registry, and tools that only process them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+
+import pytest
+
+from pegboard import (
+    BudgetTools,
+    Message,
+    ModelRequest,
+    Pipeline,
+    Placed,
+    ProcessorError,
+    ReadonlyContext,
+    RegistrationError,
+    StaticToolset,
+    Tool,
+    ToolCall,
+    ToolRegistry,
+    hookimpl,
+    quick,
+    register_plugin,
+    tool,
+)
+from pegboard.sleeper import Sleeper
+from pegboard.toolsets.search.searchable import searchable
+
+BUILT_IN = ("tool_requests", "instructions", "repair_history", "limit_results", "budget_tools", "pack_tools")
+
+
+@tool(instructions="Add with the tool.")
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+def read(path: str) -> str:
+    """Read a file."""
+    return path
+
+
+def says(text):
+    return quick(lambda request: request.with_instructions(text))
+
+
+def never(request):
+    """A step that leaves it."""
+
+
+@pytest.fixture
+def registry():
+    made = ToolRegistry()
+    made.register(add, read)
+    yield made
+    asyncio.run(made.aclose())
+
+
+def process(registry, request=None, context=None):
+    return asyncio.run(registry.process(request or ModelRequest("hello"), context or ReadonlyContext(user="ann")))
+
+
+def brings(*named):
+    """A plugin with these processors."""
+
+    class Plugin:
+        @hookimpl
+        def pegboard_register_processors(self, register):
+            for name, thing in named:
+                register(name, thing)
+
+    return Plugin()
+
+
+# Making a request ready -----------------------------------------------------------------------------------------------
+
+
+def test_a_request_without_tools_gets_those_of_its_context(registry):
+    registry.register(Tool.processor("mine", lambda context, request: request.with_instructions(context.user)))
+    made = process(registry)
+    assert made.tools.names == ("add", "read")
+    assert made.tools.context.user == "ann"
+    assert made.instructions == ("ann", "Add with the tool.")
+    assert made.problems == ()
+
+
+def test_tools_that_were_resolved_are_the_ones(registry):
+    resolved = asyncio.run(registry.resolve(active=["read"]))
+    assert process(registry, ModelRequest("hello", tools=resolved)).tools.names == ("read",)
+
+
+def test_a_plugins_fault_is_told_to_the_operator_and_the_request_goes_on(registry, caplog):
+    register_plugin(registry, brings(("bad", lambda request: 1 / 0), ("good", says("good"))), "rain")
+    with caplog.at_level(logging.ERROR, "pegboard"):
+        made = process(registry)
+    assert made.instructions == ("Add with the tool.", "good")
+    assert [str(problem) for problem in made.problems] == [
+        "request processor 'bad' of plugin 'rain': ZeroDivisionError: division by zero"
+    ]
+    assert [record.getMessage() for record in caplog.records] == ["request processor 'bad' of plugin 'rain' failed"]
+
+
+def test_the_hosts_own_fault_is_raised(registry):
+    registry.pipeline = registry.pipeline.append("mine", lambda request: 1 / 0)
+    with pytest.raises(ProcessorError, match=r"request processor 'mine': ZeroDivisionError"):
+        process(registry)
+
+
+def test_history_is_repaired_behind_what_plugins_do_to_it(registry):
+    """The commonest step of a plugin shortens a conversation, and so cuts between a call and its result."""
+
+    def shorten(request):
+        return request.evolve(messages=request.messages[-2:])
+
+    register_plugin(registry, brings(("shorten", shorten)), "short")
+    call = ToolCall("read", {"path": "a"}, "c1")
+    outcome = asyncio.run(registry.dispatch([call]))
+    history = ModelRequest(["go", Message.assistant(call), Message.tool(outcome), "on"])
+    assert [message.role for message in process(registry, history).messages] == ["user"]
+
+
+def test_the_results_of_a_batch_are_a_message(registry):
+    calls = [ToolCall("add", {"a": 1, "b": 2}, "c1"), ToolCall("nosuch", {}, "c2")]
+    message = Message.tool(asyncio.run(registry.dispatch(calls)))
+    made = process(registry, ModelRequest(["go", Message.assistant(*calls), message]))
+    assert made.messages[2] is message
+
+
+# The steps ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_pipeline_is_what_came_with_pegboard_and_what_was_brought(registry):
+    assert registry.pipeline.names == BUILT_IN
+    register_plugin(registry, brings(("b", never)), "second")
+    handle = registry.add("processors", "mine", never)
+    register_plugin(registry, brings(("a", Placed(never, before="pack_tools")), ("c", never)), "third")
+    assert registry.pipeline.names == (*BUILT_IN[:2], "b", "c", "mine", *BUILT_IN[2:5], "a", "pack_tools")
+    assert [registry.pipeline.get(name).owner.plugin for name in ("b", "mine", "a")] == ["second", None, "third"]
+    handle.dispose()
+    assert "mine" not in registry.pipeline
+
+
+def test_it_is_put_together_once_for_as_long_as_nothing_changes(registry):
+    assert registry.pipeline is registry.pipeline
+    registry.register(Tool.from_schema("x", {"type": "object"}))
+    assert registry.pipeline is registry.pipeline
+
+
+def test_the_host_sets_it_and_what_comes_later_joins(registry):
+    registry.pipeline = registry.pipeline.insert_before("repair_history", "mine", says("mine"))
+    register_plugin(registry, brings(("theirs", says("theirs"))), "later")
+    assert process(registry).instructions == ("Add with the tool.", "theirs", "mine")
+    registry.pipeline = registry.pipeline.remove("theirs")
+    assert process(registry).instructions == ("Add with the tool.", "mine")
+
+
+def test_it_may_be_empty(registry):
+    registry.pipeline = Pipeline()
+    made = process(registry)
+    assert (registry.pipeline.names, made.instructions, made.tools.names) == ((), (), ("add", "read"))
+
+
+def test_a_built_in_step_is_set_by_its_name(registry):
+    registry.pipeline = registry.pipeline.replace("budget_tools", BudgetTools(1, pinned=["read"]))
+    assert process(registry).tools.names == ("read",)
+
+
+@pytest.mark.parametrize(
+    ("name", "thing", "why"),
+    [
+        ("pack_tools", never, "processor 'pack_tools' is taken: pegboard has one"),
+        ("mine", lambda nosuch: None, "asks for 'nosuch'"),
+        ("mine", 5, "is not a callable object"),
+        ("", never, "name has to be a text"),
+    ],
+)
+def test_what_cant_be_a_step_is_refused_when_it_is_brought(registry, name, thing, why):
+    with pytest.raises(RegistrationError, match=why):
+        registry.add("processors", name, thing)
+    record = register_plugin(registry, brings((name, thing), ("good", never)), "odd")
+    assert record.status == "partial"
+    assert re.search(why, record.cause)
+    assert "good" in registry.pipeline
+
+
+def test_a_name_is_brought_once(registry):
+    registry.add("processors", "mine", never)
+    with pytest.raises(RegistrationError, match="processor 'mine' is taken: the host has brought one"):
+        registry.add("processors", "mine", never)
+
+
+def test_sleeping_plugins_are_imported_for_it_and_others_are_not(registry):
+    woken = []
+    registry.expect("steps", Sleeper(frozenset({"register_processors"}), lambda: woken.append("steps")))
+    registry.expect("others", Sleeper(frozenset({"before_turn"}), lambda: woken.append("others")))
+    assert asyncio.run(registry.processors()).names == BUILT_IN
+    assert woken == ["steps"]
+
+
+# Tools that aren't offered --------------------------------------------------------------------------------------------
+
+
+def test_a_tool_that_only_processes_requests_is_resolved_and_never_called(registry):
+    registry.register(Tool.processor("memory", says("tea")))
+    resolved = asyncio.run(registry.resolve())
+    assert "memory" in resolved
+    made = process(registry, ModelRequest("hello", tools=resolved))
+    assert "tea" in made.instructions
+    for offered in (made.tools, resolved, None):
+        result = asyncio.run(registry.call("memory", {}, resolved=offered))
+        assert result.kind == "not_offered"
+        assert result.text == "memory is not available for this request. Available: add, read."
+        (result,) = asyncio.run(registry.dispatch([ToolCall("memory")], offered)).results
+        assert result.kind == "not_offered"
+
+
+def test_predicates_hold_for_it_as_for_others():
+    registry = ToolRegistry(where="not name:memory")
+    registry.register(Tool.processor("memory", says("tea")))
+    made = process(registry)
+    assert made.instructions == ()
+    assert "- default: name:memory is so" in str(made.tools.explain("memory"))
+
+
+def test_names_that_there_arent_list_only_what_is_offered(registry):
+    registry.register(Tool.processor("memory", never))
+    for offered in (None, process(registry).tools):
+        result = asyncio.run(registry.call("nosuch", {}, resolved=offered))
+        assert (result.kind, result.text) == ("unknown_tool", "No tool is called 'nosuch'. Available: add, read.")
+
+
+def test_tools_that_a_processor_adds_run_and_what_is_deferred_is_found(registry):
+    extra = Tool.from_schema("extra", {"type": "object"}, lambda arguments: "ran")
+    brings_extra = quick(lambda request: request.evolve(tools=request.tools.with_tools(extra)))
+    registry.register(Tool.processor("bring", brings_extra))
+    registry.register(searchable(StaticToolset("late", [Tool.from_schema("paint_wall", {"type": "object"})])))
+    tools = process(registry).tools
+    assert tools.names == ("add", "read", "search_tools", "extra")
+    assert asyncio.run(registry.call("extra", {}, resolved=tools)).text == "ran"
+    assert asyncio.run(registry.call("paint_wall", {}, resolved=tools)).kind == "not_offered"
+    found = asyncio.run(registry.call("search_tools", {"query": "paint"}, resolved=tools))
+    assert found.metadata["found"] == ["paint_wall"]

@@ -1,0 +1,300 @@
+"""Finding tools by words."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pegboard.tools.spec import ToolSpec
+from pegboard.toolsets.search import index as index_module, table
+from pegboard.toolsets.search.index import ToolIndex
+
+PATH = {"type": "object", "properties": {"path": {"type": "string"}}}
+SPECS = [
+    ToolSpec("read_file", "Reads a text file.", PATH),
+    ToolSpec("write_file", "Writes a file.", PATH),
+    ToolSpec("store", "Keeps a value.", title="Put away", tags=["memory"]),
+    ToolSpec("getURLs2", "Fetches pages."),
+    ToolSpec("buecher", "Über Bücher und Größen."),
+    ToolSpec("tianqi", "查询天气预报"),
+    ToolSpec("send_message", "Sends a message."),
+    ToolSpec("current_user", "Tells who it is."),
+]
+INDEX = ToolIndex(SPECS)
+
+names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,30}", fullmatch=True)
+syntax = st.sampled_from(
+    ['"', "*", "-", "(", ")", "NEAR(", " AND ", " OR ", "NOT", "name:", "^", "{", "+", ",", "'", "\x00", "\ud800", "“"]
+)
+questions = st.lists(st.one_of(syntax, st.text(max_size=12), names)).map("".join)
+specs = st.builds(
+    ToolSpec,
+    names,
+    st.text(st.characters(codec="utf-8"), max_size=60),
+    st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=8), st.just({}), max_size=3).map(
+        lambda properties: {"type": "object", "properties": properties}
+    ),
+    title=st.one_of(st.none(), st.text(max_size=12)),
+    tags=st.lists(names, max_size=3),
+)
+
+
+def found(words: str, index: ToolIndex = INDEX, limit: int = 10) -> list[str]:
+    return [each.name for each in index.search(words, limit=limit)]
+
+
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        ("sto", "store"),
+        ("STORING", "store"),
+        ("memory", "store"),
+        ("put away", "store"),
+        ("urls", "getURLs2"),
+        ("geturls", "getURLs2"),
+        ("pages", "getURLs2"),
+        ("bucher", "buecher"),
+        ("größe", "buecher"),
+        ("天气", "tianqi"),
+        ("明天的天气", "tianqi"),
+        ("send messages to somebody", "send_message"),
+    ],
+)
+def test_words_of_every_text_of_a_tool_find_it(words, first):
+    hits = INDEX.search(words)
+    assert hits[0].name == first
+    assert not hits[0].near
+    assert hits[0].score > 0
+
+
+def test_a_name_weighs_more_than_labels_and_those_more_than_a_description():
+    index = ToolIndex(
+        [
+            ToolSpec("one", "Some pony, that is all."),
+            ToolSpec("two", "Some horse, that is it.", title="Pony"),
+            ToolSpec("pony_three", "Some horse, that is it."),
+            *(ToolSpec(f"other_{n}", "Nothing of that kind at all.") for n in range(20)),
+        ]
+    )
+    assert found("pony", index) == ["pony_three", "two", "one"]
+
+
+def test_names_of_parameters_within_others_count_as_labels():
+    schema = {"type": "object", "properties": {"a": {"type": "object", "properties": {"pony": {}}}}}
+    index = ToolIndex([ToolSpec("one", "A pony."), ToolSpec("two", "A horse.", schema), ToolSpec("three"), *SPECS])
+    assert found("pony", index) == ["two", "one"]
+
+
+def test_the_more_words_are_found_the_better():
+    assert found("read file")[:2] == ["read_file", "write_file"]
+    assert found("write the text file")[0] in {"read_file", "write_file"}
+    scores = {each.name: each.score for each in INDEX.search("write file")}
+    assert scores["write_file"] > scores["read_file"] > 0
+
+
+@given(st.lists(names, min_size=1, max_size=8, unique=True), st.data())
+def test_of_two_tools_the_one_that_has_another_word_too_is_better(others, data):
+    more, word = data.draw(st.sampled_from(["first", "second"])), "wanted"
+    texts = {"first": f"{word} filler", "second": f"{word} filler"} | {more: f"{word} extra"}
+    index = ToolIndex([ToolSpec(name, text) for name, text in texts.items()] + [ToolSpec(f"o_{n}") for n in others])
+    assert found("wanted extra", index)[0] == more
+
+
+def test_ties_are_settled_by_name_whatever_the_order_of_the_specs():
+    same = [ToolSpec(name, "Does the same.") for name in ("c", "a", "b")]
+    assert found("same", ToolIndex(same)) == found("same", ToolIndex(same[::-1])) == ["a", "b", "c"]
+
+
+def test_the_limit_holds():
+    assert found("file", limit=1) == found("file")[:1]
+    with pytest.raises(ValueError, match="at least 1"):
+        INDEX.search("file", limit=0)
+
+
+def test_names_of_several_words_in_a_question_come_first():
+    asked = "is current_user or send_message good to read a text file?"
+    assert set(found(asked)[:2]) == {"current_user", "send_message"}
+    assert found(asked)[2] == "read_file"
+
+
+def test_the_very_name_comes_first_in_its_own_spelling():
+    index = ToolIndex([ToolSpec("Get_user"), ToolSpec("get_user"), ToolSpec("get_user_user", "get user get user")])
+    assert found("get_user", index)[0] == "get_user"
+    assert found("Get_user", index)[0] == "Get_user"
+    assert found("GET_USER", index)[0] == "Get_user"
+
+
+@given(st.lists(specs, min_size=1, max_size=12, unique_by=lambda spec: spec.name))
+def test_every_tool_is_found_first_by_its_own_name(given):
+    index = ToolIndex(given)
+    assert [found(spec.name, index, 1) for spec in given] == [[spec.name] for spec in given]
+    index.close()
+
+
+@given(st.sampled_from([word for spec in SPECS[:3] for word in spec.name.split("_")]), st.integers(2, 9))
+def test_whatever_a_word_of_a_name_begins_with_finds_the_tool(word, length):
+    assert any(word in name for name in found(word[:length]))
+
+
+@given(questions)
+def test_no_question_raises(question):
+    hits = INDEX.search(question)
+    assert len(hits) <= 10
+    assert {hit.name for hit in hits} <= set(INDEX.names)
+
+
+@pytest.mark.parametrize("question", ['"' * 100_000, "file " * 20_000, "x" * 100_000, "天" * 100_000, "a_b " * 30_000])
+def test_huge_questions_are_cut(question):
+    assert len(INDEX.search(question)) <= 10
+
+
+@pytest.mark.parametrize("question", ["", "  ", "\x00", '"', "“”", "🌤", "\ud800", "*"])
+def test_what_holds_no_word_finds_nothing(question):
+    assert INDEX.search(question) == ()
+
+
+class TestNear:
+    def test_a_misspelt_name_finds_the_near_one(self):
+        (hit,) = INDEX.search("stroe")
+        assert (hit.name, hit.near) == ("store", True)
+
+    def test_a_misspelt_word_finds_tools_with_the_near_word(self):
+        assert "send_message" in found("mesage")
+        assert all(hit.near for hit in INDEX.search("mesage"))
+
+    def test_where_any_word_is_found_nothing_is_guessed(self):
+        hits = INDEX.search("stroe memory")
+        assert [(hit.name, hit.near) for hit in hits] == [("store", False)]
+
+    def test_what_is_near_to_nothing_finds_nothing(self):
+        assert INDEX.search("zzzzqqq xx") == ()
+
+    def test_no_more_than_asked_for(self):
+        index = ToolIndex([ToolSpec(f"weather_{n}") for n in range(9)])
+        assert len(index.search("wether", limit=2)) == 2
+
+
+class TestUpdate:
+    def test_only_what_has_changed_is_indexed_anew(self, monkeypatch):
+        indexed = []
+
+        def watched(spec):
+            indexed.append(spec.name)
+            return row_of(spec)
+
+        row_of = index_module.row_of
+        monkeypatch.setattr(index_module, "row_of", watched)
+        index = ToolIndex(SPECS)
+        indexed.clear()
+        again = [ToolSpec("store", "Keeps a value.", title="Put away", tags=["memory"]), *SPECS[:2], ToolSpec("new")]
+        assert index.update(again) is True
+        assert indexed == ["new"]
+        assert index.update(again) is False
+        assert index.names == ("new", "read_file", "store", "write_file")
+        assert len(index) == 4
+
+    def test_a_changed_tool_is_found_by_its_new_words_only(self):
+        index = ToolIndex([ToolSpec("a", "Old words."), ToolSpec("b")])
+        index.update([ToolSpec("a", "New text."), ToolSpec("b")])
+        assert (found("text", index), found("words", index)) == (["a"], [])
+
+    def test_of_two_specs_of_one_name_the_first_is_found(self):
+        index = ToolIndex([ToolSpec("a", "First."), ToolSpec("a", "Second.")])
+        assert (found("first", index), found("second", index)) == (["a"], [])
+
+    def test_names_that_differ_in_case_only_are_different(self):
+        index = ToolIndex([ToolSpec("a", "Lower."), ToolSpec("A", "Upper.")])
+        index.update([ToolSpec("A", "Upper.")])
+        assert (found("lower", index), found("upper", index)) == ([], ["A"])
+
+    @settings(max_examples=60)
+    @given(st.lists(st.lists(specs, max_size=6, unique_by=lambda spec: spec.name), min_size=1, max_size=4), questions)
+    def test_updates_come_to_the_same_as_beginning_anew(self, steps, question):
+        updated = ToolIndex()
+        for step in steps:
+            updated.update(step)
+        fresh = ToolIndex(steps[-1])
+        for asked in (question, *(spec.name for spec in steps[-1]), "a"):
+            ours, theirs = updated.search(asked), fresh.search(asked)
+            assert [(hit.name, hit.near) for hit in ours] == [(hit.name, hit.near) for hit in theirs]
+            assert [hit.score for hit in ours] == pytest.approx([hit.score for hit in theirs])
+        updated.close()
+        fresh.close()
+
+    def test_threads_that_search_different_tools_find_only_their_own(self):
+        index = ToolIndex()
+        mistakes = []
+
+        def work(own):
+            mine = [ToolSpec(f"{own}_{n}", "Same words.") for n in range(20)]
+            for _ in range(20):
+                mistakes.extend(
+                    hit.name for hit in index.search_among(mine, "same words") if not hit.name.startswith(own)
+                )
+
+        threads = [threading.Thread(target=work, args=(own,)) for own in ("a", "b", "c")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert mistakes == []
+
+
+class TestSaved:
+    def test_what_was_saved_goes_on_where_it_was(self, monkeypatch):
+        data = INDEX.dump({"made": "now"})
+        index = ToolIndex(saved=data)
+        assert index.facts == {"made": "now"}
+        assert (len(index), index.search("file")) == (0, ())
+        monkeypatch.setattr(index_module, "row_of", None)  # nothing is indexed anew
+        copies = [ToolSpec.from_json(spec.to_json()) for spec in SPECS]
+        assert index.update(copies) is False
+        assert [hit.name for hit in index.search("write file")] == found("write file")
+
+    def test_what_has_changed_since_is_told_and_indexed(self):
+        index = ToolIndex(saved=ToolIndex([ToolSpec("a", "Old."), ToolSpec("b")]).dump())
+        assert index.update([ToolSpec("a", "New."), ToolSpec("c")]) is True
+        assert (found("new", index), found("old", index), index.names) == (["a"], [], ("a", "c"))
+
+    def test_facts_are_put_over_older_ones(self):
+        index = ToolIndex(saved=ToolIndex().dump({"a": "1", "b": "1"}))
+        assert ToolIndex(saved=index.dump({"b": "2"})).facts == {"a": "1", "b": "2"}
+
+    @pytest.mark.parametrize(
+        "spoil",
+        [
+            lambda data: b"",
+            lambda data: b"no database" * 1000,
+            lambda data: data[: len(data) // 2],
+            lambda data: data[:4096] + b"\xff" * 4096 + data[8192:],
+            lambda data: data[:-4096] + b"\0" * 4096,
+        ],
+    )
+    def test_what_is_damaged_is_refused(self, spoil):
+        data = ToolIndex([ToolSpec(f"tool_{n}", f"Words {n}. " * 20) for n in range(100)]).dump()
+        with pytest.raises(ValueError, match="can't be used"):
+            ToolIndex(saved=spoil(data))
+
+    def test_another_versions_is_refused(self, monkeypatch):
+        data = INDEX.dump()
+        monkeypatch.setattr(table, "FORMAT", 99)
+        with pytest.raises(ValueError, match="another version"):
+            ToolIndex(saved=data)
+
+    def test_parts_that_do_not_fit_together_are_refused(self):
+        connection = sqlite3.connect(":memory:")
+        connection.deserialize(INDEX.dump())
+        connection.execute("DELETE FROM words WHERE rowid = 1")
+        connection.commit()
+        with pytest.raises(ValueError, match="fit together"):
+            ToolIndex(saved=connection.serialize())
+        connection.close()
+
+
+def test_an_sqlite_without_fts5_is_told(monkeypatch):
+    monkeypatch.setattr(table, "_CREATION", "CREATE VIRTUAL TABLE words USING fts99 (a)")
+    with pytest.raises(RuntimeError, match="FTS5: no such module"):
+        ToolIndex()

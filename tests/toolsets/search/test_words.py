@@ -1,0 +1,112 @@
+"""What identifiers and questions are made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from pegboard.toolsets.search.words import (
+    MOST_TEXT,
+    MOST_WORDS,
+    expression,
+    identifier_parts,
+    question_names,
+    question_words,
+    spaced,
+    with_parts,
+)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "parts"),
+    [
+        ("read_file", ["read", "file"]),
+        ("list-all", ["list", "all"]),
+        ("getUser", ["get", "user"]),
+        ("HTTPServer", ["http", "server"]),
+        ("getURLs2", ["get", "urls", "2"]),
+        ("parseURL", ["parse", "url"]),
+        ("v2api", ["v", "2", "api"]),
+        ("007", ["007"]),
+        ("Größe", ["größe"]),
+        ("__", []),
+    ],
+)
+def test_names_are_parted_at_signs_capitals_and_digits(identifier, parts):
+    assert identifier_parts(identifier) == parts
+
+
+@pytest.mark.parametrize(
+    ("identifier", "indexed"),
+    [
+        ("read_file", "read_file"),
+        ("path limit", "path limit"),
+        ("read_file_2", "read_file_2"),
+        ("getUser x", "getUser x get user"),
+    ],
+)
+def test_only_parts_that_fts5_would_not_set_off_are_added(identifier, indexed):
+    assert with_parts(identifier) == indexed
+
+
+def test_ideographs_stand_alone():
+    assert spaced("plain") == "plain"
+    assert spaced("天气 for über") == " 天  气  for über"
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("Read a file, please!", ["read", "file"]),
+        ("how to do it", ["how", "to", "do", "it"]),
+        ("getUser getuser", ["getuser", "get", "user"]),
+        ("city's", ["city"]),
+        ("天气abc", ["天气", "abc"]),
+        ('" * -NEAR( \x00 \ud800', ["near"]),
+        ("", []),
+    ],
+)
+def test_a_question_is_its_telling_words(question, words):
+    assert question_words(question) == words
+
+
+def test_questions_are_bounded():
+    assert len(question_words(" ".join(f"w{'x' * n}" for n in range(60)))) == MOST_WORDS
+    assert question_words("x" * MOST_TEXT + " more") == ["x" * MOST_TEXT]
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        (" store ", ["store"]),
+        ("store it", []),
+        ("use get_user, sendMail or a-b", ["get_user", "sendMail", "a-b"]),
+        ("größe_x", ["e_x"]),
+        ("_", ["_"]),
+    ],
+)
+def test_names_in_a_question(question, names):
+    """The whole of it, or words that are made of several: any other word is just a word."""
+    assert question_names(question) == names
+
+
+@pytest.mark.parametrize(
+    ("word", "written"),
+    [
+        ("store", '"store"*'),
+        ("files", '"file"*'),
+        ("categories", '"categor"*'),
+        ("searches", '"search"*'),
+        ("searching", '"search"*'),
+        ("boxes", '"box"*'),
+        ("classes", '"class"*'),
+        ("class", '"class"*'),
+        ("bus", '"bus"*'),
+        ("string", '"string"*'),
+        ("x", '"x"'),
+        ("größen", '"größen"*'),
+        ("天", '"天"'),
+        ("天气预", '"天 气" OR "气 预"'),
+    ],
+)
+def test_words_in_the_language_of_fts5(word, written):
+    assert expression(word) == written

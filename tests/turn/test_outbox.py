@@ -1,0 +1,55 @@
+"""Events on their way: those who can wait are held up, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pegboard.turn import outbox
+from pegboard.turn.outbox import Outbox
+
+
+def test_events_come_in_order_and_then_nothing():
+    async def main():
+        box = Outbox()
+        box.put_now(1)
+        await box.put(2)
+        box.close()
+        return [await box.get(), await box.get(), await box.get(), await box.get()]
+
+    assert asyncio.run(main()) == [1, 2, None, None]
+
+
+def test_who_can_wait_is_held_up_until_there_is_room(monkeypatch):
+    monkeypatch.setattr(outbox, "MOST_WAITING", 2)
+
+    async def main():
+        box = Outbox()
+        box.put_now(1)
+        box.put_now(2)
+        held = asyncio.ensure_future(box.put(3))
+        await asyncio.sleep(0)
+        assert not held.done()
+        assert await box.get() == 1
+        await held
+        return [await box.get(), await box.get()]
+
+    assert asyncio.run(main()) == [2, 3]
+
+
+def test_who_can_not_wait_is_never_held_up(monkeypatch):
+    monkeypatch.setattr(outbox, "MOST_WAITING", 1)
+    box = Outbox()
+    for number in range(5):
+        box.put_now(number)
+    assert [asyncio.run(box.get()) for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_who_reads_waits_for_what_comes():
+    async def main():
+        box = Outbox()
+        reading = asyncio.ensure_future(box.get())
+        await asyncio.sleep(0)
+        box.put_now("here")
+        return await reading
+
+    assert asyncio.run(main()) == "here"

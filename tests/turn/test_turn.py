@@ -1,0 +1,1127 @@
+"""A turn: request -> model -> calls -> results -> again; each call gets its one result, however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import attrs
+import pytest
+
+from pegboard import (
+    Abort,
+    CallCompleted,
+    FatalToolError,
+    Once,
+    ReadonlyContext,
+    Reject,
+    ToolCall,
+    ToolContext,
+    ToolRegistry,
+    TurnAbortedError,
+    ask_later,
+    quick,
+    tool,
+)
+from pegboard.errors import CallbackError, ModelError, PendingError
+from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
+from pegboard.messages.message import Message
+from pegboard.messages.part import TextPart
+from pegboard.messages.response import ModelResponse
+from pegboard.messages.usage import Usage
+from pegboard.request.model_request import ModelRequest
+from pegboard.testing import ScriptedModel
+from pegboard.turn.conditions import called, rounds
+from pegboard.turn.events import AnswerDelta, Answered, MessageAdded, ModelRetried, RoundStarted, TurnEnded
+from pegboard.turn.limits import TurnLimits
+from pegboard.turn.outcome import TurnOutcome
+from pegboard.turn.run import resume_turn, resumed_turn_of, run_turn, stream_turn, turn_of
+
+ADD = ToolCall("add", {"a": 1, "b": 2}, "c1")
+MORE = ToolCall("add", {"a": 3, "b": 4}, "c2")
+FAIL = ToolCall("fail", {}, "c3")
+DELETE = ToolCall("delete", {"path": "a.txt"}, "c4")
+OTHER = ToolCall("delete", {"path": "b.txt"}, "c5")
+
+
+def roles(outcome):
+    return [message.role for message in outcome.messages]
+
+
+def results(outcome):
+    """`(call id, kind or text)` of every result in the history."""
+    return [
+        (part.call_id, part.result.kind or part.result.text) for message in outcome.messages for part in message.results
+    ]
+
+
+def everything_is_answered(outcome):
+    calls = [call.id for message in outcome.messages for call in message.calls]
+    return calls == [id_ for id_, _ in results(outcome)]
+
+
+class TestLoop:
+    def test_an_answer_without_calls_ends_the_turn(self, turn):
+        outcome, model = turn(["Hello."], "Hi!")
+        assert (outcome.ended, outcome.text, roles(outcome)) == ("answered", "Hello.", ["user", "assistant"])
+        assert [tool.name for tool in model.requests[0].offered] == ["add", "delete", "fail", "remember"]
+
+    def test_calls_are_run_and_the_model_reads_their_results(self, turn):
+        outcome, model = turn([["Let me see.", ADD, MORE], "3 and 7."])
+        assert roles(outcome) == ["user", "assistant", "tool", "assistant"]
+        assert results(outcome) == [("c1", "3"), ("c2", "7")]
+        assert model.requests[1].messages == outcome.messages[:3]
+        assert (outcome.rounds, outcome.calls) == (2, 2)
+
+    def test_an_error_result_goes_to_the_model_and_the_turn_goes_on(self, turn):
+        outcome, _ = turn([FAIL, ToolCall("nothing", {}, "x"), ToolCall("add", {"a": "1"}, "y"), "I give up."])
+        assert [kind for _, kind in results(outcome)] == ["tool_failure", "unknown_tool", "invalid_arguments"]
+        assert outcome.ended == "answered"
+
+    def test_new_messages_are_those_of_this_turn(self, turn):
+        before = [Message.user("Hi"), Message.assistant("Hello"), Message.user("Add.")]
+        outcome, _ = turn([ADD, "3"], before)
+        assert outcome.began == 3
+        assert [message.role for message in outcome.new_messages] == ["assistant", "tool", "assistant"]
+
+    def test_usage_is_the_sum_of_all_answers(self, turn):
+        steps = [ModelResponse([ADD], "tool_calls", Usage(10, 2)), ModelResponse("3", usage=Usage(20, 1, 5))]
+        outcome, _ = turn(steps)
+        assert outcome.usage == Usage(30, 3, 5)
+
+    def test_two_calls_of_one_id_and_one_without_get_ids_of_their_own(self, turn):
+        same = [ToolCall("add", {"a": 1, "b": 1}, "x"), ToolCall("add", {"a": 2, "b": 2}, "x")]
+        outcome, _ = turn([ModelResponse(same, "tool_calls"), "ok"])
+        assert results(outcome) == [("x", "2"), ("x_2", "4")]
+
+    def test_what_the_provider_has_run_is_not_run_here(self, turn):
+        hosted = ToolCall("web_search", {"q": "x"}, "h1", provider_executed=True)
+        outcome, _ = turn([ModelResponse(["Looking.", hosted, "Found."])])
+        assert (outcome.ended, results(outcome)) == ("answered", [])
+
+    def test_a_pause_of_the_provider_goes_on(self, turn):
+        outcome, model = turn([ModelResponse("Half ", "pause", complete=True), "done."])
+        assert [message.text for message in outcome.messages] == ["Go on.", "Half ", "done."]
+        assert len(model.requests) == 2
+
+    def test_tools_are_resolved_anew_in_every_round(self, registry, turn):
+        @tool
+        def late() -> str:
+            """Comes late."""
+            return "here"
+
+        @tool
+        def hang() -> str:
+            """Hangs another tool on the board."""
+            registry.register(late)
+            return "done"
+
+        registry.register(hang)
+        outcome, model = turn([ToolCall("hang", {}, "h"), ToolCall("late", {}, "l"), "ok"])
+        assert results(outcome) == [("h", "done"), ("l", "here")]
+        assert "late" not in model.requests[0].tools.names
+        assert "late" in model.requests[1].tools.names
+
+    def test_tools_that_the_request_brings_stay_as_they_are(self, registry, turn):
+        only = asyncio.run(registry.resolve(where="name:add"))
+        outcome, model = turn([[ADD, FAIL], "ok"], ModelRequest("Go on.", tools=only))
+        assert [request.tools.names for request in model.requests] == [("add",), ("add",)]
+        assert results(outcome) == [("c1", "3"), ("c3", "not_offered")]
+
+    def test_where_and_active_choose_the_tools(self, turn):
+        _, model = turn(["ok"], where="not destructive", active=["fail", "add"])
+        assert model.requests[0].tools.names == ("fail", "add")
+
+    def test_the_context_of_tools_knows_the_turn(self, registry, turn):
+        seen = []
+
+        @tool
+        def look(context: ToolContext) -> str:
+            """Looks round."""
+            seen.append(context)
+            return "ok"
+
+        registry.register(look)
+        outcome, _ = turn([ToolCall("look", {}, "l"), "ok"], context=ReadonlyContext(user="ann"))
+        (context,) = seen
+        assert (context.user, context.model, context.provider) == ("ann", "scripted", "scripted")
+        assert context.invocation == outcome.invocation
+        assert [message.role for message in context.messages] == ["user", "assistant"]
+
+    def test_the_state_that_calls_leave_is_there_in_the_next_round(self, registry, turn):
+        seen = []
+
+        @tool
+        def look(context: ToolContext) -> str:
+            """Looks."""
+            seen.append(dict(context.state))
+            return "ok"
+
+        registry.register(look)
+        note = ToolCall("remember", {"key": "city", "value": "Oslo"}, "r")
+        outcome, _ = turn([note, ToolCall("look", {}, "l"), "ok"], context=ReadonlyContext(state={"a": 1}))
+        assert seen == [{"a": 1, "city": "Oslo"}]
+        assert outcome.state == {"a": 1, "city": "Oslo"}
+        assert outcome.actions.state_delta == {"city": "Oslo"}
+
+    def test_a_turn_runs_once(self, registry):
+        async def main():
+            turn = turn_of(ScriptedModel(["a", "b"]), "Hi", registry)
+            await turn.run()
+            with pytest.raises(RuntimeError, match="a turn runs once"):
+                await turn.run()
+
+        asyncio.run(main())
+
+    def test_an_option_that_there_is_not_is_refused_with_a_near_miss(self, registry):
+        with pytest.raises(TypeError, match=r"no option 'steerin'.* Did you mean 'steering'"):
+            turn_of(ScriptedModel([]), "Hi", registry, steerin=None)
+
+
+class TestCutOff:
+    def test_calls_of_an_answer_that_was_cut_off_never_run(self, turn):
+        outcome, _ = turn([ModelResponse([ADD], "length", complete=False), ADD, "3"])
+        assert results(outcome) == [("c1", "cut_off"), ("c1_2", "3")]
+        assert outcome.messages[1].metadata["complete"] is False
+
+    def test_an_answer_that_was_cut_off_ends_the_turn(self, turn):
+        outcome, _ = turn([ModelResponse("It is", "length", complete=False)])
+        assert (outcome.ended, outcome.detail) == ("cut_off", "the answer ended by length")
+
+    def test_a_stream_that_broke_off_keeps_what_came(self, turn):
+        broken = ModelResponse("It is", "other", complete=False, interrupted=True, error_message="connection reset")
+        outcome, _ = turn([broken])
+        assert (outcome.ended, outcome.detail, outcome.text) == ("cut_off", "connection reset", "It is")
+
+    def test_a_model_whose_answers_break_off_again_and_again_ends_the_turn(self, turn):
+        broken = ModelResponse([ADD], "other", complete=False, interrupted=True)
+        outcome, _ = turn([broken] * 3, limits=TurnLimits(retries=2))
+        assert (outcome.ended, outcome.detail) == ("cut_off", "the model's answers were broken off again and again")
+        assert everything_is_answered(outcome)
+
+    def test_a_provider_that_answers_with_an_error_is_a_model_error(self, turn):
+        failed = ModelResponse((), "error", error_code="overloaded", error_message="come back later")
+        with pytest.raises(ModelError, match="scripted: come back later") as caught:
+            turn([failed])
+        assert caught.value.code == "overloaded"
+        assert caught.value.outcome.ended == "failed"
+
+
+class TestLimits:
+    def test_rounds(self, turn):
+        outcome, _ = turn([ADD, MORE], limits=TurnLimits(rounds=2))
+        assert (outcome.ended, outcome.detail) == ("limit", "2 rounds")
+        assert everything_is_answered(outcome)
+
+    def test_calls_beyond_the_limit_are_answered_and_not_run(self, turn):
+        outcome, _ = turn([[ADD, MORE, FAIL]], limits=TurnLimits(calls=2))
+        assert results(outcome) == [("c1", "3"), ("c2", "7"), ("c3", "limit")]
+        assert (outcome.ended, outcome.detail) == ("limit", "2 calls")
+
+    def test_calls_up_to_the_limit_are_no_reason_to_end(self, turn):
+        outcome, _ = turn([[ADD, MORE], "ok"], limits=TurnLimits(calls=2))
+        assert outcome.ended == "answered"
+
+    def test_tokens(self, turn):
+        outcome, _ = turn([ModelResponse([ADD], "tool_calls", Usage(90, 10))], limits=TurnLimits(tokens=100))
+        assert (outcome.ended, outcome.detail) == ("limit", "100 tokens")
+        assert results(outcome) == [("c1", "3")]
+
+    def test_seconds_end_a_model_that_never_answers(self, registry):
+        class Silent:
+            name = provider = "silent"
+
+            async def respond(self, request):
+                await asyncio.Event().wait()
+
+        outcome = asyncio.run(run_turn(Silent(), "Hi", registry, limits=TurnLimits(seconds=0.05)))
+        assert (outcome.ended, outcome.detail) == ("limit", "0.05 seconds")
+
+    def test_seconds_end_a_tool_that_never_answers(self, registry, turn):
+        @tool
+        async def hang() -> str:
+            """Hangs."""
+            await asyncio.Event().wait()
+            return ""
+
+        registry.register(hang)
+        outcome, _ = turn([ToolCall("hang", {}, "h")], limits=TurnLimits(seconds=0.2))
+        assert (outcome.ended, results(outcome)) == ("limit", [("h", "timeout")])
+
+    @pytest.mark.parametrize(
+        "wrong", [{"rounds": 0}, {"calls": -1}, {"seconds": float("inf")}, {"retries": -1}, {"tokens": True}]
+    )
+    def test_limits_that_can_not_be_meant_are_refused(self, wrong):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            TurnLimits(**wrong)
+
+
+class TestStopping:
+    def test_a_tool_that_was_called_stops_the_turn(self, turn):
+        outcome, _ = turn([ADD], stop_when=called("add"))
+        assert (outcome.ended, outcome.detail) == ("stopped", "add was called")
+
+    def test_a_tool_that_failed_does_not(self, turn):
+        outcome, _ = turn([FAIL, "ok"], stop_when=called("fail"))
+        assert outcome.ended == "answered"
+
+    def test_several_conditions_plain_and_async(self, turn):
+        seen = []
+
+        async def never(so_far):
+            seen.append(so_far.rounds)
+
+        outcome, _ = turn([ADD, MORE], stop_when=[never, rounds(2)])
+        assert (outcome.ended, outcome.detail, seen) == ("stopped", "2 rounds", [1, 2])
+
+    def test_escalation_ends_the_turn(self, registry, turn):
+        @tool
+        def leave(context: ToolContext) -> str:
+            """Leaves the loop."""
+            context.actions.escalate = True
+            return "bye"
+
+        registry.register(leave)
+        outcome, _ = turn([[ADD, ToolCall("leave", {}, "l")]])
+        assert (outcome.ended, results(outcome)) == ("escalated", [("c1", "3"), ("l", "bye")])
+
+    def test_transfer_says_to_whom(self, registry, turn):
+        @tool
+        def hand_over(context: ToolContext) -> str:
+            """Hands over."""
+            context.actions.transfer_to = "writer"
+            return "ok"
+
+        registry.register(hand_over)
+        outcome, _ = turn([ToolCall("hand_over", {}, "h")])
+        assert (outcome.ended, outcome.detail, outcome.actions.transfer_to) == ("transferred", "writer", "writer")
+
+    def test_results_that_speak_for_themselves_end_the_turn(self, registry, turn):
+        @tool
+        def table(context: ToolContext) -> str:
+            """Shows a table."""
+            context.actions.skip_summarization = True
+            return "| 1 |"
+
+        registry.register(table)
+        assert turn([ToolCall("table", {}, "t")])[0].ended == "results"
+
+    def test_an_abort_is_raised_once_the_history_is_complete(self, registry, turn):
+        @quick
+        def refuse(tool):
+            return Abort("enough") if tool.name == "fail" else None
+
+        registry.add_callback("before_tool", refuse)
+        with pytest.raises(TurnAbortedError, match="enough") as caught:
+            turn([[FAIL, ADD]])
+        outcome = caught.value.outcome
+        assert outcome.ended == "aborted"
+        assert everything_is_answered(outcome)
+
+    def test_an_after_callback_may_abort(self, registry, turn):
+        registry.add_callback("after_tool", quick(lambda result: Abort("seen enough")))
+        with pytest.raises(TurnAbortedError) as caught:
+            turn([ADD])
+        assert results(caught.value.outcome) == [("c1", "3")]
+
+    def test_a_fatal_error_is_raised_once_the_history_is_complete(self, registry, turn):
+        @tool
+        def explode() -> str:
+            """Explodes."""
+            raise FatalToolError("the disk is gone")
+
+        registry.register(explode)
+        with pytest.raises(FatalToolError, match="the disk is gone") as caught:
+            turn([[ToolCall("explode", {}, "e"), ADD]])
+        assert caught.value.outcome.ended == "fatal"
+        assert everything_is_answered(caught.value.outcome)
+
+    def test_cancelling_leaves_a_complete_history(self, registry):
+        begun = asyncio.Event()
+
+        @tool
+        async def hang() -> str:
+            """Hangs."""
+            begun.set()
+            await asyncio.Event().wait()
+            return ""
+
+        registry.register(hang)
+
+        async def main():
+            turn = turn_of(ScriptedModel([[ToolCall("hang", {}, "h"), ADD]]), "Hi", registry)
+            running = asyncio.ensure_future(turn.run())
+            await begun.wait()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            return turn.outcome
+
+        outcome = asyncio.run(main())
+        assert outcome.ended == "cancelled"
+        assert everything_is_answered(outcome)
+
+    def test_a_processor_that_fails_leaves_the_history(self, registry, turn):
+        def broken(request):
+            if len(request.messages) > 1:
+                raise ValueError("no")
+
+        registry.pipeline = registry.pipeline.insert_before("pack_tools", "broken", broken)
+        with pytest.raises(Exception, match="broken") as caught:
+            turn([ADD])
+        assert everything_is_answered(caught.value.outcome)
+
+
+class TestSteering:
+    def test_what_the_user_says_meanwhile_is_read_with_the_next_request(self, turn):
+        said = iter([None, "Wait, 2 + 2!"])
+        outcome, model = turn([ADD, "4"], steering=lambda: next(said, None))
+        assert [message.text for message in outcome.messages if message.role == "user"] == ["Go on.", "Wait, 2 + 2!"]
+        assert model.requests[1].messages[-1].text == "Wait, 2 + 2!"
+
+    def test_what_the_user_says_while_the_model_answers_keeps_the_turn_going(self, turn):
+        said = iter([None, ["One more thing."]])
+        outcome, _ = turn(["Done.", "That too."], steering=lambda: next(said, None))
+        assert roles(outcome) == ["user", "assistant", "user", "assistant"]
+
+    def test_calls_that_have_not_begun_are_skipped_when_the_user_speaks(self, registry):
+        async def main():
+            @tool
+            async def first() -> str:
+                """Runs while the user speaks."""
+                turn.steer("Stop that.")
+                return "ran"
+
+            registry.register(first)
+            calls = [ToolCall("first", {}, "f"), ADD]
+            turn = turn_of(ScriptedModel([calls, "Stopped."]), "Hi", registry, sequential=True)
+            return await turn.run()
+
+        outcome = asyncio.run(main())
+        assert results(outcome) == [("f", "ran"), ("c1", "skipped")]
+        assert outcome.messages[3].text == "Stop that."
+        assert outcome.ended == "answered"
+
+    def test_what_is_no_message_is_refused(self, turn):
+        with pytest.raises(CallbackError, match="steering: TypeError: steering gives messages or texts, not int"):
+            turn([], steering=lambda: [1])
+
+    def test_interrupting_keeps_what_the_model_has_said(self, registry):
+        class Slow:
+            name = provider = "slow"
+
+            async def respond(self, request):
+                raise AssertionError
+
+            async def stream(self, request):
+                yield TextDelta("It ")
+                yield TextDelta("is")
+                await asyncio.Event().wait()
+
+        async def main():
+            turn = turn_of(Slow(), "Hi", registry)
+            async for event in turn.events():
+                if isinstance(event, AnswerDelta) and event.delta.text == "is":
+                    turn.interrupt("the user pressed escape")
+            return turn.outcome
+
+        outcome = asyncio.run(main())
+        assert (outcome.ended, outcome.detail) == ("interrupted", "the user pressed escape")
+        assert outcome.messages[-1].text == "It is"
+        assert outcome.messages[-1].metadata["complete"] is False
+
+    def test_interrupting_aborts_calls(self, registry):
+        begun = asyncio.Event()
+
+        @tool
+        async def hang() -> str:
+            """Hangs."""
+            begun.set()
+            await asyncio.Event().wait()
+            return ""
+
+        registry.register(hang)
+
+        async def main():
+            turn = turn_of(ScriptedModel([ToolCall("hang", {}, "h")]), "Hi", registry)
+            running = asyncio.ensure_future(turn.run())
+            await begun.wait()
+            turn.interrupt()
+            return await running
+
+        outcome = asyncio.run(main())
+        assert (outcome.ended, results(outcome)) == ("interrupted", [("h", "aborted")])
+
+    def test_interrupting_before_the_first_round(self, registry):
+        turn = turn_of(ScriptedModel([]), "Hi", registry)
+        turn.interrupt("too late")
+        assert asyncio.run(turn.run()).ended == "interrupted"
+
+    def test_what_the_user_says_before_the_calls_begin_skips_them(self, registry):
+        async def main():
+            turn = turn_of(ScriptedModel([ADD, "Stopped."]), "Hi", registry, listener=speak)
+            turns.append(turn)
+            return await turn.run()
+
+        def speak(event):
+            if isinstance(event, Answered) and event.response.calls:
+                turns[0].steer("Don't.")
+
+        turns = []
+        outcome = asyncio.run(main())
+        assert results(outcome) == [("c1", "skipped")]
+        assert [message.text for message in outcome.messages if message.role == "user"] == ["Hi", "Don't."]
+
+    def test_the_first_reason_of_an_interruption_stands(self, registry):
+        turn = turn_of(ScriptedModel([]), "Hi", registry)
+        turn.interrupt("escape")
+        turn.interrupt("and again")
+        assert asyncio.run(turn.run()).detail == "escape"
+
+    @pytest.mark.parametrize("option", ["steering", "stop_when"])
+    def test_a_question_of_the_hosts_that_hangs_or_fails_is_named(self, registry, option):
+        short = ToolRegistry(limits=attrs.evolve(registry.limits, callback_timeout=0.05))
+        short.register(*registry.tools())
+
+        async def hangs(*_):
+            await asyncio.Event().wait()
+
+        def fails(*_):
+            raise ValueError("oops")
+
+        for question, said in ((hangs, "TimeoutError"), (fails, "ValueError: oops")):
+            with pytest.raises(CallbackError, match=f"{option}: {said}") as caught:
+                asyncio.run(run_turn(ScriptedModel([ADD]), "Hi", short, **{option: question}))
+            assert everything_is_answered(caught.value.outcome)
+
+    def test_a_model_that_ignores_its_cancellation_holds_nobody_up(self, registry, caplog):
+        short = ToolRegistry(limits=attrs.evolve(registry.limits, grace=0.05))
+        let_go = asyncio.Event()
+
+        class Deaf:
+            name = provider = "deaf"
+
+            async def respond(self, request):
+                while not let_go.is_set():
+                    try:
+                        await let_go.wait()
+                    except asyncio.CancelledError:
+                        continue
+                return ModelResponse("late")
+
+        async def main():
+            outcome = await run_turn(Deaf(), "Hi", short, limits=TurnLimits(seconds=0.05))
+            let_go.set()
+            await asyncio.sleep(0)
+            return outcome
+
+        assert asyncio.run(main()).ended == "limit"
+        assert "ignores that it was cancelled" in caplog.text
+
+    def test_a_model_that_cancels_itself_is_an_error(self, turn):
+        def cancel(request):
+            raise asyncio.CancelledError
+
+        with pytest.raises(ModelError, match="model 'scripted' cancelled itself"):
+            turn([cancel])
+
+
+class TestApproval:
+    def suspended(self, registry, steps=None, **options):
+        registry.approver = ask_later
+        model = ScriptedModel(steps or [[DELETE, ADD, OTHER]])
+        return asyncio.run(run_turn(model, "Tidy up.", registry, ReadonlyContext(session="s"), **options))
+
+    def resume(self, registry, outcome, answers, steps, **options):
+        async def main():
+            with ScriptedModel(steps) as model:
+                return await resume_turn(
+                    model,
+                    ModelRequest(),
+                    registry,
+                    ReadonlyContext(session="s"),
+                    suspended=outcome,
+                    answers=answers,
+                    **options,
+                )
+
+        return asyncio.run(main())
+
+    def test_a_call_that_waits_for_a_person_suspends_the_turn(self, registry):
+        outcome = self.suspended(registry)
+        assert (outcome.ended, len(outcome.pending)) == ("suspended", 2)
+        assert results(outcome) == [
+            ("c4", "confirmation_required"),
+            ("c1", "3"),
+            ("c5", "confirmation_required"),
+        ]
+
+    def test_it_goes_on_from_json_in_another_process(self, registry):
+        text = self.suspended(registry).dumps("a secret of sixteen")
+        before = TurnOutcome.loads(text, "a secret of sixteen")
+        answers = {call.id: Once() for call in before.pending}
+        outcome = self.resume(registry, before.to_json(), answers, ["Tidied up."])
+        assert results(outcome) == [("c4", "deleted a.txt"), ("c1", "3"), ("c5", "deleted b.txt")]
+        assert (outcome.ended, outcome.text) == ("answered", "Tidied up.")
+        assert (outcome.rounds, outcome.calls, outcome.began) == (2, 3, 1)
+        assert outcome.invocation == before.invocation
+
+    def test_answers_may_come_in_parts(self, registry):
+        before = self.suspended(registry)
+        first, second = (call.id for call in before.pending)
+        between = self.resume(registry, before, {first: Once()}, [])
+        assert (between.ended, [call.id for call in between.pending]) == ("suspended", [second])
+        outcome = self.resume(registry, between, {second: Reject("not that one")}, ["Half tidied up."])
+        assert results(outcome) == [("c4", "deleted a.txt"), ("c1", "3"), ("c5", "rejected")]
+
+    def resumed(self, registry, before):
+        """A turn that goes on with a yes to everything, on a model that isn't asked."""
+        answers = {call.id: Once() for call in before.pending}
+        context = ReadonlyContext(session="s")
+        return resumed_turn_of(ScriptedModel([]), ModelRequest(), registry, context, suspended=before, answers=answers)
+
+    def test_what_ran_before_a_resumption_was_cancelled_has_its_result(self, registry):
+        waits, ran = asyncio.Event(), []
+
+        @tool(requires_confirmation=True)
+        async def slow(number: int) -> str:
+            """Runs, and perhaps waits."""
+            ran.append(number)
+            if number == 2:
+                waits.set()
+                await asyncio.Event().wait()
+            return f"ran {number}"
+
+        registry.register(slow)
+        calls = [ToolCall("slow", {"number": number}, f"s{number}") for number in (1, 2)]
+        before = self.suspended(registry, [calls])
+
+        async def main():
+            turn = self.resumed(registry, before)
+            running = asyncio.ensure_future(turn.run())
+            await waits.wait()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            return turn.outcome
+
+        outcome = asyncio.run(main())
+        assert results(outcome) == [("s1", "ran 1"), ("s2", "aborted")]
+        assert (len(outcome.pending), ran) == (0, [1, 2])
+
+    def test_interrupting_reaches_a_resumed_turn(self, registry):
+        waits = asyncio.Event()
+
+        @tool(requires_confirmation=True)
+        async def slow() -> str:
+            """Waits."""
+            waits.set()
+            await asyncio.Event().wait()
+            return ""
+
+        registry.register(slow)
+        before = self.suspended(registry, [ToolCall("slow", {}, "s1")])
+
+        async def main():
+            turn = self.resumed(registry, before)
+            running = asyncio.ensure_future(turn.run())
+            await waits.wait()
+            turn.interrupt("enough")
+            return await running
+
+        outcome = asyncio.run(main())
+        assert (outcome.ended, outcome.detail, results(outcome)) == ("interrupted", "enough", [("s1", "aborted")])
+
+    def test_what_was_used_before_is_counted_on(self, registry):
+        note = ToolCall("remember", {"key": "a", "value": "1"}, "r")
+        before = self.suspended(registry, [ModelResponse([DELETE, note], usage=Usage(5, 5))])
+        answers = {call.id: Once() for call in before.pending}
+        outcome = self.resume(registry, before, answers, [ModelResponse("ok", usage=Usage(1, 1))])
+        assert outcome.usage == Usage(6, 6)
+        assert outcome.state == {"a": "1"}
+        assert outcome.actions.state_delta == {"a": "1"}
+
+    @pytest.mark.parametrize("name", ["rounds", "calls", "began"])
+    def test_counts_below_nothing_are_refused(self, turn, name):
+        outcome, _ = turn(["ok"])
+        with pytest.raises(PendingError, match=f"{name}: must be 0 or above"):
+            TurnOutcome.from_json({**outcome.to_json(), name: -1})
+
+    def test_what_is_nested_too_deep_is_not_written(self, turn):
+        outcome, _ = turn(["ok"])
+        deep = []
+        for _ in range(100_000):
+            deep = [deep]
+        with pytest.raises(ValueError, match="nested too deep"):
+            outcome.evolve(state={"deep": deep}).dumps()
+
+    def test_more_than_is_read_back_is_not_written(self, turn, monkeypatch):
+        outcome, _ = turn(["ok"])
+        monkeypatch.setattr("pegboard.turn.outcome.MOST_BYTES", 10)
+        with pytest.raises(ValueError, match="at most 10 are read back"):
+            outcome.dumps()
+
+    def test_a_rejection_without_feedback_ends_the_turn(self, registry):
+        before = self.suspended(registry, [DELETE])
+        outcome = self.resume(registry, before, {before.pending.calls[0].id: Reject()}, [])
+        assert (outcome.ended, results(outcome)) == ("rejected", [("c4", "rejected")])
+
+    def test_answers_that_fit_nothing_change_nothing(self, registry):
+        before = self.suspended(registry, [DELETE])
+        outcome = self.resume(registry, before, {"forged": Once()}, [])
+        assert (outcome.ended, results(outcome)) == ("suspended", [("c4", "confirmation_required")])
+
+    def test_an_outcome_in_which_nothing_waits_is_refused(self, registry, turn):
+        outcome, _ = turn(["Hello."])
+        with pytest.raises(ValueError, match="nothing waits in this outcome, which ended by 'answered'"):
+            resumed_turn_of(ScriptedModel([]), ModelRequest(), registry, suspended=outcome, answers={})
+
+    @pytest.mark.parametrize("wrong", [{}, {"version": 2}, {"version": 1, "ended": "well"}, {"version": 1}, 5])
+    def test_what_is_no_outcome_is_refused(self, wrong):
+        with pytest.raises(PendingError):
+            TurnOutcome.from_json(wrong)
+
+    def test_an_outcome_that_was_changed_is_refused(self, registry):
+        text = self.suspended(registry).dumps("a secret of sixteen")
+        with pytest.raises(PendingError, match="changed since"):
+            TurnOutcome.loads(text.replace("a.txt", "z.txt"), "a secret of sixteen")
+
+
+class TestModelCallbacks:
+    def test_before_answers_instead_of_the_model(self, registry, turn):
+        registry.add_callback("before_model", quick(lambda request: ModelResponse("from a cache")))
+        outcome, model = turn([])
+        assert (outcome.text, model.requests) == ("from a cache", [])
+
+    def test_after_replaces_the_answer(self, registry, turn):
+        registry.add_callback("after_model", quick(lambda response: response.evolve(message=Message.assistant("***"))))
+        assert turn(["secret"])[0].text == "***"
+
+    def test_on_error_recovers(self, registry, turn):
+        async def recover(context, error):
+            return ModelResponse(f"Sorry: {error}, {context.provider}")
+
+        registry.add_callback("on_model_error", recover)
+        assert turn([ModelError("down")])[0].text == "Sorry: down, scripted"
+
+    def test_wrappers_stand_round_the_model_the_first_outermost(self, registry, turn):
+        order = []
+
+        def wrapper(name):
+            async def wrap(request, call_next):
+                order.append(f"{name} before")
+                response = await call_next()
+                order.append(f"{name} after")
+                return response
+
+            return wrap
+
+        registry.add_callback("wrap_model", wrapper("outer"))
+        registry.add_callback("wrap_model", wrapper("inner"))
+        assert turn(["ok"])[0].text == "ok"
+        assert order == ["outer before", "inner before", "inner after", "outer after"]
+
+    def test_a_wrapper_may_ask_again(self, registry, turn):
+        async def twice(call_next):
+            first = await call_next()
+            return first if first.text else await call_next()
+
+        registry.add_callback("wrap_model", twice)
+        assert turn([ModelResponse(()), "second"])[0].text == "second"
+
+    @pytest.mark.parametrize("stage", ["before_model", "after_model", "wrap_model"])
+    def test_a_callback_that_fails_is_named(self, registry, turn, stage):
+        def broken():
+            raise ValueError("oops")
+
+        registry.add_callback(stage, broken)
+        with pytest.raises(CallbackError, match=f"{stage}: .*broken of the host: ValueError\\('oops'\\)") as caught:
+            turn(["ok"] if stage == "after_model" else [])
+        assert (caught.value.stage, caught.value.owner) == (stage, "the host")
+        assert caught.value.outcome.ended == "failed"
+
+    @pytest.mark.parametrize("stage", ["before_model", "after_model", "wrap_model"])
+    def test_an_answer_that_is_no_response_is_named(self, registry, turn, stage):
+        registry.add_callback(stage, quick(lambda: 5))
+        with pytest.raises(CallbackError, match="int"):
+            turn(["ok"] if stage == "after_model" else [])
+
+    def test_an_error_of_a_before_callback_may_be_recovered(self, registry, turn):
+        def broken():
+            raise ValueError("oops")
+
+        registry.add_callback("before_model", broken)
+        registry.add_callback("on_model_error", quick(lambda error: ModelResponse(type(error).__name__)))
+        assert turn([])[0].text == "CallbackError"
+
+    def test_a_model_that_raises_anything_is_a_model_error(self, turn):
+        with pytest.raises(ModelError, match="scripted: ValueError: odd") as caught:
+            turn([ValueError("odd")])
+        assert caught.value.code == "ValueError"
+        assert caught.value.outcome.messages == (Message.user("Go on."),)
+
+    def test_a_model_that_answers_nonsense_is_named(self, registry):
+        class Odd:
+            name = provider = "odd"
+
+            async def respond(self, request):
+                return "text"
+
+        with pytest.raises(ModelError, match="model 'odd' gave str, which is no ModelResponse"):
+            asyncio.run(run_turn(Odd(), "Hi", registry))
+
+    def test_a_model_may_answer_plainly(self, registry):
+        class Plain:
+            name = provider = "plain"
+
+            def respond(self, request):
+                return ModelResponse("Hello.")
+
+        assert asyncio.run(run_turn(Plain(), "Hi", registry)).text == "Hello."
+
+    def test_what_is_no_model_is_refused_at_once(self, registry):
+        class Nameless:
+            name = "x"
+
+        with pytest.raises(TypeError, match="is no model: it has no provider, respond"):
+            turn_of(Nameless(), "Hi", registry)
+
+    def test_exiting_is_a_model_error_too(self, turn):
+        def leave(request):
+            raise SystemExit(3)
+
+        with pytest.raises(ModelError, match="SystemExit: 3"):
+            turn([leave])
+
+    @pytest.mark.parametrize(
+        ("answer", "text"),
+        [
+            (ModelResponse(Message.user("hi")), "gave a message of role 'user'"),
+            (ModelResponse("hi", partial=True), "gave a partial response"),
+        ],
+    )
+    def test_what_is_no_answer_is_named(self, turn, answer, text):
+        with pytest.raises(ModelError, match=text):
+            turn([answer])
+
+    def test_on_stop_that_answers_nonsense_is_named(self, registry, turn):
+        registry.add_callback("on_stop", quick(lambda: 5))
+        with pytest.raises(CallbackError, match="the host answered int; it may answer messages, a text or None"):
+            turn(["ok"])
+
+    def test_an_error_with_calls_is_an_error_and_none_of_them_runs(self, turn):
+        failed = ModelResponse([ADD], "error", error_message="the server broke")
+        with pytest.raises(ModelError, match="the server broke") as caught:
+            turn([failed])
+        assert results(caught.value.outcome) == [("c1", "cut_off")]
+
+
+class TestRetries:
+    def test_a_request_that_failed_for_a_while_is_sent_again(self, registry):
+        heard = []
+        steps = [ModelError("slow down", status=429, retryable=True, retry_after=0.01), "ok"]
+
+        async def main():
+            with ScriptedModel(steps) as model:
+                return await run_turn(model, "Hi", registry, listener=heard.append)
+
+        assert asyncio.run(main()).text == "ok"
+        (retry,) = (event for event in heard if isinstance(event, ModelRetried))
+        assert (retry.attempt, retry.cause) == (1, "slow down")
+
+    def test_no_more_often_than_allowed(self, turn):
+        steps = [ModelError("busy", retryable=True, retry_after=0.001)] * 2
+        with pytest.raises(ModelError, match="busy"):
+            turn(steps, limits=TurnLimits(retries=1))
+
+    def test_what_would_wait_too_long_is_not_sent_again(self, turn):
+        with pytest.raises(ModelError, match="busy"):
+            turn([ModelError("busy", retryable=True, retry_after=3600)])
+
+    def test_what_failed_for_good_is_not_sent_again(self, turn):
+        with pytest.raises(ModelError, match="wrong key"):
+            turn([ModelError("wrong key", status=401)])
+
+
+class TestTurnCallbacks:
+    def test_before_turn_may_replace_the_request(self, registry, turn):
+        registry.add_callback("before_turn", quick(lambda request: request.with_instructions("Be brief.")))
+        _, model = turn(["ok"])
+        assert model.requests[0].instructions == ("Be brief.",)
+
+    def test_a_before_turn_callback_that_answers_nonsense_is_named(self, registry, turn):
+        registry.add_callback("before_turn", quick(lambda: "no"))
+        with pytest.raises(CallbackError, match="the host answered str; it may answer ModelRequest or None"):
+            turn([])
+
+    def test_after_turn_is_told_of_every_end(self, registry, turn):
+        ends = []
+        registry.add_callback("after_turn", lambda outcome: ends.append(outcome.ended))
+        turn(["ok"])
+        with pytest.raises(ModelError):
+            turn([ModelError("down")])
+        assert ends == ["answered", "failed"]
+
+    def test_an_after_turn_callback_that_fails_costs_nothing(self, registry, turn, caplog):
+        def broken():
+            raise ValueError("oops")
+
+        registry.add_callback("after_turn", broken)
+        assert turn(["ok"])[0].text == "ok"
+        assert "callback of the host" in caplog.text
+
+    def test_on_stop_may_have_the_turn_go_on(self, registry, turn):
+        said = iter(["And the tests?", None])
+        registry.add_callback("on_stop", quick(lambda: next(said)))
+        outcome, _ = turn(["Done.", "They pass."])
+        assert [message.text for message in outcome.messages] == ["Go on.", "Done.", "And the tests?", "They pass."]
+
+    def test_on_stop_goes_on_a_bounded_number_of_times(self, registry, turn):
+        registry.add_callback("on_stop", quick(lambda: [Message.user("Again.")]))
+        outcome, _ = turn(["a", "b", "c"], limits=TurnLimits(continuations=2))
+        assert (outcome.ended, outcome.rounds) == ("answered", 3)
+
+    def test_on_stop_sees_how_the_turn_would_end(self, registry, turn):
+        seen = []
+        registry.add_callback("on_stop", lambda context, outcome: seen.append((context.user, outcome.text)))
+        turn(["ok"], context=ReadonlyContext(user="ann"))
+        assert seen == [("ann", "ok")]
+
+
+class TestLongRunning:
+    def test_a_later_result_takes_the_place_of_the_pending_one(self, registry, turn):
+        @tool(long_running=True)
+        def order() -> str:
+            """Orders something."""
+            return "ordered"
+
+        def deliver(request):
+            registry.complete("o", "delivered")
+            return ADD
+
+        registry.register(order)
+        outcome, model = turn([ToolCall("order", {}, "o"), deliver, "ok"])
+        (pending,) = model.requests[1].messages[-1].results
+        assert pending.result.text.startswith("ordered")
+        assert results(outcome)[0] == ("o", "delivered")
+
+    def test_what_went_on_in_the_background_comes_as_a_message(self, registry):
+        async def main():
+            done = asyncio.Event()
+
+            @tool
+            async def start(context: ToolContext) -> str:
+                """Starts something."""
+
+                async def work():
+                    await done.wait()
+                    return "finished"
+
+                context.background(work())
+                return "started"
+
+            async def wait_for_it(call_next):
+                if model.requests:
+                    done.set()
+                    await ended.wait()
+                return await call_next()
+
+            def watch(event):
+                if isinstance(event, CallCompleted) and "finished" in event.result.text:
+                    ended.set()
+
+            ended = asyncio.Event()
+            registry.register(start)
+            registry.add_callback("wrap_model", wait_for_it)
+            registry.add_callback("observe", quick(watch))
+            with ScriptedModel([ToolCall("start", {}, "s"), ADD, "ok"]) as model:
+                return await run_turn(model, "Hi", registry)
+
+        outcome = asyncio.run(main())
+        texts = [message.text for message in outcome.messages if message.role == "user"]
+        assert "finished" in texts[1]
+        assert "start" in texts[1]
+
+
+class TestStreaming:
+    def test_events_in_their_order(self, registry):
+        async def main():
+            with ScriptedModel([["Let me see.", ADD], "It is 3."]) as model:
+                return [event async for event in stream_turn(model, "Hi", registry)]
+
+        events = asyncio.run(main())
+        kinds = [type(event).__name__ for event in events]
+        assert kinds[0] == "RoundStarted"
+        assert kinds[-1] == "TurnEnded"
+        assert (
+            "".join(
+                event.delta.text for event in events if isinstance(event, AnswerDelta) and hasattr(event.delta, "text")
+            )
+            == "Let me see.It is 3."
+        )
+        assert [event.response.text for event in events if isinstance(event, Answered)] == ["Let me see.", "It is 3."]
+        assert sum(isinstance(event, CallCompleted) for event in events) == 1
+        assert [event.number for event in events if isinstance(event, RoundStarted)] == [1, 2]
+        assert [event.message.role for event in events if isinstance(event, MessageAdded)] == [
+            "assistant",
+            "tool",
+            "assistant",
+        ]
+        assert all(isinstance(event.to_json(), dict) for event in events)
+
+    def test_the_last_event_comes_before_what_is_raised(self, registry):
+        events = []
+
+        async def main():
+            async for event in stream_turn(ScriptedModel([ModelError("down")]), "Hi", registry):
+                events.append(event)  # noqa: PERF401  it raises behind the last one
+
+        with pytest.raises(ModelError, match="down"):
+            asyncio.run(main())
+        assert isinstance(events[-1], TurnEnded)
+        assert events[-1].to_json()["ended"] == "failed"
+
+    def test_leaving_early_cancels_the_turn(self, registry):
+        async def main():
+            turn = turn_of(ScriptedModel([ADD, "ok"]), "Hi", registry)
+            events = turn.events()
+            async for event in events:
+                if isinstance(event, Answered):
+                    break
+            await events.aclose()
+            return turn.outcome
+
+        outcome = asyncio.run(main())
+        assert outcome.ended == "cancelled"
+        assert everything_is_answered(outcome)
+
+    @pytest.mark.parametrize(
+        ("first", "times"), [(TextDelta("It "), 1), (CallDelta(0, "{"), 1), (ReasoningDelta("Hm."), 3)]
+    )
+    def test_what_was_shown_is_not_asked_for_again_but_for_thoughts(self, registry, first, times):
+        asked, closed = [], []
+
+        class Breaks:
+            name = provider = "breaks"
+
+            async def respond(self, request):
+                raise AssertionError
+
+            async def stream(self, request):
+                asked.append(request)
+                try:
+                    yield first
+                    raise ModelError("lost", retryable=True, retry_after=0.001)
+                finally:
+                    closed.append(1)
+
+        async def main():
+            async for _ in stream_turn(Breaks(), "Hi", registry):
+                pass
+
+        with pytest.raises(ModelError, match="lost"):
+            asyncio.run(main())
+        assert (len(asked), closed) == (times, [1] * times)
+
+    def test_states_on_the_way_are_no_answer(self, registry):
+        class Partly:
+            name = provider = "partly"
+
+            async def respond(self, request):
+                raise AssertionError
+
+            async def stream(self, request):
+                yield ModelResponse("Hel", partial=True)
+                yield ModelResponse("Hello.")
+                yield ModelResponse("Hello. And", partial=True)
+
+        async def main():
+            return [event async for event in stream_turn(Partly(), "Hi", registry)][-1].outcome
+
+        assert asyncio.run(main()).text == "Hello."
+
+    def test_a_wrapper_that_asks_again_leaves_no_words_of_the_first(self, registry):
+        class Slow:
+            name = provider = "slow"
+
+            async def respond(self, request):
+                raise AssertionError
+
+            async def stream(self, request):
+                yield TextDelta(f"try {len(tries)} ")
+                if len(tries) == 2:
+                    turn.interrupt()
+                    await asyncio.Event().wait()
+                yield ModelResponse(())
+
+        tries = []
+
+        async def twice(call_next):
+            for _ in range(2):
+                tries.append(1)
+                response = await call_next()
+            return response
+
+        registry.add_callback("wrap_model", twice)
+        turn = turn_of(Slow(), "Hi", registry)
+
+        async def main():
+            async for _ in turn.events():
+                pass
+
+        asyncio.run(main())
+        assert turn.outcome.messages[-1].text == "try 2 "
+
+    def test_results_of_calls_that_were_skipped_are_told(self, registry):
+        class Unsent(ToolRegistry):
+            async def batch(self, *_args, **_options):
+                raise ValueError("no batch")
+
+        board, heard = Unsent(), []
+        board.register(*registry.tools())
+        with pytest.raises(ValueError, match="no batch"):
+            asyncio.run(run_turn(ScriptedModel([ADD]), "Hi", board, listener=heard.append))
+        roles = [event.message.role for event in heard if isinstance(event, MessageAdded)]
+        assert roles == ["assistant", "tool"]
+
+    def test_a_stream_without_a_response_is_an_error(self, registry):
+        class Empty:
+            name = provider = "empty"
+
+            async def respond(self, request):
+                raise AssertionError
+
+            async def stream(self, request):
+                return
+                yield
+
+        async def main():
+            async for _ in stream_turn(Empty(), "Hi", registry):
+                pass
+
+        with pytest.raises(ModelError, match="without a response"):
+            asyncio.run(main())
+
+    def test_a_slow_reader_holds_up_the_stream_and_loses_nothing(self, registry):
+        words = " ".join(str(number) for number in range(5_000))
+
+        async def main():
+            said = []
+            async for event in stream_turn(ScriptedModel([words]), "Hi", registry):
+                await asyncio.sleep(0)
+                if isinstance(event, AnswerDelta):
+                    said.append(event.delta.text)
+            return "".join(said)
+
+        assert asyncio.run(main()) == words
+
+    def test_a_listener_that_fails_costs_nothing(self, turn, caplog):
+        def broken(event):
+            raise ValueError("oops")
+
+        assert turn(["ok"], listener=broken)[0].text == "ok"
+        assert "the listener of a turn" in caplog.text
+
+
+def test_a_registry_without_tools_has_turns_too():
+    outcome = asyncio.run(run_turn(ScriptedModel([[TextPart("Hi")]]), "Hello", ToolRegistry()))
+    assert outcome.text == "Hi"
