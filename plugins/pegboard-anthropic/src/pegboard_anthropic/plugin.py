@@ -1,0 +1,27 @@
+"""The hook that brings the models. Neither the SDK nor an exporter is imported before a model is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pegboard import hookimpl
+
+if TYPE_CHECKING:
+    from pegboard_anthropic.model import AnthropicModel
+
+
+@hookimpl
+def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
+    """Brings `anthropic`.
+
+    Args:
+        register: Hangs it on the board.
+    """
+    register("anthropic", _model)
+
+
+def _model(model: str, **options: Any) -> AnthropicModel:
+    from pegboard_anthropic.model import AnthropicModel
+
+    return AnthropicModel(model, **options)

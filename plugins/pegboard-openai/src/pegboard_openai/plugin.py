@@ -1,0 +1,59 @@
+"""The hook that brings the models. Neither the SDK nor an exporter is imported before a model is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pegboard import hookimpl
+
+if TYPE_CHECKING:
+    from pegboard_openai.chat import OpenAIChatModel
+    from pegboard_openai.responses import OpenAIModel
+    from pegboard_openai.settings import Server
+
+
+@hookimpl
+def pegboard_register_models(register: Callable[[str, Any], None], settings: Mapping[str, Any]) -> None:
+    """Brings `openai` (the responses API), `openai-chat` (chat completions), and a provider for each server.
+
+    Args:
+        register: Hangs them on the board.
+        settings: `[plugins.openai]`, see `Server`.
+
+    Raises:
+        ValueError: A setting is unknown or wrong.
+    """
+    register("openai", _responses)
+    register("openai-chat", _chat)
+    if settings:
+        from pegboard_openai.settings import servers_from
+
+        for name, server in servers_from(settings).items():
+            register(name, _of_server(name, server))
+
+
+def _responses(model: str, **options: Any) -> OpenAIModel:
+    from pegboard_openai.responses import OpenAIModel
+
+    return OpenAIModel(model, **options)
+
+
+def _chat(model: str, **options: Any) -> OpenAIChatModel:
+    from pegboard_openai.chat import OpenAIChatModel
+
+    return OpenAIChatModel(model, **options)
+
+
+def _of_server(name: str, server: Server) -> Callable[..., OpenAIChatModel]:
+    def made(model: str, **options: Any) -> OpenAIChatModel:
+        from pegboard_openai.chat import OpenAIChatModel
+        from pegboard_openai.client import NO_KEY
+        from pegboard_openai.servers import server_exporter
+
+        exporter = server_exporter(name, most_tokens=server.most_tokens, reasoning=server.reasoning)
+        key = {"api_key": NO_KEY} if server.api_key_env is None else {"key_in": server.api_key_env}
+        facts: dict[str, Any] = {"base_url": server.base_url, "exporter": exporter, **key, **options}
+        return OpenAIChatModel(model, **facts)
+
+    return made
