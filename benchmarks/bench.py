@@ -16,7 +16,7 @@ from figures import FLOOR, OURS
 from processes import FailedError, medians
 
 STARTED = time.monotonic()
-ALONE = ("laden", "keyed", "lasting")
+ALONE = ("laden", "keyed", "lasting", "processed", "searched")
 """Groups without peers: none of them has the same thing, or what is asked of it is its shape, and takes minutes."""
 INSIDE = Path(__file__).resolve().parent / "inside"
 ADAPTERS = INSIDE / "adapters"
@@ -56,6 +56,9 @@ FULL = Sizes(
         "process": 30,
         "refuse": 20,
         "lasting": 1_000_000,
+        "export": 10_000,
+        "processed": 40,
+        "searched": 10_000,
     },
     {
         "define": 2,
@@ -71,6 +74,9 @@ FULL = Sizes(
         "process": 2,
         "refuse": 1,
         "lasting": 1,
+        "export": 1,
+        "processed": 2,
+        "searched": 1,
     },
     starts=4,
     commands=15,
@@ -91,6 +97,9 @@ QUICK = Sizes(
         "process": 3,
         "refuse": 3,
         "lasting": 2000,
+        "export": 500,
+        "processed": 5,
+        "searched": 500,
     },
     dict.fromkeys(FULL.repeated, 1),
     starts=1,

@@ -186,6 +186,35 @@ def lasting(key: str, unit: str, of_unit: float = 1) -> Callable[[Results], Read
     return read
 
 
+def exported(form: str, key: str) -> Callable[[Results], Reading | None]:
+    """One of all tools as a provider's list has it, over an entry made by hand of a ready schema."""
+
+    def read(results: Results) -> Reading | None:
+        ours = found(results, ["export", OURS, form, "many"])
+        if ours is None:
+            return None
+        ranked = peers_of(results, "export", [form, "many", f"{key}_x_floor"])
+        best = next(iter(ranked), None)
+        return Reading(
+            f"{number(ours['floor_us'])} us",
+            "" if best is None else f"{best} {ranked[best]:.2f} x",
+            f"{number(ours[f'{key}_us'])} us",
+            ours[f"{key}_x_floor"],
+        )
+
+    return read
+
+
+def export_memory(results: Results) -> Reading | None:
+    """KiB that the dearest format keeps for each tool."""
+    ours = found(results, ["export", OURS])
+    if ours is None:
+        return None
+    dearest = max(ours, key=lambda form: ours[form]["kept_kib"])
+    kept = ours[dearest]["kept_kib"]
+    return Reading("", "", f"{number(kept)} KiB ({dearest})", kept)
+
+
 def far(results: Results) -> Reading | None:
     """A call into a child process and back, over the bare way there, by wall time."""
     ours = found(results, ["process", OURS])
@@ -278,6 +307,10 @@ CALL_PARTS = (
     "objects 0.2, the stages 0.9"
 )
 
+REWRITTEN = (
+    "openai-agents wraps the schema that it has; here each is rewritten for its provider, and what is lost is told: "
+    "the tool's digest is a third of it, walks through the schema the rest"
+)
 LADEN_PARTS = (
     "two rules, one of which looks at an argument; an async callback before and one after, each with its time limit; "
     "three events, told to an async observer"
@@ -472,6 +505,18 @@ FIGURES = (
         1,
     ),
     Figure("what Python keeps of a call, then", lasting("kept_bytes", "bytes"), "1 byte: nothing", 1),
+    *(
+        Figure(f"10,000 tools in {form}'s words, again, each", exported(form, "again"), "4 x an entry made by hand", 4)
+        for form in ("openai", "anthropic", "gemini")
+    ),
+    *(
+        Figure(f"10,000 tools in {form}'s words, the first time, each", exported(form, "first"), held=REWRITTEN)
+        for form in ("openai", "anthropic", "gemini")
+    ),
+    Figure("what one format keeps of a tool", export_memory),
+    Figure("a request with 100 tools and 10 calls made ready", against_floor("processed", [])),
+    Figure("10,000 tools indexed for a search", against_floor("searched", ["index"])),
+    Figure("10,000 tools searched by words", against_floor("searched", ["query"])),
     Figure("bad inputs that are refused", refused, "6 of 6", 0),
     Figure(
         "the dearest refusal",

@@ -136,6 +136,18 @@ def _modules(results: Results) -> str:
     return table(("", "modules over bare Python", "heavy ones among them"), rows) if rows else ""
 
 
+def _exports(results: Results) -> str:
+    """A line for each format of each that has it: a tenth of the tools, and all of them."""
+    rows: list[tuple[str, ...]] = []
+    for name in _ordered(results.get("export", {})):
+        for form, found_in in (results["export"][name] or {}).items():
+            few, many = found_in["few"], found_in["many"]
+            cells = [few["first_us"], few["again_us"], many["first_us"], many["again_us"], many["again_x_floor"]]
+            rows.append((name, form, *map(_cell, (*cells, found_in["kept_kib"]))))
+    head = ("", "format", "a tenth, first", "again", "all, first", "again ", "again, x floor", "KiB kept")
+    return table(head, rows) if rows else ""
+
+
 _TABLES: Sequence[tuple[str, Callable[[Results], str]]] = (
     (
         "Start: milliseconds over bare Python",
@@ -223,4 +235,21 @@ _TABLES: Sequence[tuple[str, Callable[[Results], str]]] = (
         ),
     ),
     ("Bad inputs", _refusals),
+    ("Tools as a provider's list has them: microseconds and KiB a tool", _exports),
+    (
+        "A request with 100 tools and 10 calls made ready",
+        _columns("processed", {"us": ("cpu_us",), "x floor": ("x_floor",)}),
+    ),
+    (
+        "Searching all tools by words",
+        _columns(
+            "searched",
+            {
+                "index, us": ("index", "cpu_us"),
+                "x FTS5": ("index", "x_floor"),
+                "query, us": ("query", "cpu_us"),
+                "x FTS5 ": ("query", "x_floor"),
+            },
+        ),
+    ),
 )

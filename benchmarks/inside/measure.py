@@ -3,8 +3,8 @@
     python measure.py ADAPTER.py GROUP SIZE
 
 Prints null where the adapter has no such thing. Groups: define, traced, resident, half, call, refuse; laden, check,
-process (`round_one.py`); flood, dispatch, keyed, lasting (`many.py`). It runs in a peer's
-Python, and so takes the standard library only.
+process (`round_one.py`); flood, dispatch, keyed, lasting (`many.py`); export, processed, searched (`asked.py`). It
+runs in a peer's Python, and so takes the standard library only.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 # Behind site-packages: a file here must never hide a peer's module.
 sys.path[:] = [entry for entry in sys.path if pathlib.Path(entry or ".").resolve() != FOLDER] + [str(FOLDER)]
 
+from asked import export, processed, searched  # noqa: E402
 from clock import batch, duel, ratios  # noqa: E402
 from many import dispatch, flood, keyed, lasting, resident_kib  # noqa: E402
 from opened import FLOOR, bare_call, load, opened, verdict_of, workload_of  # noqa: E402
@@ -163,7 +164,10 @@ async def refuse(adapter, size):
 
 GROUPS = {
     each.__name__: each
-    for each in (define, traced, resident, half, call, flood, refuse, laden, check, process, dispatch, keyed, lasting)
+    for each in (
+        *(define, traced, resident, half, call, flood, refuse, laden, check, process, dispatch, keyed, lasting),
+        *(export, processed, searched),
+    )
 }
 
 

@@ -11,9 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from pegboard.request.exporters.builtin import EXPORTERS
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 INSIDE = BENCHMARKS / "inside"
 ADAPTERS = sorted(path.stem for path in (INSIDE / "adapters").glob("*.py"))
+
+
+FORMATS = {"floor": {"openai"}, "pegboard": set(EXPORTERS)}
 
 
 @pytest.fixture
@@ -51,10 +56,11 @@ def measure(harness):
         ("dispatch", 5, {"cpu_us", "floor_us", "x_floor"}),
         ("keyed", 130, {"cpu_us", "floor_us", "x_floor", "few_cpu_us", "few_x_floor"}),
         ("lasting", 200, {"grown_kib", "peak_kib", "kept_bytes"}),
+        ("export", 20, None),
     ],
 )
 def test_each_group_gives_its_numbers(measure, adapter, group, size, keys):
-    assert measure(adapter, group, size).keys() == keys
+    assert measure(adapter, group, size).keys() == (keys or FORMATS[adapter])
 
 
 @pytest.mark.parametrize(
@@ -63,6 +69,8 @@ def test_each_group_gives_its_numbers(measure, adapter, group, size, keys):
         ("laden", {"nothing", "rules", "callbacks", "events", "everything"}),
         ("check", {"cpu_us", "wall_us", "floor_us", "x_floor"}),
         ("process", {"cpu_us", "wall_us", "floor_us", "x_floor"}),
+        ("processed", {"cpu_us", "wall_us", "floor_us", "x_floor"}),
+        ("searched", {"index", "query"}),
     ],
 )
 def test_a_group_is_left_out_where_there_is_no_such_thing(measure, monkeypatch, group, keys):

@@ -9,6 +9,7 @@ import json
 DISTRIBUTION = None
 FLAVOUR = "typed_dict"
 IMPORT = "import asyncio, inspect, json"
+FORMATS = ("openai",)
 
 _CONDITION = {
     "type": "object",
@@ -49,6 +50,19 @@ class Board:
 
     async def half(self, keep):
         return json.dumps([said for name, (_, said) in self.tools.items() if keep(name)])
+
+    async def exported(self, name):  # noqa: ARG002  there is one
+        return [
+            {
+                "type": "function",
+                "function": {
+                    "name": each,
+                    "description": said["function"]["description"],
+                    "parameters": said["function"]["parameters"],
+                },
+            }
+            for each, (_, said) in self.tools.items()
+        ]
 
     async def caller(self, function):
         name, tools = function.__name__, self.tools

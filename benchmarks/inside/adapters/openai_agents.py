@@ -7,6 +7,7 @@ import json
 DISTRIBUTION = "openai-agents"
 FLAVOUR = "pydantic"
 IMPORT = "from agents import function_tool"
+FORMATS = ("openai",)
 
 
 class Board:
@@ -23,6 +24,11 @@ class Board:
         from agents.models.chatcmpl_converter import Converter
 
         return json.dumps([Converter.tool_to_openai(tool) for name, tool in self.tools.items() if keep(name)])
+
+    async def exported(self, name):  # noqa: ARG002  there is one
+        from agents.models.chatcmpl_converter import Converter
+
+        return [Converter.tool_to_openai(tool) for tool in self.tools.values()]
 
     async def caller(self, function):
         from agents.tool_context import ToolContext

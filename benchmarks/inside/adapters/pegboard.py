@@ -5,6 +5,17 @@ from __future__ import annotations
 DISTRIBUTION = "pegboard"
 FLAVOUR = "attrs"
 IMPORT = "from pegboard import ToolRegistry, tool"
+FORMATS = (
+    "openai",
+    "openai-responses",
+    "anthropic",
+    "gemini",
+    "gemini-schema",
+    "bedrock",
+    "ollama",
+    "mcp",
+    "llm",
+)
 EVEN = "name:*0 or name:*2 or name:*4 or name:*6 or name:*8"
 
 
@@ -40,6 +51,7 @@ class Board:
         from pegboard import ToolRegistry
 
         self.registry = ToolRegistry(**settings)
+        self.exporters = {}
 
     def add(self, functions):
         self.registry.register(*functions)
@@ -53,6 +65,29 @@ class Board:
         from pegboard.cli.listing import listing_json  # what `registry list --json --where ...` prints
 
         return listing_json(await self.registry.resolve(where=EVEN))
+
+    async def exported(self, name):
+        exporter = self.exporters.get(name)
+        if exporter is None:
+            exporter = self.exporters[name] = self.registry.exporter(name)
+        return exporter.tools([tool.spec for tool in self.registry.tools()]).entries
+
+    async def request_of(self, rounds):
+        from pegboard import Message, ModelRequest, ToolCall, ToolResult
+
+        messages = [Message.user("Find some.")]
+        for number in range(rounds):
+            call = ToolCall("find_orders_7", '{"text": "x"}', f"call_{number}")
+            messages += [Message.assistant(call), Message.tool([(call, ToolResult("found " * 20))])]
+        request = ModelRequest(messages, tools=await self.registry.resolve())
+        return (lambda: self.registry.process(request)), request.messages, request.tools
+
+    def index_of(self):
+        from pegboard import ToolIndex
+
+        index = ToolIndex()
+        index.update([tool.spec for tool in self.registry.tools()])
+        return index
 
     async def caller(self, function):
         registry, name = self.registry, function.__name__

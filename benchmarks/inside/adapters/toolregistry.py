@@ -7,6 +7,12 @@ import json
 DISTRIBUTION = "toolregistry"
 FLAVOUR = "typed_dict"
 IMPORT = "from toolregistry import ToolRegistry"
+FORMATS = {
+    "openai": "openai-chat",
+    "openai-responses": "openai-responses",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+}
 
 
 class Board:
@@ -21,6 +27,9 @@ class Board:
 
     async def half(self, keep):
         return json.dumps([said for said in self.registry.get_schemas() if keep(said["function"]["name"])])
+
+    async def exported(self, name):
+        return self.registry.get_schemas(api_format=FORMATS[name])
 
     async def caller(self, function):
         registry, name = self.registry, function.__name__
