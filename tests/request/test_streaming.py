@@ -8,7 +8,7 @@ from pegboard.errors import ModelError
 from pegboard.messages.delta import TextDelta
 from pegboard.messages.part import ReasoningPart
 from pegboard.messages.response import ModelResponse
-from pegboard.request.streaming import streamed
+from pegboard.request.client import streamed
 
 
 class Reader:
