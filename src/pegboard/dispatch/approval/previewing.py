@@ -7,9 +7,10 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from pegboard.dispatch.approval.visible import cut, visible
+from pegboard.dispatch.approval.request import cut
 from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.tools.tool import Preview, Tool
+from pegboard.tools.visible import visible
 from pegboard.toolsets.off_loop import off_loop
 
 PREVIEW_SECONDS: Final = 10.0

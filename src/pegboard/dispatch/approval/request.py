@@ -9,10 +9,10 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.approval.visible import cut, visible
 from pegboard.tools.call import ToolCall
 from pegboard.tools.json_value import json_faults
 from pegboard.tools.tool import Preview, Tool
+from pegboard.tools.visible import visible
 from pegboard.typing import JsonObject
 
 MOST_LINE: Final = 2_000
@@ -38,7 +38,7 @@ class ApprovalRequest:
     """What a person is asked, and all that helps to decide.
 
     Only `preview` and `to_text()` are made for showing. Everything else stands as the model, the tool or the host wrote
-    it, so that it can be compared; show it through `pegboard.dispatch.approval.visible.visible`.
+    it, so that it can be compared; show it through `pegboard.tools.visible.visible`.
 
     Attributes:
         call: The call; its arguments are those that would run, as JSON text, which nobody can change.
@@ -139,6 +139,11 @@ class ApprovalRequest:
 def _pretty(data: JsonObject) -> str:
     text = json.dumps(data, ensure_ascii=False, indent=2)
     return visible(cut(text, MOST_ARGUMENTS), newlines=True)
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or its first `most` characters and a note of how many more there are."""
+    return text if len(text) <= most else f"{text[:most]}\n... ({len(text) - most:,} more characters are not shown)"
 
 
 def preview_json(preview: Preview | None) -> JsonObject | None:
