@@ -10,7 +10,7 @@ from inspect import isawaitable
 from types import CoroutineType
 from typing import Any, Final, TypeAlias
 
-from pegboard.dispatch.approval.approve import take_approval
+from pegboard.dispatch.approve import consume_approval
 from pegboard.dispatch.claims import Claims, claims_of
 from pegboard.dispatch.exhausted import exhausted, exhausted_async
 from pegboard.dispatch.hold import Hold
@@ -129,7 +129,7 @@ async def _attempts(work: Work, tool: Tool, given: dict[str, Any] | None = None)
     """
     if given is not None:
         work.arguments = plain(given)
-    take_approval(work)
+    consume_approval(work)
     if tool.policy.retries:
         from pegboard.dispatch.retry import retried
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dispatch.approval.samples import a_tool
-from pegboard.dispatch.approval.digest import digest_of_call
+from pegboard.dispatch.approval.pending import digest_of_call
 from pegboard.tools.json_text import canonical_json
 from strategies import json_values, mutated
 

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolError, ToolRegistry, ToolResult, register_plugin, tool
-from pegboard.dispatch.approval.answer import Once
+from pegboard.dispatch.approval.request import Once
 from pegboard.tools.json_text import digest_of
 from pegboard_guard import Journal, verify
 
