@@ -11,7 +11,7 @@ from pegboard.cli.escape import visible, visible_json
 from pegboard.cli.indent import indented
 from pegboard.cli.tool_page import show_text
 from pegboard.plugins.listed import ListedTool, Listing, full_json, list_json
-from pegboard.tools.json_text import JsonText, json_text
+from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from attrs import field, frozen
 
 from pegboard.errors import PendingError
-from pegboard.tools.json_value import json_faults
+from pegboard.schema.json import json_faults
 from pegboard.typing import JsonMapping, JsonObject
 
 MOST_PATTERNS: Final = 200

@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from pegboard.dispatch.approval.digest import digest_of_call, digest_of_parts
 from pegboard.dispatch.work import CallError
-from pegboard.tools.json_text import json_text
+from pegboard.schema.json import json_text
 from pegboard.tools.tool import Tool
 
 

@@ -14,9 +14,9 @@ from pegboard.dispatch.permissions.permit import denial
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.permissions.rules import Decision
 from pegboard.dispatch.work import Work
+from pegboard.schema.json import json_faults
 from pegboard.tools.call import writable
 from pegboard.tools.confirmation import Confirmation
-from pegboard.tools.json_value import json_faults
 
 QUESTION: Final = "confirmation"
 """The permission that a question asks for; its pattern is the tool's name."""

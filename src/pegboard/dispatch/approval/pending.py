@@ -13,10 +13,10 @@ from pegboard.dispatch.approval.digest import digest_of_parts
 from pegboard.dispatch.approval.request import ApprovalRequest, Subject, preview_json
 from pegboard.dispatch.approval.signature import signature_of, signed_by
 from pegboard.errors import PendingError
+from pegboard.schema.json import json_text
 from pegboard.tools.call import ToolCall
 from pegboard.tools.confirmation import Confirmation
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.json_text import json_text
 from pegboard.tools.tool import Preview
 from pegboard.typing import JsonMapping, JsonObject
 

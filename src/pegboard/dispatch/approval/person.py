@@ -19,8 +19,8 @@ from pegboard.dispatch.approval.resuming import confirmation_of
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.permissions.rules import Decision
 from pegboard.dispatch.work import Work
+from pegboard.schema.json import json_text
 from pegboard.tools.confirmation import Confirmation
-from pegboard.tools.json_text import json_text
 from pegboard.tools.tool import Tool
 
 Decide = Callable[[tuple[Rule, ...]], Decision]

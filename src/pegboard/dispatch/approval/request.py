@@ -10,8 +10,8 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.dispatch.approval.visible import cut, visible
+from pegboard.schema.json import json_faults
 from pegboard.tools.call import ToolCall
-from pegboard.tools.json_value import json_faults
 from pegboard.tools.tool import Preview, Tool
 from pegboard.typing import JsonObject
 

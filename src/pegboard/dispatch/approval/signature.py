@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pegboard.tools.json_text import canonical_json
+from pegboard.schema.json import canonical_json
 from pegboard.typing import JsonMapping
 
 SHORTEST_KEY: Final = 16

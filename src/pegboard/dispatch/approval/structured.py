@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from pegboard.errors import PendingError
-from pegboard.tools.handler import StructureError
-from pegboard.tools.json_text import json_text
+from pegboard.schema.json import json_text
+from pegboard.schema.problems import StructureError
 from pegboard.tools.structure import strict_structurer
 
 T = TypeVar("T")

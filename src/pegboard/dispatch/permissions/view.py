@@ -12,7 +12,7 @@ from pegboard.dispatch.permissions.mode import Mode
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.permissions.rules import Judgement
 from pegboard.dispatch.permissions.subject import Subject, folder_of
-from pegboard.tools.json_text import canonical_json
+from pegboard.schema.json import canonical_json
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Confirmer, Tool
 from pegboard.typing import JsonObject
