@@ -13,7 +13,7 @@ from pegboard.cli.progress import Status
 from pegboard.cli.render import one_line
 from pegboard.cli.screen import Screen, stderr_screen
 from pegboard.dispatch.events import CallEnded, CallPending, CallRunning, CallUpdated
-from pegboard.messages.delta import TextDelta
+from pegboard.messages.response import TextDelta
 from pegboard.schema.json import json_text
 from pegboard.turn.events import AnswerDelta, Answered, ModelRetried, RoundStarted
 

@@ -506,7 +506,7 @@ class Diagnosis:
         if (wrong := _something_else(schema, value)) is not None:
             yield wrong
             return
-        checks: Mapping[str, Callable[..., Iterator[Problem]]] = CHECKS[cast("type", type(value))]
+        checks = cast("Mapping[str, Callable[..., Found]]", CHECKS[type(value)])
         for keyword, rule in schema.items():
             if (check := checks.get(keyword)) and self.pays(_parts(rule)):
                 yield from check(self, rule, schema, value)

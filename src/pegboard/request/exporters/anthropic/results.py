@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pegboard.messages.part import ResultPart
+from pegboard.messages.message import ResultPart
 from pegboard.request.exporters.anthropic.limits import FAMILY, AnthropicLimits
 from pegboard.request.exporters.anthropic.media import content_block, native_block, search_result
 from pegboard.request.exporters.passed import passed

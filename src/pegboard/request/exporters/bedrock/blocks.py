@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from attrs import Factory, define, field
 
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.request.exporters.alternating.conversation import Blocks, Speaker
 from pegboard.request.exporters.bedrock.cited import written_citations
 from pegboard.request.exporters.bedrock.limits import FAMILY, BedrockLimits

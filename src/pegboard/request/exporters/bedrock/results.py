@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pegboard.messages.part import ResultPart
+from pegboard.messages.message import ResultPart
 from pegboard.request.exporters.bedrock.media import BedrockMedia
 from pegboard.request.exporters.calls.arguments import parsed_object
 from pegboard.schema.json import is_object, json_faults, json_text

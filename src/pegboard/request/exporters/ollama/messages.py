@@ -8,8 +8,7 @@ from typing import Final
 
 from attrs import define, field
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import CallPart, MediaPart, Message, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.request.exporters.calls.arguments import arguments_object
 from pegboard.request.exporters.calls.in_order import in_order
 from pegboard.request.exporters.calls.made_calls import ORIGINAL

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard.messages.delta import CallDelta
+from pegboard.messages.response import CallDelta
 from pegboard.request.dialects.copied import copied
 from pegboard.request.exporters.openai.json_end import JsonEnd
 from pegboard.request.exporters.openai_chat.answer import EXTRA
