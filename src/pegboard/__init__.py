@@ -100,18 +100,17 @@ if TYPE_CHECKING:
         UnknownToolError as UnknownToolError,
     )
     from pegboard.handle import Handle as Handle
-    from pegboard.messages.citation import Citation as Citation
-    from pegboard.messages.message import Message as Message
-    from pegboard.messages.part import (
+    from pegboard.messages.message import (
         CallPart as CallPart,
+        Citation as Citation,
         HostedPart as HostedPart,
         MediaPart as MediaPart,
+        Message as Message,
         ReasoningPart as ReasoningPart,
         ResultPart as ResultPart,
         TextPart as TextPart,
     )
-    from pegboard.messages.response import ModelResponse as ModelResponse
-    from pegboard.messages.usage import Usage as Usage
+    from pegboard.messages.response import ModelResponse as ModelResponse, Usage as Usage
     from pegboard.plugins.hookspecs import hookimpl as hookimpl
     from pegboard.plugins.load import load as load
     from pegboard.plugins.manager import register_plugin as register_plugin
@@ -211,7 +210,7 @@ _HOME = {
     "CallEvent": "dispatch.events",
     "CallFailed": "dispatch.events",
     "CallFault": "tools.call",
-    "CallPart": "messages.part",
+    "CallPart": "messages.message",
     "CallPending": "dispatch.events",
     "CallRefused": "dispatch.events",
     "CallRunning": "dispatch.events",
@@ -224,7 +223,7 @@ _HOME = {
     "Chain": "dispatch.chain",
     "ChangeArguments": "dispatch.callbacks",
     "ChildProcesses": "dispatch.executors.processes",
-    "Citation": "messages.citation",
+    "Citation": "messages.message",
     "CombinedToolset": "toolsets.combined",
     "Completion": "dispatch.operation",
     "Concurrency": "tools.spec",
@@ -250,7 +249,7 @@ _HOME = {
     "Grants": "dispatch.approval.grants",
     "Handle": "handle",
     "Health": "dispatch.health",
-    "HostedPart": "messages.part",
+    "HostedPart": "messages.message",
     "ImageContent": "tools.content",
     "Injected": "tools.injection",
     "InvalidNameError": "errors",
@@ -261,7 +260,7 @@ _HOME = {
     "LocalExecutor": "dispatch.executors.local",
     "Loss": "request.loss",
     "ManifestError": "errors",
-    "MediaPart": "messages.part",
+    "MediaPart": "messages.message",
     "Memory": "tools.memory",
     "MemoryEntry": "tools.memory",
     "MemoryGrants": "dispatch.approval.grants",
@@ -301,14 +300,14 @@ _HOME = {
     "Progress": "tools.context",
     "REMOVED": "tools.actions",
     "ReadonlyContext": "tools.context",
-    "ReasoningPart": "messages.part",
+    "ReasoningPart": "messages.message",
     "RegistrationError": "errors",
     "Reject": "dispatch.approval.request",
     "RepairRequest": "dispatch.repair",
     "Reshape": "toolsets.reshape",
     "ResolvedTools": "toolsets.resolved",
     "ResultLimits": "tools.result_limits",
-    "ResultPart": "messages.part",
+    "ResultPart": "messages.message",
     "RoundStarted": "turn.events",
     "Rule": "dispatch.permissions.rule",
     "RunningLoopError": "errors",
@@ -316,7 +315,7 @@ _HOME = {
     "StaleSpecError": "errors",
     "StaticToolset": "toolsets.static",
     "TextContent": "tools.content",
-    "TextPart": "messages.part",
+    "TextPart": "messages.message",
     "Tool": "tools.tool",
     "ToolAnnotations": "tools.spec",
     "ToolCall": "tools.call",
@@ -338,7 +337,7 @@ _HOME = {
     "TurnOutcome": "turn.outcome",
     "TypedTool": "tools.typed",
     "UnknownToolError": "errors",
-    "Usage": "messages.usage",
+    "Usage": "messages.response",
     "answer_from_result": "dispatch.approval.pending",
     "ask_later": "dispatch.approval.queue",
     "confirmation_call": "dispatch.approval.pending",

@@ -25,15 +25,12 @@ from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, R
 from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions
 from pegboard.dispatch.permissions.rule import Rule, exactly
 from pegboard.dispatch.work import CallError, Work
+from pegboard.schema.json import json_faults, json_text
 from pegboard.tools.call import writable
 from pegboard.tools.confirmation import Confirmation
-from pegboard.tools.json_text import json_text
-from pegboard.tools.json_value import json_faults
 from pegboard.tools.tool import Tool
 
 MOST_AT_ONCE: Final = 2_000
-
-
 """Characters (an item of a list counts as 10 more) that are looked at on the event loop; more are in a thread."""
 
 
@@ -118,8 +115,6 @@ def _permission(tool: Tool) -> str:
 
 
 Decide = Callable[[tuple[Rule, ...]], Decision]
-
-
 """What the rules say, with what has been granted to the session."""
 
 
@@ -211,17 +206,10 @@ def _history(work: Work) -> tuple[Confirmation, ...]:
 
 
 QUESTION: Final = "confirmation"
-
-
 """The permission that a question asks for; its pattern is the tool's name."""
 
-
 MOST_HINT: Final = 10_000
-
-
 _answers: Final[WeakKeyDictionary[Work, list[Confirmation]]] = WeakKeyDictionary()
-
-
 """Of calls that run again: the answers that came with them and that no ask has used yet, the oldest first."""
 
 

@@ -20,11 +20,11 @@ from pegboard.dispatch.telling import tell_note, tell_running
 from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
+from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.bridge import Bridge
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Flavour, Handler, StructureError
+from pegboard.tools.handler import Flavour, Handler
 from pegboard.tools.injection import opened
-from pegboard.tools.problem import problem
 from pegboard.tools.tool import Tool
 
 ASYNC: Final = Flavour.ASYNC

@@ -12,9 +12,9 @@ from pegboard.dispatch.approve import approve, permit
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.work import DEFAULT_LIMITS, Surroundings, Work
+from pegboard.schema.json import json_text
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.json_text import json_text
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 

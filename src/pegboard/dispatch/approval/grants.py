@@ -22,11 +22,7 @@ from pegboard.errors import PendingError
 from pegboard.tools.context import ReadonlyContext
 
 LOCK_SECONDS: Final = 5.0
-
-
 _LOOK_AGAIN: Final = 0.01
-
-
 _SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -141,17 +137,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 MOST_SESSIONS: Final = 10_000
-
-
 MOST_GRANTS: Final = 1_000
-
-
 MOST_USED: Final = 100_000
-
-
 USED_SECONDS: Final = 90 * 24 * 3600.0
-
-
 """How long a used id is remembered: three times as long as a pending call may wait."""
 
 
@@ -296,14 +284,8 @@ class MemoryGrants:
 
 
 MOST_FILE: Final = 4 * 1024 * 1024
-
-
 MOST_FILE_USED: Final = 20_000
-
-
 MOST_FILE_SESSIONS: Final = 1_000
-
-
 _Stamp = tuple[int, int, int]
 
 

@@ -27,11 +27,11 @@ from pegboard.dispatch.approval.request import (
 from pegboard.dispatch.failure import detail_of
 from pegboard.dispatch.work import CallError
 from pegboard.errors import PendingError, ToolError
+from pegboard.schema.json import canonical_json, digest_of, json_text
 from pegboard.tools.call import ToolCall
 from pegboard.tools.confirmation import Confirmation
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.json_text import canonical_json, digest_of, json_text
 from pegboard.tools.tool import Preview, Tool
 from pegboard.typing import JsonMapping, JsonObject
 
@@ -54,11 +54,7 @@ def digest_of_parts(spec_digest: str, arguments: Mapping[str, Any]) -> str:
 
 
 SHORTEST_KEY: Final = 16
-
-
 _PURPOSE: Final = b"pegboard pending calls\n"
-
-
 """The same key signs nothing else that could be taken for these."""
 
 
@@ -145,17 +141,9 @@ class Approval:
 
 
 VERSION: Final = 1
-
-
 MOST_BYTES: Final = 16 * 1024 * 1024
-
-
 MOST_CALLS: Final = 1_000
-
-
 MOST_SECONDS: Final = 30 * 24 * 3600.0
-
-
 """How long a call may wait for its answer."""
 
 
@@ -465,10 +453,7 @@ def confirmation_of(
 
 
 Answers: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
-
-
 """Answers by the pending call's id: each an `Answer`, or its JSON."""
-
 
 MOST_SHOWN: Final = 80
 
@@ -537,8 +522,6 @@ def _answer(given: Any) -> Answer | None:
 
 
 CONFIRMATION_CALL: Final = "pegboard_request_confirmation"
-
-
 MOST_RESULT: Final = 1024 * 1024
 
 

@@ -51,10 +51,7 @@ class Approver(Protocol):
 
 
 ApproverFunction: TypeAlias = Callable[[ApprovalRequest, ToolContext], Any]
-
-
 """The same as a function, plain or async."""
-
 
 AnyApprover: TypeAlias = Approver | ApproverFunction
 
@@ -315,8 +312,6 @@ async def _in_thread(
 
 
 GRACE_SECONDS: Final = 1.0
-
-
 """How long an approver may take to end once its answer isn't needed any more."""
 
 

@@ -14,10 +14,9 @@ from attrs import field, frozen
 
 from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.errors import PendingError
+from pegboard.schema.json import json_faults, json_text
+from pegboard.schema.problems import StructureError
 from pegboard.tools.call import ToolCall
-from pegboard.tools.handler import StructureError
-from pegboard.tools.json_text import json_text
-from pegboard.tools.json_value import json_faults
 from pegboard.tools.structure import strict_structurer
 from pegboard.tools.tool import Preview, Tool
 from pegboard.tools.visible import visible
@@ -25,8 +24,6 @@ from pegboard.toolsets.off_loop import off_loop
 from pegboard.typing import JsonMapping, JsonObject
 
 T = TypeVar("T")
-
-
 _structurer = lru_cache(maxsize=None)(strict_structurer)
 
 
@@ -68,14 +65,8 @@ def parsed(text: str | bytes, most: int, what: str) -> Any:
 
 
 MOST_PATTERNS: Final = 200
-
-
 MOST_PATTERN: Final = 4_096
-
-
 MOST_FEEDBACK: Final = 20_000
-
-
 LONGEST_SECONDS: Final = 366 * 24 * 3600.0
 
 
@@ -168,8 +159,6 @@ class Later:
 
 
 Answer: TypeAlias = Once | Always | Reject | Later
-
-
 _KINDS: Final[Mapping[str, tuple[type[Answer], frozenset[str]]]] = {
     "once": (Once, frozenset({"payload"})),
     "always": (Always, frozenset({"patterns", "seconds"})),
@@ -206,14 +195,8 @@ def _answer_json(word: str, **facts: Any) -> JsonObject:
 
 
 MOST_LINE: Final = 2_000
-
-
 MOST_ARGUMENTS: Final = 50_000
-
-
 RequestKind: TypeAlias = Literal["call", "permission", "question"]
-
-
 """What is asked about: the whole call before it runs; a permission, or a question, from inside it."""
 
 
@@ -370,11 +353,7 @@ def _tool_json(tool: Tool) -> JsonObject:
 
 
 PREVIEW_SECONDS: Final = 10.0
-
-
 MOST_SUMMARY: Final = 1_000
-
-
 MOST_DETAILS: Final = 50_000
 
 

@@ -18,10 +18,10 @@ from pegboard.dispatch.parse import parse_arguments
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.work import CallError, Limits, Work
 from pegboard.errors import ToolError
+from pegboard.schema.json import digest_of
 from pegboard.tools.confirmation import Confirmation
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
-from pegboard.tools.json_text import digest_of
 from pegboard.tools.tool import Tool
 
 Execute: TypeAlias = Callable[[ExecutionRequest], Awaitable[ExecutionResponse]]

@@ -17,14 +17,9 @@ from pegboard.dispatch.permissions.rule import HOLE, Match, Matcher, Rule, Unrea
 from pegboard.dispatch.permissions.shell import Command, Line, UnreadableError, read_line
 
 Wrapped: TypeAlias = "Command | str"
-
-
 """What is run: a command, or a text that a shell reads."""
 
-
 SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "yash"})
-
-
 WRAPPERS: Final = {
     **dict.fromkeys(("sudo", "doas", "su", "runuser", "setpriv", "command", "builtin", "exec", "env", "nohup"), 0),
     **dict.fromkeys(("time", "nice", "ionice", "stdbuf", "setsid", "unbuffer", "watch", "script", "systemd-run"), 0),
@@ -32,28 +27,16 @@ WRAPPERS: Final = {
     **dict.fromkeys(("xargs", "parallel"), 0),
     **dict.fromkeys(("timeout", "chroot", "flock", "taskset", "chrt", "ssh"), 1),
 }
-
-
 """Their names, and how many words of their own stand before the command."""
 
-
 _FILL_IN: Final = frozenset({"xargs", "parallel"})
-
-
 """Add words that they read elsewhere."""
 
-
 _READ_TEXTS: Final = frozenset({"ssh", "su", "runuser", "env", "watch", "script", "flock", "parallel"})
-
-
 """Hand a word to a shell, or split it as one."""
 
-
 _ONLY_TELLS: Final = frozenset({"-v", "-V"})
-
-
 """What `command` tells about a command."""
-
 
 _FINDERS: Final = {
     "find": frozenset({"-exec", "-execdir", "-ok", "-okdir"}),
@@ -63,32 +46,14 @@ _FINDERS: Final = {
 
 
 _ENDS_OF_EXEC: Final = (";", "+")
-
-
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-
-
 _TAKES_TEXT: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
-
-
 _BEFORE_TEXT: Final = re.compile(r"-[A-Za-z]*c|--command")
-
-
 _TAKES_NAME: Final = re.compile(r"[-+][A-Za-z]*[oO]")
-
-
 _GLUED: Final = re.compile(r"--?[A-Za-z-]*=|-[A-Za-z]")
-
-
 MOST_STARTS: Final = 8
-
-
 _SOURCES: Final = frozenset({".", "source"})
-
-
 _STANDARD_INPUT: Final = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
-
-
 _SEVERAL: Final = re.compile(r"[\s;&|()<>$`]")
 
 
@@ -209,10 +174,7 @@ _SUBCOMMANDS: Final = {
     **dict.fromkeys(("git remote", "git stash", "git config", "git worktree", "uv pip"), 3),
     **dict.fromkeys((f"gh {what}" for what in ("pr", "issue", "repo", "release", "run", "api")), 3),
 }
-
-
 """How many words name what is done, where it is more than one."""
-
 
 _DO_ANYTHING: Final = frozenset(
     {*WRAPPERS, *SHELLS, "eval", "source", ".", "trap", "alias", "export", "find", "fd", "fdfind", "awk", "sed", "tee"}
@@ -220,10 +182,7 @@ _DO_ANYTHING: Final = frozenset(
     | {"rm", "rmdir", "mv", "dd", "shred", "truncate", "chmod", "chown", "ln", "kill", "pkill", "killall", "curl"}
     | {"wget", "scp", "rsync", "nc", "docker", "podman", "kubectl"}
 )
-
-
 """Programs of which one call says nothing of the next: only exactly the same is proposed."""
-
 
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
 
@@ -252,14 +211,8 @@ def _named_words(words: list[str]) -> int:
 
 
 MOST_CHARACTERS: Final = 100_000
-
-
 MOST_LEVELS: Final = 6
-
-
 _SPANS: Final = frozenset(";&|<>\n")
-
-
 _NEEDS_QUOTES: Final = frozenset(" \t\n\"'\\;&|()<>")
 
 

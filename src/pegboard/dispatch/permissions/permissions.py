@@ -25,7 +25,7 @@ from pegboard.dispatch.permissions.rule import (
     WholeCall,
 )
 from pegboard.errors import ConfigError, did_you_mean, suggest
-from pegboard.tools.json_text import canonical_json
+from pegboard.schema.json import canonical_json
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Confirmer, Tool
 from pegboard.typing import JsonObject
@@ -78,8 +78,6 @@ def folder_of(work_dir: str | None) -> str:
 
 
 _STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}
-
-
 """Of what rules say. Where no rule says anything, the call may still be one that asks."""
 
 
@@ -263,8 +261,6 @@ def _match_of_all(rule: Rule, parts: Sequence[Matcher]) -> Match:
 
 
 MOST_VALUES: Final = 500
-
-
 """Of one argument that rules look at; of more nobody can say what a call touches."""
 
 
@@ -630,13 +626,8 @@ def _kind_of(tool: Tool, permission: str) -> ArgumentKind:
 
 
 MOST_FILE: Final = 1 << 20
-
-
 LISTS: Final = ("allow", "ask", "deny", "forbid")
-
-
 """The short forms, in the order in which their rules stand: of two that speak of the same, the stricter wins."""
-
 
 _KEYS: Final = ("mode", *LISTS, "rule", "rules")
 

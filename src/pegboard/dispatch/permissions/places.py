@@ -16,35 +16,19 @@ from attrs import field, frozen
 from pegboard.dispatch.permissions.rule import Match, Rule, Unreadable, Wildcard, exactly, wildcard
 
 MOST_LINKS: Final = 40
-
-
 """Links on the way to one place, as Linux has it."""
 
-
 MOST_PATH: Final = 4096
-
-
 """Of one path, as Linux has it (`PATH_MAX`)."""
 
-
 _NO_LINK: Final = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EACCES})
-
-
 """What `readlink` says where there is no link, nothing at all, or where this process can't go either."""
 
-
 _MOST_FOLDERS: Final = 256
-
-
 """For which one rule keeps its compiled pattern."""
 
-
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-
-
 _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
-
-
 """Whether `A` and `a` may be one file: then what is denied is denied in either case."""
 
 
@@ -241,14 +225,8 @@ def _first_pattern(rule: Rule, folder: str) -> PathPattern | None:
 
 
 _MOST_HOST: Final = 253
-
-
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
-
-
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
-
-
 """The last label of what browsers read as an IPv4 address, also written as 127.1, 2130706433 or 0x7f000001."""
 
 
@@ -358,16 +336,9 @@ def _ascii_label(label: str) -> str:
 
 
 MOST_URL: Final = 8192
-
-
 _PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
-
-
 _WEB: Final = frozenset({None, "http", "https", "ws", "wss"})
-
-
 """What a pattern without a scheme allows."""
-
 
 _URL: Final = re.compile(
     r"(?:([A-Za-z][A-Za-z0-9+.-]*)://)?(\[[^\]/?#@]*\]|[^/?#@:\[\]]*)(?::([0-9]*))?([/?][^#]*)?(?:#.*)?"
@@ -375,8 +346,6 @@ _URL: Final = re.compile(
 
 
 _STEPS: Final = re.compile(r"(?:^|/)\.{1,2}(?:$|[/;])|//")
-
-
 """What servers may shorten before they look at a path."""
 
 

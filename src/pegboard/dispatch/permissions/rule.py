@@ -24,14 +24,9 @@ from pegboard.toolsets.pattern import matcher
 from pegboard.typing import JsonObject
 
 HOLE: Final = "\0"
-
-
 """Stands in a text for anything, also for nothing. No argument of a process and no path can hold this character."""
 
-
 _BARE: Final = " *"
-
-
 _LITERAL: Final = re.compile(r"[^*?]*")
 
 
@@ -142,8 +137,6 @@ def wildcard(pattern: str) -> Wildcard:
 
 
 Mode: TypeAlias = Literal["default", "plan", "accept_edits", "bypass", "never_ask"]
-
-
 """How much is asked.
 
 - `default`: what asks, asks.
@@ -153,15 +146,9 @@ Mode: TypeAlias = Literal["default", "plan", "accept_edits", "bypass", "never_as
 - `never_ask`: what would ask is denied.
 """
 
-
 MODES: Final = ("default", "plan", "accept_edits", "bypass", "never_ask")
-
-
 Action: TypeAlias = Literal["allow", "ask", "deny"]
-
-
 """The call runs, a person is asked, or the call is refused."""
-
 
 ACTIONS: Final = ("allow", "ask", "deny")
 
@@ -271,8 +258,6 @@ class Rule:
 
 
 _OPTIONAL: Final = ("forbid", "field", "kind")
-
-
 _RULE_KEYS: Final = ("permission", "pattern", "action", *_OPTIONAL)
 
 

@@ -68,39 +68,22 @@ class Line:
 
 
 MOST_LEVELS: Final = 16
-
-
 """Of substitutions and groups in each other."""
 
-
 _WORD_ENDS: Final = frozenset(" \t\n;&|()<>")
-
-
 _ORDINARY: Final = re.compile(r"[A-Za-z0-9_./:,+@%^=~!#\]}-]+")
-
-
 _PARAMETER: Final = re.compile(
     r"\$(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?!$-]|\{#?(?:[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?!$-])\})"
 )
-
-
 """What stands for a value and does nothing else."""
-
 
 _SUM: Final = re.compile(
     r"\$\(\((?:[A-Za-z0-9_+*/%<>=!&|^~?:,. \t$-]|(?<!\$)\([A-Za-z0-9_+*/%<>=!&|^~?:,. \t$-]*\))*\)\)"
 )
-
-
 """`$((...))` in which nothing can hide."""
 
-
 _ANSI: Final = re.compile(r"\$'(?:[^'\\]|\\[^'])*'")
-
-
 _BACKTICKS: Final = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
-
-
 _BRACED: Final = re.compile(r"\$\{(?![ \t\n|])")
 
 
@@ -301,20 +284,11 @@ class WordReader(ABC):
 
 
 _REST: Final = "\udfff"
-
-
 """Stands where the shell replaces the rest of a word; no text from outside can hold it (it is no Unicode)."""
 
-
 _SINGLE: Final = re.compile(r"'([^']*)'")
-
-
 _IN_QUOTES: Final = re.compile(r'[^"$`\\]+')
-
-
 _IN_DOCUMENT: Final = re.compile(r"[^$`\\]+")
-
-
 _SPECIAL: Final[dict[str, Callable[[WordReader], str]]] = {
     "\\": WordReader.escape,
     "'": WordReader.single,
@@ -325,53 +299,24 @@ _SPECIAL: Final[dict[str, Callable[[WordReader], str]]] = {
 
 
 MOST_LINE: Final = 32_768
-
-
 _BLANK: Final = re.compile(r"(?:[ \t]|\\\n)*")
-
-
 _COMMENT: Final = re.compile(r"#[^\n]*")
-
-
 _OPERATOR: Final = re.compile(r"\n|;;&|;;|;&|;|&&|&|\|\||\|&|\|")
-
-
 _REDIRECTION: Final = re.compile(r"([0-9]*)(<<<|<<-|<<|<>|<&|<|>>|>&|>\||>)|(&>>|&>)")
-
-
 _DESCRIPTOR: Final = re.compile(r"[0-9]+-?|-")
-
-
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-
-
 _ENDS: Final = frozenset({"", *" \t\n;&|()<>"})
-
-
 _FUNCTION: Final = re.compile(r"\(\)\{")
-
-
 _ARITHMETIC: Final = re.compile(r"\(\(((?:(?!<<)[A-Za-z0-9_+*/%<>=!&|^~?:,;. \t$-])*)\)\)")
-
-
 """`((...))` in which nothing can hide. Some shells take it for arithmetic, others for groups."""
 
-
 _AROUND: Final = frozenset({"if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "!"})
-
-
 """Words that stand round commands and do nothing themselves."""
 
-
 _STRANGE: Final = frozenset({"for", "select", "case", "[["})
-
-
 """Words that start something whose parts aren't all commands: it can be looked at, but not allowed."""
 
-
 _HARMLESS: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
-
-
 _SIGNS: Final = {">|": ">", ">&": ">", "<&": "<", "&>": ">", "&>>": ">>"}
 
 

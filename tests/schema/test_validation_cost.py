@@ -6,10 +6,17 @@ import pytest
 from hypothesis import given, settings
 
 from pegboard.errors import SchemaError
-from pegboard.tools.compiled import compiled
-from pegboard.tools.judge import Judge, check_schema
-from pegboard.tools.load import LIGHT_RULES, MOST_LISTED, MOST_STEPS, Load, Loads, loads_of
-from pegboard.tools.references import References
+from pegboard.schema.references import References, compiled
+from pegboard.schema.validator import (
+    LIGHT_RULES,
+    MOST_LISTED,
+    MOST_STEPS,
+    Load,
+    Loads,
+    Validator,
+    check_schema,
+    loads_of,
+)
 from schema_strategies import SCHEMAS, VALUES
 
 URL = r"^https?://([a-z0-9-]+\.)+[a-z]{2,63}(/.*)?$"
@@ -71,7 +78,7 @@ def test_schemas_that_may_take_long_are_known(schema):
 )
 def test_ordinary_schemas_cost_nothing_more(schema):
     """The acceptance is then the validator's own function, without any check before it."""
-    judge = Judge(json.dumps(schema))
+    judge = Validator(json.dumps(schema))
     assert judge.loads is None
     assert judge.accepts.__name__ == "is_valid"
 
@@ -92,19 +99,19 @@ def test_ordinary_schemas_cost_nothing_more(schema):
     ],
 )
 def test_a_heavy_pattern_is_not_compared_with_long_texts(pattern, schema, value):
-    judge = Judge(schema({"pattern": pattern}))
+    judge = Validator(schema({"pattern": pattern}))
     assert not judge.accepts(value)
     assert judge.problems(value) == (TOO_LONG,)
 
 
 def test_a_light_pattern_applied_a_thousand_times_is_heavy():
-    judge = Judge({"allOf": [{"$ref": "#/$defs/p"}] * 1000, "$defs": {"p": {"pattern": "[ab]$"}}})
+    judge = Validator({"allOf": [{"$ref": "#/$defs/p"}] * 1000, "$defs": {"p": {"pattern": "[ab]$"}}})
     assert judge.problems(LONG) == (TOO_LONG,)
     assert judge.accepts("ab")
 
 
 def test_a_long_text_may_stand_beside_a_heavy_pattern():
-    judge = Judge({"properties": {"content": {}, "url": {"pattern": URL}}, "required": ["url"]})
+    judge = Validator({"properties": {"content": {}, "url": {"pattern": URL}}, "required": ["url"]})
     value = {"content": LONG, "url": "https://a.example/b"}
     assert judge.accepts(value)
     assert judge.problems(value) == ()
@@ -112,7 +119,7 @@ def test_a_long_text_may_stand_beside_a_heavy_pattern():
 
 
 def test_finding_where_the_texts_stand_is_bounded_too():
-    judge = Judge({"properties": {"url": {"pattern": URL}, "numbers": {"items": {}}}})
+    judge = Validator({"properties": {"url": {"pattern": URL}, "numbers": {"items": {}}}})
     assert judge.problems({"content": LONG, "numbers": MANY * 2}) == (TOO_LONG,)
     assert judge.problems({"content": LONG, "others": MANY * 2}) == ()
 
@@ -133,7 +140,7 @@ def test_finding_where_the_texts_stand_ends_for_a_schema_without_end():
     ],
 )
 def test_too_many_values_for_the_rules_are_refused(schema):
-    judge = Judge(schema)
+    judge = Validator(schema)
     most = MOST_STEPS // load(schema).rules
     refused = f"(root): holds more values and keys than its schema can judge at once; send at most {most:,}"
     assert not judge.accepts(MANY)
@@ -142,7 +149,7 @@ def test_too_many_values_for_the_rules_are_refused(schema):
 
 
 def test_keys_count_as_values():
-    judge = Judge({"patternProperties": {f"p{index}": {} for index in range(64)}})
+    judge = Validator({"patternProperties": {f"p{index}": {} for index in range(64)}})
     most = MOST_STEPS // judge.loads.of(judge.loads.references.root).rules
     value = {str(index): 1 for index in range(most // 2 + 1)}
     assert not judge.accepts(value)
@@ -151,7 +158,7 @@ def test_keys_count_as_values():
 
 
 def test_keys_that_are_no_text_are_left_to_the_validator():
-    judge = Judge({"pattern": URL})
+    judge = Validator({"pattern": URL})
     assert judge.problems({1: 2}) == ("(root): keys must be strings, got one of type int",)
     with pytest.raises(ValueError, match="str"):
         judge.accepts({1: 2})
@@ -165,13 +172,13 @@ def test_a_schema_that_could_judge_next_to_nothing_is_refused():
 
 
 def test_looking_for_the_problem_in_long_lists_ends():
-    judge = Judge({"items": {"enum": list(range(10_000))}})
+    judge = Validator({"items": {"enum": list(range(10_000))}})
     assert judge.problems([9_999] * 5 + ["x"])[0].startswith("[5]: must be one of 0, 1, 2")
     assert judge.problems([*range(9_900, 9_950), "x"]) == ("(root): doesn't fit the schema",)
 
 
 def test_the_validators_own_words_are_for_small_values():
-    judge = Judge({"items": {"unevaluatedProperties": False, "properties": {"a": {}}}})
+    judge = Validator({"items": {"unevaluatedProperties": False, "properties": {"a": {}}}})
     assert "'b'" in judge.problems([{"b": 1}])[0]
     assert judge.problems([{"b": 1}] * MOST_LISTED) == ("(root): doesn't fit the schema",)
 
@@ -181,7 +188,7 @@ def test_the_validators_own_words_are_for_small_values():
 def test_nothing_changes_for_what_is_small(schema, value):
     """Neither by the schemas that are light nor by the others."""
     text = json.dumps(schema)
-    assert Judge(schema).accepts(value) == compiled(text).is_valid(value)
+    assert Validator(schema).accepts(value) == compiled(text).is_valid(value)
     assert Loads(References(schema)).excess(value) is None
     if loads_of(text) is None:
         assert load(schema).rules <= LIGHT_RULES

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.tools.pattern_weight import LIGHT_PLACES, pattern_weight
+from pegboard.schema.validator import LIGHT_PLACES, pattern_weight
 
 
 @pytest.mark.parametrize(

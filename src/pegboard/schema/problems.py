@@ -1,4 +1,4 @@
-"""A problem: what is wrong with a value and where, as `"path: reason"` that a model can act on."""
+"""What is wrong with a value and where: `"path: reason"`, in words that a model can act on."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 MOST_PROBLEMS: Final = 20
+
+
 """So many problems of one value are told; the rest would only drown them."""
 
+
 _MOST_SHOWN: Final = 60
+
+
 _MOST_OPTIONS: Final = 20
+
+
 _ROOT: Final = "(root)"
 
 
@@ -63,3 +70,21 @@ def listed(options: Iterable[Any]) -> str:
 def counted(number: int, noun: str) -> str:
     """`"1 item"`, `"2 items"`; the noun in the singular."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+class StructureError(ValueError):
+    """JSON that the schema takes and the type doesn't (a date that is none, a number out of a type's range).
+
+    Attributes:
+        path: Where, from the root: `("when", 0, "day")`.
+        reason: Why, in a few words.
+    """
+
+    def __init__(self, reason: str, path: Sequence[str | int] = ()) -> None:
+        self.reason = reason
+        self.path = tuple(path)
+        super().__init__(problem(self.path, reason))
+
+    def below(self, *outer: str | int) -> StructureError:
+        """The same error seen from further out."""
+        return StructureError(self.reason, (*outer, *self.path))

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
-from pegboard.tools.compiled import compiled
-from pegboard.tools.diagnosis import Diagnosis
-from pegboard.tools.problem import problem
-from pegboard.tools.references import References
+from pegboard.schema.messages import Alternative, Diagnosis, mismatch, nearest
+from pegboard.schema.problems import problem
+from pegboard.schema.references import References, compiled
+from pegboard.schema.validator import Validator
 from schema_strategies import SCHEMAS, VALUES
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -255,3 +255,21 @@ def test_something_is_said_exactly_where_the_judge_refuses(schema, value):
     assert bool(found) == (not compiled(json.dumps(schema)).is_valid(value))
     named = set(deep(Draft202012Validator(schema).iter_errors(value)))
     assert all(each.path in named or each.path[:-1] in named for each in found)
+
+
+def test_of_many_alternatives_twenty_are_named():
+    (found,) = nearest([Alternative({}, [mismatch(f"kind {index}", 1)]) for index in range(500)], 1)
+    assert found.reason.startswith("must be kind 0 or kind 1 or ")
+    assert found.reason.endswith(" or kind 19 or 480 others, got number 1")
+
+
+def test_twenty_alternatives_are_all_named():
+    (found,) = nearest([Alternative({}, [mismatch(f"kind {index}", 1)]) for index in range(20)], 1)
+    assert found.reason.endswith(" or kind 18 or kind 19, got number 1")
+
+
+def test_a_long_list_of_tags_is_cut_and_counted():
+    members = [{"properties": {"k": {"enum": [f"{one}-{two}" for two in range(30)]}}} for one in range(30)]
+    (found,) = Validator({"anyOf": members}).problems({"k": "no"})
+    assert found.startswith('k: must be one of "0-0", "0-1"')
+    assert found.endswith(" and 880 more")

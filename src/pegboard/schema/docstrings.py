@@ -1,4 +1,4 @@
-"""`Docstring`: what a docstring says of a function or class, in Google, NumPy or Sphinx style."""
+"""What a docstring says of a function or class, in Google, NumPy or Sphinx style."""
 
 from __future__ import annotations
 
@@ -24,18 +24,32 @@ _PARAMETERS: Final = (
     "Parameters",
     "Params",
 )
+
+
 _RETURNS: Final = ("Return", "Returns", "Yield", "Yields")
+
+
 _OTHERS: Final = ("Example", "Examples", "Except", "Exceptions", "Raises")
+
+
 _GOOGLE: Final[Mapping[str, str]] = {
     **{f"{title}:": "parameters" for title in _PARAMETERS},
     **{f"{title}:": "returns" for title in _RETURNS},
     **{f"{title}:": "others" for title in _OTHERS},
 }
+
+
 _NUMPY: Final = r"^(?:Other Parameters|Parameters|Attributes|Returns|Yields|Raises|Examples)[ \t]*\n-{3,}[ \t]*$"
+
+
 _SPHINX: Final = (
     r"^:(?:param(?:eter)?|arg(?:ument)?|key(?:word)?|attribute|[ic]?var|r?type|returns?|raises?|yields?)\b[^:\n]*:"
 )
+
+
 _TYPE: Final = r"(?:[^:\s]+|[^:]*\]):\s"
+
+
 _OWN_LINE: Final = re.compile(r"\s|[-*+>|]|\d+[.)]\s")
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.tools.problem import counted, kind_shown, listed, problem, shown
+from pegboard.schema.problems import counted, kind_shown, listed, problem, shown
 
 
 @pytest.mark.parametrize(

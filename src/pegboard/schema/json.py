@@ -1,4 +1,4 @@
-"""Whether a Python value is JSON that is safe to judge: bounded, acyclic, of JSON's own types only."""
+"""JSON values and their text: compact, canonical (behind digests), and bounded in depth and size."""
 
 from __future__ import annotations
 
@@ -7,26 +7,105 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
-from pegboard.tools.json_text import json_text
-from pegboard.tools.problem import MOST_PROBLEMS, problem, shown
+from pegboard.schema.problems import MOST_PROBLEMS, problem, shown
 from pegboard.typing import JsonObject
 
+
+class JsonText(str):
+    """JSON kept as its text: immutable, small, and ready to be joined into an export."""
+
+    __slots__ = ()
+
+
+_compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+_sorted: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode
+
+
+EMPTY_OBJECT: Final = JsonText("{}")
+
+
+NULL: Final = JsonText("null")
+
+
+def json_text(value: Any) -> JsonText:
+    """`value` as compact JSON text in its own key order; a `JsonText` is taken as it is.
+
+    Raises:
+        ValueError: NaN, an infinity or a cycle.
+        TypeError: A value that JSON can't say.
+    """
+    return value if type(value) is JsonText else JsonText(_compact(value))
+
+
+def canonical_json(value: Any) -> str:
+    """The one text of a JSON value: keys sorted, no spaces, `1.0` written as `1`.
+
+    Equal JSON values (as JSON Schema compares them) have equal texts, in every process.
+
+    Raises:
+        ValueError: NaN, an infinity or a cycle.
+        TypeError: A value that JSON can't say.
+    """
+    text = _sorted(value)
+    # Only a whole number that was a float is written with ".0" or "e+"; few texts hold either.
+    return text if ".0" not in text and "e+" not in text else _sorted(_exact(value))
+
+
+def digest_of(value: Any) -> str:
+    """`"sha256:"` and the hexadecimal SHA-256 of the canonical JSON of `value`."""
+    import hashlib
+
+    return "sha256:" + hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, dict):
+        return {key: _exact(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, (list, tuple)):
+        return [_exact(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
 MAX_DEPTH: Final = 64
+
+
 """Containers within containers. jsonschema_rs walks on the C stack: 100,000 levels end the process."""
 
+
 MAX_DIGITS: Final = 4300
+
+
 """Digits of an integer: what Python itself writes and reads as text (`sys.int_info.default_max_str_digits`)."""
 
+
 MAX_VALUES: Final = 500_000
+
+
 """Values in all, each counted as often as it is reached: shared parts can make a small value endless."""
 
+
 MOST_SHORT: Final = 10_000
+
+
 """Characters of JSON text that are still short: a default is sent to the model with every request."""
 
+
 _SURROGATES: Final = "must not hold lone surrogates"
+
+
 _TOO_LARGE: Final = 10**MAX_DIGITS
+
+
 _INFINITY: Final = float("inf")
+
+
 _CONTAINERS: Final = (dict, list, tuple)
+
+
 _Path: TypeAlias = tuple[Any, ...]
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
 from pegboard.errors import SchemaError
-from pegboard.tools import judge as module
-from pegboard.tools.judge import Judge, check_schema, is_pattern, judge_of
+from pegboard.schema import validator as module
+from pegboard.schema.validator import Validator, check_schema, is_pattern, validator_of
 from schema_strategies import SCHEMAS, VALUES
 
 OBJECT = {"type": "object"}
@@ -51,7 +51,7 @@ def test_all_problems_are_told_with_their_paths():
         "mode": "sideways",
         "filters": [{"field": "f", "op": "eq", "value": "NaN?"}],
     }
-    assert Judge(SEARCH).problems(value) == (
+    assert Validator(SEARCH).problems(value) == (
         "limit: must be at most 100, got 5000",
         'mode: must be one of "fast", "exact", "fuzzy"',
         'filters[0].value: must be a number, got string "NaN?"',
@@ -61,33 +61,33 @@ def test_all_problems_are_told_with_their_paths():
 
 
 def test_what_fits_has_no_problems():
-    judge = Judge(SEARCH)
+    judge = Validator(SEARCH)
     assert judge.accepts({"query": "q"})
     assert judge.problems({"query": "q", "filters": None}) == ()
 
 
 def test_a_schema_may_come_as_text():
-    assert Judge(json.dumps(SEARCH)).problems({}) == ("query: required, missing",)
+    assert Validator(json.dumps(SEARCH)).problems({}) == ("query: required, missing",)
 
 
 def test_schemas_that_judge_alike_share_a_judge_while_one_is_in_use():
-    one = judge_of('{"type": "object", "title": "One", "properties": {"title": {"type": "string"}}}')
-    assert one is judge_of('{"type":"object","properties":{"title":{"type":"string","description":"Another"}}}')
+    one = validator_of('{"type": "object", "title": "One", "properties": {"title": {"type": "string"}}}')
+    assert one is validator_of('{"type":"object","properties":{"title":{"type":"string","description":"Another"}}}')
     assert one.problems({"title": 1}) == ("title: must be a string, got number 1",)
-    assert one is not judge_of('{"type":"object"}')
+    assert one is not validator_of('{"type":"object"}')
 
 
 def test_a_reference_into_a_note_still_leads_there():
-    judge = judge_of('{"properties": {"a": {"$ref": "#/default"}}, "default": {"type": "string"}}')
+    judge = validator_of('{"properties": {"a": {"$ref": "#/default"}}, "default": {"type": "string"}}')
     assert judge.problems({"a": 1}) == ("a: must be a string, got number 1",)
 
 
 def test_at_most_twenty_problems_are_told():
-    assert len(Judge({"items": {"type": "string"}}).problems(list(range(100)))) == 20
+    assert len(Validator({"items": {"type": "string"}}).problems(list(range(100)))) == 20
 
 
 def test_no_coercion_happens():
-    judge = Judge({"properties": {"n": {"type": "integer"}, "f": {"type": "number"}, "b": {"type": "boolean"}}})
+    judge = Validator({"properties": {"n": {"type": "integer"}, "f": {"type": "number"}, "b": {"type": "boolean"}}})
     assert judge.accepts({"n": 1.0, "f": 1, "b": True})
     assert not judge.accepts({"n": "1"})
     assert not judge.accepts({"n": True})
@@ -95,14 +95,14 @@ def test_no_coercion_happens():
 
 
 def test_format_says_nothing():
-    assert Judge({"format": "date"}).accepts("no date")
+    assert Validator({"format": "date"}).accepts("no date")
 
 
 @pytest.mark.parametrize(
     "value", [{"a": float("nan")}, {"a": object()}, {1: 2}, {"a": "\ud800"}, {"a": 10**5000}, {"a": {"b"}}]
 )
 def test_python_values_that_are_no_json_are_problems(value):
-    assert len(Judge({}).problems(value)) == 1
+    assert len(Validator({}).problems(value)) == 1
 
 
 def test_nesting_that_would_end_the_process_is_a_problem():
@@ -110,7 +110,7 @@ def test_nesting_that_would_end_the_process_is_a_problem():
     for _ in range(100_000):
         value = [value]
     recursive = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}}
-    (found,) = Judge(recursive).problems(value)
+    (found,) = Validator(recursive).problems(value)
     assert found.endswith("must not be nested more than 64 levels deep")
     while value:
         value = value.pop()
@@ -118,26 +118,26 @@ def test_nesting_that_would_end_the_process_is_a_problem():
 
 def test_keywords_without_words_of_ours_get_the_validators():
     schema = {"properties": {"a": {}}, "unevaluatedProperties": False}
-    (found,) = Judge(schema).problems({"b": 1})
+    (found,) = Validator(schema).problems({"b": 1})
     assert found.startswith("(root): ")
     assert "'b'" in found
 
 
 def test_the_validators_words_are_left_out_where_they_might_take_forever():
     schema = {"properties": {"a": {"$ref": "#"}}, "unevaluatedProperties": False}
-    assert Judge(schema).problems({"b": 1}) == ("(root): doesn't fit the schema",)
+    assert Validator(schema).problems({"b": 1}) == ("(root): doesn't fit the schema",)
 
 
 def test_keywords_that_the_draft_does_not_know_may_hold_anything():
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", "prefixItems": 5, "minItems": 1}
-    assert Judge(schema).problems([]) == ("(root): [] has less than 1 item",)
+    assert Validator(schema).problems([]) == ("(root): [] has less than 1 item",)
 
 
 def test_a_value_too_large_to_look_through_is_refused_without_its_place():
     value = [str(index) for index in range(200_000)]
-    assert Judge({"items": {"type": "string"}, "maxProperties": 5, "not": {"contains": {"const": "199999"}}}).problems(
-        value
-    ) == ("(root): doesn't fit the schema",)
+    assert Validator(
+        {"items": {"type": "string"}, "maxProperties": 5, "not": {"contains": {"const": "199999"}}}
+    ).problems(value) == ("(root): doesn't fit the schema",)
 
 
 def test_keywords_cannot_hide_behind_escapes():
@@ -145,24 +145,24 @@ def test_keywords_cannot_hide_behind_escapes():
     hidden = r'{"type": "object", "\u0024ref": "https://a.example/x"}'
     with pytest.raises(SchemaError, match="points to nothing in it"):
         check_schema(hidden, tool="t")
-    assert '"$ref":"#"' in Judge(r'{"properties": {"a": {"\u0024ref": "#"}}}').schema
+    assert '"$ref":"#"' in Validator(r'{"properties": {"a": {"\u0024ref": "#"}}}').schema
 
 
 def test_draft_4_is_judged_by_its_own_rules():
-    judge = Judge({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"})
+    judge = Validator({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"})
     assert judge.problems(1.0) == ('(root): 1.0 is not of type "integer"',)
 
 
 @pytest.mark.parametrize("schema", [{"type": "strin"}, {"$ref": "#/$defs/gone"}, {"pattern": "("}, '{"type": ', "[]"])
 def test_a_schema_that_cannot_judge_is_refused(schema):
     with pytest.raises(SchemaError):
-        Judge(schema)
+        Validator(schema)
 
 
 @settings(max_examples=200)
 @given(SCHEMAS, VALUES)
 def test_the_second_opinion_agrees(schema, value):
-    judge = Judge(schema)
+    judge = Validator(schema)
     assert judge.accepts(value) == Draft202012Validator(schema).is_valid(value)
     assert judge.accepts(value) == (judge.problems(value) == ())
 
@@ -268,9 +268,9 @@ def test_nothing_is_ever_fetched():
             with pytest.raises(SchemaError):
                 check_schema({**OBJECT, **schema}, tool="t")
             with pytest.raises(SchemaError):
-                Judge(schema)
+                Validator(schema)
         check_schema({**OBJECT, "properties": {"a": inner}}, tool="t")
-        assert Judge({"properties": {"a": inner}}).accepts({})
+        assert Validator({"properties": {"a": inner}}).accepts({})
         with pytest.raises(BlockingIOError):
             server.accept()
 

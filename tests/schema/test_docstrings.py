@@ -6,7 +6,7 @@ import attrs
 import pytest
 from hypothesis import example, given, strategies as st
 
-from pegboard.tools.docstring import Docstring, attribute_docs, parse_docstring
+from pegboard.schema.docstrings import Docstring, attribute_docs, parse_docstring
 
 GOOGLE = """Search the warehouse
     and return rows.
