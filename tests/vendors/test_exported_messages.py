@@ -8,8 +8,7 @@ import json
 import pytest
 
 from pegboard import Tool
-from pegboard.messages.message import Message
-from pegboard.messages.part import ReasoningPart
+from pegboard.messages.message import Message, ReasoningPart
 from pegboard.request.model_config import ModelConfig
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.tool_choice import NamedTool

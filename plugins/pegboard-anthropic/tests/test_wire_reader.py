@@ -8,9 +8,8 @@ from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 
 from pegboard import Tool
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
-from pegboard.messages.part import HostedPart, ReasoningPart, TextPart
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import HostedPart, ReasoningPart, TextPart
+from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta, Usage
 from pegboard.request.model_request import ModelRequest
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard.wire.ids import CUT, ENDLESS, NO_NAME

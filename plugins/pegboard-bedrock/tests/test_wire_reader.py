@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard import Tool
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
-from pegboard.messages.part import HostedPart, MediaPart, ReasoningPart
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import HostedPart, MediaPart, ReasoningPart
+from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta, Usage
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.content import ImageContent
 from pegboard.toolsets.resolve import resolve_tools

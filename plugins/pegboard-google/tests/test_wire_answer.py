@@ -10,10 +10,8 @@ from google.genai import types
 from hypothesis import given, strategies as st
 
 from pegboard.errors import ModelError
-from pegboard.messages.citation import Citation
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, ReasoningPart, TextPart
-from pegboard.messages.response import ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import CallPart, Citation, HostedPart, MediaPart, ReasoningPart, TextPart
+from pegboard.messages.response import ModelResponse, Usage
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent
 from pegboard_google._gemini import DATA, error_of, response_of

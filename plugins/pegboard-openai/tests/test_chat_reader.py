@@ -7,7 +7,7 @@ from attrs import evolve
 from hypothesis import given, settings, strategies as st
 from openai.types.chat import ChatCompletionChunk
 
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
+from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta
 from pegboard_openai._openai import CHAT
 from pegboard_openai.openai_chat import OpenAIChat
 from vendors.samples import json_values, like, nested

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from pegboard.tools.json_text import json_text
+from pegboard.schema.json import json_text
 from pegboard_openai._openai import JsonEnd
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
+from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta
 from pegboard_openai._openai import RESPONSES
 from pegboard_openai.openai_responses import OpenAIResponses
 from vendors.samples import json_values, like

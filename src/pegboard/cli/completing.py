@@ -73,7 +73,7 @@ def _completed(names: Iterable[str], incomplete: str) -> list[CompletionItem[str
     """The names that begin so; those that don't show as they are could pass for others, and are left out."""
     from click.shell_completion import CompletionItem
 
-    from pegboard.cli.escape import visible
+    from pegboard.tools.visible import visible
 
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and visible(name) == name]
 

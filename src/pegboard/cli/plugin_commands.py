@@ -59,7 +59,7 @@ def command_owners(board: Board) -> Mapping[str, FoundPlugin]:
     bringing = {plugin.name for plugin in board.registry.plugins() if HOOK in plugin.hooks}
     if not bringing:
         return {}
-    from pegboard.cli.escape import visible
+    from pegboard.tools.visible import visible
 
     owners: dict[str, FoundPlugin] = {}
     for found in board.discovery.entries:

@@ -25,7 +25,7 @@ from pegboard.dialects.dialect import (
     without,
 )
 from pegboard.dialects.references import bounded, named_definitions, target_of, types_of
-from pegboard.tools.json_text import canonical_json
+from pegboard.schema.json import canonical_json
 from pegboard.typing import JsonSchema
 
 CANNOT: Final = object()

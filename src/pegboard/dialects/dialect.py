@@ -9,8 +9,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from attrs import define, field, frozen
 
-from pegboard.tools.json_text import canonical_json, json_text
-from pegboard.tools.json_value import is_array, is_object
+from pegboard.schema.json import canonical_json, is_array, is_object, json_text
 from pegboard.typing import JsonObject, JsonSchema
 
 

@@ -30,8 +30,8 @@ from pegboard.dialects.dialect import (
     without,
 )
 from pegboard.dialects.references import target_of
-from pegboard.tools.json_value import is_array, is_object
-from pegboard.tools.references import References
+from pegboard.schema.json import is_array, is_object
+from pegboard.schema.references import References
 from pegboard.typing import JsonSchema
 
 TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "null")

@@ -9,9 +9,9 @@ from attrs import define, field
 
 from pegboard.dialects.dialect import Place, Step, described, distinct, told, where, without
 from pegboard.dialects.values import or_null
-from pegboard.tools.diagnosis import Diagnosis
-from pegboard.tools.json_value import is_array, is_object, json_faults
-from pegboard.tools.references import References
+from pegboard.schema.json import is_array, is_object, json_faults
+from pegboard.schema.messages import Diagnosis
+from pegboard.schema.references import References
 from pegboard.typing import JsonObject, JsonSchema
 
 

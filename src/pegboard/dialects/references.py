@@ -23,9 +23,8 @@ from pegboard.dialects.dialect import (
     where,
     without,
 )
-from pegboard.tools.json_value import is_array, is_object
-from pegboard.tools.references import REFERENCES, References
-from pegboard.tools.subschema import schemas
+from pegboard.schema.json import is_array, is_object
+from pegboard.schema.references import REFERENCES, References, schemas
 from pegboard.typing import JsonSchema
 
 PREFIX: Final = "#/$defs/"

@@ -22,7 +22,7 @@ from pegboard.dialects.dialect import (
     without,
 )
 from pegboard.dialects.references import type_of_value, types_of
-from pegboard.tools.json_value import is_array, is_object
+from pegboard.schema.json import is_array, is_object
 from pegboard.typing import JsonSchema
 
 _WITHIN: Final = ("string", "number", "boolean", "object", "null")

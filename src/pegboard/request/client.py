@@ -27,9 +27,8 @@ from weakref import WeakKeyDictionary
 from attrs import define, evolve, field, frozen
 
 from pegboard.errors import ModelError
-from pegboard.messages.delta import Delta
-from pegboard.messages.part import ReasoningPart
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.message import ReasoningPart
+from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.exporter import Exporter, ResponseReader
 from pegboard.request.model_request import ModelRequest
 from pegboard.typing import JsonObject

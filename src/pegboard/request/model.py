@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol, TypeGuard, cast, runtime_checkable
 
 from pegboard.errors import ModelError
-from pegboard.messages.delta import Delta
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.model_request import ModelRequest
 
 

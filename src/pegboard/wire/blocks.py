@@ -11,15 +11,13 @@ from attrs import define, field, frozen
 
 from pegboard.dialects.keywords import Counts, counts_of
 from pegboard.errors import ExportError
-from pegboard.messages.delta import CallDelta, Delta
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, Part, ReasoningPart, ResultPart, TextPart
-from pegboard.messages.response import FinishReason
+from pegboard.messages.message import CallPart, HostedPart, Message, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.response import CallDelta, Delta, FinishReason
 from pegboard.request.entries import MOST_KEPT, Writer, Written, WrittenTools, refusal
 from pegboard.request.exporter import ExportedTools, Loss
 from pegboard.request.model_request import ModelRequest
+from pegboard.schema.json import json_faults
 from pegboard.tools.call import CallFault
-from pegboard.tools.json_value import json_faults
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire.bodies import object_in

@@ -7,10 +7,9 @@ from typing import Any, Final, cast
 
 from pegboard.errors import ExportError, did_you_mean, suggest
 from pegboard.request.tool_choice import NamedTool, ToolChoice
+from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.call import ToolCall, writable
 from pegboard.tools.content import AudioContent, Content, ImageContent, LinkContent, TextContent
-from pegboard.tools.json_text import json_text
-from pegboard.tools.json_value import is_object, json_faults
 from pegboard.typing import JsonMapping, JsonObject
 
 _NOTHING: Final[JsonMapping] = {}

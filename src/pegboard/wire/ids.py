@@ -11,12 +11,10 @@ from typing import Any, Final, TypeAlias
 from attrs import define, field
 
 from pegboard.dialects.objects import without_added_nulls
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, ResultPart
+from pegboard.messages.message import CallPart, Message, ResultPart
 from pegboard.request.model_request import ModelRequest
+from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.call import CallFault, ToolCall, writable
-from pegboard.tools.json_text import json_text
-from pegboard.tools.json_value import is_object, json_faults
 from pegboard.tools.name import mapped_name
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire.bodies import INPUT, object_or_none, parsed_object

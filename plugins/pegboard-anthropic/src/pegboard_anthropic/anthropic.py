@@ -25,19 +25,25 @@ from pegboard.dialects.values import (
     typed_values,
 )
 from pegboard.errors import ModelError, SchemaError
-from pegboard.messages.citation import Citation
-from pegboard.messages.delta import Delta, ReasoningDelta, TextDelta
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
-from pegboard.messages.response import FinishReason, ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import (
+    CallPart,
+    Citation,
+    HostedPart,
+    MediaPart,
+    Message,
+    Part,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
+from pegboard.messages.response import Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
 from pegboard.request.entries import Written, described, fitted, hosted_type, passed, refusal
 from pegboard.request.exporter import ExportedTools, Loss
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.tool_choice import NamedTool
+from pegboard.schema.json import json_text
 from pegboard.tools.call import CallFault
 from pegboard.tools.content import Content, FileContent, ImageContent, LinkContent, TextContent, ToolResult
-from pegboard.tools.json_text import json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire.blocks import (
@@ -562,12 +568,12 @@ def _add_examples(entry: JsonObject, spec: ToolSpec, schema: JsonSchema) -> tupl
     """Says the examples that fit the schema as it is exported: one that doesn't fails the whole request (public)."""
     if not spec.examples:
         return ()
-    from pegboard.tools.json_text import json_text
-    from pegboard.tools.judge import judge_of
+    from pegboard.schema.json import json_text
+    from pegboard.schema.validator import validator_of
 
     examples = spec.examples
     try:
-        judge = judge_of(json_text(schema))
+        judge = validator_of(json_text(schema))
     except SchemaError as error:
         return (Loss(spec.name, "/examples", "examples", f"left out: {error}"),)
     fitting = [example for example in examples if not judge.problems(example)]

@@ -26,16 +26,23 @@ from pegboard.dialects.values import (
     typed_values,
 )
 from pegboard.errors import ModelError
-from pegboard.messages.citation import Citation
-from pegboard.messages.delta import Delta, ReasoningDelta, TextDelta
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
-from pegboard.messages.response import FinishReason, ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import (
+    CallPart,
+    Citation,
+    HostedPart,
+    MediaPart,
+    Message,
+    Part,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
+from pegboard.messages.response import Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
 from pegboard.request.entries import Written, described, fitted, hosted_type, passed, refusal
 from pegboard.request.exporter import ExportedTools, Loss
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.tool_choice import NamedTool
+from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.call import CallFault
 from pegboard.tools.content import (
     AudioContent,
@@ -46,8 +53,6 @@ from pegboard.tools.content import (
     TextContent,
     ToolResult,
 )
-from pegboard.tools.json_text import json_text
-from pegboard.tools.json_value import is_object, json_faults
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire.blocks import (

@@ -14,12 +14,9 @@ import attrs
 from attrs import Factory, define, field, frozen
 
 from pegboard.errors import ModelError
-from pegboard.messages.citation import Citation
-from pegboard.messages.delta import CallDelta, Delta, ReasoningDelta, TextDelta
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, Part, ReasoningPart, TextPart
-from pegboard.messages.response import FinishReason, ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import CallPart, Citation, HostedPart, MediaPart, Message, Part, ReasoningPart, TextPart
+from pegboard.messages.response import CallDelta, Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
+from pegboard.schema.json import MAX_DEPTH, is_array, is_object
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import (
     AudioContent,
@@ -30,7 +27,6 @@ from pegboard.tools.content import (
     TextContent,
     ToolResult,
 )
-from pegboard.tools.json_value import MAX_DEPTH, is_array, is_object
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire.bodies import (
     as_object,

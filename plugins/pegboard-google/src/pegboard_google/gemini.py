@@ -26,8 +26,16 @@ from pegboard.dialects.values import (
     typed_enums,
 )
 from pegboard.errors import ExportError
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import (
+    CallPart,
+    HostedPart,
+    MediaPart,
+    Message,
+    Part,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
 from pegboard.messages.response import ModelResponse
 from pegboard.request.entries import Written, WrittenTools, described, fitted, hosted_type, losses_of, passed, refusal
 from pegboard.request.exporter import ExportedTools, Loss, ResponseReader

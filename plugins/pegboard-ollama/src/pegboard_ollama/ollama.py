@@ -17,19 +17,16 @@ from pegboard.dialects.references import inline_references
 from pegboard.dialects.rows import READ, SHAPE, SIMPLE
 from pegboard.dialects.values import boolean_schemas, tuple_items, typed_enums
 from pegboard.errors import ExportError, ModelError
-from pegboard.messages.delta import CallDelta, Delta, ReasoningDelta, TextDelta
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
-from pegboard.messages.response import FinishReason, ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import CallPart, MediaPart, Message, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.response import CallDelta, Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
 from pegboard.request.entries import Written, WrittenTools, described, fitted, passed, refusal
 from pegboard.request.exporter import ExportedTools, Loss, ResponseReader
 from pegboard.request.model_config import ModelConfig
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.tool_choice import NamedTool, ToolChoice
+from pegboard.schema.json import json_text
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import Content, ImageContent
-from pegboard.tools.json_text import json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire.bodies import (

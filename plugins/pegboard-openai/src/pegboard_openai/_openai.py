@@ -25,13 +25,13 @@ from pegboard.dialects.values import (
     typed_values,
 )
 from pegboard.errors import ExportError, ModelError
-from pegboard.messages.citation import Citation
-from pegboard.messages.part import MediaPart, Part, TextPart
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import Citation, MediaPart, Part, TextPart
+from pegboard.messages.response import Usage
 from pegboard.request.entries import described, fitted
 from pegboard.request.exporter import ExportedTools, Loss
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.tool_choice import NamedTool, ToolChoice
+from pegboard.schema.json import json_text
 from pegboard.tools.call import writable
 from pegboard.tools.content import (
     AudioContent,
@@ -42,7 +42,6 @@ from pegboard.tools.content import (
     TextContent,
     ToolResult,
 )
-from pegboard.tools.json_text import json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire.bodies import (

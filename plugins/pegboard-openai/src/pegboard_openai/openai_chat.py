@@ -11,16 +11,14 @@ from typing import Any, Final, Literal
 from attrs import define, field, frozen
 
 from pegboard.dialects.dialect import copied
-from pegboard.messages.delta import CallDelta, Delta, ReasoningDelta, TextDelta
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
-from pegboard.messages.response import FinishReason, ModelResponse
+from pegboard.messages.message import CallPart, MediaPart, Message, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.response import CallDelta, Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.entries import Written, WrittenTools, hosted_type, passed, refusal
 from pegboard.request.exporter import ExportedTools, Loss
 from pegboard.request.model_request import ModelRequest
+from pegboard.schema.json import json_text
 from pegboard.tools.call import ToolCall, writable
 from pegboard.tools.content import AudioContent
-from pegboard.tools.json_text import json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire.bodies import (

@@ -10,10 +10,17 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
-from pegboard.messages.delta import CallDelta, Delta, ReasoningDelta, TextDelta
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
-from pegboard.messages.response import FinishReason, ModelResponse
+from pegboard.messages.message import (
+    CallPart,
+    HostedPart,
+    MediaPart,
+    Message,
+    Part,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
+from pegboard.messages.response import CallDelta, Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.entries import Written, WrittenTools, hosted_type, passed, refusal
 from pegboard.request.exporter import ExportedTools, Loss
 from pegboard.request.model_request import ModelRequest
