@@ -24,7 +24,6 @@ from pegboard.dispatch.approval.request import (
     preview_json,
     structured,
 )
-from pegboard.dispatch.failure import detail_of
 from pegboard.dispatch.work import CallError
 from pegboard.errors import PendingError, ToolError
 from pegboard.schema.json import canonical_json, digest_of, json_text
@@ -354,9 +353,6 @@ class PendingCalls:
         return cls.from_json(data)
 
 
-_SO = "It was denied; go on without it."
-
-
 class RefusedError(CallError, ToolError):
     """A call, or something that it asked for while it ran, wasn't allowed. A tool may go on without it."""
 
@@ -393,22 +389,6 @@ class SuspendedError(CallError):
         self.pending = pending
         text = f"{pending.call.name} waits for a person's answer and isn't done. Don't call it again meanwhile."
         super().__init__("confirmation_required", text)
-
-
-def nobody_there(request: ApprovalRequest) -> RefusedError:
-    """Nobody can be asked."""
-    return RefusedError("denied", f"{request.call.name} needs approval and nobody is there to ask. {_SO}")
-
-
-def too_late(request: ApprovalRequest, seconds: float | None) -> RefusedError:
-    """Nobody answered in time."""
-    return RefusedError("denied", f"{request.call.name} needs approval and nobody answered within {seconds:g} s. {_SO}")
-
-
-def asking_failed(request: ApprovalRequest, error: BaseException) -> RefusedError:
-    """Whoever should ask failed; the operator reads how."""
-    text = f"{request.call.name} needs approval and asking for it failed. {_SO}"
-    return RefusedError("denied", text, detail=f"the approver failed\n{detail_of(error)}")
 
 
 def resumed_call(pending: PendingCall, answer: Answer) -> tuple[ToolCall, Approval | None, Confirmation | None]:
