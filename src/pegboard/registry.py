@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from pegboard.dispatch.approval.grants import Grants
-    from pegboard.dispatch.approval.pending import Answers, PendingCalls
+    from pegboard.dispatch.approval.pending import PendingCalls
     from pegboard.dispatch.approval.queue import AnyApprover
+    from pegboard.dispatch.approval.resume import Answers
     from pegboard.dispatch.batch import Batch
     from pegboard.dispatch.batch_options import BatchOptions
     from pegboard.dispatch.chain import Chain
@@ -552,9 +553,9 @@ class ToolRegistry:
 
         The answers are used up by it. Arguments as for `resume`.
         """
-        from pegboard.dispatch.resumption import resumption_of
+        from pegboard.dispatch.approval.resume import match_answers
 
-        resumption = resumption_of(pending, answers, context)
+        resumption = match_answers(pending, answers, context)
         prepared, around, _ = await self._ready(resumption.calls, resolved, context)
         return await prepared.resumed(resumption, context, around, **options)
 
