@@ -485,15 +485,16 @@ def test_a_tool_that_calls_an_exclusive_one_doesnt_wait_for_itself(concurrency):
 
 def locked(registry, name, keys, timeout=None):
     """A tool that locks `key`, waits until as many calls of its kind have begun, and calls another one."""
-    begun = []
+    begun, all_begun = [], asyncio.Event()
 
     @registry.register
     @tool(name=name, concurrency=Concurrency("key", ("key",)), timeout=timeout)
     async def locked(context: ToolContext, key: str, inner: str) -> str:
         """Call a tool that needs another key."""
         begun.append(key)
-        while len(begun) < keys:
-            await asyncio.sleep(0)
+        if len(begun) == keys:
+            all_begun.set()
+        await all_begun.wait()
         result = await context.call("write", {"key": inner})
         return f"{result.kind}: {result.text}"
 

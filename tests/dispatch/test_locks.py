@@ -758,7 +758,7 @@ class LocksMachine(RuleBasedStateMachine):
 
 
 TestLocks = LocksMachine.TestCase
-TestLocks.settings = settings(max_examples=3000, stateful_step_count=25, deadline=None)
+TestLocks.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
 
 
 # What a call requests -------------------------------------------------------------------------------------------------

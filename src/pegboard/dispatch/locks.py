@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
-from pegboard.tools.json_text import canonical_json
+from pegboard.schema.json import canonical_json
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 
@@ -146,10 +146,10 @@ class Semaphore:
         inherited = handle.inherited(self)
         if self.used - inherited + need > self.size:
             return False
+        if inherited:
+            return True
         earlier = takewhile(lambda other: other.order < handle.order, self.queue)
-        return inherited > 0 or not any(
-            other.parent or self.used + other.need_of(self) > self.size for other in earlier
-        )
+        return not any(other.parent or self.used + other.need_of(self) > self.size for other in earlier)
 
     def enqueue(self, handle: LockHandle) -> None:
         """Lets a call wait here, in its place in the order."""

@@ -10,7 +10,7 @@ from inspect import isawaitable
 from types import CoroutineType
 from typing import Any, Final, TypeAlias
 
-from pegboard.dispatch.approval.approve import take_approval
+from pegboard.dispatch.approve import consume_approval
 from pegboard.dispatch.exhausted import exhausted, exhausted_async
 from pegboard.dispatch.limit import Clock, LimitExpiredError, rest_within
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
@@ -20,11 +20,11 @@ from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.validate import refused
 from pegboard.dispatch.within import within
 from pegboard.dispatch.work import CallError, Work
+from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.bridge import Bridge
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Flavour, Handler, StructureError
+from pegboard.tools.handler import Flavour, Handler
 from pegboard.tools.injection import opened
-from pegboard.tools.problem import problem
 from pegboard.tools.tool import Tool
 
 ASYNC: Final = Flavour.ASYNC
@@ -134,8 +134,8 @@ async def _turn(work: Work, tool: Tool) -> LockHandle:
 
 def overtaking(work: Work) -> CallError:
     """Why a call isn't run before one that a person has to answer first."""
-    text = f"{work.call.name} was not run: an earlier call, which it must not overtake, waits for an answer. Call it again then."
-    return CallError("skipped", text)
+    text = "an earlier call, which it must not overtake, waits for an answer. Call it again after that."
+    return CallError("skipped", f"{work.call.name} was not run: {text}")
 
 
 async def _attempts(work: Work, tool: Tool, given: dict[str, Any] | None = None) -> Any:
@@ -148,7 +148,7 @@ async def _attempts(work: Work, tool: Tool, given: dict[str, Any] | None = None)
     """
     if given is not None:
         work.arguments = plain(given)
-    take_approval(work)
+    consume_approval(work)
     if tool.policy.retries:
         from pegboard.dispatch.retry import retried
 
