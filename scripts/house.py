@@ -98,7 +98,7 @@ def twice(names: Iterable[str]) -> int:
 
 
 def imports_among(package: Path, trees: Mapping[Path, ast.Module]) -> dict[str, set[str]]:
-    """The modules that each module imports, wherever in it, for type checkers too; a package's `__init__` is left out."""
+    """The modules that each module imports, wherever in it, for checkers too; no `__init__` counts."""
     names = {
         ".".join((package.name, *path.relative_to(package).with_suffix("").parts)): path
         for path in trees
