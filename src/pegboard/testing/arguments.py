@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard.plugins.cause import cause_of
+from pegboard.errors import cause_of
 from pegboard.testing.breach import Breaches
 from pegboard.testing.notebook import Notebook
 from pegboard.testing.sample import NoSampleError, Sample, Samples
