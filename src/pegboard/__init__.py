@@ -8,17 +8,26 @@ if TYPE_CHECKING:
     from pegboard.chains import quick as quick
     from pegboard.config.load import load_config as load_config
     from pegboard.config.model import Config as Config
-    from pegboard.dispatch.approval.answer import Always as Always, Later as Later, Once as Once, Reject as Reject
-    from pegboard.dispatch.approval.approver import Approver as Approver, ask_later as ask_later
-    from pegboard.dispatch.approval.confirmation_call import (
+    from pegboard.dispatch.approval.grants import (
+        FileApprovals as FileApprovals,
+        Grants as Grants,
+        MemoryGrants as MemoryGrants,
+    )
+    from pegboard.dispatch.approval.pending import (
+        PendingCall as PendingCall,
+        PendingCalls as PendingCalls,
         answer_from_result as answer_from_result,
         confirmation_call as confirmation_call,
         original_call_from as original_call_from,
     )
-    from pegboard.dispatch.approval.file_approvals import FileApprovals as FileApprovals
-    from pegboard.dispatch.approval.grants import Grants as Grants, MemoryGrants as MemoryGrants
-    from pegboard.dispatch.approval.pending import PendingCall as PendingCall, PendingCalls as PendingCalls
-    from pegboard.dispatch.approval.request import ApprovalRequest as ApprovalRequest
+    from pegboard.dispatch.approval.queue import Approver as Approver, ask_later as ask_later
+    from pegboard.dispatch.approval.request import (
+        Always as Always,
+        ApprovalRequest as ApprovalRequest,
+        Later as Later,
+        Once as Once,
+        Reject as Reject,
+    )
     from pegboard.dispatch.batch import Batch as Batch
     from pegboard.dispatch.batch_options import BatchOptions as BatchOptions
     from pegboard.dispatch.callbacks import Abort as Abort, ChangeArguments as ChangeArguments, Deny as Deny
@@ -53,10 +62,12 @@ if TYPE_CHECKING:
         Partial as Partial,
         parse_partial as parse_partial,
     )
-    from pegboard.dispatch.permissions.file import read_permissions as read_permissions
-    from pegboard.dispatch.permissions.permissions import Permissions as Permissions
+    from pegboard.dispatch.permissions.permissions import (
+        PermissionRules as PermissionRules,
+        Permissions as Permissions,
+        read_permissions as read_permissions,
+    )
     from pegboard.dispatch.permissions.rule import Rule as Rule
-    from pegboard.dispatch.permissions.rules import PermissionRules as PermissionRules
     from pegboard.dispatch.repair import RepairRequest as RepairRequest
     from pegboard.dispatch.work import Limits as Limits
     from pegboard.errors import (
@@ -89,18 +100,17 @@ if TYPE_CHECKING:
         UnknownToolError as UnknownToolError,
     )
     from pegboard.handle import Handle as Handle
-    from pegboard.messages.citation import Citation as Citation
-    from pegboard.messages.message import Message as Message
-    from pegboard.messages.part import (
+    from pegboard.messages.message import (
         CallPart as CallPart,
+        Citation as Citation,
         HostedPart as HostedPart,
         MediaPart as MediaPart,
+        Message as Message,
         ReasoningPart as ReasoningPart,
         ResultPart as ResultPart,
         TextPart as TextPart,
     )
-    from pegboard.messages.response import ModelResponse as ModelResponse
-    from pegboard.messages.usage import Usage as Usage
+    from pegboard.messages.response import ModelResponse as ModelResponse, Usage as Usage
     from pegboard.plugins.hookspecs import hookimpl as hookimpl
     from pegboard.plugins.load import load as load
     from pegboard.plugins.manager import register_plugin as register_plugin
@@ -183,11 +193,11 @@ if TYPE_CHECKING:
 _HOME = {
     "Abort": "dispatch.callbacks",
     "Actions": "tools.actions",
-    "Always": "dispatch.approval.answer",
+    "Always": "dispatch.approval.request",
     "AnswerDelta": "turn.events",
     "Answered": "turn.events",
     "ApprovalRequest": "dispatch.approval.request",
-    "Approver": "dispatch.approval.approver",
+    "Approver": "dispatch.approval.queue",
     "ArgumentsSoFar": "dispatch.partial",
     "ArtifactError": "errors",
     "Artifacts": "tools.artifacts",
@@ -200,7 +210,7 @@ _HOME = {
     "CallEvent": "dispatch.events",
     "CallFailed": "dispatch.events",
     "CallFault": "tools.call",
-    "CallPart": "messages.part",
+    "CallPart": "messages.message",
     "CallPending": "dispatch.events",
     "CallRefused": "dispatch.events",
     "CallRunning": "dispatch.events",
@@ -213,7 +223,7 @@ _HOME = {
     "Chain": "dispatch.chain",
     "ChangeArguments": "dispatch.callbacks",
     "ChildProcesses": "dispatch.executors.processes",
-    "Citation": "messages.citation",
+    "Citation": "messages.message",
     "CombinedToolset": "toolsets.combined",
     "Completion": "dispatch.operation",
     "Concurrency": "tools.spec",
@@ -232,25 +242,25 @@ _HOME = {
     "Exporter": "request.exporter",
     "ExpressionError": "errors",
     "FatalToolError": "errors",
-    "FileApprovals": "dispatch.approval.file_approvals",
+    "FileApprovals": "dispatch.approval.grants",
     "FileContent": "tools.content",
     "Found": "toolsets.search.index",
     "Grammar": "tools.spec",
     "Grants": "dispatch.approval.grants",
     "Handle": "handle",
     "Health": "dispatch.health",
-    "HostedPart": "messages.part",
+    "HostedPart": "messages.message",
     "ImageContent": "tools.content",
     "Injected": "tools.injection",
     "InvalidNameError": "errors",
-    "Later": "dispatch.approval.answer",
+    "Later": "dispatch.approval.request",
     "LimitResults": "request.processors.limit_results",
     "Limits": "dispatch.work",
     "LinkContent": "tools.content",
     "LocalExecutor": "dispatch.executors.local",
     "Loss": "request.loss",
     "ManifestError": "errors",
-    "MediaPart": "messages.part",
+    "MediaPart": "messages.message",
     "Memory": "tools.memory",
     "MemoryEntry": "tools.memory",
     "MemoryGrants": "dispatch.approval.grants",
@@ -264,7 +274,7 @@ _HOME = {
     "ModelResponse": "messages.response",
     "ModelRetried": "turn.events",
     "NamedTool": "request.tool_choice",
-    "Once": "dispatch.approval.answer",
+    "Once": "dispatch.approval.request",
     "Operation": "dispatch.operation",
     "OperationError": "errors",
     "Origin": "tools.origin",
@@ -275,7 +285,7 @@ _HOME = {
     "PendingCalls": "dispatch.approval.pending",
     "PendingError": "errors",
     "PermissionRequired": "dispatch.executors.response",
-    "PermissionRules": "dispatch.permissions.rules",
+    "PermissionRules": "dispatch.permissions.permissions",
     "Permissions": "dispatch.permissions.permissions",
     "Pipeline": "request.pipeline",
     "Placed": "request.processor",
@@ -290,14 +300,14 @@ _HOME = {
     "Progress": "tools.context",
     "REMOVED": "tools.actions",
     "ReadonlyContext": "tools.context",
-    "ReasoningPart": "messages.part",
+    "ReasoningPart": "messages.message",
     "RegistrationError": "errors",
-    "Reject": "dispatch.approval.answer",
+    "Reject": "dispatch.approval.request",
     "RepairRequest": "dispatch.repair",
     "Reshape": "toolsets.reshape",
     "ResolvedTools": "toolsets.resolved",
     "ResultLimits": "tools.result_limits",
-    "ResultPart": "messages.part",
+    "ResultPart": "messages.message",
     "RoundStarted": "turn.events",
     "Rule": "dispatch.permissions.rule",
     "RunningLoopError": "errors",
@@ -305,7 +315,7 @@ _HOME = {
     "StaleSpecError": "errors",
     "StaticToolset": "toolsets.static",
     "TextContent": "tools.content",
-    "TextPart": "messages.part",
+    "TextPart": "messages.message",
     "Tool": "tools.tool",
     "ToolAnnotations": "tools.spec",
     "ToolCall": "tools.call",
@@ -327,21 +337,21 @@ _HOME = {
     "TurnOutcome": "turn.outcome",
     "TypedTool": "tools.typed",
     "UnknownToolError": "errors",
-    "Usage": "messages.usage",
-    "answer_from_result": "dispatch.approval.confirmation_call",
-    "ask_later": "dispatch.approval.approver",
-    "confirmation_call": "dispatch.approval.confirmation_call",
+    "Usage": "messages.response",
+    "answer_from_result": "dispatch.approval.pending",
+    "ask_later": "dispatch.approval.queue",
+    "confirmation_call": "dispatch.approval.pending",
     "event_from_json": "dispatch.events",
     "found_names": "toolsets.search.found_tools",
     "hookimpl": "plugins.hookspecs",
     "kept_result_tool": "dispatch.kept_tool",
     "load": "plugins.load",
     "load_config": "config.load",
-    "original_call_from": "dispatch.approval.confirmation_call",
+    "original_call_from": "dispatch.approval.pending",
     "parse_partial": "dispatch.partial",
     "parse_predicate": "toolsets.expression",
     "quick": "chains",
-    "read_permissions": "dispatch.permissions.file",
+    "read_permissions": "dispatch.permissions.permissions",
     "register_plugin": "plugins.manager",
     "resume_turn": "turn.run",
     "resumed_turn_of": "turn.run",

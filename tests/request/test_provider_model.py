@@ -9,7 +9,7 @@ import pytest
 
 from pegboard import ModelRequest
 from pegboard.errors import ModelError
-from pegboard.messages.delta import TextDelta
+from pegboard.messages.response import TextDelta
 from pegboard.request.exporters.builtin import EXPORTERS
 from pegboard.request.model import can_stream
 from pegboard.request.provider_model import ProviderModel

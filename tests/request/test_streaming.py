@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from pegboard.errors import ModelError
-from pegboard.messages.delta import TextDelta
-from pegboard.messages.part import ReasoningPart
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.message import ReasoningPart
+from pegboard.messages.response import ModelResponse, TextDelta
 from pegboard.request.streaming import streamed
 
 

@@ -7,10 +7,8 @@ import asyncio
 import pytest
 
 from pegboard import ToolCall
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, ReasoningPart, TextPart
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.message import CallPart, Message, ReasoningPart, TextPart
+from pegboard.messages.response import CallDelta, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.model_request import ModelRequest
 from pegboard.testing import ScriptedModel
 

@@ -281,7 +281,9 @@ class _Search:
                 self._report(None, name, f"{_LEFT_OUT}: the group's name in entry_points.txt is damaged")
             self._add(points, *facts)
 
-    def _add(self, points: Iterable[EntryPoint], distribution: str, version: str, location: str | None, editable: bool) -> None:
+    def _add(
+        self, points: Iterable[EntryPoint], distribution: str, version: str, location: str | None, editable: bool
+    ) -> None:
         for point in points:
             try:
                 module, attribute = point.module, point.attr or None

@@ -23,8 +23,8 @@ from pegboard.chains import by_name, may_block, settle
 from pegboard.config.file import read_bounded, reason, write_whole
 from pegboard.errors import ManifestError, PegboardError
 from pegboard.plugins.discovery import FoundPlugin, normalised
+from pegboard.schema.json import digest_of
 from pegboard.tools.handler import LateHandler
-from pegboard.tools.json_text import digest_of
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject

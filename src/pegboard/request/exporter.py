@@ -7,8 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
-from pegboard.messages.delta import Delta
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.loss import Loss
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.spec import ToolSpec

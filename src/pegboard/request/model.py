@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Protocol, TypeGuard, runtime_checkable
 
-from pegboard.messages.delta import Delta
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.model_request import ModelRequest
 
 

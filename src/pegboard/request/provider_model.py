@@ -7,8 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from typing import Any
 
-from pegboard.messages.delta import Delta
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.secrets import Secrets

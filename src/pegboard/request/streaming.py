@@ -6,9 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from typing import Any
 
 from pegboard.errors import ModelError
-from pegboard.messages.delta import Delta
-from pegboard.messages.part import ReasoningPart
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.message import ReasoningPart
+from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.exporter import ResponseReader
 
 

@@ -6,13 +6,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from types import TracebackType
 from typing import Any, Self, TypeAlias, cast
 
-from pegboard.messages.delta import CallDelta, Delta, ReasoningDelta, TextDelta
-from pegboard.messages.message import Message, Writable
-from pegboard.messages.part import CallPart, Part, ReasoningPart, TextPart
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.message import CallPart, Message, Part, ReasoningPart, TextPart, Writable
+from pegboard.messages.response import CallDelta, Delta, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.model_request import ModelRequest
+from pegboard.schema.json import json_text
 from pegboard.tools.call import ToolCall
-from pegboard.tools.json_text import json_text
 
 Step: TypeAlias = "ModelResponse | Message | Writable | Sequence[Writable] | Exception | Callable[[ModelRequest], Any]"
 """One answer: a whole response, a message, a text, a call, a list of either; an error to raise; or a function of the

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 from attrs import field, frozen
 
 from pegboard.errors import DefinitionError, did_you_mean, suggest
-from pegboard.tools.handler import StructureError
-from pegboard.tools.json_text import JsonText, json_text
+from pegboard.schema.json import JsonText, json_text
+from pegboard.schema.problems import StructureError
 from pegboard.typing import JsonObject, JsonSchema
 
 _ROOT: Final = frozenset(
@@ -61,7 +61,7 @@ class Reshape:
         if len(set(self.rename.values())) < len(self.rename):
             raise DefinitionError(f"two arguments get the same name in {dict(self.rename)}")
         for name, schema in self.retype.items():
-            from pegboard.tools.judge import check_schema
+            from pegboard.schema.validator import check_schema
 
             check_schema(schema, tool="", what=f"the schema for {name!r}")
 
@@ -153,10 +153,10 @@ class Reshape:
 
 def _faults(root: JsonSchema, own: Any, value: str) -> tuple[str, ...]:
     """What is wrong with a value by the schema of one argument, whose references lead to the root's definitions."""
-    from pegboard.tools.judge import judge_of
+    from pegboard.schema.validator import validator_of
 
     kept = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
-    return judge_of(json_text({**kept, "allOf": [own]})).problems(json.loads(value))
+    return validator_of(json_text({**kept, "allOf": [own]})).problems(json.loads(value))
 
 
 def _references(value: Any) -> Iterator[Any]:

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 
 from pegboard.errors import DefinitionError
+from pegboard.schema.problems import StructureError, path_text, problem
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Binder, Handler, LateHandler, StructureError
-from pegboard.tools.problem import path_text, problem
+from pegboard.tools.handler import Binder, Handler, LateHandler
 from pegboard.tools.spec import Concurrency
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.reshape import Reshape
@@ -99,8 +99,8 @@ class _Reshaping:
         except StructureError as error:
             return (problem(error.path, error.reason),)
         found: Iterable[str] = ()
-        if not self.tool.judge.accepts(given):
-            found = self.tool.judge.problems(given)
+        if not self.tool.validator.accepts(given):
+            found = self.tool.validator.problems(given)
         elif self.tool.checks is not None:
             found = self.tool.checks(given) or ()
         return [self.renamed(text) for text in found]
@@ -110,8 +110,8 @@ class _Reshaping:
 
         def bind_shown(context: ToolContext, arguments: JsonMapping) -> tuple[Sequence[Any], Mapping[str, Any]]:
             given = self.reshape.given(arguments)
-            if not self.tool.judge.accepts(given):
-                raise StructureError("; ".join(map(self.renamed, self.tool.judge.problems(given))))
+            if not self.tool.validator.accepts(given):
+                raise StructureError("; ".join(map(self.renamed, self.tool.validator.problems(given))))
             try:
                 return bind(context, given)
             except StructureError as error:

@@ -38,7 +38,7 @@ def _fault(text: str, what: str) -> str | None:
 
 
 def _looked_at(text: str, what: str) -> str | None:
-    from pegboard.tools.judge import check_schema
+    from pegboard.schema.validator import check_schema
 
     try:
         check_schema(text, tool="", what=what)

@@ -8,8 +8,7 @@ import json
 import pytest
 
 from pegboard import Tool
-from pegboard.messages.message import Message
-from pegboard.messages.part import ReasoningPart
+from pegboard.messages.message import Message, ReasoningPart
 from pegboard.request.exporters.builtin import EXPORTERS
 from pegboard.request.model_config import ModelConfig
 from pegboard.request.model_request import ModelRequest

@@ -7,8 +7,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.messages.delta import Delta
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.provider_model import ProviderModel

@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from pegboard.dispatch.threads import Threads
-from pegboard.messages.delta import Delta
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.exporter import Exporter
 from pegboard.request.exporters.builtin import EXPORTERS
 from pegboard.request.model_request import ModelRequest

@@ -9,10 +9,8 @@ from hypothesis import given, strategies as st
 
 from pegboard import Tool
 from pegboard.errors import ModelError
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, ReasoningPart, TextPart
-from pegboard.messages.response import ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import CallPart, HostedPart, Message, ReasoningPart, TextPart
+from pegboard.messages.response import ModelResponse, Usage
 from pegboard.request.exporters.anthropic import Anthropic
 from pegboard.request.exporters.calls.made_calls import NO_NAME, unreadable
 from pegboard.request.model_request import ModelRequest

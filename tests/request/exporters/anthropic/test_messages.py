@@ -6,9 +6,16 @@ import base64
 import pytest
 
 from pegboard import Tool
-from pegboard.messages.citation import Citation
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import (
+    CallPart,
+    Citation,
+    HostedPart,
+    MediaPart,
+    Message,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
 from pegboard.request.exporters.anthropic import Anthropic
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.call import ToolCall

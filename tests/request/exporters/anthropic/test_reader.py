@@ -8,9 +8,8 @@ from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 
 from pegboard import Tool
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
-from pegboard.messages.part import HostedPart, ReasoningPart, TextPart
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import HostedPart, ReasoningPart, TextPart
+from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta, Usage
 from pegboard.request.exporters.anthropic import Anthropic, AnthropicLimits
 from pegboard.request.exporters.calls.made_calls import CUT, ENDLESS, NO_NAME
 from pegboard.request.exporters.streams.stream_end import EARLY, TOO_LONG

@@ -8,10 +8,8 @@ from hypothesis import given, strategies as st
 
 from pegboard import Tool
 from pegboard.errors import ModelError
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, ReasoningPart, TextPart
-from pegboard.messages.response import ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import CallPart, HostedPart, MediaPart, Message, ReasoningPart, TextPart
+from pegboard.messages.response import ModelResponse, Usage
 from pegboard.request.exporters.bedrock import Bedrock
 from pegboard.request.exporters.calls.made_calls import NO_NAME, unreadable
 from pegboard.request.model_request import ModelRequest

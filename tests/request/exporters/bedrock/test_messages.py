@@ -6,9 +6,7 @@ import json
 import pytest
 
 from pegboard import Tool
-from pegboard.messages.citation import Citation
-from pegboard.messages.message import Message
-from pegboard.messages.part import HostedPart, MediaPart, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import Citation, HostedPart, MediaPart, Message, ReasoningPart, ResultPart, TextPart
 from pegboard.request.exporters.bedrock import Bedrock, BedrockLimits
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.call import ToolCall

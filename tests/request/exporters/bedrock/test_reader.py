@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard import Tool
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
-from pegboard.messages.part import HostedPart, MediaPart, ReasoningPart
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import HostedPart, MediaPart, ReasoningPart
+from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta, Usage
 from pegboard.request.exporters.bedrock import Bedrock, BedrockLimits
 from pegboard.request.exporters.calls.made_calls import CUT, ENDLESS
 from pegboard.request.exporters.streams.stream_end import EARLY, TOO_LONG

@@ -10,10 +10,8 @@ from google.genai import types
 from hypothesis import given, strategies as st
 
 from pegboard.errors import ModelError
-from pegboard.messages.citation import Citation
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, ReasoningPart, TextPart
-from pegboard.messages.response import ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import CallPart, Citation, HostedPart, MediaPart, ReasoningPart, TextPart
+from pegboard.messages.response import ModelResponse, Usage
 from pegboard.request.exporters.gemini import Gemini
 from pegboard.request.exporters.gemini.answer import response_of
 from pegboard.request.exporters.gemini.finish import error_of

@@ -7,10 +7,8 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
-from pegboard.messages.part import HostedPart, ReasoningPart, TextPart
-from pegboard.messages.response import ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import HostedPart, ReasoningPart, TextPart
+from pegboard.messages.response import CallDelta, ModelResponse, ReasoningDelta, TextDelta, Usage
 from pegboard.request.exporters.gemini import Gemini
 from pegboard.request.exporters.gemini.reader import GeminiReader
 from pegboard.request.exporters.streams.gathered import Room

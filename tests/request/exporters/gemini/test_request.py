@@ -10,8 +10,7 @@ from google.genai import types
 
 from pegboard import Tool, ToolSpec
 from pegboard.errors import ExportError
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import CallPart, HostedPart, MediaPart, Message, ReasoningPart, ResultPart, TextPart
 from pegboard.request.exporters.calls.arguments import MOST_SAID
 from pegboard.request.exporters.gemini import Gemini, GeminiLimits, GeminiSchema
 from pegboard.request.exporters.gemini.sdk import sdk_arguments

@@ -15,11 +15,8 @@ from model_server.script import Call, Reasoning, Round
 from model_server.server import ModelServer
 from pegboard import Tool, ToolSpec
 from pegboard.errors import ExportError, ModelError
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
-from pegboard.messages.message import Message
-from pegboard.messages.part import HostedPart, MediaPart, ReasoningPart, ResultPart, TextPart
-from pegboard.messages.response import ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import HostedPart, MediaPart, Message, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.response import CallDelta, ModelResponse, ReasoningDelta, TextDelta, Usage
 from pegboard.request.exporters.ollama import Ollama, answer
 from pegboard.request.exporters.ollama.answer import OllamaReader
 from pegboard.request.exporters.ollama.messages import Conversation

@@ -8,8 +8,7 @@ from openai.types.chat import ChatCompletion
 
 from pegboard import Tool
 from pegboard.errors import ModelError
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, MediaPart, ReasoningPart, TextPart
+from pegboard.messages.message import CallPart, MediaPart, Message, ReasoningPart, TextPart
 from pegboard.messages.response import ModelResponse
 from pegboard.request.exporters.openai_chat import OpenAIChat
 from pegboard.request.model_config import ModelConfig

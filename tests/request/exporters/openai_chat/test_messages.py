@@ -4,8 +4,7 @@ import base64
 
 import pytest
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import CallPart, HostedPart, MediaPart, Message, ReasoningPart, ResultPart, TextPart
 from pegboard.request.exporters.openai_chat import OpenAIChat
 from pegboard.request.model_config import ModelConfig
 from pegboard.tools.call import ToolCall

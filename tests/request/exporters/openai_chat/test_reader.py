@@ -7,7 +7,7 @@ from attrs import evolve
 from hypothesis import given, settings, strategies as st
 from openai.types.chat import ChatCompletionChunk
 
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
+from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta
 from pegboard.request.exporters.openai.limits import CHAT
 from pegboard.request.exporters.openai_chat import OpenAIChat
 from request.exporters.openai.samples import json_values, like, nested

@@ -9,8 +9,7 @@ from openai.types.responses import Response
 
 from pegboard import Tool
 from pegboard.errors import ModelError
-from pegboard.messages.message import Message
-from pegboard.messages.part import HostedPart, MediaPart, ReasoningPart, TextPart
+from pegboard.messages.message import HostedPart, MediaPart, Message, ReasoningPart, TextPart
 from pegboard.messages.response import ModelResponse
 from pegboard.request.exporters.openai_responses import OpenAIResponses
 from pegboard.request.model_config import ModelConfig

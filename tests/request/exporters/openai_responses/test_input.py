@@ -2,9 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.messages.citation import Citation
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import (
+    CallPart,
+    Citation,
+    HostedPart,
+    MediaPart,
+    Message,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
 from pegboard.request.exporters.openai_responses import OpenAIResponses
 from pegboard.request.model_config import ModelConfig
 from pegboard.tools.call import ToolCall

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
+from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta
 from pegboard.request.exporters.openai.limits import RESPONSES
 from pegboard.request.exporters.openai_responses import OpenAIResponses
 from request.exporters.openai.samples import json_values, like

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard.messages.part import CallPart, Part
+from pegboard.messages.message import CallPart, Part
 from pegboard.messages.response import FinishReason
 from pegboard.request.exporters.alternating.opaque import opaque
 from pegboard.request.exporters.alternating.streamed_blocks import StreamedBlock

@@ -8,8 +8,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from attrs import define, field
 
 from pegboard.errors import ExportError
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import CallPart, HostedPart, Message, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.request.exporters.alternating.hosted_pairs import HostedPairs
 from pegboard.request.exporters.calls.sent_ids import SentIds
 from pegboard.typing import JsonMapping, JsonObject

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import HostedPart
+from pegboard.messages.message import HostedPart, Message
 
 
 @frozen

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from attrs import define, field
 
-from pegboard.messages.delta import CallDelta, Delta
+from pegboard.messages.response import CallDelta, Delta
 from pegboard.request.exporters.calls.made_calls import CUT, ENDLESS
 from pegboard.request.exporters.streams.gathered import Gathered, Room
 from pegboard.tools.call import CallFault

@@ -7,10 +7,8 @@ from typing import Final
 
 from attrs import define
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, Part, ReasoningPart, TextPart
-from pegboard.messages.response import FinishReason, ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import CallPart, HostedPart, Message, Part, ReasoningPart, TextPart
+from pegboard.messages.response import FinishReason, ModelResponse, Usage
 from pegboard.request.exporters.alternating.answered_blocks import CUT_OFF, AnsweredBlocks, finish_of
 from pegboard.request.exporters.alternating.opaque import opaque
 from pegboard.request.exporters.anthropic.cited import read_citations

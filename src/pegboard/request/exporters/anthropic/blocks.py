@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from attrs import define, field
 
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.request.exporters.alternating.conversation import Blocks, Speaker
 from pegboard.request.exporters.anthropic.cited import written_citations
 from pegboard.request.exporters.anthropic.limits import FAMILY, AnthropicLimits

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from attrs import Factory, define, field
 
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.request.exporters.alternating.conversation import Blocks, Speaker
 from pegboard.request.exporters.bedrock.cited import written_citations
 from pegboard.request.exporters.bedrock.limits import FAMILY, BedrockLimits
@@ -22,7 +22,7 @@ from pegboard.request.exporters.calls.said_names import sendable
 from pegboard.request.exporters.calls.sent_ids import SentIds
 from pegboard.request.exporters.passed import passed
 from pegboard.request.exporters.worded import worded
-from pegboard.tools.json_text import json_text
+from pegboard.schema.json import json_text
 from pegboard.typing import JsonMapping, JsonObject
 
 REFUSED_IN_IDS: Final = re.compile(r"[^a-zA-Z0-9_.:-]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from pegboard.messages.citation import Citation
+from pegboard.messages.message import Citation
 from pegboard.request.exporters.alternating.opaque import opaque
 from pegboard.request.exporters.bedrock.limits import FAMILY
 from pegboard.request.exporters.untrusted import object_in, objects_in, text_in

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard.messages.delta import Delta
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.exporters.alternating.streamed_blocks import StreamedBlocks
 from pegboard.request.exporters.bedrock.answer import BedrockAnswer, answered
 from pegboard.request.exporters.bedrock.errors import error_of, exception_in

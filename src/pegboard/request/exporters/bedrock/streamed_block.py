@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard.messages.delta import Delta, ReasoningDelta, TextDelta
+from pegboard.messages.response import Delta, ReasoningDelta, TextDelta
 from pegboard.request.exporters.alternating.streamed_blocks import StreamedBlock
 from pegboard.request.exporters.calls.arguments import parsed_object
 from pegboard.request.exporters.untrusted import object_in, objects_in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pegboard.messages.part import ResultPart
+from pegboard.messages.message import ResultPart
 
 
 def in_order(answers: Sequence[ResultPart], calls: Sequence[str]) -> list[ResultPart]:

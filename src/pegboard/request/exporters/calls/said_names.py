@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart
+from pegboard.messages.message import CallPart, Message
 from pegboard.tools.name import mapped_name
 
 TAKEN: Final = "[A-Za-z0-9_-]{1,64}"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, Part
-from pegboard.messages.response import ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import CallPart, Message, Part
+from pegboard.messages.response import ModelResponse, Usage
 from pegboard.request.exporters.gemini.finish import CUT_OFF, error_of, reason_of
 from pegboard.request.exporters.gemini.grounding import with_citations
 from pegboard.request.exporters.gemini.limits import FAMILY

@@ -7,8 +7,16 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import (
+    CallPart,
+    HostedPart,
+    MediaPart,
+    Message,
+    Part,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
 from pegboard.request.exporters.calls.arguments import arguments_object
 from pegboard.request.exporters.calls.in_order import in_order
 from pegboard.request.exporters.calls.made_calls import ORIGINAL

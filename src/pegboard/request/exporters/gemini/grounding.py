@@ -9,8 +9,7 @@ from typing import Final, cast
 import attrs
 from attrs import define, field
 
-from pegboard.messages.citation import Citation
-from pegboard.messages.part import Part, TextPart
+from pegboard.messages.message import Citation, Part, TextPart
 from pegboard.request.exporters.gemini.limits import FAMILY
 from pegboard.request.exporters.untrusted import as_object, count_in, list_in, object_in, objects_in, text_in
 from pegboard.typing import JsonMapping

@@ -6,7 +6,7 @@ import base64
 import binascii
 from typing import Any
 
-from pegboard.messages.part import MediaPart
+from pegboard.messages.message import MediaPart
 from pegboard.request.exporters.gemini.metadata import kept
 from pegboard.request.exporters.untrusted import object_in, text_in
 from pegboard.request.exporters.worded import worded

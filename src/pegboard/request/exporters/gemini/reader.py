@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from attrs import Factory, define, field
 
-from pegboard.messages.delta import Delta
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.exporters.gemini.answer import answer, first_candidate, is_answer, parts_of
 from pegboard.request.exporters.gemini.finish import error_of
 from pegboard.request.exporters.gemini.spoken import Spoken

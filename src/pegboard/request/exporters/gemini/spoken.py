@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from attrs import Factory, define, field
 
-from pegboard.messages.delta import CallDelta, Delta, ReasoningDelta, TextDelta
-from pegboard.messages.part import CallPart, HostedPart, Part, ReasoningPart, TextPart
+from pegboard.messages.message import CallPart, HostedPart, Part, ReasoningPart, TextPart
+from pegboard.messages.response import CallDelta, Delta, ReasoningDelta, TextDelta
 from pegboard.request.exporters.calls.given_ids import GivenIds
 from pegboard.request.exporters.calls.made_calls import ORIGINAL, made_call, shown
 from pegboard.request.exporters.gemini.limits import FAMILY

@@ -8,11 +8,8 @@ from typing import Any, Final
 from attrs import Factory, define, field
 
 from pegboard.errors import ModelError
-from pegboard.messages.delta import CallDelta, Delta, ReasoningDelta, TextDelta
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, MediaPart, Part, ReasoningPart, TextPart
-from pegboard.messages.response import FinishReason, ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import CallPart, MediaPart, Message, Part, ReasoningPart, TextPart
+from pegboard.messages.response import CallDelta, Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
 from pegboard.request.exporters.calls.given_ids import GivenIds
 from pegboard.request.exporters.calls.made_calls import ORIGINAL, made_call, shown
 from pegboard.request.exporters.ollama.media import image_of

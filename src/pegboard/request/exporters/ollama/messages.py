@@ -8,8 +8,7 @@ from typing import Final
 
 from attrs import define, field
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import CallPart, MediaPart, Message, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.request.exporters.calls.arguments import arguments_object
 from pegboard.request.exporters.calls.in_order import in_order
 from pegboard.request.exporters.calls.made_calls import ORIGINAL
@@ -17,9 +16,9 @@ from pegboard.request.exporters.calls.said_names import sendable
 from pegboard.request.exporters.ollama.tools import FAMILY
 from pegboard.request.exporters.untrusted import own
 from pegboard.request.exporters.worded import worded
+from pegboard.schema.json import json_text
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import Content, ImageContent
-from pegboard.tools.json_text import json_text
 from pegboard.typing import JsonObject
 
 

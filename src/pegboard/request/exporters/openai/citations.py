@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pegboard.messages.citation import Citation
+from pegboard.messages.message import Citation
 from pegboard.request.exporters.openai.kept import kept
 from pegboard.request.exporters.untrusted import known_text, object_in, own, place_in
 from pegboard.typing import JsonMapping, JsonObject

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pegboard.messages.usage import Usage
+from pegboard.messages.response import Usage
 from pegboard.request.exporters.untrusted import count_in, object_in
 from pegboard.typing import JsonMapping
 

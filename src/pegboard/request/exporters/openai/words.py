@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pegboard.messages.part import MediaPart, Part, TextPart
+from pegboard.messages.message import MediaPart, Part, TextPart
 from pegboard.request.exporters.worded import worded
 
 

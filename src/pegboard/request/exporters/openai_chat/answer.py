@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, MediaPart, Part, ReasoningPart, TextPart
+from pegboard.messages.message import CallPart, MediaPart, Message, Part, ReasoningPart, TextPart
 from pegboard.messages.response import FinishReason, ModelResponse
 from pegboard.request.exporters.calls.made_calls import MadeCalls, StrictSchema
 from pegboard.request.exporters.openai.citations import read_citations

@@ -8,8 +8,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, MediaPart, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.message import CallPart, MediaPart, Message, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.request.exporters.calls.arguments import arguments_text, input_text
 from pegboard.request.exporters.calls.said_names import sendable
 from pegboard.request.exporters.calls.sent_ids import SentIds

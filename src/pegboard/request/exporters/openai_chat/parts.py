@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from pegboard.messages.part import MediaPart, Part, TextPart
+from pegboard.messages.message import MediaPart, Part, TextPart
 from pegboard.request.exporters.openai.limits import Limits
 from pegboard.request.exporters.openai.spoken import Spoken, spoken
 from pegboard.request.exporters.openai.user_content import user_content

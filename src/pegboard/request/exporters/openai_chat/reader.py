@@ -7,8 +7,7 @@ from typing import Any
 
 from attrs import define, field
 
-from pegboard.messages.delta import Delta, ReasoningDelta, TextDelta
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import Delta, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.exporters.openai.failure import error_facts
 from pegboard.request.exporters.openai_chat.answer import REASONING, ChatAnswers
 from pegboard.request.exporters.openai_chat.streamed_calls import COST, StreamedCalls

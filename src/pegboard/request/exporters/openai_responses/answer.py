@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, Part, TextPart
+from pegboard.messages.message import CallPart, Message, Part, TextPart
 from pegboard.messages.response import FinishReason, ModelResponse
 from pegboard.request.exporters.calls.made_calls import MadeCalls, StrictSchema
 from pegboard.request.exporters.openai.counts import read_usage

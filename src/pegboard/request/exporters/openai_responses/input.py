@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from attrs import define, evolve, field, frozen
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, Part, ResultPart
+from pegboard.messages.message import CallPart, HostedPart, MediaPart, Message, Part, ResultPart
 from pegboard.request.exporters.calls.arguments import arguments_text, input_text
 from pegboard.request.exporters.calls.said_names import sendable
 from pegboard.request.exporters.calls.sent_ids import SentIds

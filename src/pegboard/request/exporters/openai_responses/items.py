@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define
 
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, Part, ReasoningPart, TextPart
+from pegboard.messages.message import CallPart, HostedPart, MediaPart, Part, ReasoningPart, TextPart
 from pegboard.request.exporters.calls.made_calls import MadeCalls
 from pegboard.request.exporters.openai.citations import read_citations
 from pegboard.request.exporters.openai.kept import kept

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard.messages.delta import CallDelta, Delta, ReasoningDelta, TextDelta
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import CallDelta, Delta, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.exporters.openai.failure import error_facts
 from pegboard.request.exporters.openai_responses.answer import ResponsesAnswers
 from pegboard.request.exporters.openai_responses.streamed_items import CALLS, COST, StreamedItem, StreamedItems

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from pegboard.messages.part import HostedPart, MediaPart, Part, ReasoningPart, TextPart
+from pegboard.messages.message import HostedPart, MediaPart, Part, ReasoningPart, TextPart
 from pegboard.request.exporters.openai.citations import said_citations
 from pegboard.request.exporters.untrusted import known_text, object_or_none, objects_in, own
 from pegboard.request.exporters.worded import worded
