@@ -6,8 +6,8 @@ import pytest
 
 from pegboard.errors import DefinitionError, SchemaError
 from pegboard.tools.origin import HOST, Origin
-from pegboard.toolsets import offer as module
-from pegboard.toolsets.offer import Offer, ToolsetProblem, checked, described, failed
+from pegboard.toolsets import toolset as module
+from pegboard.toolsets.toolset import Offer, ToolsetProblem, _failed, checked, described
 from toolsets.samples import BOMB, make_tool
 
 
@@ -53,7 +53,7 @@ def test_many_problems_are_cut_short():
 
 
 def test_a_list_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr(module, "MOST_TOOLS", 3)
+    monkeypatch.setattr(module, "_MOST_TOOLS", 3)
     with pytest.raises(ValueError, match="3 tools, and gave more"):
         checked("t", [None] * 4)
 
@@ -79,14 +79,14 @@ def test_an_error_in_one_short_line(error, text):
 
 def test_the_offer_of_a_toolset_that_failed():
     error = OSError("down")
-    (problem,) = failed("t", error).problems
+    (problem,) = _failed("t", error).problems
     assert (problem.toolset, problem.cause, problem.error) == ("t", "OSError: down", error)
 
 
 def test_problems_get_an_owner():
     origin = Origin(plugin="p")
-    assert failed("t", OSError()).owned_by(origin).problems[0].origin == origin
-    whole = failed("t", OSError())
+    assert _failed("t", OSError()).owned_by(origin).problems[0].origin == origin
+    whole = _failed("t", OSError())
     assert whole.owned_by(HOST) is whole
 
 

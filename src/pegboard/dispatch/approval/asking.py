@@ -19,8 +19,8 @@ from pegboard.dispatch.approval.request import ApprovalRequest
 from pegboard.dispatch.approval.turns import Turns
 from pegboard.dispatch.approval.waiting import Waiting
 from pegboard.dispatch.work import CallError, Surroundings
+from pegboard.threads import off_loop
 from pegboard.tools.context import ToolContext
-from pegboard.toolsets.off_loop import off_loop
 
 GRACE_SECONDS: Final = 1.0
 """How long an approver may take to end once its answer isn't needed any more."""

@@ -16,8 +16,8 @@ from pegboard.dispatch.approval.turns import Turn
 from pegboard.dispatch.approval.waiting import Waiting
 from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.work import CallError, Surroundings
+from pegboard.threads import off_loop
 from pegboard.tools.context import ToolContext
-from pegboard.toolsets.off_loop import off_loop
 
 
 def line_of(approver: Any) -> Hashable:

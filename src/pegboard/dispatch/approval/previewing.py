@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from pegboard.dispatch.approval.visible import cut, visible
 from pegboard.dispatch.cancellation import cancels_the_call
+from pegboard.threads import off_loop
 from pegboard.tools.tool import Preview, Tool
-from pegboard.toolsets.off_loop import off_loop
 
 PREVIEW_SECONDS: Final = 10.0
 MOST_SUMMARY: Final = 1_000

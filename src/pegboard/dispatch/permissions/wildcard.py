@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import define, field
 
-from pegboard.toolsets.pattern import Matcher, matcher
+from pegboard.toolsets.predicate import Matcher, matcher
 
 HOLE: Final = "\0"
 """Stands in a text for anything, also for nothing. No argument of a process and no path can hold this character."""
