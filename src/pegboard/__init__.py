@@ -8,17 +8,26 @@ if TYPE_CHECKING:
     from pegboard.chains import quick as quick
     from pegboard.config.load import load_config as load_config
     from pegboard.config.model import Config as Config
-    from pegboard.dispatch.approval.answer import Always as Always, Later as Later, Once as Once, Reject as Reject
-    from pegboard.dispatch.approval.approver import Approver as Approver, ask_later as ask_later
-    from pegboard.dispatch.approval.confirmation_call import (
+    from pegboard.dispatch.approval.grants import (
+        FileApprovals as FileApprovals,
+        Grants as Grants,
+        MemoryGrants as MemoryGrants,
+    )
+    from pegboard.dispatch.approval.pending import (
+        PendingCall as PendingCall,
+        PendingCalls as PendingCalls,
         answer_from_result as answer_from_result,
         confirmation_call as confirmation_call,
         original_call_from as original_call_from,
     )
-    from pegboard.dispatch.approval.file_approvals import FileApprovals as FileApprovals
-    from pegboard.dispatch.approval.grants import Grants as Grants, MemoryGrants as MemoryGrants
-    from pegboard.dispatch.approval.pending import PendingCall as PendingCall, PendingCalls as PendingCalls
-    from pegboard.dispatch.approval.request import ApprovalRequest as ApprovalRequest
+    from pegboard.dispatch.approval.queue import Approver as Approver, ask_later as ask_later
+    from pegboard.dispatch.approval.request import (
+        Always as Always,
+        ApprovalRequest as ApprovalRequest,
+        Later as Later,
+        Once as Once,
+        Reject as Reject,
+    )
     from pegboard.dispatch.batch import Batch as Batch
     from pegboard.dispatch.batch_options import BatchOptions as BatchOptions
     from pegboard.dispatch.callbacks import Abort as Abort, ChangeArguments as ChangeArguments, Deny as Deny
@@ -53,10 +62,12 @@ if TYPE_CHECKING:
         Partial as Partial,
         parse_partial as parse_partial,
     )
-    from pegboard.dispatch.permissions.file import read_permissions as read_permissions
-    from pegboard.dispatch.permissions.permissions import Permissions as Permissions
+    from pegboard.dispatch.permissions.permissions import (
+        PermissionRules as PermissionRules,
+        Permissions as Permissions,
+        read_permissions as read_permissions,
+    )
     from pegboard.dispatch.permissions.rule import Rule as Rule
-    from pegboard.dispatch.permissions.rules import PermissionRules as PermissionRules
     from pegboard.dispatch.repair import RepairRequest as RepairRequest
     from pegboard.dispatch.work import Limits as Limits
     from pegboard.errors import (
@@ -187,11 +198,11 @@ if TYPE_CHECKING:
 _HOME = {
     "Abort": "dispatch.callbacks",
     "Actions": "tools.actions",
-    "Always": "dispatch.approval.answer",
+    "Always": "dispatch.approval.request",
     "AnswerDelta": "turn.events",
     "Answered": "turn.events",
     "ApprovalRequest": "dispatch.approval.request",
-    "Approver": "dispatch.approval.approver",
+    "Approver": "dispatch.approval.queue",
     "ArgumentsSoFar": "dispatch.partial",
     "ArtifactError": "errors",
     "Artifacts": "tools.artifacts",
@@ -236,7 +247,7 @@ _HOME = {
     "Exporter": "request.exporter",
     "ExpressionError": "errors",
     "FatalToolError": "errors",
-    "FileApprovals": "dispatch.approval.file_approvals",
+    "FileApprovals": "dispatch.approval.grants",
     "FileContent": "tools.content",
     "Found": "toolsets.search",
     "Grammar": "tools.spec",
@@ -247,7 +258,7 @@ _HOME = {
     "ImageContent": "tools.content",
     "Injected": "tools.injection",
     "InvalidNameError": "errors",
-    "Later": "dispatch.approval.answer",
+    "Later": "dispatch.approval.request",
     "LimitResults": "request.processors.limit_results",
     "Limits": "dispatch.work",
     "LinkContent": "tools.content",
@@ -268,7 +279,7 @@ _HOME = {
     "ModelResponse": "messages.response",
     "ModelRetried": "turn.events",
     "NamedTool": "request.tool_choice",
-    "Once": "dispatch.approval.answer",
+    "Once": "dispatch.approval.request",
     "Operation": "dispatch.operation",
     "OperationError": "errors",
     "Origin": "tools.origin",
@@ -279,7 +290,7 @@ _HOME = {
     "PendingCalls": "dispatch.approval.pending",
     "PendingError": "errors",
     "PermissionRequired": "dispatch.executors.response",
-    "PermissionRules": "dispatch.permissions.rules",
+    "PermissionRules": "dispatch.permissions.permissions",
     "Permissions": "dispatch.permissions.permissions",
     "Pipeline": "request.pipeline",
     "Placed": "request.processor",
@@ -296,7 +307,7 @@ _HOME = {
     "ReadonlyContext": "tools.context",
     "ReasoningPart": "messages.message",
     "RegistrationError": "errors",
-    "Reject": "dispatch.approval.answer",
+    "Reject": "dispatch.approval.request",
     "RepairRequest": "dispatch.repair",
     "Reshape": "toolsets.wrappers",
     "ResolvedTools": "toolsets.resolve",
@@ -332,20 +343,20 @@ _HOME = {
     "TypedTool": "tools.typed",
     "UnknownToolError": "errors",
     "Usage": "messages.response",
-    "answer_from_result": "dispatch.approval.confirmation_call",
-    "ask_later": "dispatch.approval.approver",
-    "confirmation_call": "dispatch.approval.confirmation_call",
+    "answer_from_result": "dispatch.approval.pending",
+    "ask_later": "dispatch.approval.queue",
+    "confirmation_call": "dispatch.approval.pending",
     "event_from_json": "dispatch.events",
     "found_names": "toolsets.search",
     "hookimpl": "plugins.hookspecs",
     "kept_result_tool": "dispatch.kept_tool",
     "load": "plugins.load",
     "load_config": "config.load",
-    "original_call_from": "dispatch.approval.confirmation_call",
+    "original_call_from": "dispatch.approval.pending",
     "parse_partial": "dispatch.partial",
     "parse_predicate": "toolsets.expression",
     "quick": "chains",
-    "read_permissions": "dispatch.permissions.file",
+    "read_permissions": "dispatch.permissions.permissions",
     "register_plugin": "plugins.manager",
     "resume_turn": "turn.run",
     "resumed_turn_of": "turn.run",

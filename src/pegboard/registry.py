@@ -36,10 +36,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
-    from pegboard.dispatch.approval.approver import AnyApprover
     from pegboard.dispatch.approval.grants import Grants
-    from pegboard.dispatch.approval.pending import PendingCalls
-    from pegboard.dispatch.approval.settled import Answers
+    from pegboard.dispatch.approval.pending import Answers, PendingCalls
+    from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.batch import Batch
     from pegboard.dispatch.batch_options import BatchOptions
     from pegboard.dispatch.chain import Chain

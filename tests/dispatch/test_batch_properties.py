@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given, settings, strategies as st
 
 from pegboard import Concurrency, FatalToolError, ToolCall, ToolContext, ToolError, ToolRegistry, tool
-from pegboard.dispatch.approval.answer import Always, Later, Once, Reject
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.events import CallEnded
 
 NAMES = ("share", "alone", "write", "read", "wipe", "fail", "end", "nest", "plain", "unknown", "share!")

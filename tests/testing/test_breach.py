@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
+from pegboard.schema.json import json_text
+from pegboard.schema.references import References, compiled
 from pegboard.testing.breach import Breaches
 from pegboard.testing.sample import NoSampleError, Samples
-from pegboard.tools.compiled import compiled
-from pegboard.tools.json_text import json_text
-from pegboard.tools.references import References
 from pegboard.tools.schema import schema_of
 from schema_strategies import SCHEMAS
 from strategies import type_cases

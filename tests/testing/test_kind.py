@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pegboard.schema.references import References
 from pegboard.testing.kind import KINDS, allowed_kinds, kind_of, kinds_of
-from pegboard.tools.references import References
 
 ALL = set(KINDS)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
+from pegboard.schema.json import json_text
+from pegboard.schema.references import References, compiled
 from pegboard.testing.sample import MOST_SAMPLES, NoSampleError, Samples
-from pegboard.tools.compiled import compiled
-from pegboard.tools.json_text import json_text
-from pegboard.tools.references import References
 from pegboard.tools.schema import schema_of
 from pegboard.tools.structure import strict_structurer
 from schema_strategies import SCHEMAS

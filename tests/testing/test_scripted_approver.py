@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from dispatch.approval.samples import a_request
-from pegboard.dispatch.approval.answer import Always, Later, Once, Reject
-from pegboard.dispatch.approval.approver import Approver, asks_one_at_a_time
+from pegboard.dispatch.approval.queue import Approver, asks_one_at_a_time
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.testing.scripted_approver import ScriptedApprover
 from pegboard.tools.context import ToolContext
 

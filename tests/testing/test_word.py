@@ -7,8 +7,8 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pegboard.schema.messages import holds
 from pegboard.testing.word import word_for
-from pegboard.tools.keywords import holds
 
 PIECES = st.sampled_from(
     ["a", "Z", "-", r"\d", r"\w", r"\s", r"\.", r"\n", r"\x41", "\\u00e9", ".", "[a-c]", "[^a-z]", "[]x]", r"[\]]"]

@@ -157,7 +157,7 @@ def test_a_schema_without_properties_has_none(schema):
 
 
 def test_an_escaped_property_is_found():
-    from pegboard.tools.json_text import JsonText
+    from pegboard.schema.json import JsonText
 
     tool = make_tool(input_schema=JsonText('{"type": "object", "properties": {"p\\u0061th": {}}}'))
     assert has_property("path")(tool, NOBODY)

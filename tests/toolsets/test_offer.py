@@ -7,7 +7,7 @@ import pytest
 from pegboard.errors import DefinitionError, SchemaError
 from pegboard.tools.origin import HOST, Origin
 from pegboard.toolsets import toolset as module
-from pegboard.toolsets.toolset import Offer, ToolsetProblem, _failed, checked, described
+from pegboard.toolsets.toolset import Offer, ToolsetProblem, checked, described, failed
 from toolsets.samples import BOMB, make_tool
 
 
@@ -79,14 +79,14 @@ def test_an_error_in_one_short_line(error, text):
 
 def test_the_offer_of_a_toolset_that_failed():
     error = OSError("down")
-    (problem,) = _failed("t", error).problems
+    (problem,) = failed("t", error).problems
     assert (problem.toolset, problem.cause, problem.error) == ("t", "OSError: down", error)
 
 
 def test_problems_get_an_owner():
     origin = Origin(plugin="p")
-    assert _failed("t", OSError()).owned_by(origin).problems[0].origin == origin
-    whole = _failed("t", OSError())
+    assert failed("t", OSError()).owned_by(origin).problems[0].origin == origin
+    whole = failed("t", OSError())
     assert whole.owned_by(HOST) is whole
 
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.errors import DefinitionError, SchemaError
+from pegboard.schema.problems import StructureError
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Handler, StructureError
+from pegboard.tools.handler import Handler
 from pegboard.tools.spec import Concurrency, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.wrappers import Reshape, ReshapedToolset, _reshaped
@@ -26,8 +27,8 @@ def test_what_is_listed_and_what_is_called_change_together():
     assert list(tool.spec.input_schema["properties"]) == ["query", "limit"]
     assert called(tool, {"query": "a"}) == {"q": "a", "limit": 3, "lang": "en"}
     assert called(tool, {"query": "a", "limit": 9}) == {"q": "a", "limit": 9, "lang": "en"}
-    assert not tool.judge.accepts({"q": "a"})
-    assert not tool.judge.accepts({"query": "a", "lang": "de"})
+    assert not tool.validator.accepts({"q": "a"})
+    assert not tool.validator.accepts({"query": "a", "lang": "de"})
 
 
 def test_only_what_is_named_is_reshaped():
@@ -48,8 +49,8 @@ def test_a_renamed_tool_takes_exactly_what_the_tool_takes(arguments, rename):
     tool = search()
     renamed = _reshaped(tool, Reshape(rename=rename))
     shown = {rename[name]: value for name, value in arguments.items()}
-    assert renamed.judge.accepts(shown) is tool.judge.accepts(arguments)
-    if tool.judge.accepts(arguments):
+    assert renamed.validator.accepts(shown) is tool.validator.accepts(arguments)
+    if tool.validator.accepts(arguments):
         assert called(renamed, shown) == arguments
 
 
@@ -57,7 +58,7 @@ def test_a_wider_type_lets_nothing_through_that_the_tool_refuses():
     tool = _reshaped(search(), Reshape(rename={"limit": "most"}, retype={"limit": {"type": ["integer", "string"]}}))
     assert called(tool, {"q": "a", "most": 5}) == {"q": "a", "limit": 5}
     bad = {"q": "a", "most": "ten"}
-    assert tool.judge.accepts(bad)
+    assert tool.validator.accepts(bad)
     (problem,) = tool.checks(bad)
     assert problem.startswith("most: ")
     with pytest.raises(StructureError, match="most"):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pegboard.tools.json_text import digest_of
+from pegboard.schema.json import digest_of
 from pegboard.toolsets.predicates import named, tagged
 from pegboard.toolsets.resolve import Explanation, _Reason, resolve_tools
 from pegboard.toolsets.toolsets import StaticToolset

@@ -106,7 +106,7 @@ class Board:
         tool, context = self.registry.get(function.__name__), ToolContext()
 
         def check(arguments):
-            assert tool.judge.accepts(arguments)
+            assert tool.validator.accepts(arguments)
             return tool.bind(context, arguments)
 
         return check

@@ -49,7 +49,7 @@ def complete_plugin(context: click.Context, _parameter: click.Parameter, incompl
     """Names of plugins."""
     from click.shell_completion import CompletionItem
 
-    from pegboard.cli.escape import visible
+    from pegboard.tools.visible import visible
 
     names = (plugin.name for plugin in _board(context).registry.plugins())
     return [CompletionItem(visible(name)) for name in names if name.startswith(incomplete)]

@@ -59,7 +59,7 @@ def command_owners(board: Board) -> Mapping[str, FoundPlugin]:
     bringing = {plugin.name for plugin in board.registry.plugins() if HOOK in plugin.hooks}
     if not bringing:
         return {}
-    from pegboard.cli.escape import visible
+    from pegboard.tools.visible import visible
 
     owners: dict[str, FoundPlugin] = {}
     for found in board.discovery.entries:
@@ -89,7 +89,7 @@ def known_models(board: Board) -> tuple[str, ...]:
 
 def _known(board: Board, kind: str) -> tuple[str, ...]:
     """The names of things of a kind, from manifests and the cache; those that don't show as they are are left out."""
-    from pegboard.cli.escape import visible
+    from pegboard.tools.visible import visible
 
     hook = f"pegboard_register_{kind}"
     bringing = {plugin.name for plugin in board.registry.plugins() if hook in plugin.hooks}

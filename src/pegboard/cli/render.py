@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.cli.escape import visible, visible_json
 from pegboard.cli.screen import PLAIN, Screen, wrapped
 from pegboard.cli.table import table
+from pegboard.tools.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from pegboard.catalogue import PluginRecord

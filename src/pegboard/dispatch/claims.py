@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from pegboard.tools.json_text import canonical_json
+from pegboard.schema.json import canonical_json
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 

@@ -10,8 +10,8 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.chains import Link
-from pegboard.dispatch.approval.asking import Asking
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
+from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.batch import Batch
 from pegboard.dispatch.batch_options import check_options
 from pegboard.dispatch.calling import work_for
@@ -36,7 +36,7 @@ from pegboard.tools.context import ReadonlyContext, ToolContext
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from pegboard.dispatch.approval.approver import AnyApprover
+    from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.batch_options import BatchOptions
     from pegboard.dispatch.executors.executor import Executor
     from pegboard.dispatch.resumption import ResumedCall, Resumption
@@ -71,7 +71,7 @@ class Dispatcher:
     grants: Grants
     gate: Gate
     threads: Threads = field(factory=Threads)
-    asking: Asking = field(factory=Asking)
+    asking: ApprovalQueue = field(factory=ApprovalQueue)
     kept: KeptResults = field(factory=KeptResults)
     operations: Operations = field(factory=Operations)
     observers: Observers = field(factory=Observers)

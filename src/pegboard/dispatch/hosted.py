@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from pegboard.dispatch.approval.inside import ask_inside, confirm_inside
+from pegboard.dispatch.approve import ask_inside, confirm_inside
 from pegboard.dispatch.calling import work_inside
 from pegboard.dispatch.run import clock_of
 from pegboard.dispatch.stages import Way, travel_alone

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from pegboard.dispatch.approval.answer import Always, Answer, Reject
-from pegboard.dispatch.approval.approval import Approval
 from pegboard.dispatch.approval.grants import Grants, session_key
-from pegboard.dispatch.approval.pending import PendingCall, PendingCalls
-from pegboard.dispatch.approval.resuming import resumed_call
-from pegboard.dispatch.approval.settled import Answers, settle
+from pegboard.dispatch.approval.pending import Answers, Approval, PendingCall, PendingCalls, match_answers, resumed_call
+from pegboard.dispatch.approval.request import Always, Answer, Reject
 from pegboard.dispatch.work import CallError
 from pegboard.tools.call import ToolCall
 from pegboard.tools.confirmation import Confirmation
@@ -74,7 +71,7 @@ class Resumption:
 def resumption_of(pending: PendingCalls, answers: Answers, context: ReadonlyContext) -> Resumption:
     """Matches answers with what waits in this session, for this user; the rest is left as it is."""
     mine = PendingCalls(call for call in pending if call.is_for(context))
-    settled = settle(mine, answers)
+    settled = match_answers(mine, answers)
     answered = {call.id: (call, answer) for call, answer in (*settled.approved, *settled.rejected)}
     resumed = tuple(ResumedCall(*answered[call.id], call.call) for call in pending if call.id in answered)
     left = PendingCalls(call for call in pending if call.id not in answered)

@@ -10,7 +10,7 @@ from inspect import isawaitable
 from types import CoroutineType
 from typing import Any, Final, TypeAlias
 
-from pegboard.dispatch.approval.approve import take_approval
+from pegboard.dispatch.approve import consume_approval
 from pegboard.dispatch.claims import Claims, claims_of
 from pegboard.dispatch.exhausted import exhausted, exhausted_async
 from pegboard.dispatch.hold import Hold
@@ -20,11 +20,11 @@ from pegboard.dispatch.telling import tell_note, tell_running
 from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
+from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.bridge import Bridge
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Flavour, Handler, StructureError
+from pegboard.tools.handler import Flavour, Handler
 from pegboard.tools.injection import opened
-from pegboard.tools.problem import problem
 from pegboard.tools.tool import Tool
 
 ASYNC: Final = Flavour.ASYNC
@@ -129,7 +129,7 @@ async def _attempts(work: Work, tool: Tool, given: dict[str, Any] | None = None)
     """
     if given is not None:
         work.arguments = plain(given)
-    take_approval(work)
+    consume_approval(work)
     if tool.policy.retries:
         from pegboard.dispatch.retry import retried
 

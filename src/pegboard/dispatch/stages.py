@@ -10,12 +10,11 @@ from typing import Final
 import attrs
 from attrs import frozen
 
-from pegboard.dispatch.approval.approve import approve
+from pegboard.dispatch.approve import approve, permit
 from pegboard.dispatch.callbacks import after, before, on_error
 from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.find import find
 from pegboard.dispatch.parse import parse
-from pegboard.dispatch.permissions.permit import permit
 from pegboard.dispatch.repair import repair
 from pegboard.dispatch.run import claims_known, run
 from pegboard.dispatch.shape import shape

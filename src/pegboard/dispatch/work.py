@@ -15,11 +15,9 @@ from pegboard.tools.context import ToolContext
 from pegboard.tools.result_limits import DEFAULT_RESULT_LIMITS, ResultLimits
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.approval.approval import Approval
-    from pegboard.dispatch.approval.approver import AnyApprover
-    from pegboard.dispatch.approval.asking import Asking
     from pegboard.dispatch.approval.grants import Grants
-    from pegboard.dispatch.approval.pending import PendingCall
+    from pegboard.dispatch.approval.pending import Approval, PendingCall
+    from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
     from pegboard.dispatch.claims import Claims
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.executors.executor import Executor
@@ -30,8 +28,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.limit import Clock
     from pegboard.dispatch.operations import Operations
     from pegboard.dispatch.order import Order
-    from pegboard.dispatch.permissions.ask import Ask
-    from pegboard.dispatch.permissions.permissions import Permissions
+    from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.threads import Threads
     from pegboard.dispatch.watchdog import Watchdog
     from pegboard.tools.context import CallHost
@@ -162,7 +159,7 @@ class Surroundings:
     slots: Slots | None = None
     permissions: Permissions | None = None
     grants: Grants | None = None
-    asking: Asking | None = None
+    asking: ApprovalQueue | None = None
     approver: AnyApprover | None = None
     executors: Mapping[str, Executor] = field(factory=_no_executors)
     events: Callable[[CallEvent], None] | None = None
@@ -232,7 +229,7 @@ class Work:
     repaired: str | None = None
     changed: bool = False
     shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
-    asks: Ask | None = None
+    asks: PermissionPrompt | None = None
     approval: Approval | None = None
     pending: PendingCall | None = None
     calls: int = 0

@@ -25,7 +25,7 @@ from pegboard.plugins.found import FoundPlugin
 from pegboard.plugins.request_facts import RequestFacts
 from pegboard.plugins.sources import place_of
 from pegboard.plugins.untrusted import MOST_CHARACTERS, as_list, as_object, as_text, as_text_or_none, is_deeper
-from pegboard.tools.json_text import digest_of
+from pegboard.schema.json import digest_of
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonObject
 

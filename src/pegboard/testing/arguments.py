@@ -9,11 +9,11 @@ from typing import Any, Final
 from attrs import define, field
 
 from pegboard.plugins.cause import cause_of
+from pegboard.schema.json import is_object
+from pegboard.schema.references import References
 from pegboard.testing.breach import Breaches
 from pegboard.testing.notebook import Notebook
 from pegboard.testing.sample import NoSampleError, Sample, Samples
-from pegboard.tools.json_value import is_object
-from pegboard.tools.references import References
 from pegboard.tools.tool import Tool
 
 _MOST_BREACHES: Final = 500
@@ -49,7 +49,7 @@ class _Trial:
     def run(self) -> None:
         self._examples()
         schema = self.tool.spec.input_schema
-        samples = Samples(References(schema), self.tool.judge.accepts)
+        samples = Samples(References(schema), self.tool.validator.accepts)
         try:
             tried = list(samples.of(schema))
         except NoSampleError:

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from attrs import define, frozen
 
+from pegboard.schema.json import is_array, is_object
+from pegboard.schema.problems import counted, kind_shown, path_text
 from pegboard.testing.kind import allowed_kinds, kind_of
 from pegboard.testing.sample import NoSampleError, Samples
 from pegboard.testing.text import MOST_CHARACTERS
-from pegboard.tools.json_value import is_array, is_object
-from pegboard.tools.problem import counted, kind_shown, path_text
 from pegboard.typing import JsonObject, JsonSchema
 
 _MOST_LEVELS: Final = 6

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pegboard.tools.json_value import is_array
-from pegboard.tools.references import References
+from pegboard.schema.json import is_array
+from pegboard.schema.references import References
 from pegboard.typing import JsonSchema
 
 KINDS: Final = ("string", "integer", "number", "boolean", "array", "object", "null")

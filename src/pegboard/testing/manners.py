@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pegboard.schema.json import is_object
+from pegboard.schema.references import References
 from pegboard.testing.notebook import Notebook
-from pegboard.tools.json_value import is_object
-from pegboard.tools.references import References
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonSchema
 

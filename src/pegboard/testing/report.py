@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from pegboard.tools.problem import counted
+from pegboard.schema.problems import counted
 
 
 @frozen

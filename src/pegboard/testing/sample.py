@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple, cast
 
 from attrs import define, field
 
+from pegboard.schema.json import is_object
+from pegboard.schema.messages import Diagnosis
+from pegboard.schema.references import References
 from pegboard.testing.kind import kinds_of
 from pegboard.testing.number import numbers
 from pegboard.testing.text import texts
-from pegboard.tools.diagnosis import Diagnosis
-from pegboard.tools.json_value import is_object
-from pegboard.tools.references import References
 from pegboard.typing import JsonObject, JsonSchema
 
 MOST_SAMPLES: Final = 500

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import ClassVar, Self, TypeAlias
 
-from pegboard.dispatch.approval.answer import Answer
-from pegboard.dispatch.approval.request import ApprovalRequest
+from pegboard.dispatch.approval.request import Answer, ApprovalRequest
 from pegboard.tools.context import ToolContext
 
 Said: TypeAlias = Answer | None

@@ -9,8 +9,8 @@ from typing import Any, Self, TypeAlias, cast
 from pegboard.messages.message import CallPart, Message, Part, ReasoningPart, TextPart, Writable
 from pegboard.messages.response import CallDelta, Delta, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.model_request import ModelRequest
+from pegboard.schema.json import json_text
 from pegboard.tools.call import ToolCall
-from pegboard.tools.json_text import json_text
 
 Step: TypeAlias = "ModelResponse | Message | Writable | Sequence[Writable] | Exception | Callable[[ModelRequest], Any]"
 """One answer: a whole response, a message, a text, a call, a list of either; an error to raise; or a function of the

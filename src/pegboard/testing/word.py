@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from pegboard.tools.keywords import holds
+from pegboard.schema.messages import holds
 
 _COMMON: Final = (
     "sample",

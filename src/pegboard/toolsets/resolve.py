@@ -340,7 +340,7 @@ class ResolvedTools:
     def digest(self) -> str:
         """`"sha256:..."` over the digests of the tools in their order; worked out once."""
         if self._digest is None:
-            from pegboard.tools.json_text import digest_of
+            from pegboard.schema.json import digest_of
 
             object.__setattr__(self, "_digest", digest_of([tool.spec.digest for tool in self.tools]))
         return self._digest or ""

@@ -137,7 +137,7 @@ def _schema_fault(text: str, what: str) -> str | None:
 
 
 def _looked_at(text: str, what: str) -> str | None:
-    from pegboard.tools.judge import check_schema
+    from pegboard.schema.validator import check_schema
 
     try:
         check_schema(text, tool="", what=what)
@@ -247,7 +247,7 @@ def described(error: BaseException) -> str:
     return f"{kind}: {line}" if line else kind
 
 
-def _failed(toolset: str, error: BaseException) -> Offer:
+def failed(toolset: str, error: BaseException) -> Offer:
     """The offer of a toolset that failed as a whole."""
     return Offer((), [ToolsetProblem(toolset, described(error), error=error)])
 

@@ -12,11 +12,11 @@ from attrs import define, field, frozen
 
 from pegboard.chains import settle
 from pegboard.errors import DefinitionError, RegistrationError, did_you_mean, suggest
+from pegboard.schema.json import JsonText, json_text
+from pegboard.schema.problems import StructureError, path_text, problem
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Binder, Handler, LateHandler, StructureError
-from pegboard.tools.json_text import JsonText, json_text
+from pegboard.tools.handler import Binder, Handler, LateHandler
 from pegboard.tools.name import MAX_LENGTH, check_name, mapped_name
-from pegboard.tools.problem import path_text, problem
 from pegboard.tools.spec import Concurrency, ToolAnnotations
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.expression import as_predicate
@@ -392,7 +392,7 @@ class Reshape:
         if len(set(self.rename.values())) < len(self.rename):
             raise DefinitionError(f"two arguments get the same name in {dict(self.rename)}")
         for name, schema in self.retype.items():
-            from pegboard.tools.judge import check_schema
+            from pegboard.schema.validator import check_schema
 
             check_schema(schema, tool="", what=f"the schema for {name!r}")
 
@@ -484,10 +484,10 @@ class Reshape:
 
 def _faults(root: JsonSchema, own: Any, value: str) -> tuple[str, ...]:
     """What is wrong with a value by the schema of one argument, whose references lead to the root's definitions."""
-    from pegboard.tools.judge import judge_of
+    from pegboard.schema.validator import validator_of
 
     kept = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
-    return judge_of(json_text({**kept, "allOf": [own]})).problems(json.loads(value))
+    return validator_of(json_text({**kept, "allOf": [own]})).problems(json.loads(value))
 
 
 def _references(value: Any) -> Iterator[Any]:
@@ -582,8 +582,8 @@ class _Reshaping:
         except StructureError as error:
             return (problem(error.path, error.reason),)
         found: Iterable[str] = ()
-        if not self.tool.judge.accepts(given):
-            found = self.tool.judge.problems(given)
+        if not self.tool.validator.accepts(given):
+            found = self.tool.validator.problems(given)
         elif self.tool.checks is not None:
             found = self.tool.checks(given) or ()
         return [self.renamed(text) for text in found]
@@ -593,8 +593,8 @@ class _Reshaping:
 
         def bind_shown(context: ToolContext, arguments: JsonMapping) -> tuple[Sequence[Any], Mapping[str, Any]]:
             given = self.reshape.given(arguments)
-            if not self.tool.judge.accepts(given):
-                raise StructureError("; ".join(map(self.renamed, self.tool.judge.problems(given))))
+            if not self.tool.validator.accepts(given):
+                raise StructureError("; ".join(map(self.renamed, self.tool.validator.problems(given))))
             try:
                 return bind(context, given)
             except StructureError as error:

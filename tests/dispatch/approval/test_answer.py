@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pegboard.dispatch.approval.answer import Always, Later, Once, Reject, answer_from_json
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject, answer_from_json
 from pegboard.errors import PendingError
 from strategies import json_values
 

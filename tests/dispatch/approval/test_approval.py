@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dispatch.approval.samples import a_tool
-from pegboard.dispatch.approval.approval import Approval
+from pegboard.dispatch.approval.pending import Approval
 from pegboard.dispatch.work import CallError
-from pegboard.tools.json_text import canonical_json, json_text
+from pegboard.schema.json import canonical_json, json_text
 from strategies import json_values, mutated
 
 OBJECTS = st.dictionaries(st.text(max_size=4), json_values(), max_size=3)

@@ -7,12 +7,10 @@ import asyncio
 import pytest
 
 from dispatch.approval.samples import a_tool, a_work, approved, surroundings
-from pegboard.dispatch.approval.answer import Always, Later, Once, Reject
-from pegboard.dispatch.approval.approval import Approval
-from pegboard.dispatch.approval.approve import approve, take_approval
 from pegboard.dispatch.approval.grants import MemoryGrants
-from pegboard.dispatch.approval.resuming import resumed_call
-from pegboard.dispatch.permissions.permit import permit
+from pegboard.dispatch.approval.pending import Approval, resumed_call
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject
+from pegboard.dispatch.approve import approve, consume_approval, permit
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.work import CallError
 from pegboard.testing.scripted_approver import ScriptedApprover
@@ -35,7 +33,7 @@ def test_what_doesnt_ask_isnt_asked():
     work = a_work(surroundings(ScriptedApprover([])), a_tool())
     assert approve(work) is None
     assert sent(work).approval is None
-    take_approval(work)
+    consume_approval(work)
     assert work.arguments == {"path": "a.txt"}
 
 
@@ -57,7 +55,7 @@ def test_what_asks_is_asked_and_approved(facts):
     assert request.arguments == arguments
     assert (request.digest, request.id) == (work.approval.digest, work.approval.request)
     assert (request.subject, request.call.id, request.session) == ("call", "call-1", "s")
-    take_approval(work)
+    consume_approval(work)
     assert work.arguments == arguments
     assert work.arguments["lines"] is not arguments["lines"]
 
@@ -67,29 +65,29 @@ def test_arguments_that_change_after_the_approval_dont_run():
     work = sent(a_work(surroundings(ScriptedApprover([Once()])), arguments=arguments))
     arguments["lines"].append(2)
     with pytest.raises(CallError, match="isn't what was approved any more") as caught:
-        take_approval(work)
+        consume_approval(work)
     assert caught.value.kind == "denied"
 
 
 def test_an_approved_call_runs_once():
     work = sent(a_work(surroundings(ScriptedApprover([Once()]))))
-    take_approval(work)
+    consume_approval(work)
     with pytest.raises(CallError, match="its approval has been used"):
-        take_approval(work)
+        consume_approval(work)
 
 
 def test_nothing_that_asks_runs_without_an_approval():
     work = sent(a_work(surroundings(ScriptedApprover([Once()]))))
     work.approval = None
     with pytest.raises(CallError, match="nobody has approved it"):
-        take_approval(work)
+        consume_approval(work)
 
 
 def test_an_earlier_approval_isnt_asked_for_again():
     work = a_work(surroundings(ScriptedApprover([])))
     work.approval = Approval.of(work.tool, work.arguments)
     sent(work)
-    take_approval(work)
+    consume_approval(work)
 
 
 def test_nobody_to_ask_denies_and_says_so():
@@ -156,7 +154,7 @@ def test_always_settles_the_calls_that_wait_and_are_covered():
             await asyncio.gather(*map(approved, works))
             assert [request.patterns for request in approver.requests] == [("src/a",), ("docs/c",)]
         for work in works:
-            take_approval(work)
+            consume_approval(work)
 
     asyncio.run(main())
 
@@ -184,7 +182,7 @@ def test_an_answer_may_come_later():
     assert (work.pending.subject, work.pending.approved, work.pending.earlier) == ("call", False, ())
     again = a_work(surroundings(ScriptedApprover([])), tool, user="ann")
     _, again.approval, _ = resumed_call(work.pending, Once())
-    take_approval(sent(again))
+    consume_approval(sent(again))
 
 
 def test_a_payload_reaches_the_tool():

@@ -7,15 +7,15 @@ import asyncio
 import pytest
 
 from dispatch.approval.samples import a_request
-from pegboard.dispatch.approval.answer import Always, Later, Once, Reject
-from pegboard.dispatch.approval.approver import (
+from pegboard.dispatch.approval.queue import (
     Approver,
-    approving,
+    approver_function,
     ask_later,
     asks_one_at_a_time,
     checked_answer,
     is_plain,
 )
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.tools.context import ToolContext
 
 
@@ -49,7 +49,7 @@ async def function(request, context):
 )
 def test_how_it_is_asked(approver, plain, one_at_a_time):
     """What may block is asked in a thread, and one thing after the other."""
-    assert is_plain(approving(approver)) is plain
+    assert is_plain(approver_function(approver)) is plain
     assert asks_one_at_a_time(approver) is one_at_a_time
 
 
@@ -60,7 +60,7 @@ def test_the_protocol_is_the_method():
 
 def test_something_else_cant_be_asked():
     with pytest.raises(TypeError, match="an approver has approve"):
-        approving(7)
+        approver_function(7)
 
 
 @pytest.mark.parametrize("answer", [None, Once(), Always(), Reject(), Later()])

@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 
 from dispatch.approval.samples import Operator, a_request, a_tool, surroundings
-from pegboard.dispatch.approval.answer import Always, Later, Once, Reject
-from pegboard.dispatch.approval.asking import Asking
 from pegboard.dispatch.approval.grants import MemoryGrants
+from pegboard.dispatch.approval.queue import ApprovalQueue
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.work import CallError
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.tool import Preview
@@ -451,7 +451,7 @@ def test_a_bound_method_is_one_approver():
             return Once()
 
     async def main():
-        terminal, asking = Terminal(), Asking()
+        terminal, asking = Terminal(), ApprovalQueue()
         arounds = [surroundings(terminal.ask, asking=asking) for _ in range(4)]
         await asyncio.gather(*(ask(around, "delete", session=str(n)) for n, around in enumerate(arounds)))
         assert terminal.most == 1
@@ -479,7 +479,7 @@ def test_time_in_the_line_counts_from_the_last_answer(answered):
     """A person who is at it has the whole time for each; who has left isn't waited for once for each."""
 
     async def main():
-        person, asking = Person(one_at_a_time=True), Asking()
+        person, asking = Person(one_at_a_time=True), ApprovalQueue()
         one = ask(surroundings(person, asking=asking, seconds=60 if answered else 0.02), "one")
         two = ask(surroundings(person, asking=asking), "two", session="t")
         await person.sees("one")
@@ -570,7 +570,7 @@ def test_an_approver_that_ignores_its_cancellation_changes_nothing():
 
 
 def test_an_approver_that_wont_end_is_left_to_itself(monkeypatch):
-    monkeypatch.setattr("pegboard.dispatch.approval.asking.GRACE_SECONDS", 0.02)
+    monkeypatch.setattr("pegboard.dispatch.approval.queue.GRACE_SECONDS", 0.02)
 
     async def main():
         free = asyncio.Event()
@@ -596,7 +596,7 @@ def test_an_approver_that_wont_end_is_left_to_itself(monkeypatch):
 
 def test_requests_of_several_loops_are_settled_together():
     """Each in its own loop, by an answer given in another."""
-    asking, grants = Asking(), MemoryGrants()
+    asking, grants = ApprovalQueue(), MemoryGrants()
     barrier, answers = threading.Barrier(4, timeout=10), []
 
     async def approver(request, context):
@@ -621,7 +621,7 @@ def test_requests_of_several_loops_are_settled_together():
 
 
 def test_a_request_of_a_closed_loop_is_passed_over():
-    asking = Asking()
+    asking = ApprovalQueue()
 
     async def never(request, context):
         await asyncio.get_running_loop().create_future()

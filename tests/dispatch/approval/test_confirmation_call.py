@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dispatch.approval.samples import a_pending
-from pegboard.dispatch.approval.answer import Once, Reject
-from pegboard.dispatch.approval.confirmation_call import (
+from pegboard.dispatch.approval.pending import (
     CONFIRMATION_CALL,
     answer_from_result,
     confirmation_call,
     original_call_from,
 )
+from pegboard.dispatch.approval.request import Once, Reject
 from pegboard.errors import PendingError
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult

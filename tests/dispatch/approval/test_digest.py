@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dispatch.approval.samples import a_tool
-from pegboard.dispatch.approval.digest import digest_of_call
-from pegboard.tools.json_text import canonical_json
+from pegboard.dispatch.approval.pending import digest_of_call
+from pegboard.schema.json import canonical_json
 from strategies import json_values, mutated
 
 OBJECTS = st.dictionaries(st.text(max_size=4), json_values(), max_size=3)

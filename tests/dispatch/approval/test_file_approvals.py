@@ -10,8 +10,8 @@ import sys
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pegboard.dispatch.approval import file_approvals as module
-from pegboard.dispatch.approval.file_approvals import FileApprovals
+from pegboard.dispatch.approval import grants as module
+from pegboard.dispatch.approval.grants import FileApprovals
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError
 
@@ -68,7 +68,7 @@ def test_calls_of_nobody_are_granted_nothing_for_longer_than_the_process(path):
 def test_an_answer_is_used_once_across_processes(path):
     """Of several processes at once, one may."""
     use = "print(FileApprovals(sys.argv[1]).consume('x'))"
-    script = f"import sys; from pegboard.dispatch.approval.file_approvals import FileApprovals; {use}"
+    script = f"import sys; from pegboard.dispatch.approval.grants import FileApprovals; {use}"
     running = [
         subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
@@ -123,7 +123,7 @@ def test_a_folder_that_cant_be_looked_into_allows_nothing(path, monkeypatch):
 
 def test_sessions_are_bounded(path, monkeypatch):
     """The one that was granted to longest ago goes."""
-    monkeypatch.setattr(module, "MOST_SESSIONS", 2)
+    monkeypatch.setattr(module, "MOST_FILE_SESSIONS", 2)
     grants = FileApprovals(path)
     for session in "abac":
         grants.add(session, "edit", [session])
@@ -132,7 +132,7 @@ def test_sessions_are_bounded(path, monkeypatch):
 
 def test_the_file_is_bounded(path, monkeypatch):
     """Grants go before it grows too large; used answers never."""
-    monkeypatch.setattr(module, "MOST_BYTES", 400)
+    monkeypatch.setattr(module, "MOST_FILE", 400)
     grants = FileApprovals(path)
     assert grants.consume("x")
     for session in "abcdefgh":
@@ -144,7 +144,7 @@ def test_the_file_is_bounded(path, monkeypatch):
 
 
 def test_used_answers_are_bounded(path, monkeypatch):
-    monkeypatch.setattr(module, "MOST_USED", 1)
+    monkeypatch.setattr(module, "MOST_FILE_USED", 1)
     grants = FileApprovals(path)
     assert grants.consume("x")
     with pytest.raises(PendingError, match="no more can be recorded"):

@@ -7,11 +7,10 @@ import asyncio
 import pytest
 
 from dispatch.approval.samples import a_tool, a_work, surroundings
-from pegboard.dispatch.approval.answer import Always, Later, Once, Reject
 from pegboard.dispatch.approval.grants import MemoryGrants
-from pegboard.dispatch.approval.inside import ask_inside, confirm_inside
-from pegboard.dispatch.approval.pending import PendingCalls
-from pegboard.dispatch.approval.resuming import resumed_call
+from pegboard.dispatch.approval.pending import PendingCalls, resumed_call
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject
+from pegboard.dispatch.approve import ask_inside, confirm_inside
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.work import CallError

@@ -10,10 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 from dispatch.approval.samples import NOW, a_pending, a_tool
 from pegboard.dispatch.approval import pending as module
-from pegboard.dispatch.approval.approval import Approval
-from pegboard.dispatch.approval.pending import PendingCall, PendingCalls
+from pegboard.dispatch.approval.pending import Approval, PendingCall, PendingCalls, signature_of, signed_by
 from pegboard.dispatch.approval.request import ApprovalRequest
-from pegboard.dispatch.approval.signature import signature_of, signed_by
 from pegboard.errors import PendingError
 from pegboard.tools.call import ToolCall
 from pegboard.tools.confirmation import Confirmation

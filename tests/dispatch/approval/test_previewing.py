@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from dispatch.approval.samples import Operator, a_tool
-from pegboard.dispatch.approval.previewing import preview_of, shown_preview
+from pegboard.dispatch.approval.request import preview_of, shown_preview
 from pegboard.tools.tool import Preview
 
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from pegboard.dispatch.approval.private_file import PrivateFile
+from pegboard.dispatch.approval.grants import PrivateFile
 from pegboard.errors import PendingError
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dispatch.approval.samples import a_pending, a_request, a_tool
-from pegboard.dispatch.approval.answer import Always, Later, Once, Reject
-from pegboard.dispatch.approval.refusal import RejectedError, SuspendedError
-from pegboard.dispatch.approval.resuming import confirmation_of, resumed_call
+from pegboard.dispatch.approval.pending import RejectedError, SuspendedError, confirmation_of, resumed_call
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.work import CallError
 from pegboard.tools.confirmation import Confirmation
 

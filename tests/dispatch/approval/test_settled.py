@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dispatch.approval.samples import NOW, a_pending
-from pegboard.dispatch.approval.answer import Always, Later, Once, Reject
-from pegboard.dispatch.approval.pending import PendingCalls
-from pegboard.dispatch.approval.settled import settle
+from pegboard.dispatch.approval.pending import PendingCalls, match_answers
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 
 ANSWERS = st.sampled_from([Once(), Always(["x"]), Reject("no"), Later(), Once().to_json(), Reject().to_json()])
 FORGED = st.sampled_from([None, True, "yes", {}, {"answer": "yes"}, {"answer": "once", "digest": "x"}, Once, 1])
 
 
 def settled(calls, answers, **options):
-    return settle(PendingCalls(calls), answers, now=NOW, **options)
+    return match_answers(PendingCalls(calls), answers, now=NOW, **options)
 
 
 def ids(pairs):
@@ -56,7 +55,7 @@ def test_an_answer_to_a_call_that_waited_too_long_is_ignored():
     assert settled([call], {call.id: Once()}).ignored == (call.id,)
     assert settled([call], {call.id: Once()}).left == PendingCalls([call])
     assert ids(settled([call], {call.id: Once()}, most_seconds=1e9).approved) == [call.id]
-    assert settle(PendingCalls([call]), {call.id: Once()}).ignored == (call.id,)
+    assert match_answers(PendingCalls([call]), {call.id: Once()}).ignored == (call.id,)
 
 
 @settings(deadline=None)

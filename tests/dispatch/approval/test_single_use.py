@@ -16,12 +16,10 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from dispatch.approval.samples import a_tool, a_work, approved, surroundings
-from pegboard.dispatch.approval.answer import Later, Once, Reject
-from pegboard.dispatch.approval.approve import take_approval
 from pegboard.dispatch.approval.grants import MemoryGrants
-from pegboard.dispatch.approval.pending import PendingCalls
-from pegboard.dispatch.approval.resuming import resumed_call
-from pegboard.dispatch.approval.settled import settle
+from pegboard.dispatch.approval.pending import PendingCalls, match_answers, resumed_call
+from pegboard.dispatch.approval.request import Later, Once, Reject
+from pegboard.dispatch.approve import consume_approval
 from pegboard.dispatch.work import CallError
 from pegboard.errors import PendingError
 
@@ -57,7 +55,7 @@ class Host(RuleBasedStateMachine):
     def attempt(self, work):
         """What the stage `run` does: the last look, then the handler."""
         with contextlib.suppress(CallError):
-            take_approval(work)
+            consume_approval(work)
             self.run.append((work.approval.request, work.arguments["path"]))
 
     @rule(path=ARGUMENTS, answer=st.sampled_from([Once(), Reject(), Reject("no"), None]), target=works)
@@ -102,7 +100,7 @@ class Host(RuleBasedStateMachine):
         ids = [*(call.id for call in pending), "unknown", "unknown", "unknown"]
         answers = [(ids[place], answer) for place, answer in said]
         for _ in range(2 if repeated else 1):
-            settled = settle(pending, answers)
+            settled = match_answers(pending, answers)
             for call, answer in settled.approved:
                 self.yes.add((call.id, call.arguments["path"]))
                 if self.grants.consume(call.id):

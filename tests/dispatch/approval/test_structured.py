@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import frozen
 
-from pegboard.dispatch.approval.structured import parsed, structured
+from pegboard.dispatch.approval.request import parsed, structured
 from pegboard.errors import PendingError
 
 

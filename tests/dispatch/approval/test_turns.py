@@ -8,7 +8,7 @@ import threading
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pegboard.dispatch.approval.turns import Turns
+from pegboard.dispatch.approval.queue import KeyedLock
 
 
 async def settled():
@@ -18,7 +18,7 @@ async def settled():
 
 def test_turns_are_taken_in_order():
     async def main():
-        turns, order = Turns(), []
+        turns, order = KeyedLock(), []
 
         async def go(name):
             turn = await turns.take("one")
@@ -36,7 +36,7 @@ def test_turns_are_taken_in_order():
 
 def test_different_things_dont_wait_for_each_other():
     async def main():
-        turns = Turns()
+        turns = KeyedLock()
         held = [await turns.take(key) for key in "ab"]
         assert len(turns) == 2
         for turn in held:
@@ -47,7 +47,7 @@ def test_different_things_dont_wait_for_each_other():
 
 def test_every_holder_has_to_let_go():
     async def main():
-        turns = Turns()
+        turns = KeyedLock()
         turn = await turns.take("one")
         let_go = turn.hold()
         turn.release()
@@ -67,7 +67,7 @@ def test_leaving_the_queue_loses_nobodys_turn(woken):
     """Neither before the turn has come nor in the moment when it does."""
 
     async def main():
-        turns = Turns()
+        turns = KeyedLock()
         first = await turns.take("one")
         leaves, stays = (asyncio.create_task(turns.take("one")) for _ in range(2))
         await settled()
@@ -85,7 +85,7 @@ def test_leaving_the_queue_loses_nobodys_turn(woken):
 
 
 def test_a_closed_loop_is_passed_over():
-    turns = Turns()
+    turns = KeyedLock()
 
     async def take():
         return await turns.take("one")
@@ -101,7 +101,7 @@ def test_a_closed_loop_is_passed_over():
 
 
 def test_threads_with_loops_of_their_own_share_them():
-    turns, inside, most = Turns(), [], []
+    turns, inside, most = KeyedLock(), [], []
 
     async def go():
         for _ in range(20):
@@ -124,7 +124,7 @@ def test_threads_with_loops_of_their_own_share_them():
 @given(st.lists(st.sampled_from(["take", "cancel", "release"]), max_size=20))
 def test_whatever_happens_no_turn_is_lost_or_doubled(steps):
     async def main():
-        turns, tasks = Turns(), []
+        turns, tasks = KeyedLock(), []
         for step in steps:
             held = [task for task in tasks if task.done() and not task.cancelled()]
             open_ = [task for task in tasks if not task.done()]

@@ -13,10 +13,10 @@ from pegboard.dispatch.executors.response import ExecutionResponse, PermissionRe
 from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.work import CallError, Limits, Surroundings, Work
 from pegboard.errors import FatalToolError, ToolError
+from pegboard.schema.problems import StructureError
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import StructureError
 from pegboard.tools.origin import Policy
 from pegboard.tools.tool import Tool
 

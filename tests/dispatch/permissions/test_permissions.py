@@ -8,10 +8,8 @@ import weakref
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions.mode import MODES
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.permissions.rules import PermissionRules
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, PermissionRules, Permissions
+from pegboard.dispatch.permissions.rule import MODES, Rule
 from pegboard.tools.function import tool_from_function
 from pegboard.tools.origin import HOST, Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec

@@ -6,10 +6,9 @@ import threading
 import pytest
 
 from pegboard.dispatch.approval.grants import MemoryGrants
-from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.permissions.permit import MOST_AT_ONCE, denial, permit
+from pegboard.dispatch.approve import MOST_AT_ONCE, denial, permit
+from pegboard.dispatch.permissions.permissions import Decision, Permissions
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.permissions.rules import Decision
 from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Limits, Surroundings, Work
 from pegboard.tools.call import ToolCall

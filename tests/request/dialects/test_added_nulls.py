@@ -5,8 +5,8 @@ import copy
 import pytest
 
 from pegboard.request.dialects.added_nulls import _Giving, without_added_nulls
-from pegboard.tools.diagnosis import Diagnosis
-from pegboard.tools.references import References
+from pegboard.schema.messages import Diagnosis
+from pegboard.schema.references import References
 
 TEXT = {"type": "string"}
 MAYBE = {"type": ["string", "null"]}

@@ -15,9 +15,9 @@ from pegboard.dispatch.parse_call import parse_call
 from pegboard.request.exporters.builtin import EXPORTERS
 from pegboard.request.model_config import ModelConfig
 from pegboard.request.model_request import ModelRequest
+from pegboard.schema.references import References
+from pegboard.schema.validator import validator_of
 from pegboard.testing.sample import NoSampleError, Samples
-from pegboard.tools.judge import judge_of
-from pegboard.tools.references import References
 from pegboard.toolsets.resolve import resolve_tools
 from vendors import answers, payloads
 from vendors.answers import Called
@@ -167,7 +167,7 @@ def test_a_plain_schema_without_losses_takes_nothing_else(name):
             continue
         schema = SCHEMA_OF[name](tools.entries[0]) or {"type": "object"}
         samples = samples_of(json.dumps(schema)) if schema != spec.input_schema else ()
-        wide = [each for each in samples if Tool(spec).judge.problems(each)]
+        wide = [each for each in samples if Tool(spec).validator.problems(each)]
         if wide:
             found[spec.name] = wide[0]
 
@@ -203,7 +203,7 @@ def resolved(specs):
 def samples_of(text):
     """Some objects that a schema takes, by the board's own judge; exporters write many alike."""
     schema = json.loads(text)
-    made = Samples(References(schema), judge_of(text).accepts).of(schema)
+    made = Samples(References(schema), validator_of(text).accepts).of(schema)
     try:
         return [sample.value for sample in islice(made, 12) if isinstance(sample.value, dict)]
     except NoSampleError:

@@ -1,24 +1,144 @@
-"""`PendingCall`, `PendingCalls`: calls that wait for an answer which comes in another turn or process."""
+"""Pending calls: what waits for an answer from another turn or process, and how it goes on with an `Approval`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Self
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from threading import Lock
+from typing import Any, Final, Self, TypeAlias
 
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.approval.digest import digest_of_parts
-from pegboard.dispatch.approval.request import ApprovalRequest, Subject, preview_json
-from pegboard.dispatch.approval.signature import signature_of, signed_by
-from pegboard.errors import PendingError
+from pegboard.dispatch.approval.request import (
+    Always,
+    Answer,
+    ApprovalRequest,
+    Later,
+    Once,
+    Reject,
+    RequestKind,
+    answer_from_json,
+    parsed,
+    preview_json,
+    structured,
+)
+from pegboard.dispatch.failure import detail_of
+from pegboard.dispatch.work import CallError
+from pegboard.errors import PendingError, ToolError
+from pegboard.schema.json import canonical_json, digest_of, json_text
 from pegboard.tools.call import ToolCall
 from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.json_text import json_text
-from pegboard.tools.tool import Preview
+from pegboard.tools.tool import Preview, Tool
 from pegboard.typing import JsonMapping, JsonObject
+
+
+def digest_of_call(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """`"sha256:..."` over everything that the tool says of itself and over the arguments as JSON.
+
+    The order of keys and the way in which a number is written (`1.0`, `1`) make no difference.
+
+    Raises:
+        ValueError: The arguments hold NaN, an infinity or a cycle.
+        TypeError: They hold something that JSON can't say.
+    """
+    return digest_of_parts(tool.spec.digest, arguments)
+
+
+def digest_of_parts(spec_digest: str, arguments: Mapping[str, Any]) -> str:
+    """The same, where only the digest of the tool's spec is known."""
+    return digest_of({"tool": spec_digest, "arguments": dict(arguments)})
+
+
+SHORTEST_KEY: Final = 16
+_PURPOSE: Final = b"pegboard pending calls\n"
+"""The same key signs nothing else that could be taken for these."""
+
+
+def signature_of(data: JsonMapping, key: str | bytes) -> str:
+    """`"hmac-sha256:"` and the signature in hexadecimal; the data's own `"signature"` doesn't count.
+
+    Raises:
+        ValueError: The key has fewer than 16 bytes.
+    """
+    import hashlib
+    import hmac
+
+    secret = key.encode() if isinstance(key, str) else key
+    if len(secret) < SHORTEST_KEY:
+        raise ValueError(f"a key must have at least {SHORTEST_KEY} bytes; take 32 random ones")
+    signed = {name: value for name, value in data.items() if name != "signature"}
+    text = canonical_json(signed).encode("utf-8", "surrogatepass")
+    return f"hmac-sha256:{hmac.new(secret, _PURPOSE + text, hashlib.sha256).hexdigest()}"
+
+
+def signed_by(data: Any, key: str | bytes) -> bool:
+    """Whether the data carries the signature of this key.
+
+    Raises:
+        ValueError: The key has fewer than 16 bytes.
+    """
+    import hmac
+
+    given = data.get("signature") if isinstance(data, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    wanted = signature_of(data if isinstance(data, dict) else {}, key)  # pyright: ignore[reportUnknownArgumentType]
+    return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode())
+
+
+@frozen(eq=False)
+class Approval:
+    """A person's yes to one call, bound to what the tool says of itself and to the arguments; good for one run.
+
+    Attributes:
+        digest: Of the call, as `digest_of_call` gives it.
+        arguments: What was approved, as JSON text.
+        request: The id of the request that was answered.
+    """
+
+    digest: str
+    arguments: str = field(repr=False)
+    request: str = ""
+    _spent: Lock = field(factory=Lock, init=False, repr=False)
+
+    @classmethod
+    def of(cls, tool: Tool, arguments: Mapping[str, Any], request: str = "") -> Self:
+        """An approval of this call.
+
+        Raises:
+            ValueError: The arguments hold NaN, an infinity or a cycle.
+            TypeError: They hold something that JSON can't say.
+        """
+        return cls.of_text(tool.spec.digest, json_text(dict(arguments)), request)
+
+    @classmethod
+    def of_text(cls, spec_digest: str, arguments: str, request: str = "") -> Self:
+        """An approval of a call whose arguments were written as JSON text; the digest is that text's own."""
+        return cls(digest_of_parts(spec_digest, json.loads(arguments)), arguments, request)
+
+    def consume(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Uses the approval up, right before the call runs, whether it fits or not.
+
+        Returns:
+            The arguments to run, read anew from what was approved: nobody else holds them.
+
+        Raises:
+            CallError: `denied`: another tool, other arguments, or used before.
+        """
+        if not self._spent.acquire(blocking=False):  # never released: the one atomic "was I first?" that there is
+            raise CallError("denied", f"{tool.name} was not run: its approval has been used. Ask again.")
+        if not self._fits(tool, arguments):
+            raise CallError("denied", f"{tool.name} was not run: it isn't what was approved any more. Ask again.")
+        return json.loads(self.arguments)
+
+    def _fits(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        try:
+            return digest_of_call(tool, arguments) == self.digest
+        except (TypeError, ValueError, RecursionError):
+            return False  # what isn't JSON any more was never approved
+
 
 VERSION: Final = 1
 MOST_BYTES: Final = 16 * 1024 * 1024
@@ -60,7 +180,7 @@ class PendingCall:
     patterns: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
     reason: str = ""
-    subject: Subject = "call"
+    subject: RequestKind = "call"
     hint: str = ""
     payload: Any = None
     preview: Preview | None = None
@@ -113,9 +233,7 @@ class PendingCall:
         Raises:
             PendingError: It isn't a pending call, or its digest isn't that of its tool and arguments.
         """
-        from pegboard.dispatch.approval.structured import structured
-
-        read = structured(_Written, dict(data) if isinstance(data, Mapping) else data, "a pending call")  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
+        read = structured(_PendingJson, dict(data) if isinstance(data, Mapping) else data, "a pending call")  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
         facts: dict[str, Any] = {name: getattr(read, name) for name in _NAMES}
         arguments = read.call.get("arguments")
         if not isinstance(arguments, dict):
@@ -130,7 +248,7 @@ class PendingCall:
 
 
 @frozen
-class _Written:
+class _PendingJson:
     """A pending call as `to_json` writes it."""
 
     id: str
@@ -142,7 +260,7 @@ class _Written:
     patterns: tuple[str, ...]
     always: tuple[str, ...]
     reason: str
-    subject: Subject
+    subject: RequestKind
     hint: str
     payload: Any
     preview: Preview | None
@@ -155,7 +273,9 @@ class _Written:
 _OF_THE_REQUEST: Final = tuple(
     name for name in (attribute.name for attribute in attrs.fields(PendingCall)) if hasattr(ApprovalRequest, name)
 )
-_NAMES: Final = tuple(attribute.name for attribute in attrs.fields(_Written))
+
+
+_NAMES: Final = tuple(attribute.name for attribute in attrs.fields(_PendingJson))
 
 
 def _unique(given: Iterable[PendingCall]) -> tuple[PendingCall, ...]:
@@ -228,9 +348,259 @@ class PendingCalls:
             PendingError: It can't be read, is of another version, or isn't signed by this key.
             ValueError: The key is too short.
         """
-        from pegboard.dispatch.approval.structured import parsed
-
         data = parsed(text, MOST_BYTES, "pending calls")
         if key is not None and not signed_by(data, key):
             raise PendingError("the pending calls aren't signed with this key, or were changed since")
         return cls.from_json(data)
+
+
+_SO = "It was denied; go on without it."
+
+
+class RefusedError(CallError, ToolError):
+    """A call, or something that it asked for while it ran, wasn't allowed. A tool may go on without it."""
+
+    @classmethod
+    def of(cls, error: CallError) -> RefusedError:
+        """The same refusal, as tools may catch it."""
+        return cls(error.kind, error.text, detail=error.detail)
+
+
+class RejectedError(RefusedError):
+    """A person said no.
+
+    Attributes:
+        answer: What was said.
+    """
+
+    def __init__(self, name: str, answer: Reject) -> None:
+        self.answer = answer
+        if answer.along_with is None:
+            what = f"The user rejected this call of {name}"
+        else:
+            what = f"The user rejected a call of {answer.along_with}, and this call of {name} with it"
+        super().__init__("rejected", f"{what}: {answer.feedback}" if answer.feedback else f"{what}.")
+
+
+class SuspendedError(CallError):
+    """The answer comes later. No `ToolError`: a tool that goes on without a permission would go on before the answer.
+
+    Attributes:
+        pending: What has to be kept until then.
+    """
+
+    def __init__(self, pending: PendingCall) -> None:
+        self.pending = pending
+        text = f"{pending.call.name} waits for a person's answer and isn't done. Don't call it again meanwhile."
+        super().__init__("confirmation_required", text)
+
+
+def nobody_there(request: ApprovalRequest) -> RefusedError:
+    """Nobody can be asked."""
+    return RefusedError("denied", f"{request.call.name} needs approval and nobody is there to ask. {_SO}")
+
+
+def too_late(request: ApprovalRequest, seconds: float | None) -> RefusedError:
+    """Nobody answered in time."""
+    return RefusedError("denied", f"{request.call.name} needs approval and nobody answered within {seconds:g} s. {_SO}")
+
+
+def asking_failed(request: ApprovalRequest, error: BaseException) -> RefusedError:
+    """Whoever should ask failed; the operator reads how."""
+    text = f"{request.call.name} needs approval and asking for it failed. {_SO}"
+    return RefusedError("denied", text, detail=f"the approver failed\n{detail_of(error)}")
+
+
+def resumed_call(pending: PendingCall, answer: Answer) -> tuple[ToolCall, Approval | None, Confirmation | None]:
+    """The call to run, with what a person said to it.
+
+    A question that the tool asked is answered by a no as well as by a yes: the tool runs again from its start, and
+    reads the answer. Anything else that was rejected doesn't run.
+
+    The approval is bound to the tool as it was when the person was asked, and to the arguments; it can be used once.
+    That one pending call isn't resumed twice is for whoever resumes to see to (`Grants.consume(pending.id)`).
+
+    Returns:
+        The call with its judged arguments; the approval of the call, or `None` where nobody approved the call itself;
+        the answer for `context.confirmation`, or `None` where the tool has nothing to learn from it.
+
+    Raises:
+        CallError: `rejected`; or `confirmation_required`, where the answer is `Later`.
+    """
+    if isinstance(answer, Later):
+        raise SuspendedError(pending)
+    if isinstance(answer, Reject) and pending.subject != "question":
+        raise RejectedError(pending.call.name, answer)
+    approved = pending.approved or pending.subject == "call"
+    approval = Approval.of_text(pending.spec_digest, pending.arguments_text, pending.id) if approved else None
+    return pending.call, approval, confirmation_of(pending, answer, pending.earlier)
+
+
+def confirmation_of(
+    asked: ApprovalRequest | PendingCall, answer: Answer, earlier: Sequence[Confirmation] = ()
+) -> Confirmation | None:
+    """The answer as the tool reads it; `None` where it has nothing to learn from a yes to the call itself."""
+    payload = answer.payload if isinstance(answer, Once) else None
+    if asked.subject == "call" and payload is None:
+        return None
+    confirmed, feedback = (False, answer.feedback) if isinstance(answer, Reject) else (True, None)
+    if asked.subject == "question":
+        given = asked.payload if payload is None else payload
+        return Confirmation(asked.hint, confirmed, given, feedback).after(earlier)
+    if asked.subject == "permission":
+        return Confirmation("", confirmed, payload, feedback, asked.permission, asked.patterns).after(earlier)
+    return Confirmation("", confirmed, payload, feedback).after(earlier)
+
+
+Answers: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
+"""Answers by the pending call's id: each an `Answer`, or its JSON."""
+
+MOST_SHOWN: Final = 80
+
+
+@frozen
+class MatchedAnswers:
+    """What came of answers. Each pending call stands in `approved`, `rejected` or `left`, in call order.
+
+    Attributes:
+        approved: The calls that a person said yes to, each with the answer.
+        rejected: The calls that a person said no to, each with the answer.
+        left: The calls that still wait.
+        ignored: The ids of answers that changed nothing: unknown, repeated, unreadable, or too late.
+    """
+
+    approved: tuple[tuple[PendingCall, Answer], ...]
+    rejected: tuple[tuple[PendingCall, Answer], ...]
+    left: PendingCalls
+    ignored: tuple[str, ...]
+
+
+def match_answers(
+    pending: PendingCalls, answers: Answers, *, now: float | None = None, most_seconds: float = MOST_SECONDS
+) -> MatchedAnswers:
+    """Matches answers with the calls that wait for them. Changes nothing, so it may be asked as often as one likes.
+
+    Answers may come in parts, in any order, and repeatedly: the first that can be read counts for its call. Whether an
+    answer was used in an earlier resumption isn't known here; `Grants.consume` knows.
+
+    Args:
+        pending: What waits.
+        answers: By id.
+        now: Seconds since 1970; this moment by default.
+        most_seconds: How long a call may have waited; an answer to an older one is ignored, and the call is left.
+    """
+    oldest = (time.time() if now is None else now) - most_seconds
+    waiting = {call.id: call for call in pending if call.created >= oldest}
+    taken: dict[str, Answer] = {}
+    ignored: list[str] = []
+    for name, given in _pairs(answers):
+        answer = _answer(given) if isinstance(name, str) and name in waiting and name not in taken else None
+        if answer is None:
+            ignored.append(str(name)[:MOST_SHOWN])
+        elif not isinstance(answer, Later):
+            taken[name] = answer
+    answered = [(call, taken[call.id]) for call in pending if call.id in taken]
+    return MatchedAnswers(
+        tuple((call, answer) for call, answer in answered if isinstance(answer, Once | Always)),
+        tuple((call, answer) for call, answer in answered if isinstance(answer, Reject)),
+        PendingCalls(call for call in pending if call.id not in taken),
+        tuple(ignored),
+    )
+
+
+def _pairs(answers: Any) -> Iterable[tuple[Any, Any]]:
+    return answers.items() if isinstance(answers, Mapping) else answers  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+
+
+def _answer(given: Any) -> Answer | None:
+    if isinstance(given, Once | Always | Reject | Later):
+        return given
+    try:
+        return answer_from_json(given)
+    except PendingError:
+        return None
+
+
+CONFIRMATION_CALL: Final = "pegboard_request_confirmation"
+MOST_RESULT: Final = 1024 * 1024
+
+
+def confirmation_call(pending: PendingCall) -> ToolCall:
+    """The virtual call for a pending one; its id is the pending call's, so that the result leads back to it.
+
+    Its arguments: `{"originalCall": {"id", "name", "arguments"}, "hint", "payload", "digest"}`.
+    """
+    call = pending.call
+    original = {"id": call.id, "name": call.name, "arguments": pending.arguments}
+    hint = pending.hint or f"Please approve or reject the call of {call.name}."
+    facts = {"originalCall": original, "hint": hint, "payload": pending.payload, "digest": pending.digest}
+    return ToolCall(CONFIRMATION_CALL, facts, pending.id)
+
+
+def original_call_from(call: ToolCall | JsonMapping) -> ToolCall:
+    """The model's own call, read out of a virtual one.
+
+    Args:
+        call: A virtual call; or the same as JSON (`{"id", "name", "arguments"}`); or only its arguments. Arguments may
+            be JSON text.
+
+    Raises:
+        PendingError: It isn't a virtual call, or holds no call.
+    """
+    if isinstance(call, ToolCall):
+        call = {"name": call.name, "arguments": call.arguments}
+    if not isinstance(call, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
+        raise PendingError(f"not a call: {type(call).__name__}")
+    arguments: Any = call
+    if "name" in call:
+        if call["name"] != CONFIRMATION_CALL:
+            raise PendingError(f"a call of {call['name']!r:.80}, not of {CONFIRMATION_CALL}")
+        arguments = _object(call.get("arguments"), "arguments")
+    original = _object(arguments.get("originalCall"), "originalCall")
+    try:
+        return ToolCall.from_json(original)
+    except ValueError as error:
+        raise PendingError(f"originalCall: {error}") from None
+
+
+def answer_from_result(result: ToolResult | JsonMapping | str | bytes) -> Answer:
+    """What a client answered, as the result of a virtual call.
+
+    Args:
+        result: `{"confirmed": true or false, "payload"?, "feedback"?}`: as a mapping, as JSON text, or in a
+            `ToolResult`, as its structured content or its text.
+
+    Returns:
+        `Once` with the payload, or `Reject` with the feedback.
+
+    Raises:
+        PendingError: It isn't an answer; `confirmed` must be a boolean.
+    """
+    given: Any = result
+    if isinstance(result, ToolResult):
+        if result.is_error:
+            raise PendingError("the client gave an error in place of an answer")
+        given = result.text if result.structured_content is None else result.structured_content
+    said = structured(_AnswerJson, _object(given, "answer"), "an answer")
+    try:
+        return Once(said.payload) if said.confirmed else Reject(said.feedback)
+    except ValueError as error:
+        raise PendingError(f"not an answer: {error}") from None
+
+
+@frozen
+class _AnswerJson:
+    """An answer as clients send it."""
+
+    confirmed: bool
+    payload: Any = None
+    feedback: str | None = None
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    """An object, or its JSON text."""
+    if isinstance(value, str | bytes):
+        value = parsed(value, MOST_RESULT, f"an object ({what})")
+    if not isinstance(value, Mapping):
+        raise PendingError(f"{what}: must be an object, not {type(value).__name__}")
+    return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

@@ -24,10 +24,10 @@ from pegboard.dispatch.executors.response import ExecutionResponse, response_of
 from pegboard.dispatch.executors.unpacking import StaleCodeError, bound, unpacked
 from pegboard.dispatch.exhausted import exhausted, exhausted_async
 from pegboard.errors import FatalToolError
+from pegboard.schema.json import json_faults
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Flavour, Handler
-from pegboard.tools.json_value import json_faults
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
 

@@ -14,10 +14,9 @@ from pegboard.dispatch.failure import detail_of
 from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
 from pegboard.errors import FatalToolError, ToolError
+from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.actions import Actions
 from pegboard.tools.content import ToolResult
-from pegboard.tools.handler import StructureError
-from pegboard.tools.problem import problem
 
 if TYPE_CHECKING:
     from pegboard.tools.tool import Tool

@@ -6,9 +6,9 @@ from typing import Any
 
 from jiter import from_json
 
+from pegboard.schema.json import is_array, is_object
 from pegboard.tools.content_json import content_from_json
 from pegboard.tools.context import Progress, Told
-from pegboard.tools.json_value import is_array, is_object
 from pegboard.typing import JsonObject
 
 

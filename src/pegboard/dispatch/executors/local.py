@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn
 import attrs
 from attrs import frozen
 
+from pegboard.dispatch.approve import permit
 from pegboard.dispatch.executors.late import LateProcesses
 from pegboard.dispatch.executors.local_host import LocalHost
 from pegboard.dispatch.executors.request import ExecutionRequest
@@ -17,7 +18,6 @@ from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.gate import Gate
 from pegboard.dispatch.parse import parse
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.permissions.permit import permit
 from pegboard.dispatch.run import run
 from pegboard.dispatch.shape import shape
 from pegboard.dispatch.stages import Way, travel

@@ -16,7 +16,7 @@ from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.executors.answering import AnswerMessage, described
 from pegboard.dispatch.executors.executor import Answer
 from pegboard.dispatch.executors.hearing import NonsenseError
-from pegboard.tools.json_value import is_object
+from pegboard.schema.json import is_object
 from pegboard.typing import JsonObject
 
 MOST_WAITING: Final = 64

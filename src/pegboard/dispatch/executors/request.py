@@ -10,8 +10,8 @@ from attrs import field, frozen
 
 from pegboard.dispatch.executors.confirming import confirmation_from_json, confirmation_to_json
 from pegboard.dispatch.executors.reading import FLAG, LIST, NOTHING, NUMBER, OBJECT, TEXT, WHOLE, Types, read
+from pegboard.schema.json import json_faults
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.json_value import json_faults
 from pegboard.typing import JsonMapping, JsonObject
 
 

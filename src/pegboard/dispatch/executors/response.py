@@ -9,8 +9,8 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.dispatch.executors.reading import FLAG, LIST, NOTHING, OBJECT, TEXT, Types, read
+from pegboard.schema.json import json_faults
 from pegboard.tools.content import Content, ErrorKind, TextContent, ToolResult
-from pegboard.tools.json_value import json_faults
 from pegboard.typing import JsonMapping, JsonObject
 
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard.tools.diagnosis import Diagnosis
-from pegboard.tools.json_value import is_array, is_object, json_faults
-from pegboard.tools.references import References
+from pegboard.schema.json import is_array, is_object, json_faults
+from pegboard.schema.messages import Diagnosis
+from pegboard.schema.references import References
 from pegboard.typing import JsonObject, JsonSchema
 
 MOST_STEPS: Final = 20_000

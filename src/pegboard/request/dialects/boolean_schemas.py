@@ -7,7 +7,7 @@ from typing import Any, Final
 from pegboard.request.dialects.everywhere import everywhere
 from pegboard.request.dialects.keyed import without
 from pegboard.request.dialects.walk import NAMED, ONE, SOME, Place
-from pegboard.tools.json_value import is_array, is_object
+from pegboard.schema.json import is_array, is_object
 from pegboard.typing import JsonSchema
 
 _MAY_STAY: Final = ("additionalProperties", "unevaluatedProperties", "unevaluatedItems")

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pegboard.request.dialects.keyed import only
 from pegboard.request.dialects.walk import NOTES
 from pegboard.request.dialects.words import described
-from pegboard.tools.json_text import canonical_json
+from pegboard.schema.json import canonical_json
 from pegboard.typing import JsonSchema
 
 CANNOT: Final = object()

@@ -8,7 +8,7 @@ from pegboard.request.dialects.keyed import only
 from pegboard.request.dialects.loosened import loosened
 from pegboard.request.dialects.step import Change, Rewritten, Step
 from pegboard.request.dialects.walk import NOTES
-from pegboard.tools.json_value import is_array, is_object
+from pegboard.schema.json import is_array, is_object
 from pegboard.typing import JsonSchema
 
 MOST_VALUES: Final = 50_000

@@ -15,8 +15,7 @@ from pegboard.request.dialects.named_definitions import ASIDE, PREFIX, name_in, 
 from pegboard.request.dialects.step import Rewritten, Step
 from pegboard.request.dialects.walk import NOTES, Place, Steps, mapped
 from pegboard.request.dialects.words import described
-from pegboard.tools.references import REFERENCES
-from pegboard.tools.subschema import schemas
+from pegboard.schema.references import REFERENCES, schemas
 from pegboard.typing import JsonSchema
 
 Cycles: TypeAlias = Literal["keep", "keep_optional", "loosen", "refuse"]

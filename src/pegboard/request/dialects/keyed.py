@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from itertools import combinations
 from typing import Any, Final
 
-from pegboard.tools.json_text import canonical_json
+from pegboard.schema.json import canonical_json
 from pegboard.typing import JsonObject
 
 _FEW: Final = 8

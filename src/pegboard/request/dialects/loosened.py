@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from pegboard.request.dialects.keyed import only
 from pegboard.request.dialects.named_definitions import target_of
-from pegboard.tools.json_value import is_object
+from pegboard.schema.json import is_object
 from pegboard.typing import JsonSchema
 
 _MOST_HOPS: Final = 16

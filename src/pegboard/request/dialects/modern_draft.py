@@ -8,8 +8,8 @@ from pegboard.request.dialects.everywhere import everywhere, only_with
 from pegboard.request.dialects.keyed import exchanged, only, without
 from pegboard.request.dialects.step import Rewritten
 from pegboard.request.dialects.walk import NOTES, Place
-from pegboard.tools.json_value import is_array, is_object
-from pegboard.tools.references import References
+from pegboard.schema.json import is_array, is_object
+from pegboard.schema.references import References
 from pegboard.typing import JsonSchema
 
 _OLD: Final = frozenset({"$schema", "$ref", "id", "dependencies", "exclusiveMinimum", "exclusiveMaximum"})

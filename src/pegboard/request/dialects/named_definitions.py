@@ -12,8 +12,8 @@ from pegboard.request.dialects.everywhere import only_with
 from pegboard.request.dialects.keyed import without
 from pegboard.request.dialects.step import Rewritten
 from pegboard.request.dialects.walk import Place, walked
-from pegboard.tools.json_value import is_object
-from pegboard.tools.references import REFERENCES, References
+from pegboard.schema.json import is_object
+from pegboard.schema.references import REFERENCES, References
 from pegboard.typing import JsonSchema
 
 PREFIX: Final = "#/$defs/"

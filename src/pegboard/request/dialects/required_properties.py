@@ -6,7 +6,7 @@ from typing import Any
 
 from pegboard.request.dialects.everywhere import where
 from pegboard.request.dialects.walk import Place
-from pegboard.tools.json_value import is_object
+from pegboard.schema.json import is_object
 from pegboard.typing import JsonSchema
 
 

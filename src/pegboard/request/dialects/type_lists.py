@@ -8,7 +8,7 @@ from pegboard.request.dialects.everywhere import where
 from pegboard.request.dialects.keyed import exchanged, only, without
 from pegboard.request.dialects.loosened import type_of_value
 from pegboard.request.dialects.walk import NOTES, Place
-from pegboard.tools.json_value import is_array
+from pegboard.schema.json import is_array
 from pegboard.typing import JsonSchema
 
 _NUMBER: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})

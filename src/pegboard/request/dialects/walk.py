@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from attrs import define, field
 
 from pegboard.request.dialects.step import Change, Rewritten, Step
-from pegboard.tools.json_value import is_array, is_object
+from pegboard.schema.json import is_array, is_object
 from pegboard.typing import JsonSchema
 
 ONE: Final = frozenset(

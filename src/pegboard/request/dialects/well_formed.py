@@ -8,7 +8,7 @@ from typing import Any, Final
 from pegboard.request.dialects.everywhere import everywhere
 from pegboard.request.dialects.keyed import distinct
 from pegboard.request.dialects.walk import NAMED, ONE, SOME, Place
-from pegboard.tools.json_value import is_array, is_object
+from pegboard.schema.json import is_array, is_object
 from pegboard.typing import JsonSchema
 
 TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "null")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from pegboard.tools.json_text import json_text
-from pegboard.tools.json_value import is_object
+from pegboard.schema.json import is_object, json_text
 from pegboard.typing import JsonSchema
 
 _MOST_SHOWN: Final = 200

@@ -8,8 +8,8 @@ from attrs import frozen
 
 from pegboard.request.dialects.dialect import Change, Dialect
 from pegboard.request.loss import Loss
+from pegboard.schema.json import json_text
 from pegboard.tools.definition import LONG_RUNNING
-from pegboard.tools.json_text import json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonSchema
 

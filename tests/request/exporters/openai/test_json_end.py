@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from pegboard.request.exporters.openai.json_end import JsonEnd
-from pegboard.tools.json_text import json_text
+from pegboard.schema.json import json_text
 
 
 @given(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pegboard.tools.json_value import json_faults
+from pegboard.schema.json import json_faults
 from pegboard.typing import JsonMapping, JsonObject
 
 

@@ -9,8 +9,8 @@ from pegboard.request.exporters.anthropic.limits import FAMILY, AnthropicLimits
 from pegboard.request.exporters.anthropic.media import content_block, native_block, search_result
 from pegboard.request.exporters.passed import passed
 from pegboard.request.exporters.untrusted import object_in
+from pegboard.schema.json import json_text
 from pegboard.tools.content import Content, TextContent, ToolResult
-from pegboard.tools.json_text import json_text
 from pegboard.typing import JsonMapping, JsonObject
 
 _KEYS: Final = ("cache_control", "toolset_name")

@@ -73,15 +73,15 @@ def _add_examples(entry: JsonObject, spec: ToolSpec, schema: JsonSchema) -> tupl
     """Says the examples that fit the schema as it is exported: one that doesn't fails the whole request (public)."""
     if not spec.examples:
         return ()
-    from pegboard.tools.json_text import json_text
-    from pegboard.tools.judge import judge_of
+    from pegboard.schema.json import json_text
+    from pegboard.schema.validator import validator_of
 
     examples = spec.examples
     try:
-        judge = judge_of(json_text(schema))
+        validator = validator_of(json_text(schema))
     except SchemaError as error:
         return (Loss(spec.name, "/examples", "examples", f"left out: {error}"),)
-    fitting = [example for example in examples if not judge.problems(example)]
+    fitting = [example for example in examples if not validator.problems(example)]
     if fitting:
         entry["input_examples"] = fitting
     what = "left out: it doesn't fit the schema as exported"

@@ -22,7 +22,7 @@ from pegboard.request.exporters.calls.said_names import sendable
 from pegboard.request.exporters.calls.sent_ids import SentIds
 from pegboard.request.exporters.passed import passed
 from pegboard.request.exporters.worded import worded
-from pegboard.tools.json_text import json_text
+from pegboard.schema.json import json_text
 from pegboard.typing import JsonMapping, JsonObject
 
 REFUSED_IN_IDS: Final = re.compile(r"[^a-zA-Z0-9_.:-]")

@@ -7,9 +7,8 @@ from typing import Final
 from pegboard.messages.message import ResultPart
 from pegboard.request.exporters.bedrock.media import BedrockMedia
 from pegboard.request.exporters.calls.arguments import parsed_object
+from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.content import Content, TextContent, ToolResult
-from pegboard.tools.json_text import json_text
-from pegboard.tools.json_value import is_object, json_faults
 from pegboard.typing import JsonObject
 
 _NOTHING: Final = {"text": "(nothing)"}

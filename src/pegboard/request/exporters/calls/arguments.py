@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.call import ToolCall, writable
-from pegboard.tools.json_text import json_text
-from pegboard.tools.json_value import is_object, json_faults
 from pegboard.typing import JsonObject
 
 INVALID: Final = "INVALID_JSON"

@@ -13,9 +13,8 @@ from pegboard.request.exporters.calls.arguments import INPUT, parsed_object
 from pegboard.request.exporters.calls.given_ids import MOST, GivenIds
 from pegboard.request.exporters.untrusted import object_or_none
 from pegboard.request.model_request import ModelRequest
+from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.call import CallFault, ToolCall, writable
-from pegboard.tools.json_text import json_text
-from pegboard.tools.json_value import is_object, json_faults
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 NO_NAME: Final = CallFault("unknown_tool", "The call names no tool: call one of the tools by its name.")

@@ -10,7 +10,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from pegboard.request.exporters.untrusted import text_in
-from pegboard.tools.json_value import MAX_DEPTH, is_array, is_object
+from pegboard.schema.json import MAX_DEPTH, is_array, is_object
 from pegboard.typing import JsonMapping, JsonObject
 
 MOST: Final = 1 << 20

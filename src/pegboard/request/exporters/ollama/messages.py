@@ -16,9 +16,9 @@ from pegboard.request.exporters.calls.said_names import sendable
 from pegboard.request.exporters.ollama.tools import FAMILY
 from pegboard.request.exporters.untrusted import own
 from pegboard.request.exporters.worded import worded
+from pegboard.schema.json import json_text
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import Content, ImageContent
-from pegboard.tools.json_text import json_text
 from pegboard.typing import JsonObject
 
 

@@ -8,8 +8,8 @@ from attrs import evolve
 
 from pegboard.request.exporters.openai.limits import Limits
 from pegboard.request.exporters.openai.spoken import Spoken, spoken
+from pegboard.schema.json import json_text
 from pegboard.tools.content import ToolResult
-from pegboard.tools.json_text import json_text
 
 ERROR: Final = "Error"
 

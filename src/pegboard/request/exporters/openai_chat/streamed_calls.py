@@ -12,8 +12,8 @@ from pegboard.request.exporters.openai.json_end import JsonEnd
 from pegboard.request.exporters.openai_chat.answer import EXTRA
 from pegboard.request.exporters.streams.gathered import Gathered, Room
 from pegboard.request.exporters.untrusted import object_in, object_or_none, place_in, text_in
+from pegboard.schema.json import json_text
 from pegboard.tools.call import writable
-from pegboard.tools.json_text import json_text
 from pegboard.typing import JsonMapping, JsonObject
 
 COST: Final = 1_000
