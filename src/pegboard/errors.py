@@ -74,6 +74,15 @@ def did_you_mean(near: Sequence[str]) -> str:
     return f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
 
 
+def cause_of(error: BaseException) -> str:
+    """The type and the text of what was raised, in one line of at most 500 characters."""
+    try:
+        text = " ".join(str(error).split())[:500]
+    except BaseException:  # noqa: BLE001  an exception whose own text can't be had
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 class PegboardError(Exception):
     """The root of all."""
 

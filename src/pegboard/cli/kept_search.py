@@ -95,7 +95,7 @@ def _keep(path: str, data: bytes) -> None:
     from pathlib import Path
 
     from pegboard.config.file import write_private
-    from pegboard.plugins.index import prune
+    from pegboard.plugins.cache import prune
 
     if len(data) > MOST_BYTES:
         return

@@ -209,6 +209,7 @@ class ToolIndex:
         self._specs: dict[str, ToolSpec] = {}
         self._kept: dict[str, str] = {}
         self._connection = _made() if saved is None else _loaded(saved)
+        weakref.finalize(self, self._connection.close)  # from Python 3.13 on, one left open is warned of
         if saved is not None:
             self._kept = table.digests(self._connection)
         if specs:

@@ -1,7 +1,7 @@
-"""The user's cache: what loading a plugin showed, and the listing snapshot.
+"""The user's cache: what loading a plugin showed, and the texts that the warm command prints.
 
-Both live in the user's cache folder, readable by nobody else, put in place at once, checked before use, and bounded in
-number, size and age. Whatever can't be kept isn't; nothing here fails a command.
+Both live in the user's cache folder, readable by the user alone, put in place at once, checked before use, and bounded
+in number, size and age. Whatever can't be kept isn't; nothing here fails a command.
 """
 
 from __future__ import annotations
@@ -10,26 +10,24 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from pegboard.config.file import read_private, write_private
 from pegboard.config.place import user_folder
 from pegboard.errors import ManifestError
-from pegboard.plugins.distribution import normalised
-from pegboard.plugins.found import FoundPlugin
-from pegboard.plugins.listed import ListedTool, Listing, list_json
-from pegboard.plugins.manifest import PluginManifest
-from pegboard.plugins.own import own_key
-from pegboard.plugins.snapshot import MAGIC, Environment, stamp_of
-from pegboard.plugins.stamps import Stamps
+from pegboard.plugins.discovery import FoundPlugin, normalised
+from pegboard.plugins.manifest import PluginManifest, find_manifest
+from pegboard.plugins.snapshot import MAGIC, MISSING, Environment, own_files, own_key, stamp_of
 
-MOST_MANIFEST_BYTES: Final = 16 * 1024 * 1024
-MOST_SNAPSHOT_BYTES: Final = 128 * 1024 * 1024
+_SETTLED_NS: Final = 20_000_000
+"""File times move in ticks of some milliseconds: what changed this short a time before may change again unseen."""
+_MOST_MANIFEST_BYTES: Final = 16 * 1024 * 1024
+_MOST_SNAPSHOT_BYTES: Final = 128 * 1024 * 1024
 _MOST_FILES: Final = 4_000
 _MOST_SNAPSHOTS: Final = 24
 _MOST_BYTES: Final = 256 * 1024 * 1024
@@ -37,6 +35,141 @@ _OLDEST_SECONDS: Final = 90 * 24 * 3600
 _FORMAT: Final = 1
 _FAILED_SECONDS: Final = 3600
 _MOST_FAILURE_BYTES: Final = 64 * 1024
+_LIST_START: Final = len(b'{"tools":[\n')
+_SCHEMA: Final = b',"inputSchema":'
+"""Found only as a key: inside a JSON string its quotes would stand escaped."""
+
+
+@frozen
+class ListedTool:
+    """One tool's texts; hidden characters are visible in all of them.
+
+    Attributes:
+        name: Its name in the registry.
+        plugin: Its plugin's name; `""` for the host's.
+        summary: One line without tabs.
+        listed: Its object in `list --json`, without line ends.
+        schema: Its input schema, as it stands in `listed`.
+        more: What `show --json` says beyond `listed`: members, each after a comma; `""` for nothing.
+        shown: What `show` prints.
+    """
+
+    name: str
+    plugin: str
+    summary: str
+    listed: str
+    schema: str
+    more: str
+    shown: str
+
+    @property
+    def line(self) -> str:
+        """Its line in a plain list: name, plugin and summary, with tabs between."""
+        return f"{self.name}\t{self.plugin}\t{self.summary}\n"
+
+    @property
+    def full(self) -> str:
+        """What `show --json` prints."""
+        return full_json(self.listed, self.more)
+
+
+@frozen
+class Listing:
+    """All that there is to print.
+
+    Attributes:
+        tools: In the registry's order, by name.
+        problems: The JSON array that stands as `problems` in `list --json`.
+        notice: What `list` says on standard error; `""` for nothing, else with a line end.
+        version: What `--version` prints, without a line end.
+        commands: The names of all commands and a line of help for each, as completion offers them.
+    """
+
+    tools: tuple[ListedTool, ...]
+    problems: str = "[]"
+    notice: str = ""
+    version: str = ""
+    commands: tuple[tuple[str, str], ...] = ()
+
+    def json(self, names: Collection[str] | None = None) -> str:
+        """What `list --json` prints, of all tools or of some; a tool a line."""
+        chosen = [tool.listed for tool in self.tools if names is None or tool.name in names]
+        return list_json(chosen, self.problems)
+
+    def plain(self, names: Collection[str] | None = None) -> str:
+        """What `list` prints where standard output is no terminal; a tool a line."""
+        return "".join(tool.line for tool in self.tools if names is None or tool.name in names)
+
+
+def list_json(listed: Collection[str], problems: str) -> str:
+    """`list --json` of ready objects: a tool a line, so that lines can be searched and compared."""
+    inside = "\n" + ",\n".join(listed) + "\n" if listed else ""
+    return f'{{"tools":[{inside}],"problems":{problems}}}\n'
+
+
+def full_json(listed: str, more: str) -> str:
+    """`show --json` of a ready object and what comes on top of it."""
+    return f"{listed[:-1]}{more}}}\n"
+
+
+@define
+class Stamps:
+    """Collects paths and their stamps, for one listing that is made meanwhile.
+
+    Attributes:
+        settled: Whether nothing has changed since this was made, or so shortly before that a further change could go
+            unseen.
+        complete: Whether everything that the listing rests on could be added.
+    """
+
+    settled: bool = field(default=True, init=False)
+    complete: bool = field(default=True, init=False)
+    _stamps: dict[bytes, bytes] = field(factory=dict[bytes, bytes], init=False)
+    _started: int = field(factory=time.time_ns, init=False)
+
+    @classmethod
+    def of_environment(cls) -> Stamps:
+        """Those of the folders on `sys.path`, and of pegboard itself. Take them before anything else is read."""
+        stamps = cls()
+        stamps.add(*(os.path.abspath(path) for path in sys.path))  # noqa: PTH100  a text, not a path object
+        stamps.add(*own_files())
+        return stamps
+
+    def add(self, *paths: str) -> None:
+        """Adds files and folders, missing ones too; the first stamp of a path is kept."""
+        for path in map(os.fsencode, paths):
+            if path not in self._stamps:
+                self._stamps[path] = stamp = stamp_of(path)
+                self.settled = self.settled and not self._is_fresh(stamp)
+
+    def _is_fresh(self, stamp: bytes) -> bool:
+        """Whether something changed just now. A time in the future is no change, but a wrong clock."""
+        if stamp == MISSING:
+            return False
+        changed = int(stamp.partition(b":")[0])
+        return self._started - _SETTLED_NS < changed <= time.time_ns()
+
+    def add_plugin(self, found: FoundPlugin) -> None:
+        """Adds a plugin's metadata and its manifest; where the metadata says nothing of the code, the code too.
+
+        The code of a regular install isn't watched: an installer that changes it writes RECORD anew. After an
+        edit in place, run `registry list --refresh`.
+        """
+        location = found.location
+        if location is not None:
+            metadata = "PKG-INFO" if location.endswith(".egg-info") else "METADATA"
+            self.add(f"{location}/entry_points.txt", f"{location}/{metadata}", f"{location}/RECORD")
+        manifest = find_manifest(found)
+        if manifest is not None:
+            self.add(str(manifest))
+        if found.record() is None:
+            sources = found.sources()
+            self.complete = self.complete and sources is not None
+            self.add(*(sources or ()))
+
+    def fields(self) -> Iterable[bytes]:
+        """Path, stamp, path, stamp, ..."""
+        return (part for pair in self._stamps.items() for part in pair)
 
 
 def cache_folder() -> Path:
@@ -46,9 +179,6 @@ def cache_folder() -> Path:
 
 def _manifests_folder() -> Path:
     return cache_folder() / "manifests"
-
-
-# What loading a plugin showed -------------------------------------------------------------------------------------
 
 
 @define
@@ -72,7 +202,7 @@ class CachedManifests:
         if key is None:
             return None
         try:
-            return _unpacked(read_private(str(self._file(found, key)), MOST_MANIFEST_BYTES), key)
+            return _unpacked(read_private(str(self._file(found, key)), _MOST_MANIFEST_BYTES), key)
         except (OSError, ValueError, RecursionError, ManifestError):
             return None
 
@@ -82,7 +212,7 @@ class CachedManifests:
         if key is None:
             return False
         packed = _packed(key, manifest)
-        if len(packed) > MOST_MANIFEST_BYTES:
+        if len(packed) > _MOST_MANIFEST_BYTES:
             return False
         try:
             write_private(str(self._file(found, key)), packed)
@@ -125,7 +255,7 @@ class CachedManifests:
 
     def _key(self, found: FoundPlugin, settings: Mapping[str, Any]) -> str | None:
         own = found.key()
-        digest = settings_digest(settings)
+        digest = _settings_digest(settings)
         if own is None or digest is None:
             return None
         if self._own is None:
@@ -143,7 +273,7 @@ class CachedManifests:
 
 
 def _around() -> list[str]:
-    """What is on `sys.path`, as far as the times of its folders tell."""
+    """The times of the folders on `sys.path`."""
     return [stamp_of(os.fsencode(path or ".")).decode() for path in sys.path]
 
 
@@ -154,7 +284,7 @@ def _failure(data: bytes, key: str) -> str | None:
     return str(kept["cause"])
 
 
-def settings_digest(settings: Mapping[str, Any]) -> str | None:
+def _settings_digest(settings: Mapping[str, Any]) -> str | None:
     """The SHA-256 of a plugin's settings, hexadecimal; `None` where they hold what has no stable text."""
     try:
         text = json.dumps(_plain(settings), sort_keys=True)
@@ -194,9 +324,6 @@ def _unpacked(packed: bytes, key: str) -> PluginManifest | None:
     return PluginManifest.from_json(data["manifest"])
 
 
-# The listing snapshot ---------------------------------------------------------------------------------------------
-
-
 def write_snapshot(place: Environment | None, listing: Listing, stamps: Stamps, until: int = 0) -> bool:
     """Keeps a listing for the warm command; gives whether it could be kept.
 
@@ -211,7 +338,7 @@ def write_snapshot(place: Environment | None, listing: Listing, stamps: Stamps, 
     if place is None or not stamps.settled or not stamps.complete:
         return False
     header, body = _contents(place.key, listing, stamps, until)
-    if sum(map(len, body)) > MOST_SNAPSHOT_BYTES:
+    if sum(map(len, body)) > _MOST_SNAPSHOT_BYTES:
         return False
     front = MAGIC + f"{crc32(header):08x} {len(header)}\n".encode()
     try:
@@ -247,9 +374,6 @@ def _sections(listing: Listing) -> Iterator[tuple[bytes, bytes]]:
     yield b"commands", "".join(f"{name}\t{words}\n" for name, words in listing.commands).encode()
 
 
-_LIST_START: Final = len(b'{"tools":[\n')
-
-
 def _table(tools: tuple[ListedTool, ...], more: list[bytes], shown: list[bytes]) -> bytes:
     """Where each tool's texts are: after its name and plugin (offset, length, CRC-32) of listed, schema, more, shown.
 
@@ -265,13 +389,6 @@ def _table(tools: tuple[ListedTool, ...], more: list[bytes], shown: list[bytes])
         lines.append(f"\n{tool.name}\t{tool.plugin}\t{numbers}")
         at, more_at, shown_at = at + len(listed) + 2, more_at + len(rest), shown_at + len(text)
     return "".join((*lines, "\n")).encode()
-
-
-_SCHEMA: Final = b',"inputSchema":'
-"""Found only as a key: inside a JSON string its quotes would stand escaped."""
-
-
-# Bounds -----------------------------------------------------------------------------------------------------------
 
 
 def prune(folder: Path, *, most: int) -> None:

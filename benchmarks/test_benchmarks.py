@@ -13,7 +13,7 @@ import pytest
 
 from pegboard.request.exporters.builtin import EXPORTERS
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parent
 INSIDE = BENCHMARKS / "inside"
 ADAPTERS = sorted(path.stem for path in (INSIDE / "adapters").glob("*.py"))
 

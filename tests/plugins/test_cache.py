@@ -13,14 +13,19 @@ import attrs
 import pytest
 
 from installed import OLD, install, write
-from pegboard.plugins import index
-from pegboard.plugins.discovery import discover
-from pegboard.plugins.found import FoundPlugin
-from pegboard.plugins.index import CachedManifests, cache_folder, prune, settings_digest, write_snapshot
-from pegboard.plugins.listed import Listing
+from pegboard.plugins.cache import (
+    CachedManifests,
+    Listing,
+    Stamps,
+    _digest,
+    _settings_digest,
+    cache_folder,
+    prune,
+    write_snapshot,
+)
+from pegboard.plugins.discovery import FoundPlugin, discover
 from pegboard.plugins.manifest import PluginManifest
-from pegboard.plugins.snapshot import Environment, environment
-from pegboard.plugins.stamps import Stamps
+from pegboard.plugins.snapshot import Environment, environment, is_fresh, own_files
 from pegboard.tools.spec import ToolSpec
 
 MANIFEST = PluginManifest("demo", "demo", "1.0", tools=(ToolSpec("a", "Does é."),), faults=("one refused",))
@@ -82,7 +87,7 @@ def test_the_interpreter_is_part_of_the_key(cache, found, monkeypatch, name, val
 
 def test_pegboard_is_part_of_the_key(cache, found, monkeypatch):
     cache.put(found, {}, MANIFEST)
-    monkeypatch.setattr(index, "own_key", lambda: "another")
+    monkeypatch.setattr("pegboard.plugins.cache.own_key", lambda: "another")
     assert CachedManifests(cache.folder).get(found, {}) is None
 
 
@@ -93,8 +98,8 @@ def test_pegboard_is_part_of_the_key(cache, found, monkeypatch):
         lambda data: data[:-1],
         lambda data: data.replace(b"Does", b"Dose"),
         lambda data: b"x" + data,
-        lambda data: index._digest(b"{").encode() + b"\n{",
-        lambda data: index._digest(b'{"format":2,"key":""}').encode() + b'\n{"format":2,"key":""}',
+        lambda data: _digest(b"{").encode() + b"\n{",
+        lambda data: _digest(b'{"format":2,"key":""}').encode() + b'\n{"format":2,"key":""}',
     ],
 )
 def test_what_is_damaged_is_passed_over_and_replaced(cache, found, damage):
@@ -139,7 +144,7 @@ def test_a_cache_that_cannot_be_written_costs_nothing(found, tmp_path):
 
 
 def test_a_huge_manifest_is_not_kept(cache, found, monkeypatch):
-    monkeypatch.setattr(index, "MOST_MANIFEST_BYTES", 100)
+    monkeypatch.setattr("pegboard.plugins.cache._MOST_MANIFEST_BYTES", 100)
     assert not cache.put(found, {}, MANIFEST)
 
 
@@ -164,7 +169,7 @@ def test_the_folder_is_the_users_cache(monkeypatch, tmp_path):
 
 
 def test_equal_settings_have_one_digest():
-    assert settings_digest({"a": 1, "b": [{"c": 2}]}) == settings_digest(MappingProxyType({"b": ({"c": 2},), "a": 1}))
+    assert _settings_digest({"a": 1, "b": [{"c": 2}]}) == _settings_digest(MappingProxyType({"b": ({"c": 2},), "a": 1}))
 
 
 @pytest.mark.parametrize(
@@ -172,16 +177,16 @@ def test_equal_settings_have_one_digest():
     [{"a": 2}, {"a": "1"}, {"a": True}, {"a": dt.date(2026, 1, 1)}, {"a": "2026-01-01"}, {"a": [1]}, {}],
 )
 def test_other_settings_have_others(other):
-    assert settings_digest(other) not in (None, settings_digest({"a": 1}))
+    assert _settings_digest(other) not in (None, _settings_digest({"a": 1}))
 
 
 def test_a_date_is_not_its_text():
-    assert settings_digest({"a": dt.date(2026, 1, 1)}) != settings_digest({"a": "2026-01-01"})
+    assert _settings_digest({"a": dt.date(2026, 1, 1)}) != _settings_digest({"a": "2026-01-01"})
 
 
 @pytest.mark.parametrize("settings", [{"a": object()}, {1: 1, "b": 2}])
 def test_settings_without_a_stable_text_have_none(settings):
-    assert settings_digest(settings) is None
+    assert _settings_digest(settings) is None
 
 
 # Bounds
@@ -202,7 +207,7 @@ def test_the_oldest_go_beyond_so_many(tmp_path):
 
 
 def test_the_oldest_go_beyond_so_many_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(index, "_MOST_BYTES", 10)
+    monkeypatch.setattr("pegboard.plugins.cache._MOST_BYTES", 10)
     aged(tmp_path / "new", 1, 6)
     aged(tmp_path / "old", 9, 6)
     prune(tmp_path, most=3)
@@ -256,7 +261,7 @@ def test_none_is_kept_of_what_cannot_be_watched(place):
 
 
 def test_none_is_kept_of_too_much(place, monkeypatch):
-    monkeypatch.setattr(index, "MOST_SNAPSHOT_BYTES", 10)
+    monkeypatch.setattr("pegboard.plugins.cache._MOST_SNAPSHOT_BYTES", 10)
     assert not write_snapshot(place, Listing(()), Stamps())
 
 
@@ -266,7 +271,7 @@ def test_none_is_kept_where_it_cannot_be_written(place, tmp_path):
 
 
 def test_so_many_are_kept(place, monkeypatch, tmp_path):
-    monkeypatch.setattr(index, "_MOST_SNAPSHOTS", 2)
+    monkeypatch.setattr("pegboard.plugins.cache._MOST_SNAPSHOTS", 2)
     for number in range(4):
         assert write_snapshot(Environment(b"", str(tmp_path / f"s/{number}"), None), Listing(()), Stamps())
         os.utime(tmp_path / f"s/{number}", (time.time() - 100 + number,) * 2)
@@ -278,3 +283,97 @@ def test_the_environment_names_the_file(monkeypatch, tmp_path):
     place = environment()
     assert place is not None
     assert Path(place.path).parent == tmp_path / "pegboard/snapshots"
+
+
+# Everything that a listing rests on, and how it was when the listing was made ----------------------------------------
+
+
+def paths(stamps: Stamps) -> list[str]:
+    return [os.fsdecode(path) for path in list(stamps.fields())[::2]]
+
+
+def test_the_environment_is_sys_path_and_pegboard(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", "/usr/lib/x", "relative"])
+    assert paths(Stamps.of_environment()) == [str(tmp_path), "/usr/lib/x", str(tmp_path / "relative"), *own_files()]
+
+
+def test_stamps_hold_until_something_changes(tmp_path):
+    file = write(tmp_path / "f")
+    os.utime(file, (OLD, OLD))
+    stamps = Stamps()
+    stamps.add(str(file), str(tmp_path / "missing"))
+    assert is_fresh(list(stamps.fields()))
+    os.utime(file, (OLD, OLD + 1))
+    assert not is_fresh(list(stamps.fields()))
+
+
+@pytest.mark.parametrize("change", ["grows", "goes", "comes"])
+def test_what_comes_or_goes_or_grows_is_seen(tmp_path, change):
+    file, missing = write(tmp_path / "f"), tmp_path / "missing"
+    stamps = Stamps()
+    stamps.add(str(file), str(missing))
+    if change == "grows":
+        file.write_text("more")
+        os.utime(file, (OLD, OLD))
+    elif change == "goes":
+        file.unlink()
+    else:
+        missing.touch()
+    assert not is_fresh(list(stamps.fields()))
+
+
+def test_the_first_stamp_of_a_path_is_kept(tmp_path):
+    file = write(tmp_path / "f")
+    stamps = Stamps()
+    stamps.add(str(file))
+    first = list(stamps.fields())
+    file.write_text("more")
+    stamps.add(str(file))
+    assert list(stamps.fields()) == first
+
+
+def test_a_change_meanwhile_is_not_settled(tmp_path):
+    old = write(tmp_path / "old")
+    os.utime(old, (OLD, OLD))
+    stamps = Stamps()
+    stamps.add(str(old), str(tmp_path / "missing"))
+    assert stamps.settled
+    stamps.add(str(write(tmp_path / "new")))
+    assert not stamps.settled
+
+
+def test_a_time_in_the_future_is_a_wrong_clock(tmp_path):
+    os.utime(write(tmp_path / "f"), (OLD * 2, OLD * 2))
+    stamps = Stamps()
+    stamps.add(str(tmp_path / "f"))
+    assert stamps.settled
+
+
+def test_of_an_installed_plugin_the_metadata_and_the_manifest_count(tmp_path):
+    folder = install(tmp_path, record="demo_tools/pegboard-manifest.json,,\n")
+    stamps = Stamps()
+    stamps.add_plugin(discover([str(tmp_path)]).entries[0])
+    assert paths(stamps) == [
+        str(folder / "entry_points.txt"),
+        str(folder / "METADATA"),
+        str(folder / "RECORD"),
+        str(tmp_path / "demo_tools/pegboard-manifest.json"),
+    ]
+    assert stamps.complete
+
+
+def test_where_the_metadata_says_nothing_of_the_code_it_counts_too(tmp_path):
+    folder = install(tmp_path, record=None, kind="egg-info")
+    code = write(tmp_path / "demo_tools.py")
+    stamps = Stamps()
+    stamps.add_plugin(discover([str(tmp_path)]).entries[0])
+    assert paths(stamps) == [*(str(folder / name) for name in ("entry_points.txt", "PKG-INFO", "RECORD")), str(code)]
+    assert stamps.complete
+
+
+def test_code_that_cannot_be_found_cannot_be_watched(tmp_path):
+    install(tmp_path, record=None)
+    stamps = Stamps()
+    stamps.add_plugin(discover([str(tmp_path)]).entries[0])
+    assert not stamps.complete
