@@ -56,10 +56,8 @@ if TYPE_CHECKING:
     from pegboard.request.model_request import ModelRequest
     from pegboard.request.pipeline import Pipeline
     from pegboard.tools.provided import ServiceScope
-    from pegboard.toolsets.explanation import Explanation
     from pegboard.toolsets.predicate import Predicate
-    from pegboard.toolsets.resolve import OnToolsetError
-    from pegboard.toolsets.resolved import ResolvedTools
+    from pegboard.toolsets.resolve import Explanation, OnToolsetError, ResolvedTools
     from pegboard.toolsets.toolset import Toolset
 
 
@@ -163,8 +161,7 @@ class ToolRegistry:
             DuplicateToolError: A name is taken.
         """
         from pegboard.tools.collection import as_tools
-        from pegboard.toolsets.owned import OwnedToolset
-        from pegboard.toolsets.toolset import is_toolset
+        from pegboard.toolsets.toolset import OwnedToolset, is_toolset
 
         toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
         tools = [tool for thing in things if not is_toolset(thing) for tool in as_tools(thing)]
@@ -779,7 +776,7 @@ class ToolRegistry:
 
 def shown_by(permissions: Permissions) -> Predicate:
     """The predicate that leaves out what the permission rules never let run."""
-    from pegboard.toolsets.custom import Custom
+    from pegboard.toolsets.predicate import Custom
 
     return Custom(lambda tool, _context: not permissions.hides(tool), "permitted")
 

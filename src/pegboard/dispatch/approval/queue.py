@@ -20,9 +20,9 @@ from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, 
 from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.failure import detail_of
 from pegboard.dispatch.work import CallError, Surroundings
+from pegboard.threads import off_loop
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Flavour
-from pegboard.toolsets.off_loop import off_loop
 
 GRACE_SECONDS: Final = 1.0
 """How long an approver may take to end once its answer isn't needed any more."""
