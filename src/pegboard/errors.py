@@ -113,6 +113,15 @@ def not_provided(kind: str, name: str, known: Iterable[str]) -> str:
     return f"No installed plugin provides {name!r}.{near} There are {', '.join(names) or 'none'}"
 
 
+def cause_of(error: BaseException) -> str:
+    """The type and the text of what was raised, in one line of at most 500 characters."""
+    try:
+        text = " ".join(str(error).split())[:500]
+    except BaseException:  # noqa: BLE001  an exception whose own text can't be had
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 class PegboardError(Exception):
     """The root of all."""
 

@@ -10,7 +10,7 @@ import pytest
 from pegboard import Tool
 from pegboard.cli.commands import export
 from pegboard.cli.screen import Screen
-from pegboard.plugins.found import FoundPlugin
+from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manifest import manifest_text
 from pegboard.plugins.probe import probe
 from pegboard.request.listing import MCP

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from pegboard.cli.indent import indented
 from pegboard.cli.tool_page import show_text
-from pegboard.plugins.listed import ListedTool, Listing, full_json, list_json
+from pegboard.plugins.cache import ListedTool, Listing, full_json, list_json
 from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool

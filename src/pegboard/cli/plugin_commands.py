@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pegboard.cli.board import Board
-    from pegboard.plugins.found import FoundPlugin
+    from pegboard.plugins.discovery import FoundPlugin
     from pegboard.plugins.manifest import PluginManifest
 
 HOOK = "pegboard_register_commands"
@@ -80,7 +80,7 @@ def command_names(found: FoundPlugin, board: Board) -> tuple[str, ...]:
 def known_manifest(found: FoundPlugin, board: Board) -> PluginManifest | None:
     """What a plugin brings, by its manifest or the cache; `None` where neither knows."""
     from pegboard.errors import ManifestError
-    from pegboard.plugins.index import CachedManifests
+    from pegboard.plugins.cache import CachedManifests
     from pegboard.plugins.manifest import read_manifest
 
     settings = board.config.settings(found.name)
@@ -116,8 +116,7 @@ def _named(command: click.Command, name: str, found: FoundPlugin) -> click.Comma
 
 
 def _telling(method: Callable[..., Any], name: str, found: FoundPlugin) -> Callable[..., Any]:
-    from pegboard.errors import PegboardError, PluginError
-    from pegboard.plugins.cause import cause_of
+    from pegboard.errors import PegboardError, PluginError, cause_of
 
     passed = (*_CLICKS_OWN, EOFError, BrokenPipeError, PegboardError)  # told, or meant, as everywhere else
 
@@ -140,8 +139,7 @@ def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping
         PluginError: The plugin, or its hook, failed.
     """
     from pegboard.cli.aside import aside
-    from pegboard.errors import PluginError
-    from pegboard.plugins.cause import cause_of
+    from pegboard.errors import PluginError, cause_of
     from pegboard.plugins.loaded import gather, imported
 
     group = click.Group()

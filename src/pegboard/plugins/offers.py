@@ -9,8 +9,7 @@ from typing import Any
 from pegboard.config.model import Config
 from pegboard.errors import ManifestError, PluginError
 from pegboard.plugins.cause import cause_of
-from pegboard.plugins.discovery import discover
-from pegboard.plugins.found import FoundPlugin
+from pegboard.plugins.discovery import FoundPlugin, discover
 from pegboard.plugins.load import blocked_names, is_wanted
 from pegboard.plugins.loaded import gather, imported
 from pegboard.plugins.manifest import read_manifest

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard.plugins.cause import cause_of
+from pegboard.errors import cause_of
 from pegboard.schema.json import is_object
 from pegboard.schema.references import References
 from pegboard.testing.breach import Breaches

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pegboard.errors import PluginError
-from pegboard.plugins.cause import cause_of
+from pegboard.errors import PluginError, cause_of
 from pegboard.plugins.loaded import LoadedPlugin
 from pegboard.testing.arguments import check_arguments
 from pegboard.testing.budget import HEAVY, check_budget

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pegboard.plugins.cause import cause_of
-from pegboard.plugins.limit import LOAD_SECONDS, within
+from pegboard.errors import cause_of
 from pegboard.plugins.loaded import LoadedPlugin, gather, manifest_of
+from pegboard.plugins.manager import LOAD_SECONDS, within
 from pegboard.plugins.manifest import PluginManifest, read_manifest
 from pegboard.testing.notebook import Notebook
 from pegboard.testing.subject import Subject
 
 if TYPE_CHECKING:
-    from pegboard.plugins.found import FoundPlugin
+    from pegboard.plugins.discovery import FoundPlugin
 
 _NAMES = ("hooks", "toolsets", "predicates", "processors", "exporters", "executors", "models", "commands")
 

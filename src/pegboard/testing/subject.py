@@ -10,7 +10,7 @@ from attrs import frozen
 from pegboard.errors import PluginError, did_you_mean, suggest
 
 if TYPE_CHECKING:
-    from pegboard.plugins.found import FoundPlugin
+    from pegboard.plugins.discovery import FoundPlugin
 
 
 @frozen(eq=False)
@@ -50,8 +50,8 @@ def subject_of(plugin: Any) -> Subject:
 
 def _installed(name: str) -> Subject:
     from pegboard.plugins.discovery import discover
-    from pegboard.plugins.limit import LOAD_SECONDS, within
     from pegboard.plugins.loaded import imported
+    from pegboard.plugins.manager import LOAD_SECONDS, within
 
     entries = {found.name: found for found in discover().entries}
     found = entries.get(name)
