@@ -7,8 +7,7 @@ from functools import cache
 from typing import Any
 
 from pegboard.config.model import Config
-from pegboard.errors import ManifestError, PluginError
-from pegboard.plugins.cause import cause_of
+from pegboard.errors import ManifestError, PluginError, cause_of
 from pegboard.plugins.discovery import FoundPlugin, discover
 from pegboard.plugins.load import blocked_names, is_wanted
 from pegboard.plugins.loaded import gather, imported
