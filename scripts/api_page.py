@@ -95,8 +95,7 @@ TOPICS = {  # heading: what stands below it, and the names
         """,
     ),
     "Plugins and configuration": (
-        """See [Hooks](hooks.md) and [Configuration](configuration.md).
-Aids for tests are in `pegboard.testing`, see [Test a plugin](../how-to/test-a-plugin.md).""",
+        "See [Hooks](hooks.md), [Configuration](configuration.md) and [Test a plugin](../how-to/test-a-plugin.md).",
         "hookimpl register_plugin Config load_config",
     ),
     "Errors": (
