@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from pegboard.dispatch.approval.queue import AnyApprover
+    from pegboard.dispatch.approval.resume import ResumedCall, Resumption
     from pegboard.dispatch.batch_options import BatchOptions
     from pegboard.dispatch.executors.executor import Executor
-    from pegboard.dispatch.resumption import ResumedCall, Resumption
     from pegboard.tools.call import ToolCall
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
@@ -217,7 +217,7 @@ class Prepared:
         grants = work.around.grants
         assert grants is not None
         try:
-            opened = await work.around.threads.run(resumed.opened, grants, work.context.request)
+            authorized = await work.around.threads.run(resumed.authorize, grants, work.context.request)
         except CallError as error:
             work.error = error
             if error.kind == "rejected" and resumed.ends_turn and work.around.limits.rejection_ends_turn:
@@ -226,7 +226,7 @@ class Prepared:
             work.error = CallError("denied", f"{work.call.name} was not run: its approval can't be noted as used.")
             log_failure("noting a used approval", error)
         else:
-            work.approval, work.context.confirmation = opened
+            work.approval, work.context.confirmation = authorized
 
 
 def _with(around: Surroundings, options: BatchOptions) -> Surroundings:

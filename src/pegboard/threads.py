@@ -1,4 +1,4 @@
-"""Calling what may block from an event loop, without blocking it."""
+"""Runs what may block outside the event loop."""
 
 from __future__ import annotations
 

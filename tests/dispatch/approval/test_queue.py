@@ -7,10 +7,11 @@ import threading
 from functools import partial
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from dispatch.approval.samples import Operator, a_request, a_tool, surroundings
 from pegboard.dispatch.approval.grants import MemoryGrants
-from pegboard.dispatch.approval.queue import ApprovalQueue
+from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, KeyedLock, ask_later, asks_one_at_a_time
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.work import CallError
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -32,7 +33,7 @@ def asked(approver, request=None, **options):
         finally:
             assert asyncio.all_tasks() == before
             assert around.asking.waiting() == ()
-            assert len(around.asking._turns) == 0
+            assert len(around.asking._approvers) == 0
 
     return asyncio.run(main())
 
@@ -76,6 +77,46 @@ class Person:
 def ask(around, name, *, session="s", user=None, covered=lambda: False):
     request = a_request(name)
     return asyncio.create_task(around.asking.ask(request, context(session, user), around, covered))
+
+
+# The approver -------------------------------------------------------------------------------------------------------
+
+
+class Plain:
+    def approve(self, request, context):
+        return Once()
+
+
+class Async:
+    async def approve(self, request, context):
+        return Once()
+
+
+class Terminal(Async):
+    one_at_a_time = True
+
+
+@pytest.mark.parametrize(
+    ("approver", "one_at_a_time"),
+    [
+        (Plain(), True),
+        (Async(), False),
+        (Terminal(), True),
+        (Async().approve, False),
+        (lambda request, context: Once(), True),
+    ],
+)
+def test_what_may_block_is_asked_one_thing_after_the_other(approver, one_at_a_time):
+    assert asks_one_at_a_time(approver) is one_at_a_time
+
+
+def test_the_protocol_is_the_method():
+    assert isinstance(Plain(), Approver)
+    assert not isinstance(Plain().approve, Approver)
+
+
+def test_every_answer_can_come_later():
+    assert asked(ask_later)[0] == Later()
 
 
 # One request --------------------------------------------------------------------------------------------------------
@@ -469,7 +510,7 @@ def test_what_was_settled_in_the_line_is_never_shown(answer, outcome):
         person.answers("one", answer)
         assert [said for said, _ in await asyncio.gather(*tasks)] == [answer, outcome, outcome]
         assert person.shown == ["one"]
-        assert len(around.asking._turns) == 0
+        assert len(around.asking._approvers) == 0
 
     asyncio.run(main())
 
@@ -483,7 +524,7 @@ def test_time_in_the_line_counts_from_the_last_answer(answered):
         one = ask(surroundings(person, asking=asking, seconds=60 if answered else 0.02), "one")
         two = ask(surroundings(person, asking=asking), "two", session="t")
         await person.sees("one")
-        waiting = list(asking._waiting)[1]
+        waiting = list(asking._entries)[1]
         before = waiting.since
         if answered:
             person.answers("one", Once())
@@ -549,7 +590,7 @@ def test_cancellation_leaves_nothing_behind(one_at_a_time):
         person.answers("three", Once())
         assert (await three)[0] == Once()
         assert around.asking.waiting() == ()
-        assert len(around.asking._turns) == 0
+        assert len(around.asking._approvers) == 0
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())
@@ -645,3 +686,138 @@ def test_a_request_of_a_closed_loop_is_passed_over():
     for each in left:
         each._log_destroy_pending = False
     del task, each, left
+
+
+# The lock -----------------------------------------------------------------------------------------------------------
+
+
+async def a_few_steps():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_a_lock_is_acquired_in_order():
+    async def main():
+        locks, order = KeyedLock(), []
+
+        async def go(name):
+            lock = await locks.acquire("one")
+            order.append(name)
+            await asyncio.sleep(0)
+            order.append(name)
+            lock.release()
+
+        await asyncio.gather(*map(go, "abc"))
+        assert "".join(order) == "aabbcc"
+        assert len(locks) == 0
+
+    asyncio.run(main())
+
+
+def test_different_things_dont_wait_for_each_other():
+    async def main():
+        locks = KeyedLock()
+        held = [await locks.acquire(key) for key in "ab"]
+        assert len(locks) == 2
+        for lock in held:
+            lock.release()
+
+    asyncio.run(main())
+
+
+def test_every_holder_has_to_let_go():
+    async def main():
+        locks = KeyedLock()
+        lock = await locks.acquire("one")
+        lock.hold()
+        lock.release()
+        waiting = asyncio.create_task(locks.acquire("one"))
+        await a_few_steps()
+        assert not waiting.done()
+        lock.release()
+        (await waiting).release()
+        assert len(locks) == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("woken", [False, True])
+def test_leaving_the_queue_loses_nobodys_turn(woken):
+    """Neither before the turn has come nor in the moment when it does."""
+
+    async def main():
+        locks = KeyedLock()
+        first = await locks.acquire("one")
+        leaves, stays = (asyncio.create_task(locks.acquire("one")) for _ in range(2))
+        await a_few_steps()
+        if woken:
+            first.release()
+        leaves.cancel()
+        await a_few_steps()
+        assert leaves.cancelled()
+        if not woken:
+            first.release()
+        (await stays).release()
+        assert len(locks) == 0
+
+    asyncio.run(main())
+
+
+def test_a_closed_loop_is_passed_over():
+    locks = KeyedLock()
+
+    async def take():
+        return await locks.acquire("one")
+
+    first = asyncio.run(take())
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(take())
+    loop.run_until_complete(a_few_steps())
+    loop.close()
+    first.release()
+    assert len(locks) == 0
+    task._log_destroy_pending = False
+
+
+def test_threads_with_loops_of_their_own_share_them():
+    locks, inside, most = KeyedLock(), [], []
+
+    async def go():
+        for _ in range(20):
+            lock = await locks.acquire("one")
+            inside.append(1)
+            most.append(len(inside))
+            await asyncio.sleep(0)
+            inside.pop()
+            lock.release()
+
+    threads = [threading.Thread(target=lambda: asyncio.run(go())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (max(most), len(most), len(locks)) == (1, 80, 0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(["take", "cancel", "release"]), max_size=20))
+def test_whatever_happens_no_turn_is_lost_or_doubled(steps):
+    async def main():
+        locks, tasks = KeyedLock(), []
+        for step in steps:
+            held = [task for task in tasks if task.done() and not task.cancelled()]
+            open_ = [task for task in tasks if not task.done()]
+            assert len(held) <= 1
+            if step == "take":
+                tasks.append(asyncio.create_task(locks.acquire("one")))
+            elif step == "cancel" and open_:
+                open_[-1].cancel()
+            elif step == "release" and held:
+                tasks.remove(held[0])
+                held[0].result().release()
+            await a_few_steps()
+        while tasks := [task for task in tasks if not task.cancelled()]:
+            (await tasks.pop(0)).release()
+        assert len(locks) == 0
+
+    asyncio.run(main())

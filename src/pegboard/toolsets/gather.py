@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from pegboard.tools.context import ReadonlyContext
-from pegboard.toolsets.offer import Offer, failed
+from pegboard.toolsets.toolset import Offer, failed
 
 _abandoned: Final[set[asyncio.Task[Any]]] = set()
 """Tasks that were cancelled and haven't ended yet: a loop alone doesn't keep a task from being collected."""
 
 
-class Asked(Protocol):
+class _Asked(Protocol):
     """What can be asked for an offer."""
 
     @property
@@ -26,7 +26,7 @@ class Asked(Protocol):
         ...
 
 
-async def ask_all(sources: Sequence[Asked], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
+async def ask_all(sources: Sequence[_Asked], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
     """One offer a source, in their order; of a source that failed or gave no answer in time, one that says so.
 
     A source that ignores its cancellation is left behind; one that blocks the event loop can't be bounded.
@@ -48,7 +48,7 @@ async def ask_all(sources: Sequence[Asked], context: ReadonlyContext, timeout: f
     return [_answer(task, source, timeout) for task, source in zip(tasks, sources, strict=True)]
 
 
-def _answer(task: asyncio.Task[Offer], source: Asked, timeout: float) -> Offer:
+def _answer(task: asyncio.Task[Offer], source: _Asked, timeout: float) -> Offer:
     if task in _abandoned:
         return failed(source.name, TimeoutError(f"no answer within {timeout:g} s (toolset_timeout)"))
     if task.cancelled():
@@ -69,7 +69,7 @@ def _seen(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-async def _offer(source: Asked, context: ReadonlyContext) -> Offer:
+async def _offer(source: _Asked, context: ReadonlyContext) -> Offer:
     try:
         return await source.offer(context)
     except asyncio.CancelledError as error:
