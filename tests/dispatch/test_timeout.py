@@ -7,18 +7,10 @@ import weakref
 
 import pytest
 
-from pegboard.dispatch.limit import MOST_IDLE, Clock as CallClock, LimitExpiredError, _Watch, _watches, rest_within
+from pegboard.dispatch.timeout import Deadline, LimitExpiredError, running_task, watched, within
 from pegboard.tools.context import ToolContext
 
 LONG = 3600.0
-
-
-def clock_of(seconds):
-    return CallClock(asyncio.current_task(), seconds)
-
-
-async def within(seconds, coroutine):
-    return await rest_within(clock_of(seconds), coroutine, coroutine.send(None))
 
 
 async def never():
@@ -56,18 +48,6 @@ def test_without_a_limit_there_is_no_timer(monkeypatch):
     assert timers == []
 
 
-def test_calls_with_one_limit_share_one_timer(monkeypatch):
-    """A timer for each call costs as much as the call."""
-    timers = count_timers(monkeypatch)
-
-    async def main():
-        first = await asyncio.gather(*(within(LONG, patient(number)) for number in range(50)))
-        return first, [await within(LONG, patient(number)) for number in range(3)]
-
-    assert asyncio.run(main()) == (list(range(50)), [0, 1, 2])
-    assert len(timers) == 1
-
-
 def test_each_limit_has_its_own_time():
     async def main():
         long = asyncio.ensure_future(within(LONG, never()))
@@ -79,56 +59,6 @@ def test_each_limit_has_its_own_time():
         return stays
 
     assert asyncio.run(main())
-
-
-class Clock:
-    """Stands in for a loop: its time is set, and its timers are only written down."""
-
-    def __init__(self):
-        self.now, self.timers, self.kept = 0.0, [], []
-
-    def time(self):
-        return self.now
-
-    def call_at(self, when, function, *arguments):
-        self.timers.append(when)
-        self.kept.append(Job())
-        return self.kept[-1]
-
-
-class Job:
-    """Stands in for a task."""
-
-    cancelled = False
-
-    def cancel(self):
-        self.cancelled = True
-
-
-def test_deadlines_pass_one_after_the_other():
-    clock, watch, jobs = Clock(), _Watch(10.0), [Job() for _ in range(4)]
-    deadlines = []
-    for clock.now, job in zip((0.0, 0.0, 3.0, 5.0), jobs, strict=True):
-        deadlines.append(watch.add(clock, job))
-    del watch.deadlines[deadlines[2]]  # its call has ended
-    clock.now = 10.0
-    watch.look(clock)
-    assert [job.cancelled for job in jobs] == [True, True, False, False]
-    assert clock.timers == [10.0, 15.0]
-    clock.now = 15.0
-    watch.look(clock)
-    assert [job.cancelled for job in jobs] == [True, True, False, True]
-    clock.now = 20.0
-    watch.add(clock, Job())
-    assert clock.timers == [10.0, 15.0, 30.0]
-
-
-def test_a_deadline_is_not_kept_when_the_call_has_ended():
-    async def main():
-        await within(LONG, patient())
-        return [watch.deadlines for watch in _watches[asyncio.get_running_loop()].values()]
-
-    assert asyncio.run(main()) == [{}]
 
 
 def test_a_loop_that_is_gone_is_not_kept():
@@ -157,21 +87,6 @@ def test_what_it_raises_comes_out_as_it_is():
 
     with pytest.raises(TimeoutError, match="its own"):
         outcome(LONG, broken())
-
-
-def test_at_the_limit_it_is_cancelled():
-    cleaned = []
-
-    async def stuck():
-        try:
-            await never()
-        finally:
-            await asyncio.sleep(0)
-            cleaned.append("cleaned")
-
-    with pytest.raises(LimitExpiredError):
-        outcome(0.001, stuck())
-    assert cleaned == ["cleaned"]
 
 
 def test_the_task_goes_on_uncancelled_after_the_limit():
@@ -274,8 +189,7 @@ def test_closing_the_wait_closes_the_coroutine():
             closed.append(True)
 
     async def main():
-        coroutine = open_ended()
-        waiting = rest_within(clock_of(LONG), coroutine, coroutine.send(None))
+        waiting = within(LONG, open_ended())
         waiting.send(None)
         waiting.close()
 
@@ -283,11 +197,8 @@ def test_closing_the_wait_closes_the_coroutine():
     assert closed == [True]
 
 
-def test_a_coroutine_that_swallows_cancellation_is_closed(monkeypatch):
-    """After the time to tidy up; its caller gets the answer, and the next await of the caller is undisturbed."""
-    from pegboard.dispatch import limit
-
-    monkeypatch.setattr(limit, "GRACE_SECONDS", 0.01)
+def test_a_coroutine_that_swallows_cancellation_is_closed():
+    """After the time to clean up; its caller gets the answer, and the next await of the caller is undisturbed."""
     swallowed: list[str] = []
 
     async def stubborn() -> None:
@@ -298,9 +209,8 @@ def test_a_coroutine_that_swallows_cancellation_is_closed(monkeypatch):
                 swallowed.append("cancelled")
 
     async def call() -> None:
-        running = stubborn()
         with pytest.raises(LimitExpiredError):
-            await limit.rest_within(clock_of(0.01), running, running.send(None))
+            await within(0.01, stubborn(), grace=0.01)
         await asyncio.sleep(0)
         assert asyncio.current_task().cancelling() == 0
 
@@ -320,9 +230,8 @@ def test_a_cancelled_coroutine_may_tidy_up():
             tidied.append("yes")
 
     async def call() -> None:
-        running = tidy()
         with pytest.raises(LimitExpiredError):
-            await rest_within(clock_of(0.01), running, running.send(None))
+            await within(0.01, tidy())
 
     asyncio.run(call())
     assert tidied == ["yes"]
@@ -330,14 +239,14 @@ def test_a_cancelled_coroutine_may_tidy_up():
 
 def test_pauses_give_no_time_away():
     async def main():
-        clock = clock_of(LONG)
-        clock.start()
-        left = [clock.seconds]
+        deadline = Deadline(running_task(), LONG)
+        deadline.start()
+        left = [deadline.seconds]
         for _ in range(20):
-            clock.pause()
-            clock.resume()
-            left.append(clock.seconds)
-        clock.stop()
+            deadline.pause()
+            deadline.resume()
+            left.append(deadline.seconds)
+        deadline.stop()
         return left
 
     left = asyncio.run(main())
@@ -350,15 +259,15 @@ def test_a_pause_moves_the_deadline_of_the_call():
 
     async def main():
         context = ToolContext(deadline=time.monotonic() + LONG)
-        before, clock = context.deadline, CallClock(asyncio.current_task(), LONG, context=context)
-        clock.start()
-        clock.pause()
-        clock.pause()
+        before, deadline = context.deadline, Deadline(running_task(), LONG, context=context)
+        deadline.start()
+        deadline.pause()
+        deadline.pause()
         await asyncio.sleep(0.01)
-        clock.resume()
+        deadline.resume()
         meanwhile = context.remaining
-        clock.resume()
-        clock.stop()
+        deadline.resume()
+        deadline.stop()
         return meanwhile, context.deadline - before
 
     meanwhile, moved = asyncio.run(main())
@@ -366,25 +275,7 @@ def test_a_pause_moves_the_deadline_of_the_call():
     assert moved > 0.005
 
 
-def test_many_different_limits_leave_few_timers():
-    async def main():
-        for number in range(3 * MOST_IDLE):
-            await within(LONG + number, patient())
-        return len(_watches[asyncio.get_running_loop()])
-
-    assert asyncio.run(main()) == MOST_IDLE
-
-
-def test_a_limit_whose_timer_has_run_is_not_kept():
-    async def main():
-        with pytest.raises(LimitExpiredError):
-            await within(0.001, never())
-        return list(_watches[asyncio.get_running_loop()])
-
-    assert 0.001 not in asyncio.run(main())
-
-
-def test_a_clock_that_was_stopped_begins_anew():
+def test_a_deadline_that_was_stopped_begins_anew():
     """A second attempt that ignores its cancellation is given up as a first one is."""
 
     async def stubborn():
@@ -395,11 +286,120 @@ def test_a_clock_that_was_stopped_begins_anew():
                 continue
 
     async def main():
-        clock = CallClock(asyncio.current_task(), 0.001, grace=0.001)
+        deadline = Deadline(running_task(), 0.001, grace=0.001)
         for _ in range(2):
-            running = stubborn()
             with pytest.raises(LimitExpiredError):
-                await rest_within(clock, running, running.send(None))
-        return clock.was_ignored, asyncio.current_task().cancelling()
+                await within(deadline, stubborn())
+        return deadline.was_ignored, asyncio.current_task().cancelling()
 
     assert asyncio.run(main()) == (True, 0)
+
+
+class Watchdog:
+    """Writes down who came and went."""
+
+    def __init__(self):
+        self.seen = []
+
+    def enter(self, name):
+        self.seen.append(f"+{name}")
+        return name
+
+    def leave(self, step):
+        self.seen.append(f"-{step}")
+
+
+async def slowly(value):
+    await asyncio.sleep(0)
+    return value
+
+
+def test_what_comes_in_time_is_given():
+    async def at_once():
+        return 1
+
+    async def main():
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(3)
+        return [await within(60, each) for each in (at_once(), slowly(2), future)]
+
+    assert asyncio.run(main()) == [1, 2, 3]
+
+
+def test_what_takes_too_long_is_cancelled():
+    ended = []
+
+    async def stuck():
+        try:
+            await never()
+        finally:
+            ended.append(1)
+
+    with pytest.raises(LimitExpiredError):
+        asyncio.run(within(0.01, stuck()))
+    assert ended == [1]
+
+
+def test_without_a_limit_there_is_none():
+    assert asyncio.run(within(None, slowly(1))) == 1
+
+
+def test_a_timeout_inside_ends_nothing_else():
+    """Its cancellation is taken back; the time to clean up must not go on counting."""
+
+    async def patient():
+        for _ in range(2):
+            try:
+                async with asyncio.timeout(0.001):
+                    await never()
+            except TimeoutError:
+                await asyncio.sleep(0.05)
+        return "done"
+
+    assert asyncio.run(within(60, patient(), grace=0.01)) == "done"
+
+
+def test_the_watchdog_sees_each_step():
+    watchdog = Watchdog()
+    asyncio.run(within(60, slowly(1), watchdog=watchdog, name="a"))
+    assert watchdog.seen == ["+a", "-a", "+a", "-a"]
+
+
+def test_the_watchdog_sees_a_function_too():
+    watchdog = Watchdog()
+    assert watched(watchdog, "a", max, 1, 2) == 2
+    with pytest.raises(ValueError, match="no"):
+        watched(watchdog, "b", raising)
+    assert watchdog.seen == ["+a", "-a", "+b", "-b"]
+    assert watched(None, "c", max, 1, 2) == 2
+
+
+def raising():
+    raise ValueError("no")
+
+
+def test_a_deadline_may_be_paused():
+    async def main(pauses):
+        deadline = Deadline(running_task(), 0.02)
+
+        async def waits():
+            if pauses:
+                deadline.pause()
+            await asyncio.sleep(0.1)
+            return "done"
+
+        return await within(deadline, waits())
+
+    assert asyncio.run(main(pauses=True)) == "done"
+    with pytest.raises(LimitExpiredError):
+        asyncio.run(main(pauses=False))
+
+
+def test_what_needs_no_time_needs_no_timer():
+    async def main():
+        async def at_once():
+            return 1
+
+        return await within(Deadline(running_task(), 0.001), at_once())
+
+    assert asyncio.run(main()) == 1
