@@ -13,7 +13,7 @@ from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.approve import approve, consume_approval, permit
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.work import CallError
-from pegboard.testing.scripted_approver import ScriptedApprover
+from pegboard.testing.scripted import ScriptedApprover
 from pegboard.tools.tool import Preview
 
 

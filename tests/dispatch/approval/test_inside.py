@@ -15,7 +15,7 @@ from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.work import CallError
 from pegboard.errors import ToolError
-from pegboard.testing.scripted_approver import ScriptedApprover
+from pegboard.testing.scripted import ScriptedApprover
 from pegboard.tools.confirmation import Confirmation
 
 
