@@ -155,20 +155,25 @@ if TYPE_CHECKING:
     )
     from pegboard.tools.tool import Preview as Preview, Tool as Tool
     from pegboard.tools.typed import TypedTool as TypedTool
-    from pegboard.toolsets.combined import CombinedToolset as CombinedToolset
-    from pegboard.toolsets.explanation import Explanation as Explanation
     from pegboard.toolsets.expression import parse_predicate as parse_predicate
-    from pegboard.toolsets.fluent import ToolsetBase as ToolsetBase, wrap as wrap
-    from pegboard.toolsets.function import ToolsetFunction as ToolsetFunction
     from pegboard.toolsets.predicate import Predicate as Predicate
-    from pegboard.toolsets.reshape import Reshape as Reshape
-    from pegboard.toolsets.resolved import ResolvedTools as ResolvedTools
-    from pegboard.toolsets.search.found_tools import found_names as found_names
-    from pegboard.toolsets.search.index import Found as Found, ToolIndex as ToolIndex
-    from pegboard.toolsets.search.searchable import searchable as searchable
-    from pegboard.toolsets.search.tool import search_tool as search_tool
-    from pegboard.toolsets.static import StaticToolset as StaticToolset
+    from pegboard.toolsets.resolve import Explanation as Explanation, ResolvedTools as ResolvedTools
+    from pegboard.toolsets.search import (
+        Found as Found,
+        ToolIndex as ToolIndex,
+        found_names as found_names,
+        search_tool as search_tool,
+    )
     from pegboard.toolsets.toolset import Toolset as Toolset
+    from pegboard.toolsets.toolsets import (
+        CombinedToolset as CombinedToolset,
+        StaticToolset as StaticToolset,
+        ToolsetBase as ToolsetBase,
+        ToolsetFunction as ToolsetFunction,
+        searchable as searchable,
+        wrap as wrap,
+    )
+    from pegboard.toolsets.wrappers import Reshape as Reshape
     from pegboard.turn.events import (
         AnswerDelta as AnswerDelta,
         Answered as Answered,
@@ -223,7 +228,7 @@ _HOME = {
     "ChangeArguments": "dispatch.callbacks",
     "ChildProcesses": "dispatch.executors.processes",
     "Citation": "messages.message",
-    "CombinedToolset": "toolsets.combined",
+    "CombinedToolset": "toolsets.toolsets",
     "Completion": "dispatch.operation",
     "Concurrency": "tools.spec",
     "Config": "config.config",
@@ -235,7 +240,7 @@ _HOME = {
     "ExecutionRequest": "dispatch.executors.request",
     "ExecutionResponse": "dispatch.executors.response",
     "Executor": "dispatch.executors.executor",
-    "Explanation": "toolsets.explanation",
+    "Explanation": "toolsets.resolve",
     "ExportError": "errors",
     "ExportedTools": "request.exporter",
     "Exporter": "request.exporter",
@@ -243,7 +248,7 @@ _HOME = {
     "FatalToolError": "errors",
     "FileApprovals": "dispatch.approval.grants",
     "FileContent": "tools.content",
-    "Found": "toolsets.search.index",
+    "Found": "toolsets.search",
     "Grammar": "tools.spec",
     "Grants": "dispatch.approval.grants",
     "Handle": "handle",
@@ -303,8 +308,8 @@ _HOME = {
     "RegistrationError": "errors",
     "Reject": "dispatch.approval.request",
     "RepairRequest": "dispatch.repair",
-    "Reshape": "toolsets.reshape",
-    "ResolvedTools": "toolsets.resolved",
+    "Reshape": "toolsets.wrappers",
+    "ResolvedTools": "toolsets.resolve",
     "ResultLimits": "tools.result_limits",
     "ResultPart": "messages.message",
     "RoundStarted": "turn.events",
@@ -312,7 +317,7 @@ _HOME = {
     "RunningLoopError": "errors",
     "SchemaError": "errors",
     "StaleSpecError": "errors",
-    "StaticToolset": "toolsets.static",
+    "StaticToolset": "toolsets.toolsets",
     "TextContent": "tools.content",
     "TextPart": "messages.message",
     "Tool": "tools.tool",
@@ -320,14 +325,14 @@ _HOME = {
     "ToolCall": "tools.call",
     "ToolContext": "tools.context",
     "ToolError": "errors",
-    "ToolIndex": "toolsets.search.index",
+    "ToolIndex": "toolsets.search",
     "ToolRegistry": "registry",
     "ToolResult": "tools.content",
     "ToolSpec": "tools.spec",
     "Toolset": "toolsets.toolset",
-    "ToolsetBase": "toolsets.fluent",
+    "ToolsetBase": "toolsets.toolsets",
     "ToolsetError": "errors",
-    "ToolsetFunction": "toolsets.function",
+    "ToolsetFunction": "toolsets.toolsets",
     "Turn": "turn.turn",
     "TurnAbortedError": "errors",
     "TurnEnded": "turn.events",
@@ -341,7 +346,7 @@ _HOME = {
     "ask_later": "dispatch.approval.queue",
     "confirmation_call": "dispatch.approval.pending",
     "event_from_json": "dispatch.events",
-    "found_names": "toolsets.search.found_tools",
+    "found_names": "toolsets.search",
     "hookimpl": "plugins.hookspecs",
     "kept_result_tool": "dispatch.kept_tool",
     "load": "plugins.load",
@@ -355,13 +360,13 @@ _HOME = {
     "resume_turn": "turn.run",
     "resumed_turn_of": "turn.run",
     "run_turn": "turn.run",
-    "search_tool": "toolsets.search.tool",
-    "searchable": "toolsets.search.searchable",
+    "search_tool": "toolsets.search",
+    "searchable": "toolsets.toolsets",
     "stream_turn": "turn.run",
     "tool": "tools.function",
     "tool_of": "tools.collection",
     "turn_of": "turn.run",
-    "wrap": "toolsets.fluent",
+    "wrap": "toolsets.toolsets",
 }
 """Where each public name lives; it is imported at first use."""
 

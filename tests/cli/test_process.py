@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 COMMAND = [sys.executable, "-m", "pegboard"]
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 MANY = 2000

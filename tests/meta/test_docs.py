@@ -27,7 +27,7 @@ from pegboard.plugins import hookspecs
 from pegboard.tools.content import CONTENT_TYPES, ErrorKind
 from pegboard.tools.options import ToolOptions
 from pegboard.tools.schema import schema_of
-from pegboard.toolsets.condition import FLAGS, KEYS
+from pegboard.toolsets.predicate import FLAGS, KEYS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -112,8 +112,7 @@ class Board:
     def _resolved_static(
         self, where: Predicate | None, context: ReadonlyContext, default: Predicate | None
     ) -> ResolvedTools:
-        from pegboard.toolsets.names import settled_names
-        from pegboard.toolsets.resolve import resolve_candidates
+        from pegboard.toolsets.resolve import resolve_candidates, settled_names
 
         candidates = settled_names(self.registry.tools(), ())
         with aside():  # a predicate may be a plugin's
@@ -229,7 +228,7 @@ def load_registry(config: Config, options: Options, discovery: Discovery) -> Too
 
 def limit(specs: Sequence[str]) -> str | None:
     """The predicate that `-T` stands for: `git_*,plugin:files` is `name:git_* or plugin:files`."""
-    from pegboard.toolsets.pattern import written
+    from pegboard.toolsets.predicate import written
 
     parts: list[str] = []
     for item in ",".join(specs).split(","):

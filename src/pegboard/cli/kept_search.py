@@ -18,7 +18,7 @@ TYPE_CHECKING = False  # typing costs more than everything else that is loaded h
 if TYPE_CHECKING:
     from pegboard.plugins.snapshot import Environment
     from pegboard.toolsets.resolve import ResolvedTools
-    from pegboard.toolsets.search.index import Found, ToolIndex
+    from pegboard.toolsets.search import Found, ToolIndex
 
 FOLDER = "search"
 MOST_BYTES = 128 * 1024 * 1024
@@ -40,7 +40,7 @@ def kept_names(place: Environment, text: str, limit: int) -> list[str] | None:
     """
     import sqlite3
 
-    from pegboard.toolsets.search import table
+    from pegboard.toolsets import search_table as table
 
     path = index_file(place)
     try:
@@ -81,7 +81,7 @@ def _stamp(place: Environment) -> str:
 def _loaded(path: str) -> tuple[ToolIndex, dict[str, str]]:
     """The kept index and what is noted of it; a new one where there is none, or it can't be used."""
     from pegboard.config.files import read_private
-    from pegboard.toolsets.search.index import ToolIndex
+    from pegboard.toolsets.search import ToolIndex
 
     try:
         index = ToolIndex(saved=read_private(path, MOST_BYTES))

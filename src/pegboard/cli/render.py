@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pegboard.catalogue import PluginRecord
     from pegboard.cli.finding import Finding
     from pegboard.tools.content import Content, ToolResult
-    from pegboard.toolsets.explanation import Explanation
+    from pegboard.toolsets.resolve import Explanation
 
 _UNCUT: Final = 1_000_000
 _LEAST_WIDTH: Final = 16

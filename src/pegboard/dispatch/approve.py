@@ -17,11 +17,11 @@ from pegboard.dispatch.approval.pending import (
     RefusedError,
     RejectedError,
     SuspendedError,
-    confirmation_of,
     digest_of_parts,
-    nobody_there,
 )
+from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
+from pegboard.dispatch.approval.resume import confirmation_of
 from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions
 from pegboard.dispatch.permissions.rule import Rule, exactly
 from pegboard.dispatch.work import CallError, Work
@@ -166,7 +166,7 @@ async def ask_person(work: Work, request: ApprovalRequest, decide: Decide) -> An
     """
     asking, limits = work.around.asking, work.around.limits
     if asking is None:
-        raise nobody_there(request)
+        raise unanswerable(request)
     answer, shown = await asking.ask(request, work.context, work.around, _covered(work, decide))
     if isinstance(answer, Later):
         work.pending = _pending(work, shown)

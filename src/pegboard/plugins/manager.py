@@ -18,7 +18,7 @@ from pegboard.tools.handler import LateHandler
 from pegboard.tools.origin import ConflictPolicy, Origin
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.owned import OwnedToolset
+from pegboard.toolsets.toolset import OwnedToolset
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin

@@ -158,7 +158,7 @@ _DEFAULT: Final = RequestFacts()
 
 async def _processed(late: LateHandler, request: Any, context: Any) -> Any:
     """What the live tool makes of a request; a plain one runs off the loop, as the import does."""
-    from pegboard.toolsets.off_loop import off_loop
+    from pegboard.threads import off_loop
 
     tool = await off_loop(late.load)
     if tool.process_request is None:

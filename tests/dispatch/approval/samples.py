@@ -8,6 +8,7 @@ from pegboard.dispatch.approval.grants import MemoryGrants
 from pegboard.dispatch.approval.pending import PendingCall, digest_of_call
 from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approval.request import ApprovalRequest
+from pegboard.dispatch.approval.resume import ResumedCall
 from pegboard.dispatch.approve import approve, permit
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.threads import Threads
@@ -39,6 +40,11 @@ def a_request(name="delete", arguments=None, *, tool=None, **facts):
 def a_pending(name="delete", arguments=None, *, tool=None, approved=False, earlier=(), created=NOW, **facts):
     request = a_request(name, arguments, tool=tool, **facts)
     return PendingCall.of(request, request.tool.spec.digest, created=created, approved=approved, earlier=tuple(earlier))
+
+
+def resumed(pending, answer, grants=None):
+    """What lets a pending call run: the approval and the confirmation."""
+    return ResumedCall(pending, answer).authorize(grants or MemoryGrants(), ReadonlyContext(session="s"))
 
 
 class Operator:

@@ -168,6 +168,7 @@ def script(pytestconfig):
     return run
 
 
+@pytest.mark.slow
 def test_confirmation_outlives_the_process(script, tmp_path):
     """Asked in one, run in another; in a third it has been used."""
     text = script(ASK)

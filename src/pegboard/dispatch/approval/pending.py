@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 import attrs
 from attrs import field, frozen
 
 from pegboard.dispatch.approval.request import (
-    Always,
     Answer,
     ApprovalRequest,
-    Later,
     Once,
     Reject,
     RequestKind,
-    answer_from_json,
     parsed,
     preview_json,
     structured,
 )
-from pegboard.dispatch.failure import detail_of
 from pegboard.dispatch.work import CallError
 from pegboard.errors import PendingError, ToolError
 from pegboard.schema.json import canonical_json, digest_of, json_text
@@ -354,9 +349,6 @@ class PendingCalls:
         return cls.from_json(data)
 
 
-_SO = "It was denied; go on without it."
-
-
 class RefusedError(CallError, ToolError):
     """A call, or something that it asked for while it ran, wasn't allowed. A tool may go on without it."""
 
@@ -393,132 +385,6 @@ class SuspendedError(CallError):
         self.pending = pending
         text = f"{pending.call.name} waits for a person's answer and isn't done. Don't call it again meanwhile."
         super().__init__("confirmation_required", text)
-
-
-def nobody_there(request: ApprovalRequest) -> RefusedError:
-    """Nobody can be asked."""
-    return RefusedError("denied", f"{request.call.name} needs approval and nobody is there to ask. {_SO}")
-
-
-def too_late(request: ApprovalRequest, seconds: float | None) -> RefusedError:
-    """Nobody answered in time."""
-    return RefusedError("denied", f"{request.call.name} needs approval and nobody answered within {seconds:g} s. {_SO}")
-
-
-def asking_failed(request: ApprovalRequest, error: BaseException) -> RefusedError:
-    """Whoever should ask failed; the operator reads how."""
-    text = f"{request.call.name} needs approval and asking for it failed. {_SO}"
-    return RefusedError("denied", text, detail=f"the approver failed\n{detail_of(error)}")
-
-
-def resumed_call(pending: PendingCall, answer: Answer) -> tuple[ToolCall, Approval | None, Confirmation | None]:
-    """The call to run, with what a person said to it.
-
-    A question that the tool asked is answered by a no as well as by a yes: the tool runs again from its start, and
-    reads the answer. Anything else that was rejected doesn't run.
-
-    The approval is bound to the tool as it was when the person was asked, and to the arguments; it can be used once.
-    That one pending call isn't resumed twice is for whoever resumes to see to (`Grants.consume(pending.id)`).
-
-    Returns:
-        The call with its judged arguments; the approval of the call, or `None` where nobody approved the call itself;
-        the answer for `context.confirmation`, or `None` where the tool has nothing to learn from it.
-
-    Raises:
-        CallError: `rejected`; or `confirmation_required`, where the answer is `Later`.
-    """
-    if isinstance(answer, Later):
-        raise SuspendedError(pending)
-    if isinstance(answer, Reject) and pending.subject != "question":
-        raise RejectedError(pending.call.name, answer)
-    approved = pending.approved or pending.subject == "call"
-    approval = Approval.of_text(pending.spec_digest, pending.arguments_text, pending.id) if approved else None
-    return pending.call, approval, confirmation_of(pending, answer, pending.earlier)
-
-
-def confirmation_of(
-    asked: ApprovalRequest | PendingCall, answer: Answer, earlier: Sequence[Confirmation] = ()
-) -> Confirmation | None:
-    """The answer as the tool reads it; `None` where it has nothing to learn from a yes to the call itself."""
-    payload = answer.payload if isinstance(answer, Once) else None
-    if asked.subject == "call" and payload is None:
-        return None
-    confirmed, feedback = (False, answer.feedback) if isinstance(answer, Reject) else (True, None)
-    if asked.subject == "question":
-        given = asked.payload if payload is None else payload
-        return Confirmation(asked.hint, confirmed, given, feedback).after(earlier)
-    if asked.subject == "permission":
-        return Confirmation("", confirmed, payload, feedback, asked.permission, asked.patterns).after(earlier)
-    return Confirmation("", confirmed, payload, feedback).after(earlier)
-
-
-Answers: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
-"""Answers by the pending call's id: each an `Answer`, or its JSON."""
-
-MOST_SHOWN: Final = 80
-
-
-@frozen
-class MatchedAnswers:
-    """What came of answers. Each pending call stands in `approved`, `rejected` or `left`, in call order.
-
-    Attributes:
-        approved: The calls that a person said yes to, each with the answer.
-        rejected: The calls that a person said no to, each with the answer.
-        left: The calls that still wait.
-        ignored: The ids of answers that changed nothing: unknown, repeated, unreadable, or too late.
-    """
-
-    approved: tuple[tuple[PendingCall, Answer], ...]
-    rejected: tuple[tuple[PendingCall, Answer], ...]
-    left: PendingCalls
-    ignored: tuple[str, ...]
-
-
-def match_answers(
-    pending: PendingCalls, answers: Answers, *, now: float | None = None, most_seconds: float = MOST_SECONDS
-) -> MatchedAnswers:
-    """Matches answers with the calls that wait for them. Changes nothing, so it may be asked as often as one likes.
-
-    Answers may come in parts, in any order, and repeatedly: the first that can be read counts for its call. Whether an
-    answer was used in an earlier resumption isn't known here; `Grants.consume` knows.
-
-    Args:
-        pending: What waits.
-        answers: By id.
-        now: Seconds since 1970; this moment by default.
-        most_seconds: How long a call may have waited; an answer to an older one is ignored, and the call is left.
-    """
-    oldest = (time.time() if now is None else now) - most_seconds
-    waiting = {call.id: call for call in pending if call.created >= oldest}
-    taken: dict[str, Answer] = {}
-    ignored: list[str] = []
-    for name, given in _pairs(answers):
-        answer = _answer(given) if isinstance(name, str) and name in waiting and name not in taken else None
-        if answer is None:
-            ignored.append(str(name)[:MOST_SHOWN])
-        elif not isinstance(answer, Later):
-            taken[name] = answer
-    answered = [(call, taken[call.id]) for call in pending if call.id in taken]
-    return MatchedAnswers(
-        tuple((call, answer) for call, answer in answered if isinstance(answer, Once | Always)),
-        tuple((call, answer) for call, answer in answered if isinstance(answer, Reject)),
-        PendingCalls(call for call in pending if call.id not in taken),
-        tuple(ignored),
-    )
-
-
-def _pairs(answers: Any) -> Iterable[tuple[Any, Any]]:
-    return answers.items() if isinstance(answers, Mapping) else answers  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-
-
-def _answer(given: Any) -> Answer | None:
-    if isinstance(given, Once | Always | Reject | Later):
-        return given
-    try:
-        return answer_from_json(given)
-    except PendingError:
-        return None
 
 
 CONFIRMATION_CALL: Final = "pegboard_request_confirmation"

@@ -16,11 +16,11 @@ from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.errors import PendingError
 from pegboard.schema.json import json_faults, json_text
 from pegboard.schema.problems import StructureError
+from pegboard.threads import off_loop
 from pegboard.tools.call import ToolCall
 from pegboard.tools.structure import strict_structurer
 from pegboard.tools.tool import Preview, Tool
 from pegboard.tools.visible import visible
-from pegboard.toolsets.off_loop import off_loop
 from pegboard.typing import JsonMapping, JsonObject
 
 T = TypeVar("T")

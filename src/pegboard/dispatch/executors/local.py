@@ -15,7 +15,7 @@ from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.response import ExecutionResponse, response_of
 from pegboard.dispatch.failure import log_failure
 from pegboard.dispatch.find import find, not_offered, unknown
-from pegboard.dispatch.gate import Gate
+from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.parse import parse
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.run import run
@@ -86,7 +86,7 @@ class LocalExecutor:
             Threads(),
             limits=limits,
             observe=log_failure,
-            gate=Gate(limits.max_concurrency),
+            locks=LockManager(limits.max_concurrency),
             permissions=permissions,
             executors={"process": self._processes},
         )
