@@ -6,8 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pegboard.catalogue import Catalogue as Catalogue, PluginRecord as PluginRecord, Problem as Problem
     from pegboard.chains import quick as quick
-    from pegboard.config.load import load_config as load_config
-    from pegboard.config.model import Config as Config
+    from pegboard.config.config import Config as Config, load_config as load_config
     from pegboard.dispatch.approval.grants import (
         FileApprovals as FileApprovals,
         Grants as Grants,
@@ -231,7 +230,7 @@ _HOME = {
     "CombinedToolset": "toolsets.toolsets",
     "Completion": "dispatch.operation",
     "Concurrency": "tools.spec",
-    "Config": "config.model",
+    "Config": "config.config",
     "ConfigError": "errors",
     "Confirmation": "tools.confirmation",
     "DefinitionError": "errors",
@@ -350,7 +349,7 @@ _HOME = {
     "hookimpl": "plugins.hookspecs",
     "kept_result_tool": "dispatch.kept_tool",
     "load": "plugins.load",
-    "load_config": "config.load",
+    "load_config": "config.config",
     "original_call_from": "dispatch.approval.pending",
     "parse_partial": "dispatch.partial",
     "parse_predicate": "toolsets.expression",

@@ -22,7 +22,7 @@ import pytest
 import pegboard
 from pegboard import ResultLimits, errors
 from pegboard.catalogue import Status
-from pegboard.config.reading import parse_config
+from pegboard.config.config import parse_config
 from pegboard.errors import ConfigError
 from pegboard.plugins import hookspecs
 from pegboard.tools.content import CONTENT_TYPES, ErrorKind

@@ -16,7 +16,7 @@ from pegboard.request.model_config import ModelConfig
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.references import References
 from pegboard.schema.validator import validator_of
-from pegboard.testing.sample import NoSampleError, Samples
+from pegboard.testing.samples import NoSampleError, Samples
 from pegboard.toolsets.resolve import resolve_tools
 from vendors import answers, payloads
 from vendors.answers import Called

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field
 
 from pegboard.catalogue import Problem
-from pegboard.config.model import Config
+from pegboard.config.config import Config
 from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
 from pegboard.errors import ManifestError
 from pegboard.plugins.manager import LOAD_SECONDS, PluginManager

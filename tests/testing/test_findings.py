@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.testing.notebook import Notebook
-from pegboard.testing.report import Report
+from pegboard.testing.findings import Findings, Report
 
 
 def test_a_report_reads_as_a_line_of_figures_and_what_is_worth_saying() -> None:
@@ -18,9 +17,9 @@ def test_a_report_reads_as_a_line_of_figures_and_what_is_worth_saying() -> None:
 
 
 def test_findings_are_told_once_each_and_numbered() -> None:
-    notebook = Notebook("demo")
+    findings = Findings("demo")
     for text in ("one", "two\nlines", "one"):
-        notebook.finding(text)
+        findings.error(text)
     with pytest.raises(AssertionError) as caught:
-        notebook.report()
+        findings.report()
     assert str(caught.value) == "plugin 'demo' breaks the contract (2 found):\n  1. one\n  2. two\n     lines"
