@@ -6,7 +6,7 @@ import os
 from functools import cache
 from typing import Any
 
-from pegboard.config.model import Config
+from pegboard.config.config import Config
 from pegboard.errors import ManifestError, PluginError, cause_of
 from pegboard.plugins.discovery import FoundPlugin, discover
 from pegboard.plugins.load import blocked_names, is_wanted
