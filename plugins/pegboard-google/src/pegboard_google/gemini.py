@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from attrs import define, field, frozen
 
 from pegboard.dialects.combinators import any_of_alone, one_of_to_any_of
-from pegboard.dialects.dialect import Dialect, Place, where
+from pegboard.dialects.dialect import Dialect, Place, everywhere
 from pegboard.dialects.keywords import formats, only_keywords, whole_bounds
 from pegboard.dialects.objects import property_names
 from pegboard.dialects.references import inline_references, named_definitions, references_alone
@@ -62,7 +62,7 @@ from pegboard_google._gemini import (
 )
 
 
-@where("type")
+@everywhere
 def upper_case_types(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Writes `"string"` as `"STRING"` (`google.genai.types.Type`)."""
     name = schema.get("type")
