@@ -5,7 +5,7 @@ import json
 import jsonschema_rs
 import pytest
 
-from pegboard.dialects.dialect import MOST_LEVELS, MOST_WRITTEN, Change, Dialect, Rewritten, copied, size_of
+from pegboard.dialects.dialect import MOST_LEVELS, MOST_WRITTEN, Change, Dialect, Rewritten, deep_copy, size_of
 from vendors import dialects as providers
 
 DIALECTS = {name: each for name, each in vars(providers).items() if isinstance(each, Dialect)}
@@ -115,14 +115,14 @@ def test_parts_shared_without_end_are_refused():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**5_000, object(), {1: 2}, b""], ids=range(6))
 def test_what_json_cannot_say_is_refused(value):
-    assert copied({"enum": [value]})[1] is not None
+    assert deep_copy({"enum": [value]})[1] is not None
     assert providers.GEMINI_SCHEMA.rewrite({"enum": [value]}).refused
 
 
 def test_a_copy_shares_nothing():
     inner = {"type": "integer"}
     given = {"anyOf": [inner, inner], "enum": (1, 2.5, None, True, "x")}
-    copy, fault = copied(given)
+    copy, fault = deep_copy(given)
     assert (copy, fault) == ({"anyOf": [inner, inner], "enum": [1, 2.5, None, True, "x"]}, None)
     assert copy["anyOf"][0] is not inner
     assert copy["anyOf"][0] is not copy["anyOf"][1]

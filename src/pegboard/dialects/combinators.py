@@ -397,7 +397,7 @@ def _only_reference(schema: JsonSchema) -> JsonSchema | None:
 _STAYS: Final = NOTES | {"anyOf"}
 
 
-def any_of_alone(schema: JsonSchema) -> Rewritten:
+def isolate_any_of(schema: JsonSchema) -> Rewritten:
     """Moves the rules beside an `anyOf` into each of its alternatives; notes stay beside it. Nothing is lost.
 
     Alternatives that the rules rule out go, alternatives of alternatives become its own, and one that is left alone
@@ -655,8 +655,8 @@ __all__ = [
     "UNIONS",
     "Conjunction",
     "NothingFitsError",
-    "any_of_alone",
     "fitting",
+    "isolate_any_of",
     "item_of",
     "member_of",
     "merge_all_of",

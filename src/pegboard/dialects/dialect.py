@@ -249,7 +249,7 @@ class _BeyondError(Exception):
     """The value is no JSON, or beyond a bound."""
 
 
-def copied(value: Any) -> tuple[Any, str | None]:
+def deep_copy(value: Any) -> tuple[Any, str | None]:
     """A copy that shares no container with `value`, and why there is none: `{}` then.
 
     Args:
@@ -460,7 +460,7 @@ class Dialect:
             values), is refused, and stands there as an object of any kind. One that a step makes larger than
             `MOST_WRITTEN` values keeps the properties at its root with their types and notes, and nothing within them.
         """
-        own, fault = copied(schema)
+        own, fault = deep_copy(schema)
         if fault is not None:
             return Rewritten({"type": "object"}, (Change("", "", fault, refused=True),))
         changes: list[Change] = []
@@ -520,7 +520,7 @@ __all__ = [
     "Step",
     "Steps",
     "Visit",
-    "copied",
+    "deep_copy",
     "described",
     "distinct",
     "everywhere",

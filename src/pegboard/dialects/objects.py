@@ -19,7 +19,7 @@ from pegboard.typing import JsonObject, JsonSchema
 def close_objects(schema: JsonSchema, place: Place) -> JsonSchema:
     """Closes every object: `"additionalProperties": false`, and `properties` where there are none.
 
-    That an object said nothing of other keys is lost by it; one that welcomes them is for `free_form_maps`, which
+    That an object said nothing of other keys is lost by it; one that welcomes them is for `open_objects`, which
     comes before.
     """
     if not is_object_schema(schema) or (schema.get("additionalProperties") is False and "properties" in schema):
@@ -43,7 +43,7 @@ def is_object_schema(schema: JsonSchema) -> bool:
 
 
 @everywhere
-def free_form_maps(schema: JsonSchema, place: Place) -> JsonSchema:
+def open_objects(schema: JsonSchema, place: Place) -> JsonSchema:
     """Refuses objects that welcome other keys than they name: closed, they couldn't be filled.
 
     Those are objects with `additionalProperties` that isn't false, and, below the root, open ones that name none. An
@@ -246,8 +246,8 @@ class _Giving:
 __all__ = [
     "MOST_STEPS",
     "close_objects",
-    "free_form_maps",
     "is_object_schema",
+    "open_objects",
     "pattern_properties",
     "property_names",
     "require_all",

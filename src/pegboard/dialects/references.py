@@ -182,7 +182,7 @@ def _types_within(schema: JsonSchema, definitions: Mapping[str, JsonSchema], hop
     return list(dict.fromkeys(name for names in found for name in names or ()))
 
 
-def loosened(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
+def widen(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
     """A schema of the same types and notes that says nothing of what is within.
 
     An array takes any items, an object any keys.
@@ -276,7 +276,7 @@ class _Inlining:
             return schema if not beside else {"$ref": schema["$ref"], **self._inline_beside(beside, at)}
         if self.left < 0 or at.level >= MOST_LEVELS:
             at.place.lost("$ref", "leads to too much to be written out; any value of its type is taken")
-            return {**loosened(target, self.definitions), **_notes(beside)}
+            return {**widen(target, self.definitions), **_notes(beside)}
         if name in at.within:
             return self._cut(name, target, beside, at)
         inlined = self._inline(target, _At(at.place, (*at.within, name), at.level + 1, at.optional))
@@ -291,7 +291,7 @@ class _Inlining:
             at.place.refused("$ref", f"{name} is made of itself")
         else:
             at.place.lost("$ref", f"{name} is made of itself; within it, any value of its type is taken")
-        again = described(loosened(target, self.definitions), f"Of the same form as the {name} around it.")
+        again = described(widen(target, self.definitions), f"Of the same form as the {name} around it.")
         return {**again, **without(_notes(beside), ("description",))}
 
 
@@ -352,7 +352,7 @@ def _references(schema: JsonSchema) -> set[str]:
 
 
 @everywhere
-def references_alone(schema: JsonSchema, place: Place) -> JsonSchema:
+def isolate_references(schema: JsonSchema, place: Place) -> JsonSchema:
     """Moves a `$ref` that has notes beside it into an `anyOf` of one, so that it stands alone; nothing is lost.
 
     Rules beside a `$ref` are for `merge_all_of`, which comes before.
@@ -370,11 +370,11 @@ __all__ = [
     "PREFIX",
     "Cycles",
     "inline_references",
-    "loosened",
+    "isolate_references",
     "name_in",
     "named_definitions",
-    "references_alone",
     "target_of",
     "type_of_value",
     "types_of",
+    "widen",
 ]
