@@ -6,8 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pegboard.catalogue import Catalogue as Catalogue, PluginRecord as PluginRecord, Problem as Problem
     from pegboard.chains import quick as quick
-    from pegboard.config.load import load_config as load_config
-    from pegboard.config.model import Config as Config
+    from pegboard.config.config import Config as Config, load_config as load_config
     from pegboard.dispatch.approval.grants import (
         FileApprovals as FileApprovals,
         Grants as Grants,
@@ -115,8 +114,7 @@ if TYPE_CHECKING:
     from pegboard.plugins.load import load as load
     from pegboard.plugins.manager import register_plugin as register_plugin
     from pegboard.registry import ToolRegistry as ToolRegistry
-    from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter
-    from pegboard.request.loss import Loss as Loss
+    from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter, Loss as Loss
     from pegboard.request.model import Model as Model
     from pegboard.request.model_config import ModelConfig as ModelConfig
     from pegboard.request.model_request import ModelRequest as ModelRequest
@@ -232,7 +230,7 @@ _HOME = {
     "CombinedToolset": "toolsets.toolsets",
     "Completion": "dispatch.operation",
     "Concurrency": "tools.spec",
-    "Config": "config.model",
+    "Config": "config.config",
     "ConfigError": "errors",
     "Confirmation": "tools.confirmation",
     "DefinitionError": "errors",
@@ -263,7 +261,7 @@ _HOME = {
     "Limits": "dispatch.work",
     "LinkContent": "tools.content",
     "LocalExecutor": "dispatch.executors.local",
-    "Loss": "request.loss",
+    "Loss": "request.exporter",
     "ManifestError": "errors",
     "MediaPart": "messages.message",
     "Memory": "tools.memory",
@@ -351,7 +349,7 @@ _HOME = {
     "hookimpl": "plugins.hookspecs",
     "kept_result_tool": "dispatch.kept_tool",
     "load": "plugins.load",
-    "load_config": "config.load",
+    "load_config": "config.config",
     "original_call_from": "dispatch.approval.pending",
     "parse_partial": "dispatch.partial",
     "parse_predicate": "toolsets.expression",

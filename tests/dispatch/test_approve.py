@@ -25,7 +25,7 @@ from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Limits, Surroundings, Work
 from pegboard.errors import ToolError
-from pegboard.testing.scripted_approver import ScriptedApprover
+from pegboard.testing.scripted import ScriptedApprover
 from pegboard.tools.call import ToolCall
 from pegboard.tools.confirmation import Confirmation
 from pegboard.tools.context import ReadonlyContext, ToolContext

@@ -14,7 +14,7 @@ from importlib_metadata import Distribution, DistributionFinder
 
 import pegboard
 from installed import GREETER, install, write
-from pegboard.config import Config
+from pegboard.config.config import Config
 from pegboard.plugins import discovery
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.manifest import manifest_path, read_manifest, write_manifest

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from pegboard.cli.aside import aside
 from pegboard.cli.options import Options
-from pegboard.config import Config, load_config
+from pegboard.config.config import Config, load_config
 from pegboard.errors import ConfigError, DuplicateToolError, ExpressionError, UnknownToolError, suggest
 from pegboard.registry import ToolRegistry
 from pegboard.tools.context import NOBODY, ReadonlyContext
@@ -98,7 +98,7 @@ class Board:
 
     def _of_file(self, error: ExpressionError) -> ConfigError:
         """The same in the words of the file whose own predicate is wrong."""
-        from pegboard.config.reading import parse_config, read_config
+        from pegboard.config.config import parse_config, read_config
 
         for file in self.config.files:
             own = parse_config(read_config(file) or b"", file).get("where")
@@ -195,7 +195,7 @@ def _clash(error: DuplicateToolError, config: Config) -> ConfigError:
 
 def _file_that_says(key: str, config: Config) -> str:
     """The last of the files that has a key."""
-    from pegboard.config.reading import parse_config, read_config
+    from pegboard.config.config import parse_config, read_config
 
     ignored = {one.file for one in config.ignored if one.key == key}
     saying = [file for file in config.files if key in parse_config(read_config(file) or b"", file)]

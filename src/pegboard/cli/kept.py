@@ -10,7 +10,7 @@ from attrs import frozen
 
 from pegboard.cli.group import OWN
 from pegboard.cli.listing import listing_of
-from pegboard.config import Config, load_config
+from pegboard.config.config import Config, load_config
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.snapshot import Environment, environment, own_version

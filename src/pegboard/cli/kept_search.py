@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from pegboard.config.file import open_private
+from pegboard.config.files import open_private
 from pegboard.plugins.snapshot import stamp_of
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
@@ -80,7 +80,7 @@ def _stamp(place: Environment) -> str:
 
 def _loaded(path: str) -> tuple[ToolIndex, dict[str, str]]:
     """The kept index and what is noted of it; a new one where there is none, or it can't be used."""
-    from pegboard.config.file import read_private
+    from pegboard.config.files import read_private
     from pegboard.toolsets.search import ToolIndex
 
     try:
@@ -94,7 +94,7 @@ def _keep(path: str, data: bytes) -> None:
     """Keeps an index; where that can't be, the next search makes it anew."""
     from pathlib import Path
 
-    from pegboard.config.file import write_private
+    from pegboard.config.files import write_private
     from pegboard.plugins.cache import prune
 
     if len(data) > MOST_BYTES:

@@ -12,13 +12,12 @@ from typing import Any, Final, TypeAlias
 
 from pegboard.dispatch.approve import consume_approval
 from pegboard.dispatch.exhausted import exhausted, exhausted_async
-from pegboard.dispatch.limit import Clock, LimitExpiredError, rest_within
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.read_only import plain
 from pegboard.dispatch.telling import tell_note, tell_running
 from pegboard.dispatch.threads import Threads
+from pegboard.dispatch.timeout import Deadline, LimitExpiredError, finish_within, within
 from pegboard.dispatch.validate import refused
-from pegboard.dispatch.within import within
 from pegboard.dispatch.work import CallError, Work
 from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.bridge import Bridge
@@ -245,28 +244,28 @@ def _start(work: Work, tool: Tool, handler: Handler) -> Awaitable[None] | None:
 async def _finish(
     work: Work, tool: Tool, limit: float | None, coroutine: Coroutine[Any, Any, Any], waits_for: Any
 ) -> None:
-    clock = clock_of(work)
-    clock.seconds = limit
+    deadline = deadline_of(work)
+    deadline.seconds = limit
     try:
-        work.value = await rest_within(clock, coroutine, waits_for)
+        work.value = await finish_within(deadline, coroutine, waits_for)
     except LimitExpiredError:
-        _give_up(work, clock)
+        _give_up(work, deadline)
         raise _too_long(tool, work) from None
     except asyncio.CancelledError:
-        _give_up(work, clock)
+        _give_up(work, deadline)
         raise
     if work.context.bridge is not None:
         work.context.bridge.close()
 
 
-def clock_of(work: Work) -> Clock:
-    """The clock of a running call. The first step of a coroutine may ask a person, and so pause it before it starts."""
-    if work.clock is None:
+def deadline_of(work: Work) -> Deadline:
+    """The deadline of a running call; its first step may ask a person, and so pause it before it starts."""
+    if work.deadline is None:
         task = asyncio.current_task()
         assert task is not None
         around = work.around
-        work.clock = Clock(task, None, around.limits.grace, around.watchdog, work.call.name, work.context)
-    return work.clock
+        work.deadline = Deadline(task, None, around.limits.grace, around.watchdog, work.call.name, work.context)
+    return work.deadline
 
 
 async def _awaited(running: Awaitable[Any]) -> Any:
@@ -277,9 +276,9 @@ def _off_the_loop(tool: Tool, handler: Handler) -> bool:
     return handler.blocking and handler.flavour in (Flavour.PLAIN, Flavour.GENERATOR) and tool.policy.executor != "loop"
 
 
-def _give_up(work: Work, clock: Clock) -> None:
+def _give_up(work: Work, deadline: Deadline) -> None:
     work.context.stop()
-    if clock.was_ignored and work.around.watchdog is not None:
+    if deadline.was_ignored and work.around.watchdog is not None:
         work.around.watchdog.given_up += 1
 
 
@@ -294,7 +293,7 @@ def _too_long(tool: Tool, work: Work) -> CallError:
 
 def may_go_on(work: Work) -> bool:
     """Whether something of a call that was ended may still run: a thread, or what a coroutine has left behind."""
-    return work.context.bridge is not None or (work.clock is not None and work.clock.was_ignored)
+    return work.context.bridge is not None or (work.deadline is not None and work.deadline.was_ignored)
 
 
 async def _plain(

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.executors.executor import Executor
     from pegboard.dispatch.kept import KeptResults
-    from pegboard.dispatch.limit import Clock
     from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
     from pegboard.dispatch.operations import Operations
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.threads import Threads
+    from pegboard.dispatch.timeout import Deadline
     from pegboard.dispatch.watchdog import Watchdog
     from pegboard.tools.context import CallHost
     from pegboard.tools.tool import Tool
@@ -205,7 +205,7 @@ class Work:
         ends: Why the turn should end after this call, or `None`.
         request: By `run`: the arguments, and the locks that the call needs with them.
         lock: By `run`: the locks that the call holds.
-        clock: By `run`: what is left of the time limit; paused while a person is asked.
+        deadline: By `run`: what is left of the time limit; paused while a person is asked.
         since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
         goes_on: By `run`: whether the result will be a pending one.
         value: By `run`: what the function gave back.
@@ -232,7 +232,7 @@ class Work:
     ends: str | None = None
     request: tuple[Mapping[str, Any], LockRequest] | None = None
     lock: LockHandle | None = None
-    clock: Clock | None = None
+    deadline: Deadline | None = None
     since: float | None = None
     goes_on: bool = False
     value: Any = None

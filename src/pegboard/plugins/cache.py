@@ -17,8 +17,7 @@ from zlib import crc32
 
 from attrs import define, field, frozen
 
-from pegboard.config.file import read_private, write_private
-from pegboard.config.place import user_folder
+from pegboard.config.files import read_private, user_folder, write_private
 from pegboard.errors import ManifestError
 from pegboard.plugins.discovery import FoundPlugin, normalised
 from pegboard.plugins.manifest import PluginManifest, find_manifest

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field, frozen
 
 from pegboard.catalogue import Problem
-from pegboard.config.file import read_bounded, reason
+from pegboard.config.files import read_bounded, reason
 from pegboard.errors import cause_of
 from pegboard.plugins.snapshot import stamp_of
 

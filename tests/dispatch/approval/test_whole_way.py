@@ -13,7 +13,7 @@ from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
 from pegboard.dispatch.approval.pending import PendingCalls, answer_from_result, confirmation_call
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Always, Once, Reject
-from pegboard.testing.scripted_approver import ScriptedApprover
+from pegboard.testing.scripted import ScriptedApprover
 
 KEY = "a key of sixteen bytes or more"
 ANN = ReadonlyContext(session="s", user="ann")
