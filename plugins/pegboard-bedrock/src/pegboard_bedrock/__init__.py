@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pegboard_bedrock.bedrock import Bedrock as Bedrock, BedrockLimits as BedrockLimits
-    from pegboard_bedrock.model import BedrockModel as BedrockModel
+    from pegboard_bedrock.client import BedrockModel as BedrockModel
 
-_HOME = {"Bedrock": "bedrock", "BedrockLimits": "bedrock", "BedrockModel": "model"}
+_HOME = {"Bedrock": "bedrock", "BedrockLimits": "bedrock", "BedrockModel": "client"}
 """Where each name lives; it is imported at first use, so that the plugin's import brings no exporter."""
 
 __all__ = ("Bedrock", "BedrockLimits", "BedrockModel")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pegboard_google._gemini import GeminiLimits as GeminiLimits
+    from pegboard_google.client import GoogleModel as GoogleModel
     from pegboard_google.gemini import Gemini as Gemini, GeminiSchema as GeminiSchema
-    from pegboard_google.model import GoogleModel as GoogleModel
 
-_HOME = {"Gemini": "gemini", "GeminiLimits": "_gemini", "GeminiSchema": "gemini", "GoogleModel": "model"}
+_HOME = {"Gemini": "gemini", "GeminiLimits": "_gemini", "GeminiSchema": "gemini", "GoogleModel": "client"}
 """Where each name lives; it is imported at first use, so that the plugin's import brings no exporter."""
 
 __all__ = ("Gemini", "GeminiLimits", "GeminiSchema", "GoogleModel")
