@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pegboard_ollama.client import OllamaModel as OllamaModel
     from pegboard_ollama.ollama import Ollama as Ollama
 
-_HOME = {"Ollama": "ollama"}
+_HOME = {"Ollama": "ollama", "OllamaModel": "client"}
 """Where each name lives; it is imported at first use, so that the plugin's import brings no exporter."""
 
-__all__ = ("Ollama",)
+__all__ = ("Ollama", "OllamaModel")
 
 
 def __getattr__(name: str) -> object:
