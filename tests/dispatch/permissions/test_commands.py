@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -350,10 +352,9 @@ def recorders(tmp_path_factory):
 
 def calls_of(shell, line, recorders):
     """What a shell runs of a line: the words of each call."""
-    record, work = recorders / "record", recorders / "work"
-    record.unlink(missing_ok=True)
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
+    # A folder of its own: what an earlier line left running in the background may still write to that line's record.
+    work = Path(tempfile.mkdtemp(dir=recorders))
+    record = work.with_suffix(".record")
     process = subprocess.Popen(
         [shell, "-c", line],
         cwd=work,
@@ -368,8 +369,8 @@ def calls_of(shell, line, recorders):
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
     process.wait()
-    said = record.read_text() if record.exists() else ""
-    return [call.split("|") for call in said.split("%")[:-1]]
+    recorded = record.read_text() if record.exists() else ""
+    return [call.split("|") for call in recorded.split("%")[:-1]]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
