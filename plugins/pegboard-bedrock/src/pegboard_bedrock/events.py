@@ -9,8 +9,8 @@ from typing import Any
 
 from attrs import define, field
 
-from pegboard.dispatch.threads import Threads
 from pegboard.request.exporters.bedrock.errors import exception_in
+from pegboard.threads import WorkerPool
 from pegboard.typing import JsonObject
 from pegboard_bedrock.errors import body_of, model_error
 
@@ -25,7 +25,7 @@ class Events:
         provider: For errors.
     """
 
-    threads: Threads
+    threads: WorkerPool
     send: Callable[[], Any]
     provider: str
     _stream: Any = field(default=None, init=False)

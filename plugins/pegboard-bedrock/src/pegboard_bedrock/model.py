@@ -7,13 +7,13 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-from pegboard.dispatch.threads import Threads
 from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.exporter import Exporter
 from pegboard.request.exporters.builtin import EXPORTERS
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.secrets import Secrets
 from pegboard.request.streaming import streamed
+from pegboard.threads import WorkerPool
 from pegboard.typing import JsonObject
 from pegboard_bedrock.client import check_alone, made_client
 from pegboard_bedrock.credentials import secrets_of
@@ -54,7 +54,7 @@ class BedrockModel:
         self._client = client or made_client(self.provider, base_url, options)
         self._owned = client is None
         self._secrets = Secrets(partial(secrets_of, self._client))
-        self._threads = Threads()
+        self._threads = WorkerPool()
 
     @property
     def name(self) -> str:
