@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.request.exporters.builtin import EXPORTERS
+from vendors.exporters import EXPORTERS
 
 BENCHMARKS = Path(__file__).resolve().parent
 INSIDE = BENCHMARKS / "inside"

@@ -114,8 +114,7 @@ if TYPE_CHECKING:
     from pegboard.plugins.load import load as load
     from pegboard.plugins.manager import register_plugin as register_plugin
     from pegboard.registry import ToolRegistry as ToolRegistry
-    from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter
-    from pegboard.request.loss import Loss as Loss
+    from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter, Loss as Loss
     from pegboard.request.model import Model as Model
     from pegboard.request.model_config import ModelConfig as ModelConfig
     from pegboard.request.model_request import ModelRequest as ModelRequest
@@ -262,7 +261,7 @@ _HOME = {
     "Limits": "dispatch.work",
     "LinkContent": "tools.content",
     "LocalExecutor": "dispatch.executors.local",
-    "Loss": "request.loss",
+    "Loss": "request.exporter",
     "ManifestError": "errors",
     "MediaPart": "messages.message",
     "Memory": "tools.memory",

@@ -77,27 +77,6 @@ def command_names(found: FoundPlugin, board: Board) -> tuple[str, ...]:
     return () if manifest is None else manifest.commands
 
 
-def known_exporters(board: Board) -> tuple[str, ...]:
-    """The names of the exporters that plugins bring."""
-    return _known(board, "exporters")
-
-
-def known_models(board: Board) -> tuple[str, ...]:
-    """The names of the providers of models that plugins bring."""
-    return _known(board, "models")
-
-
-def _known(board: Board, kind: str) -> tuple[str, ...]:
-    """The names of things of a kind, from manifests and the cache; those that don't show as they are are left out."""
-    from pegboard.tools.visible import visible
-
-    hook = f"pegboard_register_{kind}"
-    bringing = {plugin.name for plugin in board.registry.plugins() if hook in plugin.hooks}
-    manifests = (known_manifest(found, board) for found in board.discovery.entries if found.name in bringing)
-    names = (name for manifest in manifests if manifest is not None for name in getattr(manifest, kind))
-    return tuple(name for name in names if visible(name) == name)
-
-
 def known_manifest(found: FoundPlugin, board: Board) -> PluginManifest | None:
     """What a plugin brings, by its manifest or the cache; `None` where neither knows."""
     from pegboard.errors import ManifestError

@@ -42,7 +42,12 @@ def permit(work: Work) -> Awaitable[None] | None:
     """
     permissions, tool = work.around.permissions, work.tool
     assert tool is not None
-    if permissions is None or permissions.settled(tool):
+    if permissions is None:
+        return None
+    cached = permissions.policies.get(id(tool))  # nothing else is entered for a tool whose every call runs
+    if cached is not None and cached[0]() is tool and cached[1].is_settled:
+        return None
+    if permissions.settled(tool):
         return None
     if tool.confirms is not None:
         return _decide_in_time(work, permissions, tool)

@@ -62,7 +62,7 @@ def load(
     """
     config = NO_CONFIG if config is None else config
     registry = ToolRegistry(limits=limits, where=[config.where, where])
-    if not _wanted(config, autoload):
+    if not is_wanted(config, autoload):
         return registry
     if discovery is None:
         from pegboard.plugins.discovery import discover
@@ -72,7 +72,7 @@ def load(
     manager = PluginManager(registry, merged, config.rename, config.prefix, config.conflicts, seconds)
     registry.plugin_manager = manager
     loading = _Loading(manager, merged, refresh=refresh, progress=progress)
-    wanted = loading.choose(discovery, _blocked(config, block), config.enable)
+    wanted = loading.choose(discovery, blocked_names(config, block), config.enable)
     if live:
         for entry in wanted:
             manager.load(entry)
@@ -208,13 +208,15 @@ def _is_on_path(found: FoundPlugin) -> bool:
     return found.root is not None and found.root in map(os.path.abspath, sys.path)
 
 
-def _wanted(config: Config, autoload: bool | None) -> bool:
+def is_wanted(config: Config, autoload: bool | None) -> bool:
+    """Whether installed plugins are loaded: as the caller says, else the environment, else the configuration."""
     if autoload is not None:
         return autoload
     switch = os.environ.get("PEGBOARD_AUTOLOAD", "").strip().lower()
     return config.autoload and switch not in OFF
 
 
-def _blocked(config: Config, block: Iterable[str]) -> frozenset[str]:
+def blocked_names(config: Config, block: Iterable[str]) -> frozenset[str]:
+    """The names of blocked plugins: the configuration's, the caller's, and those of `PEGBOARD_BLOCK`."""
     named = os.environ.get("PEGBOARD_BLOCK", "").split(",")
     return frozenset({*config.block, *block, *(name.strip() for name in named)})

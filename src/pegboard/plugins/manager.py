@@ -93,7 +93,8 @@ class PluginManager:
             records[plugin.name] = _listed_record(plugin, manifest)
             problems += [Problem(plugin.name, found.distribution, fault) for fault in manifest.faults]
             self.registry.expect(
-                plugin.name, Sleeper(_stages_of(manifest.hooks), lambda plugin=plugin: self._load(plugin))
+                plugin.name,
+                Sleeper(_stages_of(manifest.hooks), lambda plugin=plugin: self._load(plugin), manifest.offers),
             )
 
         def listed(catalogue: Catalogue) -> Catalogue:

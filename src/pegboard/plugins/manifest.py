@@ -39,6 +39,9 @@ _MOST_BYTES: Final = 16 * 1024 * 1024
 _MOST_TOOLS: Final = 10_000
 _MOST_NAMES: Final = 1_000
 _MOST_LEVELS: Final = 100
+OFFERED: Final = ("exporters", "executors", "models")
+"""What a program asks for by name; the plugin that offers it is loaded then."""
+
 _NAMES: Final = (
     "hooks",
     "toolsets",
@@ -204,6 +207,11 @@ class PluginManifest:
         """`"sha256:..."` over all of it."""
         return digest_of(self.to_json())
 
+    @property
+    def offers(self) -> frozenset[tuple[str, str]]:
+        """The exporters, models and executors that are found by name, as (kind, name)."""
+        return frozenset((kind, name) for kind in OFFERED for name in getattr(self, kind))
+
     def to_json(self) -> JsonObject:
         """All facts by name, those of a plugin that brings none of a kind left out."""
         head = {"format": _FORMAT, "plugin": self.plugin, "distribution": self.distribution, "version": self.version}
@@ -285,11 +293,15 @@ def manifest_path(found: FoundPlugin) -> Path:
     return place.with_name(f"{place.stem}.{FILE_NAME}") if place.suffix == ".py" else place / FILE_NAME
 
 
-def find_manifest(found: FoundPlugin) -> Path | None:
+def find_manifest(found: FoundPlugin, *, stale: bool = False) -> Path | None:
     """Where a plugin's manifest is; `None` where it has none.
 
     Where its distribution has a RECORD, that names it. Else it is looked for beside the sources, and passed over
     if one of them was written after it: an author who edits a tool sees the edit.
+
+    Args:
+        found: The plugin.
+        stale: Whether one that is older than the sources counts, too: for names, not for specs.
     """
     record = found.record()
     if record is not None and found.root is not None:
@@ -299,6 +311,8 @@ def find_manifest(found: FoundPlugin) -> Path | None:
         written = path.stat().st_mtime_ns
     except (ManifestError, OSError):
         return None
+    if stale:
+        return path
     sources = found.sources()
     return None if sources is None or any(_is_newer(source, written) for source in sources) else path
 
@@ -323,13 +337,17 @@ def _is_newer(source: str, written: int) -> bool:
     return S_ISREG(facts.st_mode) and facts.st_mtime_ns > written
 
 
-def read_manifest(found: FoundPlugin) -> PluginManifest | None:
+def read_manifest(found: FoundPlugin, *, stale: bool = False) -> PluginManifest | None:
     """What a plugin's manifest says; `None` where it has none. Nothing is imported.
+
+    Args:
+        found: The plugin.
+        stale: As for `find_manifest`.
 
     Raises:
         ManifestError: It can't be read, isn't what a manifest is, or was written for another version: it is void.
     """
-    path = find_manifest(found)
+    path = find_manifest(found, stale=stale)
     if path is None:
         return None
     try:
