@@ -1,4 +1,4 @@
-"""`registry guard`: looks at journals."""
+"""`registry guard`: verifies and shows journals."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Final
 import click
 
 from pegboard.tools.visible import visible
-from pegboard_guard.journal.record import MOST_LINE, NoRecordError, Record, decode
-from pegboard_guard.journal.verify import Report, verify_all
+from pegboard_guard.journal_file import MOST_LINE, NoRecordError, Record, Report, decode, verify_all
 
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SHOWN: Final = ("call", "turn", "session", "user", "agent", "approved_by")

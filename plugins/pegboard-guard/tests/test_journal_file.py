@@ -1,7 +1,10 @@
+"""Journal files: records, appending, verifying."""
+
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import subprocess
@@ -11,12 +14,80 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pegboard_guard.journal import file as file_module
-from pegboard_guard.journal.file import JournalFile
-from pegboard_guard.journal.head import JournalError
-from pegboard_guard.journal.parts import parts_of
-from pegboard_guard.journal.record import encode
-from pegboard_guard.journal.verify import verify, verify_all
+import pegboard_guard.journal_file as file_module
+from pegboard_guard.journal_file import (
+    MOST_LINE,
+    START,
+    JournalError,
+    JournalFile,
+    NoRecordError,
+    decode,
+    encode,
+    parts_of,
+    time_text,
+    verify,
+    verify_all,
+)
+
+texts = st.text(max_size=20)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+)
+facts = st.dictionaries(texts.filter(lambda key: key not in ("n", "at", "prev", "hash")), values, max_size=4)
+
+
+@given(facts, st.integers(1, 10**9))
+def test_what_is_written_is_read_back(said, number):
+    line, digest = encode(number, "now", said, START)
+    record = decode(line.removesuffix(b"\n"))
+    assert (record.number, record.previous, record.hash) == (number, START, digest)
+    assert {key: record.facts[key] for key in said} == said
+
+
+@given(facts)
+def test_a_line_is_one_line_of_printable_ascii(said):
+    line, _ = encode(1, "now", said, START)
+    assert line.endswith(b"\n")
+    assert line[:-1].decode("ascii").isprintable()
+
+
+def test_the_hash_is_that_of_the_line_without_its_last_member():
+    """So that anybody can check it with other tools."""
+    line, digest = encode(7, "now", {"kind": "call", "tool": "é\u202e"}, "a" * 64)
+    data = json.loads(line)
+    assert data.pop("hash") == digest
+    body = json.dumps(data, separators=(",", ":")).encode()
+    assert hashlib.sha256(body).hexdigest() == digest
+
+
+@given(st.data())
+def test_any_changed_byte_makes_it_no_record(data):
+    line, _ = encode(3, "now", {"kind": "call", "tool": "look"}, START)
+    line = line[:-1]
+    place = data.draw(st.integers(0, len(line) - 1))
+    byte = data.draw(st.integers(0, 255).filter(lambda byte: byte != line[place]))
+    with pytest.raises(NoRecordError):
+        decode(line[:place] + bytes([byte]) + line[place + 1 :])
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b"x" * 500, b'{"n":1}', b',"hash":"' + b"0" * 64 + b'"}'])
+def test_other_lines_are_no_records(line):
+    with pytest.raises(NoRecordError):
+        decode(line)
+
+
+@pytest.mark.parametrize(
+    "body", ["[1]", '{"n":1}', '{"n":"1","prev":""}', '{"n":true,"prev":""}', '{"n":1,"prev":2}', "[" * 5000 + "}"]
+)
+def test_what_has_a_fitting_hash_and_isn_t_of_this_form_is_no_record(body):
+    digest = hashlib.sha256(body[:-1].encode() + b"}").hexdigest()
+    with pytest.raises(NoRecordError):
+        decode(f'{body[:-1]},"hash":"{digest}"}}'.encode())
+
+
+def test_times_are_utc_to_the_microsecond():
+    assert time_text(0.125) == "1970-01-01T00:00:00.125000Z"
 
 
 def call(number):
@@ -87,7 +158,7 @@ def test_any_interleaving_of_writers_verifies(tmp_path_factory, steps, rotate_by
 _WRITE = """
 import sys
 from pathlib import Path
-from pegboard_guard.journal.file import JournalFile
+from pegboard_guard.journal_file import JournalFile
 journal = JournalFile(Path(sys.argv[1]), sync=False, rotate_bytes=4000)
 for number in range(40):
     journal.append([{"kind": "call", "tool": f"{sys.argv[2]}{number}"}])
@@ -106,7 +177,7 @@ def test_several_processes_write_one_journal(path):
 _FORK = """
 import os, sys
 from pathlib import Path
-from pegboard_guard.journal.file import JournalFile
+from pegboard_guard.journal_file import JournalFile
 journal = JournalFile(Path(sys.argv[1]), sync=False)
 journal.append([{"kind": "call", "tool": "before"}])
 child = os.fork()
@@ -278,7 +349,7 @@ def test_another_file_is_left_alone(journal, path, content):
 def test_a_journal_that_ends_with_much_else_is_left_alone(journal, path, monkeypatch):
     journal.append([call(1)])
     journal.close()
-    monkeypatch.setattr("pegboard_guard.journal.head.MOST_TAIL", 100)
+    monkeypatch.setattr("pegboard_guard.journal_file.MOST_TAIL", 100)
     content = path.read_bytes() + b"x" * 200
     path.write_bytes(content)
     with pytest.raises(JournalError, match="ends with something else"):
@@ -289,7 +360,7 @@ def test_a_journal_that_ends_with_much_else_is_left_alone(journal, path, monkeyp
 def test_a_record_longer_than_what_is_looked_at_is_no_record(journal, path, monkeypatch):
     journal.append([call(1)])
     journal.close()
-    monkeypatch.setattr("pegboard_guard.journal.head.MOST_TAIL", 50)
+    monkeypatch.setattr("pegboard_guard.journal_file.MOST_TAIL", 50)
     with pytest.raises(JournalError):
         journal.append([call(1)])
 
@@ -396,3 +467,152 @@ def test_other_files_beside_it_are_not_taken_for_its_own(path):
         path.with_name(name).touch()
     assert parts_of(path) == []
     assert parts_of(path / "not" / "there") == []
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """A journal with everything in it: a torn record that was mended, and a gap."""
+    file = tmp_path_factory.mktemp("journal") / "audit.jsonl"
+    JournalFile(file).append([call(1), call(2), call(3)])
+    file.write_bytes(file.read_bytes()[:-30])
+    JournalFile(file).append([{"kind": "lost", "records": 4}, call(4)])
+    return file.read_bytes()
+
+
+@pytest.fixture
+def file(tmp_path, written):
+    file = tmp_path / "audit.jsonl"
+    file.write_bytes(written)
+    return file
+
+
+def test_a_whole_journal(file):
+    report = verify(file)
+    assert (report.ok, report.broken) == (True, None)
+    first, *_, last = [json.loads(line) for line in file.read_bytes().splitlines() if line.endswith(b'"}')]
+    assert (report.id, report.part, report.created) == (first["id"], 1, first["at"])
+    assert (report.records, report.number, report.head) == (6, 6, last["hash"])
+    assert (report.mended, report.lost, report.has_head) == (1, 4, None)
+    assert report.to_json() == {**report.to_json(), "ok": True, "broken": None, "file": str(file)}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_changed_byte_is_found_where_it_is(tmp_path_factory, written, data):
+    place = data.draw(st.integers(0, len(written) - 1))
+    byte = data.draw(st.integers(0, 255).filter(lambda byte: byte != written[place]))
+    file = tmp_path_factory.getbasetemp() / "changed.jsonl"
+    file.write_bytes(written[:place] + bytes([byte]) + written[place + 1 :])
+    broken = verify(file).broken
+    assert broken is not None
+    assert broken.offset <= place
+    lines = written[:place].split(b"\n")
+    whole = sum(line.endswith(b'"}') for line in lines[:-1])
+    assert broken.record == whole + 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_any_removed_or_repeated_line_is_found(tmp_path_factory, written, data):
+    lines = written.splitlines(keepends=True)
+    place = data.draw(st.integers(0, len(lines) - 2))  # a last one that is missing shows by the head only
+    changed = data.draw(st.sampled_from(["removed", "repeated", "exchanged"]))
+    new = list(lines)
+    if changed == "removed":
+        del new[place]
+    elif changed == "repeated":
+        new.insert(place, lines[place])
+    else:
+        new[place], new[place + 1] = new[place + 1], new[place]
+    file = tmp_path_factory.getbasetemp() / "changed.jsonl"
+    file.write_bytes(b"".join(new))
+    assert not verify(file).ok
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_bytes_put_in_between_are_found(tmp_path_factory, written, data):
+    place = data.draw(st.integers(0, len(written)))
+    more = data.draw(st.binary(min_size=1, max_size=20))
+    file = tmp_path_factory.getbasetemp() / "changed.jsonl"
+    file.write_bytes(written[:place] + more + written[place:])
+    assert not verify(file).ok
+
+
+def test_the_reason_and_the_place_are_told(file):
+    file.write_bytes(file.read_bytes().replace(b'"t1"', b'"t7"'))
+    broken = verify(file).broken
+    offset = file.read_bytes().index(b"\n") + 1
+    assert str(broken) == f"record 2 (line 2, byte {offset}): its content doesn't fit its hash"
+
+
+def test_a_torn_last_record_is_told(file):
+    file.write_bytes(file.read_bytes()[:-5])
+    report = verify(file)
+    assert report.broken.record == report.records + 1 == 6
+    assert "the last one: torn by a crash, or changed" in report.broken.reason
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"", "the file is empty"), (b"hello\n", "doesn't end with a hash")])
+def test_what_is_no_journal_is_broken_at_once(file, content, reason):
+    file.write_bytes(content)
+    broken = verify(file).broken
+    assert (broken.record, broken.line, broken.offset) == (1, 1, 0)
+    assert reason in broken.reason
+
+
+def test_a_line_without_end_is_read_in_pieces(file):
+    file.write_bytes(b"x" * (2 * MOST_LINE + 5))
+    assert verify(file).broken.record == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "facts", "previous", "reason"),
+    [
+        (1, {"kind": "call"}, START, "begins with another record"),
+        (1, {"kind": "journal", "format": 2, "id": "a", "part": 1}, START, "begins with another record"),
+        (1, {"kind": "journal", "format": 1, "id": "a"}, START, "begins with another record"),
+        (1, {"kind": "journal", "format": 1, "id": "a", "part": 1}, "a" * 64, "isn't the journal's first record"),
+        (5, {"kind": "journal", "format": 1, "id": "a", "part": 1}, START, "isn't the journal's first record"),
+        (1, {"kind": "journal", "format": 1, "id": "a", "part": 1, "torn": {}}, START, "isn't there"),
+    ],
+)
+def test_a_beginning_that_isn_t_one(file, number, facts, previous, reason):
+    file.write_bytes(encode(number, "now", facts, previous)[0])
+    assert reason in verify(file).broken.reason
+
+
+def test_a_second_beginning_is_found(file, tmp_path):
+    other = tmp_path / "other.jsonl"
+    JournalFile(other).append([call(1)])
+    file.write_bytes(file.read_bytes() + other.read_bytes())
+    assert "another file begins here" in verify(file).broken.reason
+
+
+def test_records_cut_off_at_the_end_show_by_a_head_that_was_kept(file):
+    head = verify(file).head
+    assert verify(file, head=head).has_head is True
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
+    assert verify(file).ok
+    assert verify(file, head=head).has_head is False
+
+
+def test_files_of_one_journal_have_to_continue_each_other(tmp_path):
+    file = tmp_path / "audit.jsonl"
+    journal = JournalFile(file, rotate_bytes=200)
+    for number in range(4):
+        journal.append([call(number)])
+    parts = parts_of(file)
+    assert all(report.ok for report in verify_all(file))
+    head = verify(parts[0]).head
+    assert next(report.has_head for report in verify_all(file, head=head)) is True
+    parts[0].write_bytes(b"".join(parts[0].read_bytes().splitlines(keepends=True)[:-1]))
+    reports = verify_all(file)
+    assert [report.ok for report in reports][:2] == [True, False]
+    assert reports[1].broken.reason == "it doesn't continue audit.jsonl.1"
+    assert reports[1].broken.record == reports[0].number + 1
+
+
+def test_a_missing_file_raises(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        verify(tmp_path / "nowhere")

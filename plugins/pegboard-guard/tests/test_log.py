@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from pegboard_guard.operator_log import log, warn
+from pegboard_guard.log import log, warn
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.dialects.objects import free_form_maps
+from pegboard.dialects.objects import open_objects
 
 CASES = {
     "a map": (
@@ -28,4 +28,4 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_cases(case, apply):
     schema, expected, changes = CASES[case]
-    assert apply(free_form_maps, schema) == (expected, changes)
+    assert apply(open_objects, schema) == (expected, changes)

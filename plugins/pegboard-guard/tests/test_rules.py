@@ -1,3 +1,5 @@
+"""Rules on calls: names, scopes, what is remembered, and limits."""
+
 from __future__ import annotations
 
 import asyncio
@@ -8,8 +10,73 @@ from hypothesis import given, strategies as st
 
 from pegboard import Deny, ReadonlyContext, ToolRegistry, ToolResult, register_plugin, tool
 from pegboard_guard import CallLimits, Limit
-from pegboard_guard.limit import LimitTracker
-from pegboard_guard.tracker import Call
+from pegboard_guard.rules import Call, LimitTracker, Names, Recent, course_of, listed, scope_of, streak_of
+
+
+def test_a_name_matches_one_of_the_patterns():
+    tools = Names(["web_*", "mai?"])
+    assert [name in tools for name in ("web_read", "web_", "mail", "mails", "web", "mail")] == [
+        *(True, True, True, False, False),
+        True,
+    ]
+
+
+def test_a_list_reads_as_one_says_it():
+    assert (listed("a"), listed("ab"), listed("abc", "and")) == ("a", "a or b", "a, b and c")
+    assert str(Names(["a", "b"])) == "a or b"
+
+
+def test_a_value_is_made_once_and_kept():
+    kept = Recent(list)
+    kept.of("a").append(1)
+    assert kept.of("a") == [1]
+    assert kept.known("a") == [1]
+
+
+def test_looking_makes_nothing():
+    kept = Recent(list)
+    assert kept.known("a") is None
+    assert len(kept) == 0
+
+
+def test_the_one_left_alone_the_longest_is_forgotten_first():
+    kept = Recent(list, most=2)
+    for key in ("first", "second", "first", "third"):
+        kept.of(key).append(key)
+    assert kept.known("second") is None
+    assert kept.known("first") == ["first", "first"]
+    assert len(kept) == 2
+
+
+NOBODY = ReadonlyContext()
+
+
+@pytest.mark.parametrize("per", ["session", "user", "registry"])
+def test_calls_that_name_nothing_count_together(per):
+    assert scope_of(NOBODY, per) == scope_of(ReadonlyContext(agent="x"), per) is not None
+
+
+def test_a_turn_is_an_invocation_or_else_a_message_of_the_models():
+    assert scope_of(NOBODY, "turn") is None
+    turn = scope_of(ReadonlyContext(session="s", invocation="i", message="m1"), "turn")
+    assert turn == scope_of(ReadonlyContext(session="s", invocation="i", message="m2"), "turn")
+    assert turn != scope_of(ReadonlyContext(session="other", invocation="i"), "turn")
+    assert (
+        scope_of(ReadonlyContext(message="m1"), "turn") != scope_of(ReadonlyContext(message="m2"), "turn") is not None
+    )
+
+
+def test_a_message_is_no_course_of_a_turn():
+    """What came first came in an earlier message."""
+    assert course_of(ReadonlyContext(message="m"), "turn") is None
+    assert course_of(ReadonlyContext(invocation="i"), "turn") is not None
+    assert course_of(NOBODY, "session") is not None
+
+
+def test_a_row_is_the_sessions_or_else_the_turns():
+    assert streak_of(NOBODY) is None
+    assert streak_of(ReadonlyContext(session="s", invocation="i")) == streak_of(ReadonlyContext(session="s"))
+    assert streak_of(ReadonlyContext(invocation="i")) is not None
 
 
 @tool
@@ -238,7 +305,7 @@ def test_what_is_given_back_after_it_was_forgotten_does_nothing():
     call = Call("note", ReadonlyContext(), 0.0)
     token = tracker.begin(call)
     assert tracker.refusal(Call("note", ReadonlyContext(), 5.0)) is None
-    from pegboard_guard.tracker import Ending
+    from pegboard_guard.rules import Ending
 
     tracker.end(call, token, Ending(ran=False, well=False))
     tracker.end(call, ("never seen", clock()), Ending(ran=False, well=False))

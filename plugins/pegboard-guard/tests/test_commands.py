@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from pegboard.cli.main import main
 from pegboard_guard import Guard, verify
-from pegboard_guard.journal.file import JournalFile
+from pegboard_guard.journal_file import JournalFile
 
 
 @pytest.fixture

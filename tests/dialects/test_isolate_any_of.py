@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.dialects.combinators import any_of_alone
+from pegboard.dialects.combinators import isolate_any_of
 
 TEXT, NULL = {"type": "string"}, {"type": "null"}
 
@@ -51,13 +51,13 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_cases(case, apply):
     schema, expected, changes = CASES[case]
-    assert apply(any_of_alone, schema) == (expected, changes)
+    assert apply(isolate_any_of, schema) == (expected, changes)
 
 
 def test_a_union_of_itself_ends(apply):
     union = {"anyOf": [{"$ref": "#/$defs/A"}, NULL], "minProperties": 1}
     schema = {"items": {"$ref": "#/$defs/A"}, "$defs": {"A": {"type": "object", "properties": {"x": union}}}}
-    spread, changes = apply(any_of_alone, schema)
+    spread, changes = apply(isolate_any_of, schema)
     inner = spread["$defs"]["A"]["properties"]["x"]["anyOf"][0]
     assert inner["properties"]["x"] == {"anyOf": union["anyOf"]}
     assert changes == ["/$defs/A/properties/x/anyOf/0/properties/x anyOf"]

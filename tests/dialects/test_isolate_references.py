@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.dialects.references import references_alone
+from pegboard.dialects.references import isolate_references
 
 CASES = {
     "with notes": (
@@ -18,4 +18,4 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_cases(case, apply):
     schema, expected, changes = CASES[case]
-    assert apply(references_alone, schema) == (expected, changes)
+    assert apply(isolate_references, schema) == (expected, changes)
