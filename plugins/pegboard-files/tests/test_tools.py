@@ -1,9 +1,11 @@
-"""The plugin as a board sees it."""
+"""The plugin and its settings."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -12,7 +14,8 @@ import pytest
 
 import pegboard_files
 from pegboard import ToolRegistry
-from pegboard_files import plugin
+from pegboard.testing import check_plugin
+from pegboard_files.tools import Settings, settings_from
 
 
 @pytest.fixture
@@ -127,14 +130,14 @@ def test_results_are_json_whatever_files_are_called(top, board):
 def test_a_wrong_setting_is_refused_before_anything_is_registered():
     brought: list[object] = []
     with pytest.raises(ValueError, match=r"plugins\.files\.roots: there is no such setting\. Did you mean 'root'\?"):
-        plugin.pegboard_register_tools(brought.append, {"roots": "/"})
+        pegboard_files.pegboard_register_tools(brought.append, {"roots": "/"})
     assert brought == []
 
 
 def test_a_system_without_directory_descriptors_is_refused_in_words(monkeypatch):
     monkeypatch.setattr(os, "supports_dir_fd", set())
     with pytest.raises(RuntimeError, match="Linux and macOS"):
-        plugin.pegboard_register_tools(print, {})
+        pegboard_files.pegboard_register_tools(print, {})
 
 
 def test_importing_the_plugin_loads_neither_engine_nor_tools():
@@ -152,3 +155,38 @@ def test_defining_the_tools_loads_no_engine():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_no_settings_are_the_defaults():
+    assert settings_from({}) == Settings(root=None, hidden=False, no_ignore=False, time_limit=30.0)
+
+
+def test_every_setting_can_be_set():
+    table = {"root": "~/work", "hidden": True, "no_ignore": True, "time_limit": 5}
+    assert settings_from(table) == Settings(root="~/work", hidden=True, no_ignore=True, time_limit=5)
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"rooot": "x"}, "plugins.files.rooot: there is no such setting. Did you mean 'root'?"),
+        ({"x": 1}, "plugins.files.x: there is no such setting. Known are root, hidden, no_ignore, time_limit."),
+        ({"root": 1}, "plugins.files.root: 1 is not the path of a folder."),
+        ({"root": ""}, "plugins.files.root: '' is not the path of a folder."),
+        ({"root": "a\0b"}, "plugins.files.root: 'a\\x00b' is not the path of a folder."),
+        ({"hidden": "yes"}, "plugins.files.hidden: 'yes' is not true or false."),
+        ({"no_ignore": 1}, "plugins.files.no_ignore: 1 is not true or false."),
+        ({"time_limit": 0}, "plugins.files.time_limit: 0 is not a number of seconds above 0."),
+        ({"time_limit": True}, "plugins.files.time_limit: True is not a number of seconds above 0."),
+        ({"time_limit": math.nan}, "plugins.files.time_limit: nan is not a number of seconds above 0."),
+        ({"time_limit": math.inf}, "plugins.files.time_limit: inf is not a number of seconds above 0."),
+    ],
+)
+def test_a_mistake_is_told_with_its_key_and_value(table, told):
+    with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+        settings_from(table)
+
+
+def test_the_plugin_keeps_the_contract() -> None:
+    """It loads whole, its manifest is true, its schemas judge as they say, importing it is cheap."""
+    check_plugin("files")

@@ -1,4 +1,4 @@
-"""`Rules`: lines in the language of .gitignore, compiled; ignore files and globs are both made of them.
+"""File name patterns: lines in the language of .gitignore, which ignore files and globs are both made of.
 
 pathspec translates a line into a regular expression, and RE2 runs all of them at once, in linear time: the lines
 come from a repository or from a model, and `*a*a*a*a*b` costs a backtracking engine years.
@@ -6,15 +6,18 @@ come from a repository or from a model, and `*a*a*a*a*b` costs a backtracking en
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
+from pegboard import ToolError
+
 _SET_SIZE: Final = 500
 """Lines compiled together: RE2 refuses sets of several thousand."""
+
 
 # How pathspec's expressions end, and how they have to end here. Its own are for lists of files: there `foo` also
 # matches `foo/bar`. A walk asks for each entry by itself, after its directory, and then `*`, `!*/`, `!*.py` only
@@ -125,3 +128,83 @@ def _rule_set(lines: list[Line]) -> RuleSet:
         includes.append(include)
     expressions.Compile()
     return RuleSet(expressions, tuple(includes))
+
+
+MAX_GLOB: Final = 1_000
+"""Characters of a pattern."""
+
+MAX_BRACES: Final = 20
+"""Pairs of braces in one pattern; the library that takes them apart goes deeper for each."""
+
+MAX_BRANCHES: Final = 1_000
+"""How many patterns the braces of one may stand for."""
+
+
+@frozen
+class Globs:
+    """Which paths are wanted.
+
+    Attributes:
+        wanted: A path has to match one of these; `None` wants all.
+        unwanted: A path must match none of these; `None` for none.
+    """
+
+    wanted: Rules | None = None
+    unwanted: Rules | None = None
+
+    def takes(self, path: str) -> bool:
+        """Whether a path is wanted.
+
+        Args:
+            path: Relative to where the search starts; a directory ends in `/`.
+        """
+        if self.wanted is not None and not self.wanted.verdict(path):
+            return False
+        return self.unwanted is None or not self.unwanted.verdict(path)
+
+    def prunes(self, directory: str) -> bool:
+        """Whether a directory (ending in `/`) is unwanted with all that is in it."""
+        return self.unwanted is not None and bool(self.unwanted.verdict(directory))
+
+
+EVERYTHING: Final = Globs()
+
+
+def globs(include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Globs:
+    """Globs from patterns such as `*.py`, `src/**/*.{ts,tsx}`, `/README.md`, `build/`.
+
+    Raises:
+        ToolError: A pattern is broken, stands for too many, or climbs out with `..`.
+    """
+    return Globs(_glob_rules(include), _glob_rules(exclude))
+
+
+def names_hidden(pattern: str) -> bool:
+    """Whether a pattern asks for a hidden name by itself, as `.github/*.yml` does."""
+    return any(part.startswith(".") and part not in {".", ".."} for part in pattern.split("/"))
+
+
+def _glob_rules(patterns: Sequence[str]) -> Rules | None:
+    return compiled([line for pattern in patterns for line in _lines(pattern)]) if patterns else None
+
+
+def _lines(pattern: str) -> list[str]:
+    """A pattern as lines of an ignore file, one for each way through its braces."""
+    import bracex
+
+    if ".." in pattern.split("/"):
+        raise ToolError(f"the pattern {pattern!r} must not contain '..': give the folder in 'path' instead.")
+    if pattern.count("{") > MAX_BRACES:
+        raise ToolError(f"the pattern has more than {MAX_BRACES} braces: give several patterns, or a simpler one.")
+    try:
+        lines = bracex.expand(pattern.removeprefix("./"), keep_escapes=True, limit=MAX_BRANCHES)
+    except bracex.ExpansionLimitException:
+        raise ToolError(f"the braces in {pattern!r} stand for more than {MAX_BRANCHES:,} patterns.") from None
+    # `!` and `#` begin a line that means something else; in a pattern they are themselves.
+    lines = [f"\\{line}" if line.startswith(("!", "#")) else line for line in lines]
+    if not lines or not all(map(translated, lines)):
+        raise ToolError(
+            f"{pattern!r} is not a valid pattern. Write for example '*.py', 'src/**/*.ts' or '*.{{js,jsx}}'; "
+            "put a backslash before a '[' that is meant literally."
+        )
+    return lines
