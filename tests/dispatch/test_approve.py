@@ -22,10 +22,10 @@ from pegboard.dispatch.approve import (
 )
 from pegboard.dispatch.permissions.permissions import Decision, Permissions
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Limits, Surroundings, Work
 from pegboard.errors import ToolError
 from pegboard.testing.scripted import ScriptedApprover
+from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.confirmation import Confirmation
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -39,7 +39,7 @@ SHELL = Tool(
 
 @pytest.fixture
 def prepared():
-    threads = Threads()
+    threads = WorkerPool()
 
     def prepared(
         line, *rules, tool=SHELL, mode="default", grants=None, permissions=True, context=None, limits=DEFAULT_LIMITS

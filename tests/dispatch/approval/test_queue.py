@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dispatch.approval.samples import Operator, a_request, a_tool, surroundings
+from pegboard import threads
 from pegboard.dispatch.approval.grants import MemoryGrants
 from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, KeyedLock, ask_later, asks_one_at_a_time
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
@@ -565,6 +566,7 @@ def test_a_system_without_threads_denies(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     operator = Operator()
+    monkeypatch.setattr(threads, "_pool", threads.WorkerPool())
     monkeypatch.setattr(threading.Thread, "start", fail)
     assert "asking for it failed" in denied(lambda *_: Once(), operator=operator).text
 

@@ -18,8 +18,8 @@ from pegboard.dispatch.approval.grants import session_key
 from pegboard.dispatch.approval.pending import RefusedError
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
 from pegboard.dispatch.cancellation import cancels_the_call
-from pegboard.dispatch.failure import detail_of
 from pegboard.dispatch.work import CallError, Surroundings
+from pegboard.errors import detail_of
 from pegboard.threads import off_loop
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Flavour
