@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 from attrs import define, field
 
 from pegboard import Exporter, ModelError, ModelRequest
-from pegboard.dispatch.threads import Threads
 from pegboard.request.client import ProviderModel, check_alone, http_error, usable_key
+from pegboard.threads import WorkerPool
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import object_in, text_in
 from pegboard_bedrock.bedrock import error_of, exception_in, exporter as shared
@@ -183,7 +183,7 @@ class Events:
         provider: For errors.
     """
 
-    threads: Threads
+    threads: WorkerPool
     send: Callable[[], Any]
     provider: str
     _stream: Any = field(default=None, init=False)
@@ -265,7 +265,7 @@ class BedrockModel(ProviderModel):
         super().__init__(model, exporter or shared())
         self._client = client or made_client(self.provider, base_url, options)
         self._owned = client is None
-        self._threads = Threads()
+        self._threads = WorkerPool()
 
     async def aclose(self) -> None:
         """Closes the client, unless it was given."""
