@@ -16,12 +16,12 @@ from pegboard.dispatch.kept import KeptResults
 from pegboard.dispatch.shape import shaped
 from pegboard.dispatch.stages import travel
 from pegboard.dispatch.work import DEFAULT_LIMITS
+from pegboard.schema.unstructure import unstructurer
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
 from pegboard.tools.origin import Policy
 from pegboard.tools.result_limits import ResultLimits
 from pegboard.tools.spec import ToolSpec
-from pegboard.tools.structure import unstructurer
 from pegboard.tools.tool import Tool
 
 PICTURE, SOUND = ImageContent(b"picture"), AudioContent(b"sound")

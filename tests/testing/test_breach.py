@@ -6,9 +6,9 @@ from hypothesis import given, settings
 
 from pegboard.schema.json import json_text
 from pegboard.schema.references import References, compiled
+from pegboard.schema.types import schema_of
 from pegboard.testing.breach import Breaches
 from pegboard.testing.sample import NoSampleError, Samples
-from pegboard.tools.schema import schema_of
 from schema_strategies import SCHEMAS
 from strategies import type_cases
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 
 from pegboard.schema.json import json_text
 from pegboard.schema.references import References, compiled
+from pegboard.schema.structure import strict_structurer
+from pegboard.schema.types import schema_of
 from pegboard.testing.sample import MOST_SAMPLES, NoSampleError, Samples
-from pegboard.tools.schema import schema_of
-from pegboard.tools.structure import strict_structurer
 from schema_strategies import SCHEMAS
 from strategies import type_cases
 

@@ -100,14 +100,14 @@ _known: Final[dict[type[Any], _Reader]] = {}
 
 def _reader_of(kind: type[Any]) -> _Reader | None:
     """Gives what is written of an instance: nothing further of a number, `None` for a class that nobody knows."""
-    from pegboard.tools.forms.json_data import written_names
-    from pegboard.tools.forms.textual import text_writer
+    from pegboard.schema.dump import written_names
+    from pegboard.schema.text import nearest_notation
 
     written = written_names(kind)
     if written:
         names = [name for name, _ in written]
         read: _Reader = attrgetter(names[0], *names)  # one name alone would give no tuple
-    elif written is not None or issubclass(kind, enum.Enum | int | float) or text_writer(kind) is not None:
+    elif written is not None or issubclass(kind, enum.Enum | int | float) or nearest_notation(kind) is not None:
         read = _nothing
     else:
         return None

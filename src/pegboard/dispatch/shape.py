@@ -200,7 +200,7 @@ def _structured(tool: Tool, validator: Validator | None, value: Any, write: Writ
 
 
 def _by_what_it_is(value: Any) -> Any:
-    from pegboard.tools.structure import to_json_data
+    from pegboard.schema.dump import to_json_data
 
     return to_json_data(value)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from pegboard.errors import PendingError
 from pegboard.schema.json import json_text
 from pegboard.schema.problems import StructureError
-from pegboard.tools.structure import strict_structurer
+from pegboard.schema.structure import strict_structurer
 
 T = TypeVar("T")
 _structurer = lru_cache(maxsize=None)(strict_structurer)
