@@ -6,19 +6,27 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pegboard.catalogue import Catalogue as Catalogue, PluginRecord as PluginRecord, Problem as Problem
     from pegboard.chains import quick as quick
-    from pegboard.config.load import load_config as load_config
-    from pegboard.config.model import Config as Config
-    from pegboard.dispatch.approval.answer import Always as Always, Later as Later, Once as Once, Reject as Reject
-    from pegboard.dispatch.approval.approver import Approver as Approver, ask_later as ask_later
-    from pegboard.dispatch.approval.confirmation_call import (
+    from pegboard.config.config import Config as Config, load_config as load_config
+    from pegboard.dispatch.approval.grants import (
+        FileApprovals as FileApprovals,
+        Grants as Grants,
+        MemoryGrants as MemoryGrants,
+    )
+    from pegboard.dispatch.approval.pending import (
+        PendingCall as PendingCall,
+        PendingCalls as PendingCalls,
         answer_from_result as answer_from_result,
         confirmation_call as confirmation_call,
         original_call_from as original_call_from,
     )
-    from pegboard.dispatch.approval.file_approvals import FileApprovals as FileApprovals
-    from pegboard.dispatch.approval.grants import Grants as Grants, MemoryGrants as MemoryGrants
-    from pegboard.dispatch.approval.pending import PendingCall as PendingCall, PendingCalls as PendingCalls
-    from pegboard.dispatch.approval.request import ApprovalRequest as ApprovalRequest
+    from pegboard.dispatch.approval.queue import Approver as Approver, ask_later as ask_later
+    from pegboard.dispatch.approval.request import (
+        Always as Always,
+        ApprovalRequest as ApprovalRequest,
+        Later as Later,
+        Once as Once,
+        Reject as Reject,
+    )
     from pegboard.dispatch.batch import Batch as Batch
     from pegboard.dispatch.batch_options import BatchOptions as BatchOptions
     from pegboard.dispatch.callbacks import Abort as Abort, ChangeArguments as ChangeArguments, Deny as Deny
@@ -53,10 +61,12 @@ if TYPE_CHECKING:
         Partial as Partial,
         parse_partial as parse_partial,
     )
-    from pegboard.dispatch.permissions.file import read_permissions as read_permissions
-    from pegboard.dispatch.permissions.permissions import Permissions as Permissions
+    from pegboard.dispatch.permissions.permissions import (
+        PermissionRules as PermissionRules,
+        Permissions as Permissions,
+        read_permissions as read_permissions,
+    )
     from pegboard.dispatch.permissions.rule import Rule as Rule
-    from pegboard.dispatch.permissions.rules import PermissionRules as PermissionRules
     from pegboard.dispatch.repair import RepairRequest as RepairRequest
     from pegboard.dispatch.work import Limits as Limits
     from pegboard.errors import (
@@ -104,8 +114,7 @@ if TYPE_CHECKING:
     from pegboard.plugins.load import load as load
     from pegboard.plugins.manager import register_plugin as register_plugin
     from pegboard.registry import ToolRegistry as ToolRegistry
-    from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter
-    from pegboard.request.loss import Loss as Loss
+    from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter, Loss as Loss
     from pegboard.request.model import Model as Model
     from pegboard.request.model_config import ModelConfig as ModelConfig
     from pegboard.request.model_request import ModelRequest as ModelRequest
@@ -145,20 +154,25 @@ if TYPE_CHECKING:
     )
     from pegboard.tools.tool import Preview as Preview, Tool as Tool
     from pegboard.tools.typed import TypedTool as TypedTool
-    from pegboard.toolsets.combined import CombinedToolset as CombinedToolset
-    from pegboard.toolsets.explanation import Explanation as Explanation
     from pegboard.toolsets.expression import parse_predicate as parse_predicate
-    from pegboard.toolsets.fluent import ToolsetBase as ToolsetBase, wrap as wrap
-    from pegboard.toolsets.function import ToolsetFunction as ToolsetFunction
     from pegboard.toolsets.predicate import Predicate as Predicate
-    from pegboard.toolsets.reshape import Reshape as Reshape
-    from pegboard.toolsets.resolved import ResolvedTools as ResolvedTools
-    from pegboard.toolsets.search.found_tools import found_names as found_names
-    from pegboard.toolsets.search.index import Found as Found, ToolIndex as ToolIndex
-    from pegboard.toolsets.search.searchable import searchable as searchable
-    from pegboard.toolsets.search.tool import search_tool as search_tool
-    from pegboard.toolsets.static import StaticToolset as StaticToolset
+    from pegboard.toolsets.resolve import Explanation as Explanation, ResolvedTools as ResolvedTools
+    from pegboard.toolsets.search import (
+        Found as Found,
+        ToolIndex as ToolIndex,
+        found_names as found_names,
+        search_tool as search_tool,
+    )
     from pegboard.toolsets.toolset import Toolset as Toolset
+    from pegboard.toolsets.toolsets import (
+        CombinedToolset as CombinedToolset,
+        StaticToolset as StaticToolset,
+        ToolsetBase as ToolsetBase,
+        ToolsetFunction as ToolsetFunction,
+        searchable as searchable,
+        wrap as wrap,
+    )
+    from pegboard.toolsets.wrappers import Reshape as Reshape
     from pegboard.turn.events import (
         AnswerDelta as AnswerDelta,
         Answered as Answered,
@@ -182,11 +196,11 @@ if TYPE_CHECKING:
 _HOME = {
     "Abort": "dispatch.callbacks",
     "Actions": "tools.actions",
-    "Always": "dispatch.approval.answer",
+    "Always": "dispatch.approval.request",
     "AnswerDelta": "turn.events",
     "Answered": "turn.events",
     "ApprovalRequest": "dispatch.approval.request",
-    "Approver": "dispatch.approval.approver",
+    "Approver": "dispatch.approval.queue",
     "ArgumentsSoFar": "dispatch.partial",
     "ArtifactError": "errors",
     "Artifacts": "tools.artifacts",
@@ -213,10 +227,10 @@ _HOME = {
     "ChangeArguments": "dispatch.callbacks",
     "ChildProcesses": "dispatch.executors.processes",
     "Citation": "messages.message",
-    "CombinedToolset": "toolsets.combined",
+    "CombinedToolset": "toolsets.toolsets",
     "Completion": "dispatch.operation",
     "Concurrency": "tools.spec",
-    "Config": "config.model",
+    "Config": "config.config",
     "ConfigError": "errors",
     "Confirmation": "tools.confirmation",
     "DefinitionError": "errors",
@@ -225,15 +239,15 @@ _HOME = {
     "ExecutionRequest": "dispatch.executors.request",
     "ExecutionResponse": "dispatch.executors.response",
     "Executor": "dispatch.executors.executor",
-    "Explanation": "toolsets.explanation",
+    "Explanation": "toolsets.resolve",
     "ExportError": "errors",
     "ExportedTools": "request.exporter",
     "Exporter": "request.exporter",
     "ExpressionError": "errors",
     "FatalToolError": "errors",
-    "FileApprovals": "dispatch.approval.file_approvals",
+    "FileApprovals": "dispatch.approval.grants",
     "FileContent": "tools.content",
-    "Found": "toolsets.search.index",
+    "Found": "toolsets.search",
     "Grammar": "tools.spec",
     "Grants": "dispatch.approval.grants",
     "Handle": "handle",
@@ -242,12 +256,12 @@ _HOME = {
     "ImageContent": "tools.content",
     "Injected": "tools.injection",
     "InvalidNameError": "errors",
-    "Later": "dispatch.approval.answer",
+    "Later": "dispatch.approval.request",
     "LimitResults": "request.processors.limit_results",
     "Limits": "dispatch.work",
     "LinkContent": "tools.content",
     "LocalExecutor": "dispatch.executors.local",
-    "Loss": "request.loss",
+    "Loss": "request.exporter",
     "ManifestError": "errors",
     "MediaPart": "messages.message",
     "Memory": "tools.memory",
@@ -263,7 +277,7 @@ _HOME = {
     "ModelResponse": "messages.response",
     "ModelRetried": "turn.events",
     "NamedTool": "request.tool_choice",
-    "Once": "dispatch.approval.answer",
+    "Once": "dispatch.approval.request",
     "Operation": "dispatch.operation",
     "OperationError": "errors",
     "Origin": "tools.origin",
@@ -274,7 +288,7 @@ _HOME = {
     "PendingCalls": "dispatch.approval.pending",
     "PendingError": "errors",
     "PermissionRequired": "dispatch.executors.response",
-    "PermissionRules": "dispatch.permissions.rules",
+    "PermissionRules": "dispatch.permissions.permissions",
     "Permissions": "dispatch.permissions.permissions",
     "Pipeline": "request.pipeline",
     "Placed": "request.processor",
@@ -291,10 +305,10 @@ _HOME = {
     "ReadonlyContext": "tools.context",
     "ReasoningPart": "messages.message",
     "RegistrationError": "errors",
-    "Reject": "dispatch.approval.answer",
+    "Reject": "dispatch.approval.request",
     "RepairRequest": "dispatch.repair",
-    "Reshape": "toolsets.reshape",
-    "ResolvedTools": "toolsets.resolved",
+    "Reshape": "toolsets.wrappers",
+    "ResolvedTools": "toolsets.resolve",
     "ResultLimits": "tools.result_limits",
     "ResultPart": "messages.message",
     "RoundStarted": "turn.events",
@@ -302,7 +316,7 @@ _HOME = {
     "RunningLoopError": "errors",
     "SchemaError": "errors",
     "StaleSpecError": "errors",
-    "StaticToolset": "toolsets.static",
+    "StaticToolset": "toolsets.toolsets",
     "TextContent": "tools.content",
     "TextPart": "messages.message",
     "Tool": "tools.tool",
@@ -310,14 +324,14 @@ _HOME = {
     "ToolCall": "tools.call",
     "ToolContext": "tools.context",
     "ToolError": "errors",
-    "ToolIndex": "toolsets.search.index",
+    "ToolIndex": "toolsets.search",
     "ToolRegistry": "registry",
     "ToolResult": "tools.content",
     "ToolSpec": "tools.spec",
     "Toolset": "toolsets.toolset",
-    "ToolsetBase": "toolsets.fluent",
+    "ToolsetBase": "toolsets.toolsets",
     "ToolsetError": "errors",
-    "ToolsetFunction": "toolsets.function",
+    "ToolsetFunction": "toolsets.toolsets",
     "Turn": "turn.turn",
     "TurnAbortedError": "errors",
     "TurnEnded": "turn.events",
@@ -327,31 +341,31 @@ _HOME = {
     "TypedTool": "tools.typed",
     "UnknownToolError": "errors",
     "Usage": "messages.response",
-    "answer_from_result": "dispatch.approval.confirmation_call",
-    "ask_later": "dispatch.approval.approver",
-    "confirmation_call": "dispatch.approval.confirmation_call",
+    "answer_from_result": "dispatch.approval.pending",
+    "ask_later": "dispatch.approval.queue",
+    "confirmation_call": "dispatch.approval.pending",
     "event_from_json": "dispatch.events",
-    "found_names": "toolsets.search.found_tools",
+    "found_names": "toolsets.search",
     "hookimpl": "plugins.hookspecs",
     "kept_result_tool": "dispatch.kept_tool",
     "load": "plugins.load",
-    "load_config": "config.load",
-    "original_call_from": "dispatch.approval.confirmation_call",
+    "load_config": "config.config",
+    "original_call_from": "dispatch.approval.pending",
     "parse_partial": "dispatch.partial",
     "parse_predicate": "toolsets.expression",
     "quick": "chains",
-    "read_permissions": "dispatch.permissions.file",
+    "read_permissions": "dispatch.permissions.permissions",
     "register_plugin": "plugins.manager",
     "resume_turn": "turn.run",
     "resumed_turn_of": "turn.run",
     "run_turn": "turn.run",
-    "search_tool": "toolsets.search.tool",
-    "searchable": "toolsets.search.searchable",
+    "search_tool": "toolsets.search",
+    "searchable": "toolsets.toolsets",
     "stream_turn": "turn.run",
     "tool": "tools.function",
     "tool_of": "tools.collection",
     "turn_of": "turn.run",
-    "wrap": "toolsets.fluent",
+    "wrap": "toolsets.toolsets",
 }
 """Where each public name lives; it is imported at first use."""
 

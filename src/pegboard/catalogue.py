@@ -13,7 +13,7 @@ from pegboard.chains import Link
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.tools.origin import ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.custom import check_predicate_name
+from pegboard.toolsets.predicate import check_predicate_name
 from pegboard.toolsets.toolset import Toolset
 
 Status: TypeAlias = Literal["listed", "loaded", "partial", "quarantined", "blocked", "disabled"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from pegboard.messages.message import _below, _integer, _needed, _number, flag, items, mapping, members, text
+from pegboard.messages.message import _below, _integer, _needed, flag, items, mapping, members, text
 from strategies import json_values
 
 KINDS = {text: "a", _integer: 1, flag: True}
@@ -18,14 +18,6 @@ def test_each_reads_its_own_kind_and_gives_the_default_for_nothing(read, value):
         if type(other) is not type(value):
             with pytest.raises(ValueError, match=r"^x: must be .*, got "):
                 read({"x": other}, "x", None)
-
-
-def test_numbers_may_be_whole_or_not_and_never_booleans():
-    assert [_number({"x": value}, "x") for value in (1, 1.5, None)] == [1, 1.5, None]
-    assert _number({}, "x") is None
-    for value in (True, "1"):
-        with pytest.raises(ValueError, match="x: must be a number"):
-            _number({"x": value}, "x")
 
 
 def test_objects_and_arrays_are_empty_where_they_are_missing():

@@ -9,7 +9,7 @@ import pytest
 
 from pegboard.errors import ModelError
 from pegboard.messages.response import ModelResponse, TextDelta
-from pegboard.request.secrets import Secrets, secrets_in
+from pegboard.request.client import Secrets, secrets_in
 
 KEY = "sk-very-secret"
 SECRETS = Secrets(lambda: [KEY])

@@ -7,7 +7,7 @@ import pytest
 from pegboard.errors import ModelError
 from pegboard.messages.message import ReasoningPart
 from pegboard.messages.response import ModelResponse, TextDelta
-from pegboard.request.streaming import streamed
+from pegboard.request.client import streamed
 
 
 class Reader:

@@ -4,7 +4,7 @@ import pytest
 
 from pegboard.errors import DefinitionError
 from pegboard.schema.problems import StructureError
-from pegboard.toolsets.reshape import Reshape
+from pegboard.toolsets.wrappers import Reshape
 from toolsets.samples import object_schema
 
 SCHEMA = object_schema(

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pegboard import Tool, ToolSpec
 from pegboard.schema.references import References
-from pegboard.testing.sample import NoSampleError, Samples
+from pegboard.testing.samples import NoSampleError, Samples
 from vendors import raw_tools, special_tools, type_forms, written_tools
 
 TOOLS: Final[tuple[Tool, ...]] = (

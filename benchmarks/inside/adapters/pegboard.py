@@ -14,7 +14,6 @@ FORMATS = (
     "bedrock",
     "ollama",
     "mcp",
-    "llm",
 )
 EVEN = "name:*0 or name:*2 or name:*4 or name:*6 or name:*8"
 

@@ -15,7 +15,7 @@ from pegboard.tools.call import CallFault, ToolCall
 
 if TYPE_CHECKING:
     from pegboard.tools.tool import Tool
-    from pegboard.toolsets.resolved import ResolvedTools
+    from pegboard.toolsets.resolve import ResolvedTools
 
 Finder: TypeAlias = "Callable[[str], Tool]"
 """Gives the tool of a name, or raises `CallError`."""

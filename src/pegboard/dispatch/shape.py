@@ -77,8 +77,7 @@ async def _shorten(work: Work, result: ToolResult) -> None:
 
 
 async def _shape_off_the_loop(work: Work, tool: Tool, value: Any) -> None:
-    from pegboard.dispatch.limit import LimitExpiredError
-    from pegboard.dispatch.within import within
+    from pegboard.dispatch.timeout import LimitExpiredError, within
 
     around = work.around
     seconds = around.limits.timeout if tool.policy.timeout is None else tool.policy.timeout

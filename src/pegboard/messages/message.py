@@ -414,18 +414,6 @@ def count(data: JsonMapping, name: str) -> int:
     return found
 
 
-def _number(data: JsonMapping, name: str) -> float | None:
-    """A number, or `None` where it is missing or null.
-
-    Raises:
-        ValueError: Something else.
-    """
-    value = data.get(name)
-    if value is None or type(value) in (int, float):
-        return value
-    raise ValueError(f"{name}: must be a number, got {type(value).__name__}")
-
-
 def flag(data: JsonMapping, name: str, default: _D) -> bool | _D:
     """True or false, or the default where it is missing or null.
 

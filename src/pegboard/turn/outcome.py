@@ -9,9 +9,8 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.approval.pending import PendingCalls
-from pegboard.dispatch.approval.signature import signature_of, signed_by
-from pegboard.dispatch.approval.structured import parsed
+from pegboard.dispatch.approval.pending import PendingCalls, signature_of, signed_by
+from pegboard.dispatch.approval.request import parsed
 from pegboard.errors import PendingError
 from pegboard.messages.message import Message
 from pegboard.messages.response import NO_USAGE, ModelResponse, Usage

@@ -8,16 +8,16 @@ from typing import Any, Final, NoReturn
 import attrs
 from attrs import frozen
 
+from pegboard.dispatch.approve import permit
 from pegboard.dispatch.executors.late import LateProcesses
 from pegboard.dispatch.executors.local_host import LocalHost
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.response import ExecutionResponse, response_of
 from pegboard.dispatch.failure import log_failure
 from pegboard.dispatch.find import find, not_offered, unknown
-from pegboard.dispatch.gate import Gate
+from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.parse import parse
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.permissions.permit import permit
 from pegboard.dispatch.run import run
 from pegboard.dispatch.shape import shape
 from pegboard.dispatch.stages import Way, travel
@@ -86,7 +86,7 @@ class LocalExecutor:
             Threads(),
             limits=limits,
             observe=log_failure,
-            gate=Gate(limits.max_concurrency),
+            locks=LockManager(limits.max_concurrency),
             permissions=permissions,
             executors={"process": self._processes},
         )

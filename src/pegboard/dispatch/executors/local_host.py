@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 
 from attrs import define, field
 
-from pegboard.dispatch.approval.digest import digest_of_call
-from pegboard.dispatch.approval.previewing import preview_of
+from pegboard.dispatch.approval.pending import digest_of_call
+from pegboard.dispatch.approval.request import preview_of
+from pegboard.dispatch.approve import denial
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.response import ExecutionResponse, PermissionRequired, result_of
 from pegboard.dispatch.parse import parse_arguments
 from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.permissions.permit import denial
 from pegboard.dispatch.work import CallError, Limits, Work
 from pegboard.errors import ToolError
 from pegboard.schema.json import digest_of
