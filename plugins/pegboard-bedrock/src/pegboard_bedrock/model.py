@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from pegboard import Exporter, ModelRequest, ModelResponse
-from pegboard.dispatch.threads import Threads
 from pegboard.messages.response import Delta
 from pegboard.request.client import Secrets, streamed
+from pegboard.threads import WorkerPool
 from pegboard.typing import JsonObject
 from pegboard_bedrock.bedrock import exporter as shared
 from pegboard_bedrock.client import check_alone, made_client
@@ -52,7 +52,7 @@ class BedrockModel:
         self._client = client or made_client(self.provider, base_url, options)
         self._owned = client is None
         self._secrets = Secrets(partial(secrets_of, self._client))
-        self._threads = Threads()
+        self._threads = WorkerPool()
 
     @property
     def name(self) -> str:

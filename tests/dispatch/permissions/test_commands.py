@@ -1,11 +1,90 @@
+"""Commands as rules match them: what may be allowed, what is denied, what a line hides."""
+
 from __future__ import annotations
 
-import pytest
-from hypothesis import given, strategies as st
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
 
-from pegboard.dispatch.permissions.commands import command_parts
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pegboard.dispatch.permissions.commands import MOST_STARTS, command_parts, starts, wrapped_commands
 from pegboard.dispatch.permissions.permissions import PermissionRules, Resource
-from pegboard.dispatch.permissions.rule import Rule, Unreadable
+from pegboard.dispatch.permissions.rule import HOLE, Rule, Unreadable
+from pegboard.dispatch.permissions.shell import Command
+
+
+@pytest.mark.parametrize(
+    ("words", "own", "found"),
+    [
+        ("git push", 0, ["git push"]),
+        ("-n git push", 0, ["git push", "push"]),
+        ("-u root git push", 0, ["root git push", "git push"]),
+        ("--user=root git push", 0, ["git push"]),
+        ("-- git push", 0, ["git push"]),
+        ("A=b git push", 0, ["git push"]),
+        ("5 git push", 1, ["git push"]),
+        ("-s KILL 5 git push", 1, ["5 git push", "git push"]),
+        ("-n", 0, []),
+        ("5", 1, []),
+        ("- git", 0, ["- git"]),
+    ],
+)
+def test_where_a_command_may_start(words, own, found):
+    assert [" ".join(each) for each in starts(words.split(), own)] == found
+
+
+def test_a_word_that_the_shell_fills_in_may_be_anything():
+    assert list(starts([HOLE, "git"], 0)) == [[HOLE, "git"], ["git"]]
+
+
+def test_the_ways_to_read_a_command_come_to_an_end():
+    found = list(starts(["-x", "y"] * 100, 0))
+    assert len(found) == MOST_STARTS
+    assert found[-1] == [HOLE]
+
+
+def test_what_runs_nothing_else():
+    assert list(wrapped_commands(Command(["ls", "-l"]))) == []
+    assert list(wrapped_commands(Command([">", "sudo"], is_program=False))) == []
+    assert list(wrapped_commands(Command([]))) == []
+
+
+def test_a_here_document_of_a_shell_is_what_it_runs():
+    assert list(wrapped_commands(Command(["bash"], scripts=["ls"]))) == ["ls"]
+    assert list(wrapped_commands(Command(["bash", "file"], scripts=["ls"]))) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern"),
+    [
+        ("ls -la", "ls *"),
+        ("git push origin", "git push *"),
+        ("git", "git *"),
+        ("npm run test -- -x", "npm run test *"),
+        ("git -C x push", "git -C x push"),
+        ("git remote add a b", "git remote add *"),
+        ("pytest tests", "pytest *"),
+        ("pytest $X", "pytest *"),
+        ("rm x", "rm x"),
+        ("sudo ls", "sudo ls"),
+        ("python -c 'a b'", "python -c 'a b'"),
+        ("./run x", "./run x"),
+        ("> f", "> f"),
+        ("A=b", "A=b"),
+        ("rm *.py", None),
+        ("rm '*'", None),
+        ("rm $X", None),
+        ("git $X", None),
+        ("$X", None),
+        ("echo $(ls)", None),
+    ],
+)
+def test_what_always_would_allow(line, pattern):
+    assert command_parts(line)[0].always == pattern
 
 
 def decide(line, *rules):
@@ -236,3 +315,72 @@ def test_a_line_is_denied_exactly_where_one_segment_is(commands, join, pattern):
     rule = Rule("bash", pattern, "deny")
     together = decide(f" {join} ".join(commands), rule)
     assert (together == "deny") == any(decide(command, rule) == "deny" for command in commands)
+
+
+SHELLS = sorted({os.path.realpath(shell) for name in ("bash", "dash", "sh") if (shell := shutil.which(name))})
+RECORDER = """#!/bin/sh
+said=${0##*/}
+for word in "$@"; do said="$said|$word"; done
+printf '%s%%' "$said" >>"$RECORD"
+"""
+PARTS = [
+    *("c0 ", "c1 ", "c2 ", "c0 a", "c1 b", "'c2'", "c\\2", '"c"2', "$x", "${x:-c2}", "$(c2)", "`c2`"),
+    *('"$(c2 a)"', "c?"),
+    *("$(c0", ")", "(", "((", "))", "{ ", "; }", "{c2,a}", "\n", ";", "&", "&&", "|", " ", " ", "\\", "\\\n"),
+    *("'", '"'),
+    *("`", ">f", "2>&1", "&>f ", "<<E\n", "\nE\n", "<<'E'\n", "<<<", "#", "# c2\n", "$'", "!", "~", "[", "]"),
+    *("=", "x=c2 "),
+    *("x=(c0 a)", "if ", "; then ", "; fi", "while ", "; do ", "; done", "for x in a b", "case x in x)", ";;"),
+    *("esac",),
+    *("f()", "function f", "eval ", "[[ ", " ]]", "sh -c ", "env ", "command "),
+]
+LINES = st.lists(st.sampled_from(PARTS), min_size=1, max_size=8).map("".join)
+ALLOWED = PermissionRules([Rule("shell", pattern, "allow") for pattern in ("c0 *", "c1 *", "x=*")])
+
+
+@pytest.fixture(scope="module")
+def recorders(tmp_path_factory):
+    """A folder of programs that record how they are called."""
+    folder = tmp_path_factory.mktemp("recorders")
+    for name in ("c0", "c1", "c2"):
+        (folder / name).write_text(RECORDER)
+        (folder / name).chmod(0o755)
+    for name in ("sh", "env"):
+        (folder / name).symlink_to(shutil.which(name))
+    return folder
+
+
+def calls_of(shell, line, recorders):
+    """What a shell runs of a line: the words of each call."""
+    # A folder of its own: what an earlier line left running in the background may still write to that line's record.
+    work = Path(tempfile.mkdtemp(dir=recorders))
+    record = work.with_suffix(".record")
+    process = subprocess.Popen(
+        [shell, "-c", line],
+        cwd=work,
+        env={"PATH": str(recorders), "RECORD": str(record)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        process.wait(2)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+    process.wait()
+    recorded = record.read_text() if record.exists() else ""
+    return [call.split("|") for call in recorded.split("%")[:-1]]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(line=st.sampled_from(["c0 ", "c1 ", ""]).flatmap(lambda start: LINES.map(start.__add__)))
+def test_what_a_shell_runs_has_been_found(shell, line, recorders):
+    """Each command that ran is denied by a rule that names exactly it; and if the line was allowed, each was."""
+    subject = Resource("command", line)
+    allowed = ALLOWED.decide("shell", [subject]).action == "allow"
+    for words in calls_of(shell, line, recorders):
+        named = PermissionRules([Rule("shell", " ".join(words), "deny")])
+        assert named.decide("shell", [subject]).action == "deny", words
+        assert not allowed or words[0] in ("c0", "c1"), words

@@ -1,21 +1,26 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime as dt
+import decimal
 import enum
 import json
 import pathlib
 import threading
+from collections import OrderedDict, deque, namedtuple
 from collections.abc import Sequence
 
 import attrs
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pegboard.dispatch import results
 from pegboard.dispatch.kept import KeptResults
-from pegboard.dispatch.shape import shaped
+from pegboard.dispatch.results import MOST_AT_ONCE, is_large, shaped, write_json
 from pegboard.dispatch.stages import travel
-from pegboard.dispatch.work import DEFAULT_LIMITS
+from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
+from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
 from pegboard.tools.origin import Policy
@@ -23,6 +28,66 @@ from pegboard.tools.result_limits import ResultLimits
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.structure import unstructurer
 from pegboard.tools.tool import Tool
+
+
+@attrs.frozen
+class Weather:
+    city: str
+    days: object = None
+
+
+@attrs.frozen
+class One:
+    value: object
+
+
+@dataclasses.dataclass
+class Data:
+    value: object
+
+
+class Hue(enum.Enum):
+    RED = "red"
+
+
+class Unending(Sequence):
+    def __len__(self):
+        raise ValueError
+
+    def __getitem__(self, index):
+        return index
+
+    def __iter__(self):
+        number = 0
+        while True:
+            yield number
+            number += 1
+
+
+Pair = namedtuple("Pair", ["one", "other"])  # noqa: PYI024  the plain form is what is tested
+LONG = "x" * 1_000_000
+
+
+def deep(levels):
+    value = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def shared():
+    """61 lists, and no end of values."""
+    value = ["x"]
+    for _ in range(60):
+        value = [value, value]
+    return value
+
+
+def cycle():
+    value = []
+    value.append(value)
+    return value
+
 
 PICTURE, SOUND = ImageContent(b"picture"), AudioContent(b"sound")
 COUNT = {
@@ -139,13 +204,6 @@ def endless():
     items = {"inner": []}
     items["inner"].append(items)
     return items
-
-
-def deep(levels):
-    value = []
-    for _ in range(levels):
-        value = [value]
-    return value
 
 
 def kind_of(value):
@@ -301,13 +359,6 @@ class Lazy(Sequence):
             yield 1
 
 
-def shared():
-    value = ["x"]
-    for _ in range(60):
-        value = [value, value]
-    return value
-
-
 def test_a_text_of_another_class_is_its_text(result):
     assert result(Words("words")).text == "words"
     assert result([Words("words")]).structured_content == ["words"]
@@ -354,7 +405,82 @@ def test_what_is_almost_json_in_a_result_of_the_tools_own_is_written_as_json(res
     assert got.structured_content == {"day": "2026-01-02", "colour": "red"}
 
 
-# What is heavy --------------------------------------------------------------------------------------------------------
+SMALL = [
+    None,
+    5,
+    "words",
+    b"bytes",
+    {"a": 1, "b": [1, 2, {"c": None}]},
+    {1: "a", (1, 2): "b"},
+    [1] * 1_000,
+    {1, 2},
+    (1, "a"),
+    deque([1]),
+    Weather("Rome"),
+    [Weather("Rome", 3)] * 100,
+    One(Data(Pair(1, Hue.RED))),
+    {"when": dt.date(2026, 1, 2), "price": decimal.Decimal(5)},
+    "x" * 300_000,
+    {"a": "x" * 5_000},
+]
+LARGE = [
+    "x" * 400_000,
+    b"x" * 400_000,
+    bytearray(400_000),
+    [1] * (MOST_AT_ONCE + 1),
+    dict.fromkeys(range(MOST_AT_ONCE + 1)),
+    {LONG: 1},
+    {"a": LONG},
+    Weather(LONG),
+    Weather("Rome", [0] * 10_000),
+    [[0] * 1_000] * 10,
+    deep(100),
+    shared(),
+    cycle(),
+    Unending(),
+    [Unending()],
+    object(),
+    OrderedDict(),
+    object.__new__(One),  # whose attribute isn't set
+    (number for number in range(3)),
+]
+
+
+@pytest.mark.parametrize("value", SMALL, ids=range(len(SMALL)))
+def test_what_is_small_and_known_is_not_large(value):
+    for _ in range(2):  # the first look learns the classes
+        assert is_large(value) is False
+
+
+@pytest.mark.parametrize("value", LARGE, ids=range(len(LARGE)))
+def test_what_is_large_or_unknown_is_large(value):
+    for _ in range(2):
+        assert is_large(value) is True
+
+
+@pytest.mark.parametrize(
+    "value", [[0] * 1_000_001, shared(), Unending(), {"a": Unending()}, [One(Unending())]], ids=range(5)
+)
+def test_too_many_values_are_refused_however_they_are_held(make, send, value):
+    got = send(make(lambda: value, blocking=False)).result
+    assert got.kind == "limit"
+    assert got.text == "probe ran, but its result holds more than 1,000,000 values. Ask for less at once."
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ([[0] * 100_000] * 9, None),
+        ("x" * 2_000_000, None),
+        (cycle(), "invalid_output"),
+        (deep(200), "invalid_output"),
+    ],
+)
+def test_what_is_not_too_much_is_written_or_refused_with_its_path(make, send, value, kind):
+    assert send(make(lambda: value, blocking=False)).result.kind == kind
+
+
+# Large values --------------------------------------------------------------------------------------------------------
 
 
 def threads_of(make, send, value, **facts):
@@ -369,14 +495,14 @@ def threads_of(make, send, value, **facts):
     return [thread is threading.main_thread() for thread in threads], work.result
 
 
-def test_what_is_light_is_shaped_on_the_loop_and_what_is_heavy_off_it(make, send):
+def test_a_small_value_is_shaped_on_the_loop_and_a_large_one_off_it(make, send):
     assert threads_of(make, send, [1] * 100)[0] == [True]
     in_main_thread, got = threads_of(make, send, list(range(10_000)))
     assert in_main_thread == [False]
     assert got.structured_content == list(range(10_000))
 
 
-def test_what_is_heavy_is_the_same_as_what_is_light(make, send):
+def test_a_large_value_is_the_same_as_a_small_one(make, send):
     value = {"result": {"rows": [{"name": "caf\udce9", "n": n} for n in range(2_000)], "text": "x" * 400_000}}
     schema = {"type": "object", "properties": {"result": {"type": "object"}}, "required": ["result"]}
     limits = ResultLimits(lines=None, bytes=None)
@@ -385,13 +511,13 @@ def test_what_is_heavy_is_the_same_as_what_is_light(make, send):
     assert json.loads(got.text) == got.structured_content
 
 
-def test_what_is_heavy_is_held_to_the_schema_too(make, send):
+def test_a_large_value_is_held_to_the_schema_too(make, send):
     schema = {"type": "object", "properties": {"result": {"items": {"type": "string"}}}}
     _, got = threads_of(make, send, [*["a"] * 10_000, 5], output=schema)
     assert (got.kind, "result[10000]" in got.text) == ("invalid_output", True)
 
 
-def test_while_something_heavy_is_shaped_the_loop_goes_on(make, prepare):
+def test_while_a_large_value_is_shaped_the_loop_goes_on(make, prepare):
     """The value is read only after the loop has done something else."""
     went_on = threading.Event()
 
@@ -465,3 +591,153 @@ def test_the_full_text_is_kept_where_somebody_keeps_it(make, prepare, tmp_path):
     asyncio.run(travel(work, way))
     assert keeping.read(work.result.metadata["kept"], line=3_000).text == "line\n"
     keeping.close()
+
+
+# JSON text ------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50)
+@given(json_values)
+def test_it_writes_what_dumps_writes(value):
+    assert write_json(value) == json.dumps(value, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [(float("nan"), ValueError), ([float("inf")], ValueError), (object(), TypeError), (cycle(), RecursionError)],
+)
+def test_it_refuses_what_is_no_json_and_works_on(value, error):
+    with pytest.raises(error):
+        write_json(value)
+    assert write_json({"a": [1]}) == '{"a": [1]}'
+
+
+def test_without_the_encoder_in_c_it_writes_the_same(monkeypatch):
+    monkeypatch.setattr(json.encoder, "c_make_encoder", None)
+    assert results._made()({"a": [1, "é", None]}) == '{"a": [1, "é", null]}'
+
+
+# Exceptions -----------------------------------------------------------------------------------------------------------
+
+EXPOSED = Limits(expose_errors=True)
+
+
+class UnprintableError(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def raising(error):
+    """Runs in the loop, not in a thread: `test_run.py` has both."""
+
+    async def tool(**_):
+        raise error
+
+    return tool
+
+
+def test_a_tool_error_speaks_for_itself(make, send):
+    result = send(make(raising(ToolError("The file is locked.", retryable=True, hint="Try again later.")))).result
+    assert (result.is_error, result.kind) == (True, "tool_failure")
+    assert result.text == "The file is locked.\nTry again later."
+    assert result.metadata == {"retryable": True}
+    assert "test_results.py" in result.detail
+    assert "test_failure.py" not in result.text
+
+
+def test_a_tool_error_without_a_hint_is_its_text(make, send):
+    result = send(make(raising(ToolError("Gone.")))).result
+    assert (result.text, result.metadata) == ("Gone.", {"retryable": False})
+
+
+def test_a_tool_error_whose_text_is_none_is_still_a_result(make, send):
+    assert send(make(raising(ToolError(404)))).result.text == "404"
+
+
+def test_a_tool_error_that_was_never_set_up_is_still_a_result(make, send):
+    class CarelessError(ToolError):
+        def __init__(self):
+            pass
+
+    result = send(make(raising(CarelessError()))).result
+    assert (result.kind, result.text) == ("tool_failure", "probe failed.")
+    assert "AttributeError" in result.detail
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("/etc/secret"),
+        SystemExit("/etc/secret"),
+        KeyboardInterrupt("/etc/secret"),
+        RecursionError("/etc/secret"),
+        GeneratorExit("/etc/secret"),
+        MemoryError("/etc/secret"),
+        TimeoutError("/etc/secret"),
+        StopIteration("/etc/secret"),
+        StopAsyncIteration("/etc/secret"),
+        BaseExceptionGroup("/etc/secret", [SystemExit()]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_of_any_other_exception_the_model_learns_tool_and_type_only(make, send, error):
+    work = send(make(raising(error)))
+    assert (work.result.is_error, work.result.kind) == (True, "tool_failure")
+    assert work.result.text == f"probe failed: {type(error).__name__}."
+    assert "/etc/secret" in work.result.detail
+    assert "Traceback" in work.result.detail
+    assert work.fatal is None
+
+
+def test_real_recursion_is_an_error_result(make, send):
+    async def endless(depth=0):
+        return await endless(depth + 1)
+
+    assert send(make(endless)).result.text == "probe failed: RecursionError."
+
+
+def test_expose_errors_lets_the_message_through(make, send):
+    tool = make(raising(ValueError("no such row")))
+    assert send(tool, limits=EXPOSED).result.text == "probe failed: ValueError: no such row."
+
+
+@pytest.mark.parametrize("limits", [Limits(), EXPOSED])
+@pytest.mark.parametrize("exposes", [True, False])
+def test_the_tools_own_policy_decides_before_the_registrys(make, send, limits, exposes):
+    tool = make(raising(ValueError("no such row")), policy=Policy(expose_errors=exposes))
+    assert ("no such row" in send(tool, limits=limits).result.text) is exposes
+
+
+def test_an_exception_without_a_text_is_still_a_result(make, send):
+    result = send(make(raising(UnprintableError())), limits=EXPOSED).result
+    assert result.text == "probe failed: UnprintableError: (no text)."
+
+
+def test_exposed_text_is_bounded(make, send):
+    assert len(send(make(raising(ValueError("x" * 10_000))), limits=EXPOSED).result.text) < 2100
+
+
+def test_detail_is_bounded():
+    assert len(detail_of(ValueError("x" * 10 * MOST_DETAIL))) == MOST_DETAIL
+
+
+def test_detail_never_raises(monkeypatch):
+    class BrokenError(Exception):
+        @property
+        def __cause__(self):
+            raise RuntimeError
+
+    assert detail_of(BrokenError()) == "BrokenError (its text failed: RuntimeError)"
+
+
+def test_a_fatal_error_has_a_result_and_is_handed_on_beside_it(make, send):
+    error = FatalToolError("the account is closed")
+    work = send(make(raising(error)))
+    assert work.fatal is error
+    assert (work.result.kind, work.result.text) == ("tool_failure", "probe failed: FatalToolError.")
+
+
+def test_a_tools_own_cancellation_is_an_error_result(make, send):
+    """Nobody has cancelled the call; whoever waits for it must not be cancelled by it."""
+    work = send(make(raising(asyncio.CancelledError())))
+    assert (work.result.kind, work.result.is_error) == ("aborted", True)

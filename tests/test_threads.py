@@ -8,14 +8,14 @@ from typing import ClassVar
 
 import pytest
 
-from pegboard.dispatch.threads import Threads, _Crew
+from pegboard.threads import WorkerPool, _Workers
 
 PATIENCE = 10  # seconds; only a broken test waits so long
 
 
 @pytest.fixture
 def threads():
-    pool = Threads()
+    pool = WorkerPool()
     yield pool
     pool.close()
 
@@ -103,7 +103,7 @@ def test_a_thread_is_used_again(threads):
 
 def test_no_more_work_at_once_than_may_and_the_others_wait_their_turn():
     async def main():
-        pool = Threads(most=2)
+        pool = WorkerPool(most=2)
         gate, begun, tasks = working(pool, 5)
         runners = {await begun_by(begun), await begun_by(begun)}
         nobody_else = begun.empty()
@@ -118,7 +118,7 @@ def test_no_more_work_at_once_than_may_and_the_others_wait_their_turn():
 
 def test_an_abandoned_thread_is_counted_and_ends_where_its_place_is_taken():
     async def main():
-        pool = Threads(most=1)
+        pool = WorkerPool(most=1)
         gate, begun, (stuck,) = working(pool, 1)
         runner = await begun_by(begun)
         await given_up(stuck)
@@ -135,13 +135,13 @@ def test_an_abandoned_thread_is_counted_and_ends_where_its_place_is_taken():
 
 def test_an_abandoned_thread_serves_again_where_its_place_is_free():
     async def main():
-        pool = Threads(most=1, linger=0.001)
+        pool = WorkerPool(most=1, linger=0.001)
         gate, begun, (stuck,) = working(pool, 1)
         runner = await begun_by(begun)
         await given_up(stuck)
         gate.set()
         runner.join(PATIENCE)  # it waits for work, and ends when there is none
-        return pool.abandoned, pool._crew.serving, runner.is_alive()
+        return pool.abandoned, pool._workers.serving, runner.is_alive()
 
     assert asyncio.run(main()) == (0, 0, False)
 
@@ -150,7 +150,7 @@ def test_whoever_waits_gets_the_place_of_an_abandoned_thread():
     """With one thread, stuck and given up, the next job would else wait for ever."""
 
     async def main():
-        pool = Threads(most=1)
+        pool = WorkerPool(most=1)
         gate, begun, (stuck,) = working(pool, 1)
         await begun_by(begun)
         waiting = asyncio.ensure_future(pool.run(lambda: "served"))
@@ -166,7 +166,7 @@ def test_whoever_waits_gets_the_place_of_an_abandoned_thread():
 
 def test_a_job_given_up_before_its_turn_never_runs():
     async def main():
-        pool, ran = Threads(most=1), []
+        pool, ran = WorkerPool(most=1), []
         gate, begun, (first,) = working(pool, 1)
         await begun_by(begun)
         second = asyncio.ensure_future(pool.run(ran.append, "second"))
@@ -183,7 +183,7 @@ def test_a_job_given_up_before_its_turn_never_runs():
 
 
 def test_the_answer_of_an_abandoned_thread_is_dropped_even_when_the_loop_is_gone():
-    pool = Threads(most=1)
+    pool = WorkerPool(most=1)
 
     async def main():
         gate, begun, (stuck,) = working(pool, 1)
@@ -225,7 +225,7 @@ def test_close_lets_a_working_thread_finish(threads):
 
 
 def test_an_idle_thread_ends_after_a_while_and_another_takes_its_place_later():
-    pool = Threads(linger=0.001)
+    pool = WorkerPool(linger=0.001)
     runner = asyncio.run(pool.run(threading.current_thread))
     runner.join(PATIENCE)
     assert not runner.is_alive()
@@ -250,7 +250,7 @@ def test_where_the_system_gives_no_thread_the_caller_is_told(monkeypatch):
     def refuse(thread):
         raise RuntimeError("can't start new thread")
 
-    pool = Threads()
+    pool = WorkerPool()
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RuntimeError, match="gives no thread"):
@@ -260,7 +260,7 @@ def test_where_the_system_gives_no_thread_the_caller_is_told(monkeypatch):
 
 
 def test_where_the_system_gives_no_further_thread_those_there_are_must_do(monkeypatch):
-    pool = Threads()
+    pool = WorkerPool()
 
     async def main():
         gate, begun, (first,) = working(pool, 1)
@@ -288,16 +288,16 @@ def test_a_thread_that_a_waiting_job_counts_on_stays_though_its_time_is_up():
                 raise queue.Empty
             return answer
 
-    crew = _Crew(jobs=Slow(), serving=1, spare=0)
-    assert Threads()._next(crew) == "job"
-    assert crew.serving == 1
+    workers = _Workers(jobs=Slow(), serving=1, spare=0)
+    assert WorkerPool()._next(workers) == "job"
+    assert workers.serving == 1
 
 
 def test_functions_that_wait_for_others_dont_take_all_threads():
     """Each of two waits, in the one thread that there may be, for something that needs a thread too."""
 
     async def main():
-        threads = Threads(most=1)
+        threads = WorkerPool(most=1)
         loop = asyncio.get_running_loop()
 
         def inner():
@@ -308,7 +308,7 @@ def test_functions_that_wait_for_others_dont_take_all_threads():
                 return asyncio.run_coroutine_threadsafe(threads.run(inner), loop).result(60)
 
         answers = await asyncio.gather(threads.run(outer), threads.run(outer))
-        assert threads._crew.serving <= 3
+        assert threads._workers.serving <= 3
         again = await threads.run(inner)
         threads.close()
         return [*answers, again]
@@ -317,14 +317,14 @@ def test_functions_that_wait_for_others_dont_take_all_threads():
 
 
 def test_waiting_outside_of_its_threads_is_nothing_to_note():
-    threads = Threads()
+    threads = WorkerPool()
     with threads.waiting():
-        assert threads._crew.serving == 0
+        assert threads._workers.serving == 0
 
 
 def test_a_function_that_no_thread_had_begun_is_named_so():
     async def main():
-        pool = Threads(most=1)
+        pool = WorkerPool(most=1)
         gate, begun, _ = working(pool, 1)
         await begun_by(begun)
         noted = []
