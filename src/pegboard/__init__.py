@@ -36,14 +36,15 @@ if TYPE_CHECKING:
         CallUpdated as CallUpdated,
         event_from_json as event_from_json,
     )
-    from pegboard.dispatch.executors.executor import Executor as Executor
-    from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
-    from pegboard.dispatch.executors.processes import ChildProcesses as ChildProcesses
-    from pegboard.dispatch.executors.request import ExecutionRequest as ExecutionRequest
-    from pegboard.dispatch.executors.response import (
+    from pegboard.dispatch.executors.executor import (
+        ExecutionRequest as ExecutionRequest,
         ExecutionResponse as ExecutionResponse,
+        Executor as Executor,
         PermissionRequired as PermissionRequired,
+        ToolExecutor as ToolExecutor,
     )
+    from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
+    from pegboard.dispatch.executors.remote import ExecutorCall as ExecutorCall
     from pegboard.dispatch.health import Health as Health
     from pegboard.dispatch.kept_tool import kept_result_tool as kept_result_tool
     from pegboard.dispatch.operation import Completion as Completion, Operation as Operation
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.permissions.rule import Rule as Rule
     from pegboard.dispatch.permissions.rules import PermissionRules as PermissionRules
     from pegboard.dispatch.repair import RepairRequest as RepairRequest
-    from pegboard.dispatch.work import Limits as Limits
+    from pegboard.dispatch.work import CallError as CallError, Limits as Limits
     from pegboard.errors import (
         ArtifactError as ArtifactError,
         CallbackError as CallbackError,
@@ -197,6 +198,7 @@ _HOME = {
     "BudgetTools": "request.processors.budget_tools",
     "CallAborted": "dispatch.events",
     "CallCompleted": "dispatch.events",
+    "CallError": "dispatch.work",
     "CallEvent": "dispatch.events",
     "CallFailed": "dispatch.events",
     "CallFault": "tools.call",
@@ -212,7 +214,6 @@ _HOME = {
     "Catalogue": "catalogue",
     "Chain": "dispatch.chain",
     "ChangeArguments": "dispatch.callbacks",
-    "ChildProcesses": "dispatch.executors.processes",
     "Citation": "messages.citation",
     "CombinedToolset": "toolsets.combined",
     "Completion": "dispatch.operation",
@@ -223,9 +224,10 @@ _HOME = {
     "DefinitionError": "errors",
     "Deny": "dispatch.callbacks",
     "DuplicateToolError": "errors",
-    "ExecutionRequest": "dispatch.executors.request",
-    "ExecutionResponse": "dispatch.executors.response",
+    "ExecutionRequest": "dispatch.executors.executor",
+    "ExecutionResponse": "dispatch.executors.executor",
     "Executor": "dispatch.executors.executor",
+    "ExecutorCall": "dispatch.executors.remote",
     "Explanation": "toolsets.explanation",
     "ExportError": "errors",
     "ExportedTools": "request.exporter",
@@ -274,7 +276,7 @@ _HOME = {
     "PendingCall": "dispatch.approval.pending",
     "PendingCalls": "dispatch.approval.pending",
     "PendingError": "errors",
-    "PermissionRequired": "dispatch.executors.response",
+    "PermissionRequired": "dispatch.executors.executor",
     "PermissionRules": "dispatch.permissions.rules",
     "Permissions": "dispatch.permissions.permissions",
     "Pipeline": "request.pipeline",
@@ -311,6 +313,7 @@ _HOME = {
     "ToolCall": "tools.call",
     "ToolContext": "tools.context",
     "ToolError": "errors",
+    "ToolExecutor": "dispatch.executors.executor",
     "ToolIndex": "toolsets.search.index",
     "ToolRegistry": "registry",
     "ToolResult": "tools.content",
@@ -374,6 +377,7 @@ __all__ = (
     "BudgetTools",
     "CallAborted",
     "CallCompleted",
+    "CallError",
     "CallEvent",
     "CallFailed",
     "CallFault",
@@ -389,7 +393,6 @@ __all__ = (
     "Catalogue",
     "Chain",
     "ChangeArguments",
-    "ChildProcesses",
     "Citation",
     "CombinedToolset",
     "Completion",
@@ -403,6 +406,7 @@ __all__ = (
     "ExecutionRequest",
     "ExecutionResponse",
     "Executor",
+    "ExecutorCall",
     "Explanation",
     "ExportError",
     "ExportedTools",
@@ -487,6 +491,7 @@ __all__ = (
     "ToolCall",
     "ToolContext",
     "ToolError",
+    "ToolExecutor",
     "ToolIndex",
     "ToolRegistry",
     "ToolResult",

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.chain import Chain
     from pegboard.dispatch.dispatcher import Dispatcher, Prepared
     from pegboard.dispatch.events import CallEvent
+    from pegboard.dispatch.executors.executor import Executor, ToolExecutor
     from pegboard.dispatch.health import Health
     from pegboard.dispatch.kept import KeptResults
     from pegboard.dispatch.operation import Completion, Operation
@@ -709,6 +710,21 @@ class ToolRegistry:
 
         return wake
 
+    async def _executor(self, name: str) -> Executor | ToolExecutor:
+        """The executor of this name; where there is none, plugins that bring executors are loaded.
+
+        Raises:
+            LookupError: There is none; lists what there is.
+        """
+        if name not in self._catalogue.extras.get("executors", {}):
+            await self._wake(("register_executors",))
+        executors = self._catalogue.extras.get("executors", {})
+        if name not in executors:
+            from pegboard.dispatch.executors.remote import missing_executor
+
+            raise LookupError(missing_executor(name, executors))
+        return executors[name]
+
     def _at_work(self) -> Dispatcher:
         """What runs calls, made at first need."""
         if self._dispatcher is None:
@@ -722,7 +738,9 @@ class ToolRegistry:
     def _prepare(self) -> Prepared:
         """Works out what calls share and which stages have something to do; once a catalogue."""
         generation = self._generation
-        prepared = self._at_work().prepare(self._catalogue, self._find, self._permissions, self._approver)
+        prepared = self._at_work().prepare(
+            self._catalogue, self._find, self._permissions, self._approver, self._executor
+        )
         with self._lock:
             if generation == self._generation:  # else it goes by permissions that don't hold any more
                 self._prepared = prepared
