@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import nox
@@ -10,45 +12,71 @@ import nox
 ROOT = Path(__file__).parent
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
-APART = "tests/request", "tests/vendors", "tests/model_server", "plugins"
-COVERED = ("tests", *(f"--ignore={folder}" for folder in APART), "--", *APART)
+SIDE_BY_SIDE = "-n", "2", "--dist", "worksteal"
 LEAST_COVERAGE = 98  # per cent, branches included; what is left out is named in pyproject.toml
 
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_existing_virtualenvs = True
-nox.options.sessions = ["tests", "lint", "layers", "types", "docs", "wheels"]
+nox.options.sessions = ["tests", "lint", "layers", "house", "types", "docs", "slow", "lowest", "pythons", "wheels"]
 nox.options.error_on_missing_interpreters = False
+nox.options.download_python = "never"
+
+# pyenv's commands find the versions that are named here only.
+VERSIONS = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+FOUND = [path.name for python in PYTHONS for path in sorted(VERSIONS.glob(f"{python}.*"))[-1:]]
+if FOUND:
+    os.environ.setdefault("PYENV_VERSION", ":".join(FOUND))
 
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 
 
-def install_checkout(session: nox.Session, *groups: str) -> None:
+def install_checkout(session: nox.Session, *groups: str, options: Sequence[str] = ()) -> None:
     """Installs this checkout and its plugins, editable, with some dependency groups."""
     requirements = nox.project.dependency_groups(PYPROJECT, *groups)
     plugins = [part for plugin in PLUGINS for part in ("-e", str(plugin))]
-    session.install("-e", ".", *plugins, *requirements)
+    session.install("-e", ".", *plugins, *requirements, *options)
+
+
+def run_pytest(session: nox.Session, *options: str) -> None:
+    """Runs pytest in two processes side by side, or on what is named behind `--`."""
+    session.run("pytest", *(session.posargs or (*SIDE_BY_SIDE, *options)))
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The tests of the core and of every plugin, with branch coverage."""
+    """The tests of the core and of every plugin, but for the slow ones."""
     install_checkout(session, "test")
-    session.run("coverage", "erase")
-    if session.posargs:
-        session.run("coverage", "run", "-m", "pytest", *session.posargs)
-    else:
-        session.run("python", "scripts/side_by_side.py", *COVERED)
-    session.run("coverage", "combine", "--quiet")
-    if not session.posargs:
-        session.run("coverage", "report", "--skip-covered", f"--fail-under={LEAST_COVERAGE}")
+    run_pytest(session, "-m", "not slow")
 
 
-@nox.session(python=PYTHONS)
+@nox.session
+def slow(session: nox.Session) -> None:
+    """All tests, the slow ones too, with branch coverage."""
+    install_checkout(session, "test")
+    report = "--cov-report=term:skip-covered"
+    run_pytest(session, "--cov", report, f"--cov-fail-under={LEAST_COVERAGE}")
+
+
+@nox.session
+def thorough(session: nox.Session) -> None:
+    """The properties, on many more examples."""
+    install_checkout(session, "test")
+    run_pytest(session, "-m", "hypothesis", "--hypothesis-profile=thorough")
+
+
+@nox.session(python=PYTHONS[1:])
 def pythons(session: nox.Session) -> None:
-    """The tests on every supported Python that is installed."""
+    """The tests on every other supported Python that is installed, but for the slow ones."""
     install_checkout(session, "test")
-    session.run("pytest", *(session.posargs or ("tests", "plugins")))
+    run_pytest(session, "-m", "not slow")
+
+
+@nox.session
+def lowest(session: nox.Session) -> None:
+    """The tests on the oldest dependencies that are declared, but for the slow ones."""
+    install_checkout(session, "test", options=("--resolution", "lowest-direct"))
+    run_pytest(session, "-m", "not slow")
 
 
 @nox.session
@@ -64,6 +92,13 @@ def layers(session: nox.Session) -> None:
     """The rooms import one way only."""
     install_checkout(session, "lint")
     session.run("lint-imports")
+
+
+@nox.session
+def house(session: nox.Session) -> None:
+    """The figures of the code's order, and their limits."""
+    install_checkout(session)
+    session.run("python", "scripts/house.py")
 
 
 @nox.session
@@ -99,6 +134,8 @@ def downstream(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """The figures, beside the floor and the peers; see benchmarks/README.md."""
-    install_checkout(session, "bench")
-    session.run("python", "benchmarks/run.py", *session.posargs)
+    """The benchmarks' own tests, then the figures, beside the floor and the peers; see benchmarks/README.md."""
+    install_checkout(session, "test", "bench")
+    session.run("pytest", "benchmarks")
+    if session.posargs != ["--tests-only"]:
+        session.run("python", "benchmarks/run.py", *session.posargs)

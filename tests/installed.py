@@ -8,6 +8,19 @@ from pathlib import Path
 OLD = 1_600_000_000
 """Seconds: a time that is long past."""
 
+GREETER = """
+from pegboard import hookimpl, tool
+
+@tool(read_only=True)
+def {name}(who: str = "you") -> str:
+    '''Greets.'''
+    return f"hello {{who}}"
+
+@hookimpl
+def pegboard_register_tools(register):
+    register({name})
+"""
+
 
 def install(
     root: Path,
@@ -21,7 +34,7 @@ def install(
     kind: str = "dist-info",
 ) -> Path:
     """Makes the metadata folder of one distribution; `None` leaves a file out."""
-    folder = root / f"{name}-{version}.{kind}"
+    folder = root / f"{name.replace('-', '_')}-{version}.{kind}"
     folder.mkdir(parents=True)
     said = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\nRead me" if metadata is None else metadata
     parts = {

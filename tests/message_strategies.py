@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from pegboard.messages.citation import Citation
-from pegboard.messages.message import ROLES, Message
-from pegboard.messages.part import CallPart, HostedPart, MediaPart, ReasoningPart, ResultPart, TextPart
-from pegboard.messages.response import FINISH_REASONS, ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import (
+    _ROLES,
+    CallPart,
+    Citation,
+    HostedPart,
+    MediaPart,
+    Message,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
+from pegboard.messages.response import _FINISH_REASONS, ModelResponse, Usage
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from strategies import json_values
@@ -54,12 +61,12 @@ PARTS = (
     | st.builds(ReasoningPart, TEXTS, DATA)
     | st.builds(HostedPart, TEXTS, DATA, st.sampled_from(["call", "result"]), TEXTS, TEXTS)
 )
-MESSAGES = st.builds(Message, st.sampled_from(ROLES), st.lists(PARTS, max_size=4), OPTIONAL, DATA, DATA)
+MESSAGES = st.builds(Message, st.sampled_from(_ROLES), st.lists(PARTS, max_size=4), OPTIONAL, DATA, DATA)
 USAGES = st.builds(Usage, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
 RESPONSES = st.builds(
     ModelResponse,
     st.builds(Message, st.just("assistant"), st.lists(PARTS, max_size=2)),
-    st.sampled_from(FINISH_REASONS),
+    st.sampled_from(_FINISH_REASONS),
     USAGES,
     model=OPTIONAL,
     id=OPTIONAL,

@@ -12,6 +12,7 @@ from pegboard.errors import (
     PegboardError,
     PluginError,
     UnknownToolError,
+    cause_of,
     did_you_mean,
     suggest,
 )
@@ -72,3 +73,21 @@ def test_other_errors_name_the_thing() -> None:
     assert str(ConfigError("wrong", file="f.toml", key="a.b")) == "f.toml: a.b: wrong"
     assert str(PluginError("p", "broke", distribution="d")) == "plugin 'p' (from d): broke"
     assert str(UnknownToolError("grp", ["grep"])) == "no tool is called 'grp'. Did you mean 'grep'?"
+
+
+# What went wrong, in one line ----------------------------------------------------------------------------------------
+
+
+class MuteError(Exception):
+    """An exception whose text can't be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def test_one_line_whatever_the_text() -> None:
+    """Line ends become spaces, long texts are cut."""
+    assert cause_of(ValueError("a\n  b")) == "ValueError: a b"
+    assert cause_of(ValueError()) == "ValueError"
+    assert cause_of(MuteError()) == "MuteError"
+    assert len(cause_of(ValueError("x" * 10_000))) < 520

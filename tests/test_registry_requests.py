@@ -27,7 +27,7 @@ from pegboard import (
     tool,
 )
 from pegboard.sleeper import Sleeper
-from pegboard.toolsets.search.searchable import searchable
+from pegboard.toolsets.toolsets import searchable
 
 BUILT_IN = ("tool_requests", "instructions", "repair_history", "limit_results", "budget_tools", "pack_tools")
 

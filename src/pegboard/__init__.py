@@ -6,19 +6,27 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pegboard.catalogue import Catalogue as Catalogue, PluginRecord as PluginRecord, Problem as Problem
     from pegboard.chains import quick as quick
-    from pegboard.config.load import load_config as load_config
-    from pegboard.config.model import Config as Config
-    from pegboard.dispatch.approval.answer import Always as Always, Later as Later, Once as Once, Reject as Reject
-    from pegboard.dispatch.approval.approver import Approver as Approver, ask_later as ask_later
-    from pegboard.dispatch.approval.confirmation_call import (
+    from pegboard.config.config import Config as Config, load_config as load_config
+    from pegboard.dispatch.approval.grants import (
+        FileApprovals as FileApprovals,
+        Grants as Grants,
+        MemoryGrants as MemoryGrants,
+    )
+    from pegboard.dispatch.approval.pending import (
+        PendingCall as PendingCall,
+        PendingCalls as PendingCalls,
         answer_from_result as answer_from_result,
         confirmation_call as confirmation_call,
         original_call_from as original_call_from,
     )
-    from pegboard.dispatch.approval.file_approvals import FileApprovals as FileApprovals
-    from pegboard.dispatch.approval.grants import Grants as Grants, MemoryGrants as MemoryGrants
-    from pegboard.dispatch.approval.pending import PendingCall as PendingCall, PendingCalls as PendingCalls
-    from pegboard.dispatch.approval.request import ApprovalRequest as ApprovalRequest
+    from pegboard.dispatch.approval.queue import Approver as Approver, ask_later as ask_later
+    from pegboard.dispatch.approval.request import (
+        Always as Always,
+        ApprovalRequest as ApprovalRequest,
+        Later as Later,
+        Once as Once,
+        Reject as Reject,
+    )
     from pegboard.dispatch.batch import Batch as Batch
     from pegboard.dispatch.batch_options import BatchOptions as BatchOptions
     from pegboard.dispatch.callbacks import Abort as Abort, ChangeArguments as ChangeArguments, Deny as Deny
@@ -54,10 +62,12 @@ if TYPE_CHECKING:
         Partial as Partial,
         parse_partial as parse_partial,
     )
-    from pegboard.dispatch.permissions.file import read_permissions as read_permissions
-    from pegboard.dispatch.permissions.permissions import Permissions as Permissions
+    from pegboard.dispatch.permissions.permissions import (
+        PermissionRules as PermissionRules,
+        Permissions as Permissions,
+        read_permissions as read_permissions,
+    )
     from pegboard.dispatch.permissions.rule import Rule as Rule
-    from pegboard.dispatch.permissions.rules import PermissionRules as PermissionRules
     from pegboard.dispatch.repair import RepairRequest as RepairRequest
     from pegboard.dispatch.work import CallError as CallError, Limits as Limits
     from pegboard.errors import (
@@ -90,24 +100,22 @@ if TYPE_CHECKING:
         UnknownToolError as UnknownToolError,
     )
     from pegboard.handle import Handle as Handle
-    from pegboard.messages.citation import Citation as Citation
-    from pegboard.messages.message import Message as Message
-    from pegboard.messages.part import (
+    from pegboard.messages.message import (
         CallPart as CallPart,
+        Citation as Citation,
         HostedPart as HostedPart,
         MediaPart as MediaPart,
+        Message as Message,
         ReasoningPart as ReasoningPart,
         ResultPart as ResultPart,
         TextPart as TextPart,
     )
-    from pegboard.messages.response import ModelResponse as ModelResponse
-    from pegboard.messages.usage import Usage as Usage
+    from pegboard.messages.response import ModelResponse as ModelResponse, Usage as Usage
     from pegboard.plugins.hookspecs import hookimpl as hookimpl
     from pegboard.plugins.load import load as load
     from pegboard.plugins.manager import register_plugin as register_plugin
     from pegboard.registry import ToolRegistry as ToolRegistry
-    from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter
-    from pegboard.request.loss import Loss as Loss
+    from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter, Loss as Loss
     from pegboard.request.model import Model as Model
     from pegboard.request.model_config import ModelConfig as ModelConfig
     from pegboard.request.model_request import ModelRequest as ModelRequest
@@ -147,20 +155,25 @@ if TYPE_CHECKING:
     )
     from pegboard.tools.tool import Preview as Preview, Tool as Tool
     from pegboard.tools.typed import TypedTool as TypedTool
-    from pegboard.toolsets.combined import CombinedToolset as CombinedToolset
-    from pegboard.toolsets.explanation import Explanation as Explanation
     from pegboard.toolsets.expression import parse_predicate as parse_predicate
-    from pegboard.toolsets.fluent import ToolsetBase as ToolsetBase, wrap as wrap
-    from pegboard.toolsets.function import ToolsetFunction as ToolsetFunction
     from pegboard.toolsets.predicate import Predicate as Predicate
-    from pegboard.toolsets.reshape import Reshape as Reshape
-    from pegboard.toolsets.resolved import ResolvedTools as ResolvedTools
-    from pegboard.toolsets.search.found_tools import found_names as found_names
-    from pegboard.toolsets.search.index import Found as Found, ToolIndex as ToolIndex
-    from pegboard.toolsets.search.searchable import searchable as searchable
-    from pegboard.toolsets.search.tool import search_tool as search_tool
-    from pegboard.toolsets.static import StaticToolset as StaticToolset
+    from pegboard.toolsets.resolve import Explanation as Explanation, ResolvedTools as ResolvedTools
+    from pegboard.toolsets.search import (
+        Found as Found,
+        ToolIndex as ToolIndex,
+        found_names as found_names,
+        search_tool as search_tool,
+    )
     from pegboard.toolsets.toolset import Toolset as Toolset
+    from pegboard.toolsets.toolsets import (
+        CombinedToolset as CombinedToolset,
+        StaticToolset as StaticToolset,
+        ToolsetBase as ToolsetBase,
+        ToolsetFunction as ToolsetFunction,
+        searchable as searchable,
+        wrap as wrap,
+    )
+    from pegboard.toolsets.wrappers import Reshape as Reshape
     from pegboard.turn.events import (
         AnswerDelta as AnswerDelta,
         Answered as Answered,
@@ -184,11 +197,11 @@ if TYPE_CHECKING:
 _HOME = {
     "Abort": "dispatch.callbacks",
     "Actions": "tools.actions",
-    "Always": "dispatch.approval.answer",
+    "Always": "dispatch.approval.request",
     "AnswerDelta": "turn.events",
     "Answered": "turn.events",
     "ApprovalRequest": "dispatch.approval.request",
-    "Approver": "dispatch.approval.approver",
+    "Approver": "dispatch.approval.queue",
     "ArgumentsSoFar": "dispatch.partial",
     "ArtifactError": "errors",
     "Artifacts": "tools.artifacts",
@@ -202,7 +215,7 @@ _HOME = {
     "CallEvent": "dispatch.events",
     "CallFailed": "dispatch.events",
     "CallFault": "tools.call",
-    "CallPart": "messages.part",
+    "CallPart": "messages.message",
     "CallPending": "dispatch.events",
     "CallRefused": "dispatch.events",
     "CallRunning": "dispatch.events",
@@ -214,11 +227,11 @@ _HOME = {
     "Catalogue": "catalogue",
     "Chain": "dispatch.chain",
     "ChangeArguments": "dispatch.callbacks",
-    "Citation": "messages.citation",
-    "CombinedToolset": "toolsets.combined",
+    "Citation": "messages.message",
+    "CombinedToolset": "toolsets.toolsets",
     "Completion": "dispatch.operation",
     "Concurrency": "tools.spec",
-    "Config": "config.model",
+    "Config": "config.config",
     "ConfigError": "errors",
     "Confirmation": "tools.confirmation",
     "DefinitionError": "errors",
@@ -228,31 +241,31 @@ _HOME = {
     "ExecutionResponse": "dispatch.executors.executor",
     "Executor": "dispatch.executors.executor",
     "ExecutorCall": "dispatch.executors.remote",
-    "Explanation": "toolsets.explanation",
+    "Explanation": "toolsets.resolve",
     "ExportError": "errors",
     "ExportedTools": "request.exporter",
     "Exporter": "request.exporter",
     "ExpressionError": "errors",
     "FatalToolError": "errors",
-    "FileApprovals": "dispatch.approval.file_approvals",
+    "FileApprovals": "dispatch.approval.grants",
     "FileContent": "tools.content",
-    "Found": "toolsets.search.index",
+    "Found": "toolsets.search",
     "Grammar": "tools.spec",
     "Grants": "dispatch.approval.grants",
     "Handle": "handle",
     "Health": "dispatch.health",
-    "HostedPart": "messages.part",
+    "HostedPart": "messages.message",
     "ImageContent": "tools.content",
     "Injected": "tools.injection",
     "InvalidNameError": "errors",
-    "Later": "dispatch.approval.answer",
+    "Later": "dispatch.approval.request",
     "LimitResults": "request.processors.limit_results",
     "Limits": "dispatch.work",
     "LinkContent": "tools.content",
     "LocalExecutor": "dispatch.executors.local",
-    "Loss": "request.loss",
+    "Loss": "request.exporter",
     "ManifestError": "errors",
-    "MediaPart": "messages.part",
+    "MediaPart": "messages.message",
     "Memory": "tools.memory",
     "MemoryEntry": "tools.memory",
     "MemoryGrants": "dispatch.approval.grants",
@@ -266,7 +279,7 @@ _HOME = {
     "ModelResponse": "messages.response",
     "ModelRetried": "turn.events",
     "NamedTool": "request.tool_choice",
-    "Once": "dispatch.approval.answer",
+    "Once": "dispatch.approval.request",
     "Operation": "dispatch.operation",
     "OperationError": "errors",
     "Origin": "tools.origin",
@@ -277,7 +290,7 @@ _HOME = {
     "PendingCalls": "dispatch.approval.pending",
     "PendingError": "errors",
     "PermissionRequired": "dispatch.executors.executor",
-    "PermissionRules": "dispatch.permissions.rules",
+    "PermissionRules": "dispatch.permissions.permissions",
     "Permissions": "dispatch.permissions.permissions",
     "Pipeline": "request.pipeline",
     "Placed": "request.processor",
@@ -292,36 +305,36 @@ _HOME = {
     "Progress": "tools.context",
     "REMOVED": "tools.actions",
     "ReadonlyContext": "tools.context",
-    "ReasoningPart": "messages.part",
+    "ReasoningPart": "messages.message",
     "RegistrationError": "errors",
-    "Reject": "dispatch.approval.answer",
+    "Reject": "dispatch.approval.request",
     "RepairRequest": "dispatch.repair",
-    "Reshape": "toolsets.reshape",
-    "ResolvedTools": "toolsets.resolved",
+    "Reshape": "toolsets.wrappers",
+    "ResolvedTools": "toolsets.resolve",
     "ResultLimits": "tools.result_limits",
-    "ResultPart": "messages.part",
+    "ResultPart": "messages.message",
     "RoundStarted": "turn.events",
     "Rule": "dispatch.permissions.rule",
     "RunningLoopError": "errors",
     "SchemaError": "errors",
     "StaleSpecError": "errors",
-    "StaticToolset": "toolsets.static",
+    "StaticToolset": "toolsets.toolsets",
     "TextContent": "tools.content",
-    "TextPart": "messages.part",
+    "TextPart": "messages.message",
     "Tool": "tools.tool",
     "ToolAnnotations": "tools.spec",
     "ToolCall": "tools.call",
     "ToolContext": "tools.context",
     "ToolError": "errors",
     "ToolExecutor": "dispatch.executors.executor",
-    "ToolIndex": "toolsets.search.index",
+    "ToolIndex": "toolsets.search",
     "ToolRegistry": "registry",
     "ToolResult": "tools.content",
     "ToolSpec": "tools.spec",
     "Toolset": "toolsets.toolset",
-    "ToolsetBase": "toolsets.fluent",
+    "ToolsetBase": "toolsets.toolsets",
     "ToolsetError": "errors",
-    "ToolsetFunction": "toolsets.function",
+    "ToolsetFunction": "toolsets.toolsets",
     "Turn": "turn.turn",
     "TurnAbortedError": "errors",
     "TurnEnded": "turn.events",
@@ -330,32 +343,32 @@ _HOME = {
     "TurnOutcome": "turn.outcome",
     "TypedTool": "tools.typed",
     "UnknownToolError": "errors",
-    "Usage": "messages.usage",
-    "answer_from_result": "dispatch.approval.confirmation_call",
-    "ask_later": "dispatch.approval.approver",
-    "confirmation_call": "dispatch.approval.confirmation_call",
+    "Usage": "messages.response",
+    "answer_from_result": "dispatch.approval.pending",
+    "ask_later": "dispatch.approval.queue",
+    "confirmation_call": "dispatch.approval.pending",
     "event_from_json": "dispatch.events",
-    "found_names": "toolsets.search.found_tools",
+    "found_names": "toolsets.search",
     "hookimpl": "plugins.hookspecs",
     "kept_result_tool": "dispatch.kept_tool",
     "load": "plugins.load",
-    "load_config": "config.load",
-    "original_call_from": "dispatch.approval.confirmation_call",
+    "load_config": "config.config",
+    "original_call_from": "dispatch.approval.pending",
     "parse_partial": "dispatch.partial",
     "parse_predicate": "toolsets.expression",
     "quick": "chains",
-    "read_permissions": "dispatch.permissions.file",
+    "read_permissions": "dispatch.permissions.permissions",
     "register_plugin": "plugins.manager",
     "resume_turn": "turn.run",
     "resumed_turn_of": "turn.run",
     "run_turn": "turn.run",
-    "search_tool": "toolsets.search.tool",
-    "searchable": "toolsets.search.searchable",
+    "search_tool": "toolsets.search",
+    "searchable": "toolsets.toolsets",
     "stream_turn": "turn.run",
     "tool": "tools.function",
     "tool_of": "tools.collection",
     "turn_of": "turn.run",
-    "wrap": "toolsets.fluent",
+    "wrap": "toolsets.toolsets",
 }
 """Where each public name lives; it is imported at first use."""
 

@@ -13,7 +13,7 @@ from pegboard.chains import Link
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.tools.origin import ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.custom import check_predicate_name
+from pegboard.toolsets.predicate import check_predicate_name
 from pegboard.toolsets.toolset import Toolset
 
 Status: TypeAlias = Literal["listed", "loaded", "partial", "quarantined", "blocked", "disabled"]
@@ -144,7 +144,7 @@ class Catalogue:
     def digest(self) -> str:
         """`"sha256:..."` over the digests of all static tools: the same tools give the same in every process."""
         if self._digest is None:
-            from pegboard.tools.json_text import digest_of
+            from pegboard.schema.json import digest_of
 
             object.__setattr__(self, "_digest", digest_of([tool.spec.digest for tool in self.ordered]))
         return self._digest or ""

@@ -33,7 +33,7 @@ Facts stand in fields, so that a program never reads them out of the text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 _MOST_COMPARED: Final = 200
@@ -72,6 +72,54 @@ def _sharing_pairs(word: str, names: list[str]) -> list[str]:
 def did_you_mean(near: Sequence[str]) -> str:
     """`" Did you mean 'a' or 'b'?"`, or nothing where there is no near miss."""
     return f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+
+
+PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {
+    "exporters": {
+        "anthropic": "pegboard-anthropic",
+        "bedrock": "pegboard-bedrock",
+        "gemini": "pegboard-google",
+        "gemini-schema": "pegboard-google",
+        "ollama": "pegboard-ollama",
+        "openai": "pegboard-openai",
+        "openai-responses": "pegboard-openai",
+    },
+    "models": {
+        "anthropic": "pegboard-anthropic",
+        "bedrock": "pegboard-bedrock",
+        "google": "pegboard-google",
+        "ollama": "pegboard-ollama",
+        "openai": "pegboard-openai",
+        "openai-chat": "pegboard-openai",
+    },
+    "executors": {"process": "pegboard-processes"},
+}
+"""Which first-party package provides what, by kind and name: for hints on what to install, and nothing else."""
+
+
+def not_provided(kind: str, name: str, known: Iterable[str]) -> str:
+    """`"No installed plugin provides 'openai': pip install pegboard-openai"`; near misses where no package is known.
+
+    Args:
+        kind: `"exporters"`, `"models"` or `"executors"`.
+        name: What was asked for.
+        known: The names that there are.
+    """
+    package = PACKAGES[kind].get(name)
+    if package is not None:
+        return f"No installed plugin provides {name!r}: pip install {package}"
+    names = sorted(set(known))
+    near = did_you_mean(suggest(name, {*names, *PACKAGES[kind]}))
+    return f"No installed plugin provides {name!r}.{near} There are {', '.join(names) or 'none'}"
+
+
+def cause_of(error: BaseException) -> str:
+    """The type and the text of what was raised, in one line of at most 500 characters."""
+    try:
+        text = " ".join(str(error).split())[:500]
+    except BaseException:  # noqa: BLE001  an exception whose own text can't be had
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 class PegboardError(Exception):
@@ -245,14 +293,14 @@ class ExportError(PegboardError):
     """A request, or a tool in it, can't be said in a provider's words.
 
     Attributes:
-        exporter: The exporter's name.
+        exporter: The exporter's name, or `""` where none was found.
         tool: The tool's name, or `""` where it isn't about one.
     """
 
-    def __init__(self, message: str, *, exporter: str, tool: str = "") -> None:
+    def __init__(self, message: str, *, exporter: str = "", tool: str = "") -> None:
         self.exporter = exporter
         self.tool = tool
-        super().__init__(f"{exporter}: {f'tool {tool!r}: ' if tool else ''}{message}")
+        super().__init__(f"{f'{exporter}: ' if exporter else ''}{f'tool {tool!r}: ' if tool else ''}{message}")
 
 
 class ProcessorError(PegboardError):

@@ -21,7 +21,16 @@ from pegboard.catalogue import (
 )
 from pegboard.chains import Link, by_name
 from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
-from pegboard.errors import RegistrationError, RunningLoopError, UnknownToolError, did_you_mean, suggest
+from pegboard.errors import (
+    ExportError,
+    ModelError,
+    RegistrationError,
+    RunningLoopError,
+    UnknownToolError,
+    did_you_mean,
+    not_provided,
+    suggest,
+)
 from pegboard.handle import Handle
 from pegboard.sleeper import Sleeper
 from pegboard.tools.call import ToolCall
@@ -36,10 +45,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
-    from pegboard.dispatch.approval.approver import AnyApprover
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import PendingCalls
-    from pegboard.dispatch.approval.settled import Answers
+    from pegboard.dispatch.approval.queue import AnyApprover
+    from pegboard.dispatch.approval.resume import Answers
     from pegboard.dispatch.batch import Batch
     from pegboard.dispatch.batch_options import BatchOptions
     from pegboard.dispatch.chain import Chain
@@ -57,10 +66,8 @@ if TYPE_CHECKING:
     from pegboard.request.model_request import ModelRequest
     from pegboard.request.pipeline import Pipeline
     from pegboard.tools.provided import ServiceScope
-    from pegboard.toolsets.explanation import Explanation
     from pegboard.toolsets.predicate import Predicate
-    from pegboard.toolsets.resolve import OnToolsetError
-    from pegboard.toolsets.resolved import ResolvedTools
+    from pegboard.toolsets.resolve import Explanation, OnToolsetError, ResolvedTools
     from pegboard.toolsets.toolset import Toolset
 
 
@@ -164,8 +171,7 @@ class ToolRegistry:
             DuplicateToolError: A name is taken.
         """
         from pegboard.tools.collection import as_tools
-        from pegboard.toolsets.owned import OwnedToolset
-        from pegboard.toolsets.toolset import is_toolset
+        from pegboard.toolsets.toolset import OwnedToolset, is_toolset
 
         toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
         tools = [tool for thing in things if not is_toolset(thing) for tool in as_tools(thing)]
@@ -379,30 +385,55 @@ class ToolRegistry:
         return attrs.evolve(explanation, notes=(*explanation.notes, *held)) if held else explanation
 
     def exporter(self, name: str) -> Exporter:
-        """The exporter of this name: one that hangs on the board, else a built-in one.
-
-        Plugins that bring exporters are imported where no other has the name.
+        """The exporter of this name: a registered one, else that of the installed plugin whose manifest offers it.
 
         Raises:
-            ExportError: There is none, with near misses; or what hangs there is no exporter.
+            ExportError: There is none, with the package to install or near misses; or what is registered is none.
+            PluginError: The plugin that offers it failed.
         """
-        from pegboard.request.exporters.found import found_exporter
+        from pegboard.request.exporter import checked_exporter
 
-        return found_exporter(name, lambda: self._catalogue.extras.get("exporters", {}), self._wakes("exporters"))
+        found = self._provided("exporters", name)
+        if found is None and name == "mcp":
+            from pegboard.request.listing import mcp
+
+            return mcp()
+        if found is None:
+            raise ExportError(not_provided("exporters", name, ("mcp", *self.known("exporters"))))
+        return checked_exporter(name, found)
 
     def model(self, name: str, **options: Any) -> Model:
-        """The client of a model, from a provider that a plugin or the host has brought; plugins are imported for it.
+        """The model of this name: from a registered provider, else from the installed plugin whose manifest offers it.
 
         Args:
-            name: `"PROVIDER/MODEL"`, such as `"openai/gpt-5"`.
-            options: For the provider's client, as its package tells.
+            name: `"PROVIDER/MODEL"`, such as `"anthropic/claude-sonnet-5"`; the provider's name ends at the first `/`.
+            options: For what makes its client, such as `base_url`.
 
         Raises:
-            ModelError: There is no such provider, with near misses; or its client can't be made.
+            ModelError: There is no such provider, with the package to install or near misses; or its client can't be
+                made.
+            PluginError: The plugin that offers it failed.
         """
-        from pegboard.request.found_model import found_model
+        from pegboard.request.model import made_model
 
-        return found_model(name, lambda: self._catalogue.extras.get("models", {}), self._wakes("models"), options)
+        provider, _, _ = name.partition("/")
+        make = self._provided("models", provider)
+        if make is None:
+            why = not_provided("models", provider, self.known("models"))
+            raise ModelError(why if "/" in name else f"{name!r} must be PROVIDER/MODEL. {why}")
+        return made_model(name, make, options)
+
+    def known(self, kind: str) -> tuple[str, ...]:
+        """The names of a kind that there are, registered or offered by an installed plugin, sorted; imports none.
+
+        Args:
+            kind: `"exporters"`, `"models"` or `"executors"`.
+        """
+        names = {*self._catalogue.extras.get(kind, {})}
+        names.update(name for each in self._sleepers.values() for of, name in each.offers if of == kind)
+        if self.plugin_manager is None:
+            names.update(_offers().offered_names(kind))
+        return tuple(sorted(names))
 
     def validate(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Every problem of these arguments for this tool as `"path: reason"`; empty where a call would run.
@@ -554,9 +585,9 @@ class ToolRegistry:
 
         The answers are used up by it. Arguments as for `resume`.
         """
-        from pegboard.dispatch.resumption import resumption_of
+        from pegboard.dispatch.approval.resume import match_answers
 
-        resumption = resumption_of(pending, answers, context)
+        resumption = match_answers(pending, answers, context)
         prepared, around, _ = await self._ready(resumption.calls, resolved, context)
         return await prepared.resumed(resumption, context, around, **options)
 
@@ -699,31 +730,37 @@ class ToolRegistry:
                 await self._at_work().threads.run(sleeper.wake)
                 self.awake(plugin)
 
-    def _wakes(self, kind: str) -> Callable[[], None]:
-        """What imports the plugins that bring things of a kind, here and now."""
+    def _provided(self, kind: str, name: str) -> Any:
+        """What is registered under a name, once the plugin that offers it has been loaded; `None` where none does.
 
-        def wake() -> None:
-            for plugin, sleeper in self._sleepers.items():
-                if f"register_{kind}" in sleeper.hooks:
-                    sleeper.wake()
-                    self.awake(plugin)
-
-        return wake
+        Without plugins of its own, the registry takes just that thing from the installed plugin that offers it.
+        """
+        of_kind = self._catalogue.extras.get(kind, {})
+        if name in of_kind:
+            return of_kind[name]
+        for plugin, sleeper in self._sleepers.items():
+            if (kind, name) in sleeper.offers:
+                sleeper.wake()
+                self.awake(plugin)
+        if self.plugin_manager is None and (offered := _offers().offered_thing(kind, name)) is not None:
+            with self._lock:
+                if name not in self._catalogue.extras.get(kind, {}):
+                    self._catalogue = self._catalogue.with_extra(kind, name, *offered)
+        return self._catalogue.extras.get(kind, {}).get(name)
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
-        """The executor of this name; where there is none, plugins that bring executors are loaded.
+        """The executor of this name: a registered one, else that of the installed plugin whose manifest offers it.
 
         Raises:
-            LookupError: There is none; lists what there is.
+            LookupError: There is none; with the package to install or near misses.
+            PluginError: The plugin that offers it failed.
         """
-        if name not in self._catalogue.extras.get("executors", {}):
-            await self._wake(("register_executors",))
-        executors = self._catalogue.extras.get("executors", {})
-        if name not in executors:
-            from pegboard.dispatch.executors.remote import missing_executor
-
-            raise LookupError(missing_executor(name, executors))
-        return executors[name]
+        executor = self._catalogue.extras.get("executors", {}).get(name)
+        if executor is None:
+            executor = await self._at_work().threads.run(self._provided, "executors", name)
+        if executor is None:
+            raise LookupError(not_provided("executors", name, self.known("executors")))
+        return executor
 
     def _at_work(self) -> Dispatcher:
         """What runs calls, made at first need."""
@@ -797,9 +834,16 @@ class ToolRegistry:
 
 def shown_by(permissions: Permissions) -> Predicate:
     """The predicate that leaves out what the permission rules never let run."""
-    from pegboard.toolsets.custom import Custom
+    from pegboard.toolsets.predicate import Custom
 
     return Custom(lambda tool, _context: not permissions.hides(tool), "permitted")
+
+
+def _offers() -> Any:
+    """What installed plugins offer. Plugins are a layer above this one, loaded by name where a name is missing."""
+    from importlib import import_module
+
+    return import_module("pegboard.plugins.offers")
 
 
 def _in_a_loop() -> bool:

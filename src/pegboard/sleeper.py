@@ -14,7 +14,9 @@ class Sleeper:
     Attributes:
         hooks: What it brings besides static tools: names of hooks, without `pegboard_`.
         wake: Imports it and hangs what it brings on the board; may take long, never raises.
+        offers: The exporters, models and executors that it brings, as (kind, name).
     """
 
     hooks: frozenset[str]
     wake: Callable[[], None]
+    offers: frozenset[tuple[str, str]] = frozenset()

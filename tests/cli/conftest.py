@@ -12,8 +12,7 @@ from cli_demo import DEMO
 from installed import OLD, install, write
 from pegboard.cli import board
 from pegboard.cli.main import main
-from pegboard.plugins.discovery import discover
-from pegboard.plugins.found import FoundPlugin
+from pegboard.plugins.discovery import FoundPlugin, discover
 from pegboard.plugins.manifest import FILE_NAME, manifest_text
 from pegboard.plugins.probe import probe
 from pegboard.registry import ToolRegistry

@@ -12,6 +12,8 @@ import pytest
 
 from pegboard.cli.aside import aside
 
+pytestmark = pytest.mark.slow
+
 COMMAND = [sys.executable, "-m", "pegboard"]
 NOISY = """
 import os

@@ -15,6 +15,8 @@ import pytest
 
 from model_server import Call, Error, ModelServer, Round
 
+pytestmark = pytest.mark.slow
+
 MODELS = ["openai/small", "openai-chat/small", "anthropic/small", "google/small"]
 LOOK = Call("list_directory", {"path": "."})
 KEYS = {

@@ -10,10 +10,10 @@ import pytest
 from pegboard import Tool
 from pegboard.cli.commands import export
 from pegboard.cli.screen import Screen
-from pegboard.plugins.found import FoundPlugin
+from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manifest import manifest_text
 from pegboard.plugins.probe import probe
-from pegboard.request.exporters.mcp import MCP
+from pegboard.request.listing import MCP
 from pegboard.tools.origin import Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 
@@ -28,7 +28,8 @@ TOOLS = [
 
 
 @pytest.fixture
-def board(registry):
+def board(registry, monkeypatch):
+    monkeypatch.delenv("PEGBOARD_BLOCK")  # exporters are found in the installed packages
     registry.change(lambda catalogue: catalogue.with_tools(TOOLS, "error")[0])
     return registry
 
@@ -79,11 +80,6 @@ class TestTools:
         assert (code, json.loads(out)) == (0, [])
         assert "no tool is called 'raed'. Did you mean 'read'?" in err
 
-    def test_a_listing_names_plugins(self, say):
-        assert json.loads(say("export", "--to", "llm")[1]) == [
-            {"name": "read", "description": "Reads.", "arguments": SCHEMA, "plugin": "files"}
-        ]
-
     def test_hidden_characters_stand_escaped(self, say, board):
         board.change(lambda catalogue: catalogue.with_tools([Tool(ToolSpec("odd", "a\u202eb"))], "error")[0])
 
@@ -96,7 +92,7 @@ class TestTools:
         code, out, err = say("export", "--to", "gemnii")
 
         assert (code, out) == (2, "")
-        assert "there is no exporter of this name. Did you mean 'gemini'?" in err
+        assert "No installed plugin provides 'gemnii'. Did you mean 'gemini'?" in err
         assert "anthropic" in err
 
     def test_without_an_exporter(self, say):
@@ -104,6 +100,12 @@ class TestTools:
 
         assert code == 2
         assert "--to" in err
+
+    def test_an_exporter_that_is_not_installed_names_its_package(self, say, monkeypatch):
+        monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
+        said = say("export", "--to", "openai")[2]
+
+        assert said.endswith("No installed plugin provides 'openai': pip install pegboard-openai\n")
 
     def test_a_wrong_predicate(self, say):
         assert say("export", "--to", "mcp", "--where", "tags:x")[0] == 2
@@ -115,6 +117,24 @@ class TestTools:
 
         assert (code, out) == (0, "[]\n")
         assert "no tools are installed" in err
+
+
+@pytest.mark.usefixtures("board")
+class TestList:
+    def test_json_has_what_there_is_and_what_could_be_installed(self, say, monkeypatch):
+        there = {row["name"]: row for row in json.loads(say("export", "--list")[1])}
+        monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
+        without = {row["name"]: row for row in json.loads(say("export", "--list", "--json")[1])}
+
+        assert there["openai"] == {"name": "openai", "installed": True, "package": "pegboard-openai"}
+        assert without["openai"] == {"name": "openai", "installed": False, "package": "pegboard-openai"}
+        assert there["mcp"] == without["mcp"] == {"name": "mcp", "installed": True, "package": None}
+
+    @pytest.mark.usefixtures("on_terminal")
+    def test_a_terminal_gets_a_table(self, say, monkeypatch):
+        assert "openai            installed" in say("export", "--list")[1]
+        monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
+        assert "openai            pip install pegboard-openai" in say("export", "--list")[1]
 
 
 @pytest.mark.usefixtures("board")
@@ -188,7 +208,7 @@ class TestExportersOfTheHost:
 
 PLUGIN = """
 from pegboard import hookimpl, tool
-from pegboard.request.exporters.mcp import MCP
+from pegboard.request.listing import MCP
 
 
 @tool

@@ -66,7 +66,7 @@ def test_what_came_is_shown(say, empty_site, done, demo_manifest):
 
 
 def test_what_went_is_shown(say, site, done):
-    asked = done(lambda: shutil.rmtree(site.root / "pegboard-demo-1.0.dist-info"))
+    asked = done(lambda: shutil.rmtree(site.root / "pegboard_demo-1.0.dist-info"))
     assert say("uninstall", "-y", "pegboard-demo") == (0, "- count_words\n- wipe\n", "")
     assert asked[0][3:] == ["uninstall", "-y", "pegboard-demo"]
 

@@ -109,7 +109,7 @@ def test_a_package_that_is_not_found_has_no_manifest(say, site):
     for file in (site.root / "demo_tools").iterdir():
         file.unlink()
     (site.root / "demo_tools").rmdir()
-    record = site.root / "pegboard-demo-1.0.dist-info" / "RECORD"
+    record = site.root / "pegboard_demo-1.0.dist-info" / "RECORD"
     record.write_text("")
     code, _, err = say("manifest", "check", "pegboard-demo")
     assert code == 1

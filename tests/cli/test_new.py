@@ -72,6 +72,7 @@ def test_it_lists_and_runs(say, made, empty_site, monkeypatch):
     assert say("call", "weather_count_words", "text=one two", "min_length=3") == (0, "2\n", "")
 
 
+@pytest.mark.slow
 def test_it_passes_its_own_test(made, empty_site):
     installed(made, empty_site.root)
     environ = {**os.environ, "PYTHONPATH": str(empty_site.root), "PEGBOARD_BLOCK": ""}

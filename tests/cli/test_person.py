@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from pegboard.cli.person import answer_of
-from pegboard.dispatch.approval.answer import Always, Once, Reject
+from pegboard.dispatch.approval.request import Always, Once, Reject
 
 ON_A_TERMINAL = """
 import fcntl, os, sys, termios

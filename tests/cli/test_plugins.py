@@ -221,7 +221,7 @@ class TestWhatAListLeavesBehind:
     @pytest.fixture
     def settled(self, monkeypatch):
         """Time enough since the files were written."""
-        monkeypatch.setattr("pegboard.plugins.stamps._SETTLED_NS", 0)
+        monkeypatch.setattr("pegboard.plugins.cache._SETTLED_NS", 0)
 
     @pytest.mark.usefixtures("settled")
     def test_the_next_one_is_warm_and_the_same(self, say, site, capsys):

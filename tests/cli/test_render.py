@@ -26,7 +26,7 @@ from pegboard.cli.render import (
     size_text,
 )
 from pegboard.cli.screen import Screen
-from pegboard.toolsets.explanation import Explanation, Reason
+from pegboard.toolsets.resolve import Explanation, _Reason
 
 NASTY = "a\x1b[31m\u202eb\u200b"
 SEEN = "a\\u{1b}[31m\\u{202e}b\\u{200b}"
@@ -86,7 +86,7 @@ def test_findings():
 
 
 def test_an_explanation():
-    reasons = (Reason("offered", "in", "by the host"), Reason("where", "out", NASTY))
+    reasons = (_Reason("offered", "in", "by the host"), _Reason("where", "out", NASTY))
     told = Explanation("x", offered=False, reasons=reasons, notes=("a toolset failed",))
     assert explanation_text(told) == (
         f"x: not offered\n  + offered: by the host\n  - where: {SEEN}\n  note: a toolset failed\n"

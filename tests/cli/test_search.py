@@ -24,7 +24,7 @@ from pegboard.cli.warm import HEAD, answer
 from pegboard.plugins.snapshot import environment
 from pegboard.tools.origin import Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
-from pegboard.toolsets.search import index as index_module
+from pegboard.toolsets import search as index_module
 
 FILES = Origin("files", "pegboard-files", "0.1.0")
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
@@ -222,9 +222,9 @@ class TestKept:
 
     def test_another_versions_is_made_anew(self, say, warmly, place, monkeypatch):
         with monkeypatch.context() as patched:
-            patched.setattr("pegboard.toolsets.search.table.FORMAT", 99)
+            patched.setattr("pegboard.toolsets.search_table.FORMAT", 99)
             patched.setattr(
-                "pegboard.toolsets.search.table._CREATION",
+                "pegboard.toolsets.search_table._CREATION",
                 index_module.table._CREATION.replace("user_version = 1", "user_version = 99"),
             )
             say("search", "text")
@@ -242,8 +242,8 @@ class TestKept:
         os.utime(manifest, (OLD + 5, OLD + 5))
         assert warmly("search", "text") == NOTHING
         indexed = []
-        row_of = index_module.row_of
-        monkeypatch.setattr(index_module, "row_of", lambda spec: indexed.append(spec.name) or row_of(spec))
+        row_of = index_module._row_of
+        monkeypatch.setattr(index_module, "_row_of", lambda spec: indexed.append(spec.name) or row_of(spec))
         assert say("search", "new", "text")[1].splitlines()[0].startswith("wipe_out\t")
         assert indexed == ["wipe_out"]
         assert "wipe_out" in warmly("search", "out")[1]
@@ -253,7 +253,7 @@ class TestKept:
         Path(place.path).unlink()
         say("list")
         assert warmly("search", "text") == NOTHING
-        monkeypatch.setattr(index_module, "row_of", None)
+        monkeypatch.setattr(index_module, "_row_of", None)
         assert say("search", "text") == (0, WORDS, "")
         assert warmly("search", "text") == (0, WORDS, "")
 

@@ -25,9 +25,8 @@ from pegboard.cli.listing import (
 )
 from pegboard.cli.table import table
 from pegboard.cli.warm import HEAD, WARM_OPTIONS, answer
-from pegboard.plugins.index import write_snapshot
+from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.snapshot import environment
-from pegboard.plugins.stamps import Stamps
 from pegboard.tools.origin import Origin
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool

@@ -7,7 +7,10 @@ import asyncio
 import pytest
 
 from pegboard import (
+    Concurrency,
     FatalToolError,
+    Later,
+    Once,
     ReadonlyContext,
     ToolCall,
     ToolContext,
@@ -478,6 +481,92 @@ def test_a_tool_that_calls_an_exclusive_one_doesnt_wait_for_itself(concurrency):
     outer(registry, concurrency=concurrency)
     made = [ToolCall("outer", {"inner": "alone", "arguments": {}}, f"{number}") for number in range(2)]
     assert [each.text for each in dispatched(registry, made).results] == ["None: alone"] * 2
+
+
+def locked(registry, name, keys, timeout=None):
+    """A tool that locks `key`, waits until as many calls of its kind have begun, and calls another one."""
+    begun, all_begun = [], asyncio.Event()
+
+    @registry.register
+    @tool(name=name, concurrency=Concurrency("key", ("key",)), timeout=timeout)
+    async def locked(context: ToolContext, key: str, inner: str) -> str:
+        """Call a tool that needs another key."""
+        begun.append(key)
+        if len(begun) == keys:
+            all_begun.set()
+        await all_begun.wait()
+        result = await context.call("write", {"key": inner})
+        return f"{result.kind}: {result.text}"
+
+    @registry.register
+    @tool(concurrency=Concurrency("key", ("key",)), timeout=0.05)
+    async def write(key: str) -> str:
+        """Write."""
+        return f"wrote {key}"
+
+
+def test_calls_that_wait_for_each_other_end_with_their_time_limits():
+    registry = ToolRegistry()
+    locked(registry, "outer", 2)
+    made = [ToolCall("outer", {"key": one, "inner": other}, one) for one, other in ("ab", "ba")]
+    texts = [result.text for result in dispatched(registry, made).results]
+    refused = "timeout: write was not run: it waited 0.05 s for calls that it can't run beside. Try again later."
+    assert refused in texts
+    assert set(texts) <= {refused, "None: wrote a", "None: wrote b"}
+    assert registry._at_work().locks.is_idle
+
+
+def test_a_call_waits_for_others_no_longer_than_its_time_limit(registry):
+    @registry.register
+    @tool(concurrency="exclusive")
+    async def slow() -> str:
+        """Take its time."""
+        await asyncio.sleep(0.2)
+        return "done"
+
+    @registry.register
+    @tool(timeout=0.05)
+    async def hasty() -> str:
+        """Be quick."""
+        return "done"
+
+    assert kinds(dispatched(registry, calls("slow", "hasty"))) == [None, "timeout"]
+
+
+@pytest.mark.parametrize("asks", ["asked", "asking"])
+@pytest.mark.parametrize("sequential", [True, False])
+@pytest.mark.parametrize("is_late", [True, False])
+def test_no_call_overtakes_one_that_waits_for_a_person(sequential, is_late, asks):
+    ran = []
+
+    async def approver(request, context):
+        await asyncio.sleep(0.05)
+        return Later() if is_late else Once()
+
+    registry = ToolRegistry(approver=approver)
+
+    @registry.register
+    @tool(concurrency=Concurrency("key", ("key",)), requires_confirmation=True)
+    async def asked(key: str) -> None:
+        """Ask first."""
+        ran.append("asked")
+
+    @registry.register
+    @tool(concurrency=Concurrency("key", ("key",)))
+    async def asking(key: str, context: ToolContext) -> None:
+        """Ask while running."""
+        await context.ask("writing")
+        ran.append("asking")
+
+    @registry.register
+    @tool(concurrency=Concurrency("key", ("key",)))
+    async def unasked(key: str) -> None:
+        """Write at once."""
+        ran.append("unasked")
+
+    outcome = dispatched(registry, calls(asks, "unasked", key="a"), sequential=sequential)
+    assert ran == ([] if is_late else [asks, "unasked"])
+    assert kinds(outcome) == (["confirmation_required", "skipped"] if is_late else [None, None])
 
 
 def test_something_fatal_in_an_inner_call_ends_the_turn(registry):

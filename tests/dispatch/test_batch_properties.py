@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given, settings, strategies as st
 
 from pegboard import Concurrency, FatalToolError, ToolCall, ToolContext, ToolError, ToolRegistry, tool
-from pegboard.dispatch.approval.answer import Always, Later, Once, Reject
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.events import CallEnded
 
 NAMES = ("share", "alone", "write", "read", "wipe", "fail", "end", "nest", "plain", "unknown", "share!")
@@ -137,7 +137,7 @@ async def run(board, made, interruption, options):
 def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
     made = [ToolCall(name, {"key": key}, f"{number}") for number, (name, key) in enumerate(calls)]
     board = Board(answers)
-    gate = board.registry._at_work().gate
+    locks = board.registry._at_work().locks
     asking = board.registry._at_work().asking
     options = {"sequential": sequential, "max_concurrency": most}
 
@@ -148,7 +148,7 @@ def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
     ends = [event.call_id for event in events if isinstance(event, CallEnded) and "/" not in event.call_id]
     assert sorted(ends) == sorted(call.id for call in made), "each call ends once"
     assert not any("AssertionError" in result.text for result in outcome.results), "the tools saw no breach"
-    assert gate.is_empty
+    assert locks.is_idle
     assert asking.waiting() == ()
     granted = any(isinstance(answer, Always) for answer in answers)
     assert board.wiped <= board.allowed or granted, "no run without a yes, and none of them used twice"

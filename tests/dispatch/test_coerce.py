@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pegboard.dispatch.coerce import Coerced, coerced
-from pegboard.tools.json_text import canonical_json
+from pegboard.schema.json import canonical_json
 from pegboard.tools.tool import Tool
 from schema_strategies import SCHEMAS, VALUES
 
@@ -265,10 +265,10 @@ def test_only_what_the_schema_takes_is_given_back_and_what_was_valid_is_the_same
     before = copy.deepcopy(arguments)
     result = coerced(tool, arguments)
     assert arguments == before
-    if tool.judge.accepts(arguments):
+    if tool.validator.accepts(arguments):
         assert result is not None
         assert result.arguments is arguments
         assert result.changes == ()
     elif result is not None:
-        assert tool.judge.problems(result.arguments) == ()
+        assert tool.validator.problems(result.arguments) == ()
         assert result.changes

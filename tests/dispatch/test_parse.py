@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 from pegboard.dispatch.parse import MAX_DEPTH, parse, parse_arguments, take_arguments
 from pegboard.dispatch.work import CallError, Limits
+from pegboard.schema.json import json_faults
 from pegboard.tools.call import ToolCall
-from pegboard.tools.json_value import json_faults
 
 ENOUGH = 1_000_000
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from pegboard.dispatch.parse_mapping import NotPlainError, plain_object
-from pegboard.tools.json_value import MAX_DEPTH
+from pegboard.schema.json import MAX_DEPTH
 from strategies import json_values
 
 ENOUGH = 1000

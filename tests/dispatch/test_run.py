@@ -9,8 +9,9 @@ import pytest
 
 from pegboard.dispatch.stages import travel
 from pegboard.dispatch.work import Limits
+from pegboard.schema.problems import StructureError
 from pegboard.tools.context import Progress, ToolContext
-from pegboard.tools.handler import Flavour, Handler, StructureError
+from pegboard.tools.handler import Flavour, Handler
 from pegboard.tools.origin import Policy
 
 PATIENCE = 10  # seconds; only a broken test waits so long

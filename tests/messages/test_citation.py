@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from message_strategies import CITATIONS
-from pegboard.messages.citation import Citation
+from pegboard.messages.message import Citation
 
 
 @given(CITATIONS)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
+from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 
 from message_strategies import MESSAGES
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, ResultPart, TextPart
+from pegboard.messages.message import CallPart, Message, ResultPart, TextPart
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, ToolResult
 from strategies import json_values, mutated

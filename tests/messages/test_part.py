@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 
 from message_strategies import PARTS
-from pegboard.messages.citation import Citation
-from pegboard.messages.part import (
-    PART_TYPES,
+from pegboard.messages.message import (
+    _PART_TYPES,
     CallPart,
+    Citation,
     HostedPart,
     MediaPart,
     ReasoningPart,
     ResultPart,
     TextPart,
-    as_part,
+    _as_part,
+    _part_from_json,
 )
-from pegboard.messages.part_json import part_from_json
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from strategies import json_values, mutated
@@ -29,25 +29,25 @@ for _ in range(100_000):
 
 @given(PARTS)
 def test_each_comes_back_from_json(part):
-    assert isinstance(part, PART_TYPES)
-    assert part_from_json(json.loads(json.dumps(part.to_json()))) == part
+    assert isinstance(part, _PART_TYPES)
+    assert _part_from_json(json.loads(json.dumps(part.to_json()))) == part
 
 
 @given(PARTS.flatmap(lambda part: mutated(part.to_json())))
 def test_json_that_is_nearly_a_part_is_read_or_refused_with_its_path(data):
     """Nothing but a `ValueError` ever comes of data from outside."""
     try:
-        part = part_from_json(data, "parts[3]")
+        part = _part_from_json(data, "parts[3]")
     except ValueError as error:
         assert str(error).startswith("parts[3]")  # noqa: PT017  either may come of it
     else:
-        assert isinstance(part, PART_TYPES)
+        assert isinstance(part, _PART_TYPES)
 
 
 @given(json_values())
 def test_json_that_is_anything_is_refused(data):
     with pytest.raises(ValueError, match=r"^part[.:]"):
-        part_from_json(data)
+        _part_from_json(data)
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_json_that_is_anything_is_refused(data):
 )
 def test_what_is_wrong_is_named_with_its_path(data, wrong):
     with pytest.raises(ValueError, match=":") as caught:
-        part_from_json(data, "parts[0]")
+        _part_from_json(data, "parts[0]")
     assert str(caught.value).startswith(wrong)
 
 
 def test_what_is_deep_is_carried_along_unlooked_at():
-    part = part_from_json({"type": "hosted", "provider": "p", "data": {"deep": DEEP}})
+    part = _part_from_json({"type": "hosted", "provider": "p", "data": {"deep": DEEP}})
     assert part.data["deep"] is DEEP
 
 
@@ -120,12 +120,12 @@ def test_opaque_data_isnt_shown_in_full():
     ],
 )
 def test_hosts_write_parts_for_short(given, part):
-    assert as_part(given) == part
+    assert _as_part(given) == part
 
 
 def test_something_else_is_no_part():
     with pytest.raises(TypeError, match="a part of a message must be a text, content, a call or a part, not int"):
-        as_part(5)
+        _as_part(5)
 
 
 def test_an_answer_carries_what_its_call_carried_for_it():
@@ -139,4 +139,4 @@ def test_a_conversation_holds_nothing_of_the_operators():
     result = ToolResult.error("tool_failure", "It failed.", detail="Traceback: /srv/secret.py")
     data = ResultPart("c1", "add", result).to_json()
     assert "secret" not in str(data)
-    assert part_from_json(data).result == ToolResult.error("tool_failure", "It failed.")
+    assert _part_from_json(data).result == ToolResult.error("tool_failure", "It failed.")

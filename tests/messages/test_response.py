@@ -6,11 +6,8 @@ import pytest
 from hypothesis import given
 
 from message_strategies import RESPONSES
-from pegboard.messages.citation import Citation
-from pegboard.messages.message import Message
-from pegboard.messages.part import TextPart
-from pegboard.messages.response import ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import Citation, Message, TextPart
+from pegboard.messages.response import ModelResponse, Usage
 from pegboard.tools.call import ToolCall
 from strategies import json_values, mutated
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from message_strategies import USAGES
-from pegboard.messages.usage import NO_USAGE, Usage
+from pegboard.messages.response import NO_USAGE, Usage
 
 
 @given(USAGES)

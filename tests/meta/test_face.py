@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from importlib import import_module
 from pathlib import Path
 
@@ -57,10 +58,10 @@ NOTHING = ("None", "None | Awaitable[None]")
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook.__name__)
 def test_every_hook_says_what_it_is_for(hook: object) -> None:
     """Its docstring tells when it is called, since when, each argument, and what may be returned."""
-    text = hook.__doc__
+    text = inspect.getdoc(hook)
     assert "Since " in text
     names = hook.__code__.co_varnames[: hook.__code__.co_argcount]
-    assert all(f"\n        {name}: " in text for name in names)
+    assert all(f"\n    {name}: " in text for name in names)
     if hook.__annotations__["return"] not in NOTHING:
         assert "Returns:" in text
     assert set(hook.__annotations__) == {*names, "return"}

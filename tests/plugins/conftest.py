@@ -6,20 +6,7 @@ import sys
 
 import pytest
 
-from installed import install, write
-
-GREETER = """
-from pegboard import hookimpl, tool
-
-@tool(read_only=True)
-def {name}(who: str = "you") -> str:
-    '''Greets.'''
-    return f"hello {{who}}"
-
-@hookimpl
-def pegboard_register_tools(register):
-    register({name})
-"""
+from installed import GREETER, install, write
 
 
 @pytest.fixture

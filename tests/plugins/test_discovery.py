@@ -1,20 +1,32 @@
-"""The plugins of all installed distributions, none of them imported."""
+"""The plugins of all installed distributions, none of them imported, and when their code may have changed."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import sys
+import zipfile
 
+import attrs
 import pytest
+from importlib_metadata import Distribution, DistributionFinder
 
 from installed import OLD, install, write
-from pegboard.plugins.discovery import Discovery, discover
-from pegboard.plugins.found import FoundPlugin
+from pegboard.plugins.discovery import MOST_SOURCES, Discovery, FoundPlugin, discover, normalised
+
+GOOD = "[pegboard]\ngood = good"
 
 
 def causes(discovery: Discovery) -> list[tuple[str | None, str | None, str]]:
     return [(problem.plugin, problem.distribution, problem.cause) for problem in discovery.problems]
+
+
+def plugins(discovery: Discovery) -> list[tuple[str, str, str | None]]:
+    return [(entry.name, entry.module, entry.attribute) for entry in discovery.entries]
+
+
+# Distributions ----------------------------------------------------------------------------------------------------
 
 
 def test_plugins_are_found(tmp_path):
@@ -49,54 +61,209 @@ def test_sys_path_is_where_it_looks(tmp_path, monkeypatch):
     assert "surely_only_here" in {entry.name for entry in discover().entries}
 
 
-def test_a_plugin_name_is_taken_once(tmp_path):
-    install(tmp_path, "b", entry_points="[pegboard]\ntools = second")
-    install(tmp_path, "a", entry_points="[pegboard]\ntools = first")
-    discovery = discover([str(tmp_path)])
-    assert [entry.module for entry in discovery.entries] == ["first"]
-    assert causes(discovery) == [
-        ("tools", "b", "plugin name 'tools' is taken by a: uninstall one of the two"),
-    ]
+def test_an_empty_path_is_the_current_folder(tmp_path, monkeypatch):
+    folder = install(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert [entry.location for entry in discover([""]).entries] == [str(folder)]
 
 
-def test_a_hidden_distribution_brings_nothing(tmp_path):
-    """Not even where the one that hides it has no plugins."""
-    install(tmp_path / "first", "demo", "2.0", entry_points=None)
-    install(tmp_path / "second", "demo", "1.0")
-    assert discover([str(tmp_path / "first"), str(tmp_path / "second")]) == Discovery()
+def test_what_was_installed_a_moment_ago_is_found(tmp_path):
+    assert discover([str(tmp_path)]) == Discovery()
+    before = tmp_path.stat()
+    install(tmp_path)
+    os.utime(tmp_path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert plugins(discover([str(tmp_path)])) == [("demo", "demo_tools", None)]
 
 
-GOOD = "[pegboard]\ngood = good"
+@pytest.mark.parametrize("kind", ["dist-info", "egg-info"])
+def test_both_kinds_of_metadata_are_read(tmp_path, kind):
+    install(tmp_path, "demo", "1.0" if kind == "dist-info" else "1.0-py3.11", kind=kind, metadata=IDENTITY)
+    assert [(entry.distribution, entry.version) for entry in discover([str(tmp_path)]).entries] == [("My.Demo", "1.0")]
+
+
+IDENTITY = "Metadata-Version: 2.1\r\nNAME:My.Demo  \r\nversion: 1.0\r\n\r\nName: other\r\n"
+
+
+def test_what_is_no_distribution_is_passed_over(tmp_path):
+    """pip renames what it is about to remove, and leaves it where it is stopped; distutils wrote single files."""
+    install(tmp_path, "~emo", metadata="Name: demo\nVersion: 1.0\n")
+    install(tmp_path, "", "", kind="dist-info")
+    write(tmp_path / "old-1.0.egg-info", "Name: old\nVersion: 1.0\n")
+    write(tmp_path / "lib.zip")
+    paths = [str(tmp_path), str(tmp_path / "none"), str(tmp_path / "old-1.0.egg-info")]
+    assert discover(paths) == Discovery()
+
+
+def test_it_finds_what_importlib_metadata_finds(tmp_path):
+    for number in range(5):
+        entry_points = f"[pegboard]\np{number} = m{number}.sub:attribute\n[x]\na = b\n"
+        install(tmp_path, f"dist_{number}", entry_points=entry_points)
+    install(tmp_path, "legacy", "1.0-py3.11", entry_points="[pegboard]\nlegacy = legacy\n", kind="egg-info")
+    standard = {
+        (point.name, point.module, point.attr or None, dist.name, dist.version)
+        for dist in importlib.metadata.distributions(path=[str(tmp_path)])
+        for point in dist.entry_points
+        if point.group == "pegboard"
+    }
+    ours = discover([str(tmp_path)]).entries
+    assert {(one.name, one.module, one.attribute, one.distribution, one.version) for one in ours} == standard
+    assert len(ours) == 6
+
+
+@pytest.mark.parametrize(
+    "name", ["friendly-bard", "Friendly-Bard", "FRIENDLY.BARD", "friendly--bard", "FrIeNdLy-._.-bArD"]
+)
+def test_names_are_compared_as_pep_503_says(name):
+    assert normalised(name) == "friendly-bard"
+
+
+# Zip files and import finders -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def zipped(tmp_path, monkeypatch):
+    """A zip file on `sys.path` with a plugin's package and its metadata."""
+    file = tmp_path / "bundle.zip"
+    with zipfile.ZipFile(file, "w") as bundle:
+        bundle.writestr("zipped_tools/__init__.py", "raise SystemExit('imported')")
+        bundle.writestr("zipped_demo-1.0.dist-info/METADATA", "Name: zipped-demo\nVersion: 1.0\n")
+        bundle.writestr("zipped_demo-1.0.dist-info/entry_points.txt", "[pegboard]\nzipped = zipped_tools\n")
+        bundle.writestr("zipped_demo-1.0.dist-info/RECORD", "zipped_tools/__init__.py,,\n")
+    os.utime(file, (OLD, OLD))
+    monkeypatch.syspath_prepend(str(file))
+    return file
+
+
+def test_packages_in_a_zip_file_are_found(zipped):
+    (entry,) = discover([str(zipped)]).entries
+    assert (entry.name, entry.distribution, entry.version) == ("zipped", "zipped-demo", "1.0")
+    assert entry.root == str(zipped)
+    assert "zipped_tools" not in sys.modules
+
+
+def test_the_zip_file_is_the_source_of_what_is_in_it(zipped):
+    (entry,) = discover([str(zipped)]).entries
+    assert entry.sources() == (str(zipped),)
+    before = entry.key()
+    assert before == entry.key()
+    os.utime(zipped, (OLD, OLD + 1))
+    assert entry.key() != before
+
+
+class Elsewhere(DistributionFinder):
+    """An import finder whose one distribution has no folder."""
+
+    def find_spec(self, *_):
+        return None
+
+    def find_distributions(self, context=None):
+        files = {
+            "METADATA": "Name: from-finder\nVersion: 3\n",
+            "entry_points.txt": "[pegboard]\nelsewhere = somewhere_else:Plugin\n",
+        }
+
+        class InMemory(Distribution):
+            def read_text(self, filename):
+                return files.get(filename)
+
+            def locate_file(self, path):
+                raise NotImplementedError
+
+        yield InMemory()
+
+
+def test_what_an_import_finder_has_is_found(tmp_path, monkeypatch):
+    install(tmp_path, "good", entry_points=GOOD)
+    monkeypatch.setattr(sys, "meta_path", [Elsewhere(), *sys.meta_path])
+    found = discover([str(tmp_path)])
+    assert found.problems == ()
+    assert found.entries[0] == FoundPlugin("elsewhere", "somewhere_else", "Plugin", "from-finder", "3", None)
+    assert [entry.name for entry in found.entries] == ["elsewhere", "good"]
+    assert (found.entries[0].root, found.entries[0].record(), found.entries[0].key()) == (None, None, None)
+
+
+def test_an_import_finder_that_fails_is_reported(tmp_path, monkeypatch):
+    class Broken(Elsewhere):
+        def find_distributions(self, context=None):
+            raise RuntimeError("broken finder")
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Broken()])
+    install(tmp_path, "good", entry_points=GOOD)
+    found = discover([str(tmp_path)])
+    assert [entry.name for entry in found.entries] == ["good"]
+    cause = "an import finder can't list its distributions: RuntimeError: broken finder"
+    assert causes(found) == [(None, None, cause)]
+
+
+# What is wrong costs only itself ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("broken", "whose", "words"),
     [
-        ({"metadata": "Name: broken\n"}, None, "its plugins are left out: METADATA has no valid Version"),
-        ({"metadata": b"\xff\xfe"}, None, "METADATA has no valid Name"),
+        ({"metadata": ""}, None, "its plugins are left out: METADATA has no valid Name"),
+        ({"metadata": "Version: 1.0\n"}, None, "METADATA has no valid Name"),
+        ({"metadata": "Name:\nVersion: 1.0\n"}, None, "METADATA has no valid Name"),
+        ({"metadata": "Name: a b\nVersion: 1.0\n"}, None, "METADATA has no valid Name"),
+        ({"metadata": "Name: broken\n"}, None, "METADATA has no valid Version"),
+        ({"metadata": "Name: a\n\nVersion: 1.0\n"}, None, "METADATA has no valid Version"),
+        ({"metadata": "Name: a\nVersion: 1 0\n"}, None, "METADATA has no valid Version"),
+        ({"metadata": "Name: a\nVersion: 1\x1b\n"}, None, "METADATA has no valid Version"),
+        ({"metadata": "Name: a\nVersion: é\n"}, None, "METADATA has no valid Version"),
+        ({"metadata": b"\xff\xfe"}, None, "its plugins are left out: METADATA isn't UTF-8"),
         ({"entry_points": b"[pegboard]\nx = \xff"}, None, "its plugins are left out: entry_points.txt isn't UTF-8"),
-        ({"entry_points": b"[pegboard]\n" + b"#" * 2**20}, None, "entry_points.txt can't be read: larger than"),
-        ({"entry_points": "[pegboard]\nx"}, None, "entry point 'x' isn't 'name = module:attribute'"),
-        ({"entry_points": "[pegboard]\nx = a b"}, "x", "entry point 'x' names 'a b'"),
+        ({"entry_points": b"[console_scripts]\nx = \xff"}, None, "entry_points.txt isn't UTF-8"),
+        ({"entry_points": b"\xff\xfe[\x00p\x00e\x00g\x00"}, None, "entry_points.txt isn't UTF-8"),
+        ({"entry_points": "[pegboard]\nx"}, None, "its plugins are left out: entry_points.txt can't be parsed"),
+        ({"entry_points": "[pegboard\nx = y\n"}, None, "the group's name in entry_points.txt is damaged"),
+        ({"entry_points": "[pegboard]\nx = a b"}, "x", "'x' names 'a b', which isn't 'module' or 'module:attribute'"),
+        ({"entry_points": "[pegboard]\nx ="}, "x", "entry point 'x' names ''"),
+        ({"entry_points": "[pegboard]\nx = ../x"}, "x", "entry point 'x' names '../x'"),
+        ({"entry_points": "[pegboard]\nx = module:"}, "x", "entry point 'x' names 'module:'"),
+        ({"entry_points": "[pegboard]\nx = module:x:y"}, "x", "entry point 'x' names 'module:x:y'"),
     ],
 )
 def test_a_broken_distribution_costs_only_itself(tmp_path, broken, whose, words):
     install(tmp_path, "broken", "1.0", **{"entry_points": "[pegboard]\nx = x", **broken})
     install(tmp_path, "good", entry_points=GOOD)
     discovery = discover([str(tmp_path)])
-    assert [entry.name for entry in discovery.entries] == ["good"]
+    assert plugins(discovery) == [("good", "good", None)]
     ((plugin, distribution, cause),) = causes(discovery)
     assert (plugin, distribution) == (whose, "broken")
     assert words in cause
 
 
-def test_entry_points_that_cannot_be_read_are_reported(tmp_path):
-    (install(tmp_path, "odd", entry_points=None) / "entry_points.txt").mkdir()
-    install(tmp_path, "good", entry_points=GOOD)
+def test_a_wrong_entry_point_costs_only_itself(tmp_path):
+    lines = [
+        "[pegboard]",
+        "# a comment",
+        "good = module : Good.make [fast, small]",
+        "bad = a b",
+        "good = other",
+        "z = m",
+    ]
+    install(tmp_path, entry_points="\n".join((*lines, "[pegboard.more]", "other = other")))
     discovery = discover([str(tmp_path)])
-    assert [entry.name for entry in discovery.entries] == ["good"]
-    cause = "entry_points.txt can't be read: Is a directory; whether it has plugins isn't known"
-    assert causes(discovery) == [(None, "odd", cause)]
+    assert plugins(discovery) == [("good", "module", "Good.make"), ("z", "m", None)]
+    assert [(plugin, cause) for plugin, _, cause in causes(discovery)] == [
+        ("bad", "entry point 'bad' names 'a b', which isn't 'module' or 'module:attribute'"),
+        ("good", "entry point 'good' stands twice; the first counts"),
+    ]
+
+
+def test_a_plugin_name_is_taken_once(tmp_path):
+    install(tmp_path, "b", entry_points="[pegboard]\ntools = second")
+    install(tmp_path, "a", entry_points="[pegboard]\ntools = first")
+    discovery = discover([str(tmp_path)])
+    assert [entry.module for entry in discovery.entries] == ["first"]
+    assert causes(discovery) == [("tools", "b", "plugin name 'tools' is taken by a: uninstall one of the two")]
+
+
+def test_a_hidden_distribution_brings_nothing(tmp_path):
+    """Not even where the one that hides it has no plugins."""
+    install(tmp_path / "first", "My_Demo", "2.0", entry_points=None)
+    install(tmp_path / "second", "my.demo", "1.0")
+    assert discover([str(tmp_path / "first"), str(tmp_path / "second")]) == Discovery()
 
 
 def test_a_path_that_cannot_be_listed_is_reported(tmp_path):
@@ -129,47 +296,168 @@ def test_a_distribution_installed_twice_may_have_lost_its_plugins(tmp_path):
     assert len(discovery.problems) == 1
 
 
+def test_a_folder_that_is_on_the_path_twice_counts_once(tmp_path, monkeypatch):
+    install(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    found = discover([str(tmp_path), "", f"{tmp_path}/"])
+    assert (len(found.entries), found.problems) == (1, ())
+
+
 def test_twice_installed_without_plugins_is_not_ours(tmp_path):
     install(tmp_path, "demo", "1.0", entry_points=None)
     install(tmp_path, "demo", "2.0", entry_points=None)
     assert discover([str(tmp_path)]) == Discovery()
 
 
-def test_a_single_file_as_metadata_has_no_plugins(tmp_path):
-    """As distutils wrote them."""
-    write(tmp_path / "old-1.0.egg-info", "Name: old\nVersion: 1.0\n")
-    assert discover([str(tmp_path)]) == Discovery()
-
-
-def test_editable_installs_are_known(tmp_path):
-    install(tmp_path, editable=True)
-    assert [entry.editable for entry in discover([str(tmp_path)]).entries] == [True]
-
-
-def test_it_finds_what_importlib_metadata_finds(tmp_path):
-    for number in range(5):
-        install(
-            tmp_path, f"dist_{number}", entry_points=f"[pegboard]\np{number} = m{number}.sub:attribute\n[x]\na = b\n"
-        )
-    install(tmp_path, "legacy", "1.0-py3.11", entry_points="[pegboard]\nlegacy = legacy\n", kind="egg-info")
-    standard = {
-        (point.name, point.module, point.attr or None, dist.name, dist.version)
-        for dist in importlib.metadata.distributions(path=[str(tmp_path)])
-        for point in dist.entry_points
-        if point.group == "pegboard"
-    }
-    ours = discover([str(tmp_path)]).entries
-    assert {(one.name, one.module, one.attribute, one.distribution, one.version) for one in ours} == standard
-    assert len(ours) == 6
-
-
 @pytest.mark.parametrize(
-    "damaged", [b"[pegboard\nx = y\n", b"\xff\xfe[\x00p\x00e\x00g\x00", b"[console_scripts]\nx = \xff\n"]
+    ("content", "editable"),
+    [
+        ({"url": "file:///x", "dir_info": {"editable": True}}, True),
+        ({"url": "file:///x", "dir_info": {"editable": False}}, False),
+        ({"url": "file:///x", "dir_info": {}}, False),
+        ({"url": "https://x", "archive_info": {}}, False),
+        ([], True),
+        ("{", True),
+        (None, False),
+    ],
 )
-def test_entry_points_that_are_damaged_are_reported(tmp_path, damaged):
-    """They may have named plugins: nobody can tell."""
-    install(tmp_path, "broken", "1.0", damaged)
-    install(tmp_path, "whole", "1.0", "[console_scripts]\nx = y:z\n")
-    found = discover([str(tmp_path)])
-    assert found.entries == ()
-    assert [problem.distribution for problem in found.problems] == ["broken"]
+def test_editable_installs_are_known(tmp_path, content, editable):
+    """What isn't understood is taken for editable."""
+    folder = install(tmp_path)
+    if content is not None:
+        write(folder / "direct_url.json", content if isinstance(content, str) else json.dumps(content))
+    assert [entry.editable for entry in discover([str(tmp_path)]).entries] == [editable]
+
+
+# When a plugin's code may have changed ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def found(tmp_path) -> FoundPlugin:
+    install(tmp_path, record="demo_tools.py,sha256=abc,10\n")
+    return discover([str(tmp_path)]).entries[0]
+
+
+@pytest.fixture
+def loose(tmp_path) -> FoundPlugin:
+    """Without RECORD, so its sources are looked at."""
+    install(tmp_path, record=None)
+    os.utime(write(tmp_path / "demo_tools/__init__.py"), (OLD, OLD))
+    os.utime(write(tmp_path / "demo_tools/data/words.json"), (OLD, OLD))
+    write(tmp_path / "demo_tools/__pycache__/x.pyc")
+    write(tmp_path / "demo_tools/.cache/y")
+    return discover([str(tmp_path)]).entries[0]
+
+
+def test_the_key_follows_record(found, tmp_path):
+    before = found.key()
+    assert before == found.key()
+    (tmp_path / "demo-1.0.dist-info/RECORD").write_text("demo_tools.py,sha256=abd,10\n")
+    assert found.key() != before
+
+
+@pytest.mark.parametrize("fact", ["name", "module", "attribute", "distribution", "version"])
+def test_the_key_follows_every_fact(found, fact):
+    assert attrs.evolve(found, **{fact: "other"}).key() != found.key()
+
+
+def test_sources_are_files_and_folders(loose, tmp_path):
+    package = tmp_path / "demo_tools"
+    assert loose.sources() == tuple(
+        map(str, (package, package / "__init__.py", package / "data", package / "data/words.json"))
+    )
+
+
+def test_the_key_follows_the_sources(loose, tmp_path):
+    keys = [loose.key(), loose.key()]
+    os.utime(tmp_path / "demo_tools/data/words.json", (OLD, OLD + 1))
+    keys.append(loose.key())
+    write(tmp_path / "demo_tools/more.py")
+    keys.append(loose.key())
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
+
+
+def test_an_editable_install_is_known_by_its_sources(tmp_path, monkeypatch):
+    install(tmp_path / "site", editable=True)
+    write(tmp_path / "src/demo_tools.py")
+    monkeypatch.syspath_prepend(str(tmp_path / "src"))
+    (entry,) = discover([str(tmp_path / "site")]).entries
+    assert entry.record() is None
+    assert entry.sources() == (str(tmp_path / "src/demo_tools.py"),)
+
+
+def test_an_empty_record_says_nothing(tmp_path):
+    install(tmp_path, record=b"")
+    assert discover([str(tmp_path)]).entries[0].record() is None
+
+
+def test_too_many_sources_give_no_key(loose, tmp_path):
+    for number in range(MOST_SOURCES):
+        (tmp_path / f"demo_tools/data/{number}").touch()
+    assert loose.sources() is None
+    assert loose.key() is None
+
+
+# Where its code is ------------------------------------------------------------------------------------------------
+
+
+def of(module: str, root: object = "/nowhere") -> FoundPlugin:
+    return FoundPlugin("demo", module, None, "demo", "1.0", f"{root}/demo-1.0.dist-info")
+
+
+def test_a_module_is_its_own_source(tmp_path):
+    file = write(tmp_path / "lone_tools.py", "raise SystemExit")
+    assert of("lone_tools", tmp_path).place() == file
+    assert of("lone_tools", tmp_path).sources() == (str(file),)
+    assert "lone_tools" not in sys.modules
+
+
+def test_a_package(tmp_path):
+    write(tmp_path / "whole_tools/__init__.py", "raise SystemExit")
+    write(tmp_path / "whole_tools/sub/plugin.py")
+    assert of("whole_tools.sub.plugin", tmp_path).place() == tmp_path / "whole_tools"
+    assert "whole_tools" not in sys.modules
+
+
+def test_a_package_on_sys_path_comes_first(tmp_path, monkeypatch):
+    write(tmp_path / "a/both_tools.py")
+    write(tmp_path / "b/both_tools.py")
+    monkeypatch.syspath_prepend(str(tmp_path / "b"))
+    assert of("both_tools", tmp_path / "a").place() == tmp_path / "b/both_tools.py"
+
+
+def test_inside_a_namespace_package(tmp_path, monkeypatch):
+    """Several distributions share the outer one; only what is inside is the plugin's."""
+    write(tmp_path / "a/shared_tools/deep/one/__init__.py")
+    write(tmp_path / "b/shared_tools/deep/two.py")
+    monkeypatch.syspath_prepend(str(tmp_path / "a"))
+    monkeypatch.syspath_prepend(str(tmp_path / "b"))
+    assert of("shared_tools.deep.one.plugin").place() == tmp_path / "a/shared_tools/deep/one"
+    assert of("shared_tools.deep.two").place() == tmp_path / "b/shared_tools/deep/two.py"
+    assert of("shared_tools.deep.three").place() is None
+    assert of("shared_tools").place() is None
+
+
+@pytest.mark.parametrize("module", ["surely_not_installed", "sys", "", "x.y"])
+def test_what_has_no_place(module):
+    assert (of(module).place(), of(module).sources(), of(module).key()) == (None, None, None)
+
+
+def test_a_finder_that_fails_costs_only_the_answer(monkeypatch):
+    class Broken:
+        def find_spec(self, *_):
+            raise RuntimeError("broken finder")
+
+    monkeypatch.setattr(sys, "meta_path", [Broken()])
+    assert of("surely_not_installed").place() is None
+
+
+def test_links_to_folders_are_not_entered(tmp_path):
+    """They could lead in a circle."""
+    write(tmp_path / "linked_tools/__init__.py")
+    (tmp_path / "linked_tools/again").symlink_to(tmp_path / "linked_tools")
+    package = tmp_path / "linked_tools"
+    assert of("linked_tools", tmp_path).sources() == tuple(
+        map(str, (package, package / "__init__.py", package / "again"))
+    )

@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+import zipfile
+from importlib.machinery import PathFinder
+from pathlib import Path
 
 import pytest
+from importlib_metadata import Distribution, DistributionFinder
 
 import pegboard
-from pegboard.config import Config
+from installed import GREETER, install, write
+from pegboard.config.config import Config
 from pegboard.plugins import discovery
+from pegboard.plugins.discovery import discover
 from pegboard.plugins.manifest import manifest_path, read_manifest, write_manifest
 from pegboard.plugins.probe import probe
 
@@ -35,7 +41,7 @@ def manifested(site) -> None:
     for done in list(probe(discovery.discover().entries, {})):
         path = manifest_path(done.found)
         write_manifest(path, [done.manifest])
-        record = next(site.folder.glob(f"{done.found.distribution}-*.dist-info")) / "RECORD"
+        record = Path(done.found.location) / "RECORD"
         record.write_text(record.read_text() + f"{path.name},,\n")
 
 
@@ -196,7 +202,7 @@ def test_a_manifest_of_another_version_is_void(site) -> None:
     """It is reported, and the plugin is loaded to see what it brings."""
     site("one")
     manifested(site)
-    (metadata,) = site.folder.glob("dist-one-*.dist-info/METADATA")
+    (metadata,) = site.folder.glob("dist_one-*.dist-info/METADATA")
     metadata.write_text(metadata.read_text().replace("1.0", "2.0"))
     registry = pegboard.load()
     assert [tool.name for tool in registry.tools()] == ["greet_one"]
@@ -262,3 +268,46 @@ def test_a_snapshot_runs_what_it_offered(site, name: str) -> None:
     registry.unregister("greet_one")
     result = asyncio.run(registry.call(name, {}, resolved=offered))
     assert result.is_error is (name == "nosuch")
+
+
+# Zip files and import finders -------------------------------------------------------------------------------------
+
+
+def test_a_plugin_in_a_zip_file_is_loaded_in_a_child_process_and_cached(site, monkeypatch) -> None:
+    """Until the file changes."""
+    file = site.folder / "bundle.zip"
+    with zipfile.ZipFile(file, "w") as bundle:
+        bundle.writestr("zip_made_up.py", GREETER.format(name="greet_zip"))
+        bundle.writestr("in_zip-1.0.dist-info/METADATA", "Name: in-zip\nVersion: 1.0\n")
+        bundle.writestr("in_zip-1.0.dist-info/entry_points.txt", "[pegboard]\nzip = zip_made_up\n")
+    monkeypatch.syspath_prepend(str(file))
+    found = discover([str(file)])
+    progress: list[str] = []
+    for _ in range(2):
+        registry = pegboard.load(discovery=found, progress=lambda _number, _of, name: progress.append(name))
+        assert statuses(registry) == {"zip": "listed"}
+        assert registry.call_sync("greet_zip").text == "hello you"
+        del sys.modules["zip_made_up"]
+    assert progress == ["zip"]
+
+
+def test_a_plugin_that_only_an_import_finder_knows_is_loaded_in_this_process(site, monkeypatch, tmp_path) -> None:
+    """A child process hasn't the finder."""
+    hidden = tmp_path / "hidden"
+    install(hidden, "dist-hid", "1.0", "[pegboard]\nhid = hid_made_up\n")
+    write(hidden / "hid_made_up.py", GREETER.format(name="greet_hid"))
+
+    class Finder(DistributionFinder):
+        def find_spec(self, name, path=None, target=None):
+            return PathFinder.find_spec(name, [str(hidden)]) if name == "hid_made_up" else None
+
+        def find_distributions(self, context=None):
+            return Distribution.discover(path=[str(hidden)]) if str(site.folder) in context.path else ()
+
+    site("one")
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
+    registry = pegboard.load()
+    assert statuses(registry) == {"hid": "loaded", "one": "listed"}
+    assert registry.call_sync("greet_hid").text == "hello you"
+    assert registry.get("greet_hid").origin.distribution == "dist-hid"
+    del sys.modules["hid_made_up"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pluggy
 import pytest
 
 from pegboard import Tool, hookimpl
 from pegboard.plugins.loaded import gather, imported
+from pegboard.plugins.manager import within
 
 
 def greet(name: str) -> str:
@@ -150,3 +153,25 @@ def test_an_entry_point_names_a_module_or_something_in_it() -> None:
 
     assert imported("collections", None) is collections
     assert imported("collections", "OrderedDict.fromkeys") == collections.OrderedDict.fromkeys
+
+
+# A time limit on code that can't be interrupted ----------------------------------------------------------------------
+
+
+def test_gives_what_the_function_gives() -> None:
+    """Arguments go in, the value comes out, from a daemon thread."""
+    assert within(5, lambda a, b: (a + b, threading.current_thread().daemon), 1, 2) == (3, True)
+
+
+def test_raises_what_the_function_raises() -> None:
+    """`SystemExit` is an error like any other here."""
+    with pytest.raises(SystemExit):
+        within(5, exit, 3)
+
+
+def test_gives_up_past_the_limit() -> None:
+    """The work is left behind, not waited for."""
+    go_on = threading.Event()
+    with pytest.raises(TimeoutError, match=r"longer than 0\.01 s"):
+        within(0.01, go_on.wait)
+    go_on.set()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 
+import pytest
+
 from pegboard.plugins import discovery
 from pegboard.plugins.probe import answer_jobs, probe
 
@@ -41,6 +43,7 @@ def test_whatever_a_plugin_does_costs_only_itself(site) -> None:
     assert told["e"].manifest is not None
 
 
+@pytest.mark.slow
 def test_a_plugin_that_hangs_is_ended(site) -> None:
     """Its child process is killed; the next plugin gets a new one."""
     site("a", "import threading; threading.Event().wait()")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -10,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from installed import OLD, write
-from pegboard.plugins.index import write_snapshot
-from pegboard.plugins.listed import ListedTool, Listing
+from pegboard.plugins import snapshot
+from pegboard.plugins.cache import ListedTool, Listing, Stamps, write_snapshot
 from pegboard.plugins.snapshot import Environment, environment, open_snapshot
-from pegboard.plugins.stamps import Stamps
 
 
 def tool(name: str) -> ListedTool:
@@ -263,3 +263,50 @@ def test_reading_loads_almost_nothing():
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert set(loaded) <= {"__future__", "errno", "zlib"}
+
+
+# Which pegboard this is ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A pegboard of its own, not installed."""
+    os.utime(write(tmp_path / "site/pegboard/tools/spec.py"), (OLD, OLD))
+    monkeypatch.setattr(snapshot, "_PACKAGE", str(tmp_path / "site/pegboard"))
+    monkeypatch.setattr("sys.path", [str(tmp_path / "none"), str(tmp_path / "other"), ""])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "site/pegboard"
+
+
+def test_the_version_is_the_installed_one():
+    assert snapshot.own_version() == importlib.metadata.version("pegboard")
+
+
+def test_a_regular_install_is_known_by_its_metadata(package):
+    metadata = write(package.parent / "pegboard-1.2.dist-info/METADATA")
+    assert snapshot.own_version() == "1.2"
+    assert snapshot.own_files() == (str(metadata),)
+
+
+def test_an_editable_install_is_known_by_its_code_too(package, tmp_path):
+    metadata = write(tmp_path / "other/pegboard-1.2.dist-info/METADATA")
+    assert snapshot.own_version() == "1.2"
+    assert snapshot.own_files() == (str(package / "tools/spec.py"), str(metadata))
+
+
+def test_without_an_install_there_is_only_the_code(package):
+    assert snapshot.own_version() == "0+unknown"
+    assert snapshot.own_files() == (str(package / "tools/spec.py"),)
+
+
+def test_a_plugins_metadata_is_not_ours(package):
+    write(package.parent / "pegboard_files-3.dist-info/METADATA")
+    write(package.parent / "pegboard-notes.txt")
+    assert snapshot.own_version() == "0+unknown"
+
+
+def test_the_key_follows_the_code(package):
+    before = snapshot.own_key()
+    assert before == snapshot.own_key()
+    os.utime(package / "tools/spec.py", (OLD, OLD + 1))
+    assert snapshot.own_key() != before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pegboard.errors import ModelError
-from pegboard.request.api_key import usable_key
+from pegboard.request.client import usable_key
 
 
 @pytest.mark.parametrize("key", ["sk-secret", " sk-secret\r\n", "\tsk-secret\u00a0"])

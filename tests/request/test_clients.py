@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from pegboard.request.clients import Clients, check_alone
+from pegboard.request.client import Clients, check_alone
 
 
 class Client:

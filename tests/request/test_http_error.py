@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.request.http_error import LONGEST_MESSAGE, model_error, retry_after, told, without_secrets
+from pegboard.request.client import LONGEST_MESSAGE, http_error, retry_after, told, without_secrets
 
 NOW = 1_445_412_480.0  # Wed, 21 Oct 2015 07:28:00 GMT
 
 
 @pytest.mark.parametrize("status", [None, 408, 409, 425, 429, 500, 502, 503, 504, 520, 529])
 def test_what_may_pass_is_retryable(status):
-    assert model_error("later", provider="p", status=status).retryable
+    assert http_error("later", provider="p", status=status).retryable
 
 
 @pytest.mark.parametrize("status", [200, 302, 400, 401, 402, 403, 404, 413, 422, 501, 505])
 def test_what_will_not_pass_is_not(status):
-    assert not model_error("no", provider="p", status=status).retryable
+    assert not http_error("no", provider="p", status=status).retryable
 
 
 @pytest.mark.parametrize(
@@ -31,24 +31,24 @@ def test_what_will_not_pass_is_not(status):
     ],
 )
 def test_the_provider_and_the_caller_know_better_than_the_status(advice, known, retryable):
-    error = model_error("no", provider="p", status=400, headers={"X-Should-Retry": advice}, retryable=known)
+    error = http_error("no", provider="p", status=400, headers={"X-Should-Retry": advice}, retryable=known)
     assert error.retryable is retryable
 
 
 def test_all_facts_are_kept():
     headers = {"Retry-After": "7"}
-    error = model_error("no", provider="p", status=429, headers=headers, code="slow_down", request_id="r1")
+    error = http_error("no", provider="p", status=429, headers=headers, code="slow_down", request_id="r1")
     assert (str(error), error.provider, error.status) == ("p: no", "p", 429)
     assert (error.code, error.retry_after, error.request_id) == ("slow_down", 7.0, "r1")
 
 
 @pytest.mark.parametrize("code", [None, "", 7, {"a": 1}])
 def test_a_code_that_is_no_word_is_none(code):
-    assert model_error("no", provider="p", code=code).code is None
+    assert http_error("no", provider="p", code=code).code is None
 
 
 def test_a_long_message_is_cut():
-    assert str(model_error("x" * 9000, provider="p")) == "p: " + "x" * LONGEST_MESSAGE
+    assert str(http_error("x" * 9000, provider="p")) == "p: " + "x" * LONGEST_MESSAGE
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_an_error_is_told_with_its_cause(error, cause, text):
 
 @given(st.dictionaries(st.sampled_from(["retry-after", "retry-after-ms", "x-should-retry"]), st.text()))
 def test_headers_never_make_it_fail(headers):
-    error = model_error("no", provider="p", status=429, headers=headers)
+    error = http_error("no", provider="p", status=429, headers=headers)
     assert error.retry_after is None or error.retry_after >= 0
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from pegboard import ModelRequest
 from pegboard.errors import ModelError
-from pegboard.messages.delta import TextDelta
-from pegboard.request.exporters.builtin import EXPORTERS
+from pegboard.messages.response import TextDelta
+from pegboard.request.client import ProviderModel
 from pegboard.request.model import can_stream
-from pegboard.request.provider_model import ProviderModel
+from vendors.exporters import EXPORTERS
 
 ANSWER = {"choices": [{"message": {"content": "It rains."}, "finish_reason": "stop"}]}
 PIECES = [

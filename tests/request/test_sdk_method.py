@@ -8,8 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from pegboard.errors import ModelError
-from pegboard.request.clients import Clients
-from pegboard.request.sdk_method import SDKMethod, as_data
+from pegboard.request.client import Clients, SDKMethod, as_data
 
 
 class Piece:

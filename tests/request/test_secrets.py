@@ -8,9 +8,8 @@ import traceback
 import pytest
 
 from pegboard.errors import ModelError
-from pegboard.messages.delta import TextDelta
-from pegboard.messages.response import ModelResponse
-from pegboard.request.secrets import Secrets, secrets_in
+from pegboard.messages.response import ModelResponse, TextDelta
+from pegboard.request.client import Secrets, secrets_in
 
 KEY = "sk-very-secret"
 SECRETS = Secrets(lambda: [KEY])

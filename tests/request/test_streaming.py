@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from pegboard.errors import ModelError
-from pegboard.messages.delta import TextDelta
-from pegboard.messages.part import ReasoningPart
-from pegboard.messages.response import ModelResponse
-from pegboard.request.streaming import streamed
+from pegboard.messages.message import ReasoningPart
+from pegboard.messages.response import ModelResponse, TextDelta
+from pegboard.request.client import streamed
 
 
 class Reader:

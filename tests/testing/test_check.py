@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import ast
+import asyncio
+import itertools
 import subprocess
 import sys
+import threading
 import types
+from time import monotonic
 from typing import Annotated
 
 import pytest
 from annotated_types import Ge, Le
 
-from pegboard import Tool, ToolAnnotations, ToolSpec, hookimpl, tool
+from pegboard import FatalToolError, Tool, ToolAnnotations, ToolError, ToolSpec, hookimpl, tool
+from pegboard.plugins.loaded import gather, imported, manifest_of
+from pegboard.plugins.manifest import manifest_text
 from pegboard.testing import Report, check_plugin
+from pegboard.testing.calls import Subject
+from pegboard.testing.check import LoopMonitor, _check_budget, _check_examples, _check_spec
+from pegboard.testing.findings import Findings
 
 GREETER = """
 from pegboard import hookimpl, tool
@@ -192,3 +201,393 @@ def test_testing_aids_need_no_test_runner() -> None:
     script = "import sys, pegboard.testing; print([name for name in ('pytest', 'hypothesis') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ast.literal_eval(done.stdout) == []
+
+
+# Whether a plugin says the same each time, in each process, and in its manifest --------------------------------------
+
+TEMPLATE = """
+from pegboard import hookimpl, tool
+
+@tool
+def greet(who: str = "{who}") -> str:
+    '''Greets.
+
+    Args:
+        who: Whom to greet.
+    '''
+    return f"hello {{who}}"
+
+@hookimpl
+def pegboard_register_tools(register, settings):
+    {condition}
+    register(greet)
+"""
+
+
+def greeter(who: str = "you", condition: str = "pass") -> str:
+    return TEMPLATE.format(who=who, condition=condition)
+
+
+def manifest_for(site, name: str, code: str) -> str:
+    """The text of the manifest that `registry manifest write` would write for this code."""
+    module = site(name, code)
+    return manifest_text([manifest_of(gather(name, imported(module, None), {}), f"dist-{name}", "1.0")])
+
+
+def test_a_plugin_that_depends_on_what_was_before_is_found() -> None:
+    numbers = itertools.count()
+
+    class Plugin:
+        @hookimpl
+        def pegboard_register_tools(self, register) -> None:
+            @tool(name=f"tool_{next(numbers)}")
+            def function() -> str:
+                """Does."""
+                return ""
+
+            register(function)
+
+    text = findings(Plugin())
+    assert "it isn't the same each time it loads: tool 'tool_0' is gone" in text
+    assert "tool 'tool_1' is new" in text
+
+
+def test_a_plugin_that_loads_once_only_is_found() -> None:
+    once = iter([1])
+
+    class Plugin:
+        def __init__(self) -> None:
+            next(once)
+
+        @hookimpl
+        def pegboard_register_tools(self, register) -> None: ...
+
+    assert "it loads once only: a second registry in the same process gets StopIteration" in findings(Plugin)
+
+
+def test_a_plugin_that_another_process_knows_otherwise_is_found(site) -> None:
+    import_time = 'import os\nDESCRIPTION = f"Greets from {os.getpid()}."\n'
+    site("greeter", import_time + greeter().replace("@tool", "@tool(description=DESCRIPTION)"))
+    assert "another process gets something else: tool 'greet' has changed" in findings("greeter")
+
+
+def test_a_plugin_that_needs_this_process_is_found(site, monkeypatch) -> None:
+    module = site("greeter", "import sys\nif not hasattr(sys, 'prepared'): raise OSError('not here')\n" + greeter())
+    monkeypatch.setattr("sys.prepared", True, raising=False)
+    imported(module, None)
+    assert "it doesn't load in a process of its own: OSError: not here" in findings("greeter", heavy=())
+
+
+def test_a_true_manifest_passes(site, tmp_path) -> None:
+    text = manifest_for(site, "early", greeter())
+    site("greeter", greeter(), more=text.replace("early", "greeter"))
+    assert check_plugin("greeter").tools == ("greet",)
+
+
+def test_a_manifest_that_says_something_else_is_found(site) -> None:
+    text = manifest_for(site, "early", greeter())
+    site("greeter", greeter("world"), more=text.replace("early", "greeter"))
+    assert "its manifest isn't what its code says: tool 'greet' has changed" in findings("greeter")
+
+
+def test_names_that_a_manifest_leaves_out_are_found(site) -> None:
+    text = manifest_for(site, "early", greeter())
+    code = greeter() + "\n@hookimpl\ndef pegboard_before_tool(context): ...\n"
+    site("greeter", code, more=text.replace("early", "greeter"))
+    assert "its manifest isn't what its code says: its hooks differ" in findings("greeter")
+
+
+def test_a_manifest_that_cant_be_read_is_found(site) -> None:
+    site("greeter", greeter(), more="{}")
+    assert "its manifest can't be held against its code" in findings("greeter")
+
+
+def test_a_manifest_is_held_against_the_code_without_settings(site) -> None:
+    condition = "if settings: register(tool(lambda: 'x', name='other', description='Does.'))"
+    text = manifest_for(site, "early", greeter(condition=condition))
+    site("greeter", greeter(condition=condition), more=text.replace("early", "greeter"))
+    assert check_plugin("greeter", settings={"more": True}).tools == ("other", "greet")
+
+
+def test_a_command_hook_that_raises_is_found() -> None:
+    class Plugin:
+        @hookimpl
+        def pegboard_register_commands(self, group) -> None:
+            raise ValueError("no command")
+
+    assert "pegboard_register_commands raised ValueError: no command" in findings(Plugin())
+
+
+# What a tool says of itself ------------------------------------------------------------------------------------------
+
+
+def read(**facts) -> Findings:
+    findings = Findings("demo")
+    _check_spec(ToolSpec("demo", **{"description": "Does.", **facts}), findings)
+    return findings
+
+
+def of(properties: dict, **more) -> dict:
+    return {"type": "object", "properties": properties, **more}
+
+
+def test_a_tool_without_a_description_is_found() -> None:
+    findings = read(description=" \n")
+    assert "has no description" in findings.errors[0]
+
+
+def test_a_providers_tool_is_described_by_its_provider() -> None:
+    findings = read(description="", kind="provider", provider_id="demo.search")
+    assert findings.errors == []
+
+
+def test_contradicting_marks_are_found() -> None:
+    findings = read(annotations=ToolAnnotations(read_only_hint=True, destructive_hint=True))
+    assert "both read-only and destructive" in findings.errors[0]
+
+
+def test_parameters_that_say_nothing_of_themselves_are_one_warning() -> None:
+    properties = {
+        "a": {"type": "string"},
+        "b": {"type": "string", "description": "Where."},
+        "c": {"enum": ["x", "y"]},
+        "d": {"const": None},
+        "e": {"$ref": "#/$defs/e"},
+        "f": {"$ref": "#/$defs/f"},
+        "g": True,
+    }
+    schema = of(properties, **{"$defs": {"e": {"description": "An e."}, "f": {"type": "string"}}})
+    findings = read(input_schema=schema)
+    (warning,) = findings.warnings
+    assert "no description for 'a', 'f';" in warning
+
+
+# Declared examples of read-only tools, run on a watched loop ---------------------------------------------------------
+
+
+def ran(*things: object, **more) -> Findings:
+    class Plugin:
+        @hookimpl
+        def pegboard_register_tools(self, register) -> None:
+            for thing in things:
+                register(thing)
+
+    findings = Findings("demo")
+    _check_examples(Subject("demo", Plugin()), {}, findings)
+    return findings
+
+
+def reader(function, **options) -> Tool:
+    options = {"read_only": True, "examples": [{}], "name": "demo", "description": "Does.", **options}
+    return Tool.from_function(function, **options)
+
+
+def test_a_good_example_passes() -> None:
+    findings = ran(reader(lambda: "fine"))
+    assert (findings.ran, findings.errors, findings.notes) == (1, [], [])
+
+
+def test_a_reader_that_would_ask_for_a_permission_is_run_all_the_same() -> None:
+    """The example is the author's own, and nobody is there to be asked."""
+    findings = ran(reader(lambda: "fine", permission="fetch", requires_confirmation=True))
+    assert (findings.ran, findings.errors, findings.notes) == (1, [], [])
+
+
+def test_examples_run_unless_they_are_asked_not_to() -> None:
+    called = []
+
+    class Plugin:
+        @hookimpl
+        def pegboard_register_tools(self, register) -> None:
+            register(reader(lambda: called.append(1)))
+
+    assert check_plugin(Plugin(), run_examples=False).ran == 0
+    assert called == []
+    assert check_plugin(Plugin()).ran == 1
+    assert called == [1]
+
+
+def test_only_tools_marked_read_only_are_run() -> None:
+    findings = ran(reader(lambda: 1 / 0, read_only=None), reader(lambda: "", examples=None, name="other"))
+    assert findings.ran == 0
+    assert "isn't marked read-only" in findings.notes[0]
+    assert "declares no examples" in findings.notes[1]
+
+
+def test_a_tool_without_a_handler_isnt_run() -> None:
+    annotations = ToolAnnotations(read_only_hint=True)
+    findings = ran(Tool(ToolSpec("late", "Does.", annotations=annotations)), Tool(ToolSpec("other", "Does.")))
+    assert (findings.ran, findings.notes) == (0, [])
+
+
+def test_a_crash_is_found_with_its_cause() -> None:
+    (finding,) = ran(reader(lambda: 1 / 0)).errors
+    assert "tool 'demo', example 1: its result is an error of kind tool_failure" in finding
+    assert "ZeroDivisionError: division by zero" in finding
+
+
+def test_an_error_that_is_meant_for_the_model_is_noted() -> None:
+    def fail() -> str:
+        raise ToolError("there is no such city")
+
+    findings = ran(reader(fail))
+    assert findings.errors == []
+    assert "there is no such city" in findings.notes[0]
+
+
+def test_output_that_its_schema_forbids_is_found() -> None:
+    def lie() -> int:
+        return "three"
+
+    assert "of kind invalid_output" in ran(reader(lie)).errors[0]
+
+
+def test_a_call_past_its_time_limit_is_found() -> None:
+    async def wait() -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    assert "of kind timeout" in ran(reader(wait, timeout=0.01)).errors[0]
+
+
+def test_an_example_that_ends_the_turn_is_found() -> None:
+    def end() -> str:
+        raise FatalToolError("over")
+
+    assert "it ends the turn: over" in ran(reader(end)).errors[0]
+
+
+def test_an_async_tool_that_blocks_the_loop_is_found_with_its_place() -> None:
+    blocker = threading.Event()
+
+    async def block() -> str:
+        blocker.wait(0.4)
+        return ""
+
+    (finding,) = ran(reader(block)).errors
+    assert "it blocks the event loop for 0." in finding
+    assert "test_check.py:" in finding
+    assert "in block" in finding
+
+
+def test_a_plain_tool_may_block_its_thread() -> None:
+    blocker = threading.Event()
+    assert ran(reader(lambda: str(blocker.wait(0.4)))).errors == []
+
+
+def test_what_blocks_at_the_first_call_only_is_forgiven() -> None:
+    """The first call may load what later ones have."""
+    waits = iter([0.4])
+    blocker = threading.Event()
+
+    async def warm_up() -> str:
+        blocker.wait(next(waits, 0))
+        return ""
+
+    assert ran(reader(warm_up)).errors == []
+
+
+def test_a_plugin_that_cant_be_hung_is_found() -> None:
+    class Broken:
+        def __init__(self) -> None:
+            raise OSError("no disk")
+
+    findings = Findings("demo")
+    _check_examples(Subject("demo", Broken), {}, findings)
+    assert "can't be registered for its examples: OSError: no disk" in findings.errors[0]
+
+
+def test_a_loop_that_goes_on_isnt_blocked() -> None:
+    async def watch() -> LoopMonitor:
+        async with LoopMonitor() as monitor:
+            for _ in range(5):
+                await asyncio.sleep(0)
+        return monitor
+
+    monitor = asyncio.run(watch())
+    assert monitor.blocked < 0.1
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.01], ids=["computing", "waiting"])
+def test_a_loop_that_stands_still_is_measured(pause) -> None:
+    """Whether its thread computes or waits; time that a busy machine takes away isn't counted."""
+
+    async def watch() -> LoopMonitor:
+        async with LoopMonitor() as monitor:
+            waiter = threading.Event()
+            while monotonic() - monitor._last - monitor._lost < 0.2:
+                waiter.wait(pause)
+        return monitor
+
+    monitor = asyncio.run(watch())
+    assert monitor.blocked > 0.1
+    assert "test_check.py" in monitor.place or "threading.py" in monitor.place
+
+
+# What importing a plugin's module loads ------------------------------------------------------------------------------
+
+
+def measured(module: str | None, **options) -> Findings:
+    findings = Findings("demo")
+    _check_budget(Subject("demo", None, module=module), findings, **options)
+    return findings
+
+
+def test_a_light_module_passes(site) -> None:
+    findings = measured(site("light", "import json"))
+    assert findings.errors == findings.notes == []
+
+
+def test_a_heavy_module_is_named_with_the_way_out(site) -> None:
+    (finding,) = measured(site("heavy", "import jsonschema")).errors
+    assert "loads 'jsonschema'" in finding
+    assert "import it inside the function" in finding
+
+
+def test_the_author_says_what_is_heavy(site) -> None:
+    module = site("heavy", "import jsonschema, wsgiref.util")
+    assert measured(module, heavy=()).errors == []
+    assert "'wsgiref'" in measured(module, heavy=iter(["wsgiref"])).errors[0]
+
+
+def test_what_pegboard_itself_loads_isnt_counted(site) -> None:
+    """Defining a tool on attrs classes loads what it takes, at no cost of the plugin's."""
+    code = """
+import attrs
+from pegboard import tool
+
+@attrs.define
+class A:
+    n: int
+
+@tool
+def f(a: A) -> A:
+    'Does.'
+"""
+    assert measured(site("typed", code)).errors == []
+
+
+def test_a_ceiling_on_modules_holds(site) -> None:
+    module = site("many", "import wsgiref.util, wsgiref.headers")
+    assert measured(module, most_modules=200).errors == []
+    assert "modules, more than 2" in measured(module, most_modules=2).errors[0]
+
+
+def test_a_module_that_prints_is_measured_all_the_same(site) -> None:
+    assert "'jsonschema'" in measured(site("loud", "print('hello', end='')\nimport jsonschema")).errors[0]
+
+
+def test_a_module_that_ends_the_process_is_noted(site) -> None:
+    (note,) = measured(site("ending", "import os; os._exit(3)")).notes
+    assert "the process ended while it was imported" in note
+
+
+def test_a_module_that_takes_too_long_is_noted(site, monkeypatch) -> None:
+    monkeypatch.setattr("pegboard.testing.check._IMPORT_SECONDS", 0.0)
+    (note,) = measured(site("slow", "")).notes
+    assert "it took longer than 0 s" in note
+
+
+def test_nothing_is_imported_where_nothing_is_asked(monkeypatch) -> None:
+    monkeypatch.setattr("pegboard.testing.check._modules_of", None)
+    assert measured("json", heavy=()).notes == measured(None).notes == []

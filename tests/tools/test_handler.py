@@ -4,7 +4,8 @@ import functools
 
 import pytest
 
-from pegboard.tools.handler import Flavour, Handler, StructureError
+from pegboard.schema.problems import StructureError
+from pegboard.tools.handler import Flavour, Handler
 
 
 def plain(): ...

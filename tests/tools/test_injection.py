@@ -6,10 +6,10 @@ from typing import Annotated, Generic, Literal, Optional, TypeVar
 import pytest
 
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
+from pegboard.schema.problems import StructureError
 from pegboard.tools.collection import tool_of
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.function import tool
-from pegboard.tools.handler import StructureError
 from pegboard.tools.injection import Injected, Injection, injected_kind, opened
 from pegboard.tools.tool import Tool
 

@@ -11,8 +11,8 @@ import jsonschema_rs
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from pegboard.tools.compiled import compiled
-from pegboard.tools.json_text import json_text
+from pegboard.schema.json import json_text
+from pegboard.schema.references import compiled
 from pegboard.tools.schema import MISSING, Property, object_schema, schema_of
 from pegboard.tools.structure import StructureError, strict_structurer, structurer, unstructurer
 from strategies import EACH_KIND, NAMES, VALIDATED, TypeCase, json_values, mutated, type_cases

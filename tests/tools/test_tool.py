@@ -27,15 +27,15 @@ def test_a_tool_is_named_by_its_spec(made):
 
 
 def test_judges_and_binder_are_made_once(made):
-    assert made.judge is made.judge
-    assert made.output_judge is made.output_judge
+    assert made.validator is made.validator
+    assert made.output_validator is made.output_validator
     assert made.bind is made.bind
-    assert Tool(ToolSpec("a")).output_judge is None
+    assert Tool(ToolSpec("a")).output_validator is None
 
 
 def test_results_are_judged_by_the_output_schema(made):
-    assert made.output_judge.accepts({"result": "2026-01-02"})
-    assert made.output_judge.problems({"result": 5}) == ("result: must be a string, got number 5",)
+    assert made.output_validator.accepts({"result": "2026-01-02"})
+    assert made.output_validator.problems({"result": 5}) == ("result: must be a string, got number 5",)
 
 
 def test_the_way_back_is_there_without_a_call(made):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from pegboard.tools.context import ReadonlyContext
-from pegboard.toolsets.condition import FLAGS, KEYS, Flag, Matches, StateMatches
+from pegboard.toolsets.predicate import FLAGS, KEYS, Flag, Matches, StateMatches
 from pegboard.toolsets.predicates import all_of, any_of, custom
 from toolsets.samples import make_tool
 

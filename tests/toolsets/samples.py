@@ -125,7 +125,7 @@ def names(tools):
 
 def called(tool, arguments, context=None):
     """Judges and runs a tool as dispatch does: schema, own check, binder, function."""
-    assert tool.judge.accepts(arguments), tool.judge.problems(arguments)
+    assert tool.validator.accepts(arguments), tool.validator.problems(arguments)
     problems = tuple(tool.checks(arguments) or ()) if tool.checks else ()
     assert not problems, problems
     args, kwargs = tool.bind(context or ToolContext(), arguments)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pegboard.tools.context import NOBODY
 from pegboard.tools.spec import ToolAnnotations
-from pegboard.toolsets.annotated import AnnotatedToolset
 from pegboard.toolsets.predicates import named, read_only
+from pegboard.toolsets.wrappers import AnnotatedToolset
 from toolsets.samples import PlainToolset, make_tool, names, offered
 
 READ = ToolAnnotations(read_only_hint=True)

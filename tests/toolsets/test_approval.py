@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from pegboard.tools.context import ReadonlyContext
-from pegboard.toolsets.approval import ApprovalToolset
 from pegboard.toolsets.predicates import for_user, named
+from pegboard.toolsets.wrappers import ApprovalToolset
 from toolsets.samples import PlainToolset, late_tool, make_tool, offered
 
 

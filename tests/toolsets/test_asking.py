@@ -6,8 +6,8 @@ import gc
 import pytest
 
 from pegboard.tools.context import NOBODY
-from pegboard.toolsets.asking import _abandoned, ask_all
-from pegboard.toolsets.source import Source
+from pegboard.toolsets.gather import _abandoned, ask_all
+from pegboard.toolsets.toolset import Source
 from toolsets.samples import Hanging, PlainToolset, make_tool
 
 

@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.toolsets import cached as module
-from pegboard.toolsets.cached import CachedToolset
-from pegboard.toolsets.renamed import RenamedToolset
+from pegboard.toolsets import wrappers as module
+from pegboard.toolsets.wrappers import CachedToolset, RenamedToolset
 from toolsets.samples import PlainToolset, make_tool, names, offered
 
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from pegboard.toolsets.combined import CombinedToolset
-from pegboard.toolsets.filtered import FilteredToolset
+from pegboard.toolsets.toolsets import CombinedToolset
+from pegboard.toolsets.wrappers import FilteredToolset
 from toolsets.samples import Closing, Hanging, PlainToolset, make_tool, names, offered
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from pegboard.errors import PredicateError
 from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.toolsets.condition import FLAGS, KEYS, Flag, Matches, property_names, scalar_text
+from pegboard.toolsets.predicate import FLAGS, KEYS, Flag, Matches, _property_names, scalar_text
 from pegboard.toolsets.predicates import (
     deferred,
     destructive,
@@ -153,11 +153,11 @@ def test_a_literal_property_means_what_the_schema_says(tool):
 
 @pytest.mark.parametrize("schema", ["true", "[]", '{"properties": []}', "{}"])
 def test_a_schema_without_properties_has_none(schema):
-    assert property_names(schema) == ()
+    assert _property_names(schema) == ()
 
 
 def test_an_escaped_property_is_found():
-    from pegboard.tools.json_text import JsonText
+    from pegboard.schema.json import JsonText
 
     tool = make_tool(input_schema=JsonText('{"type": "object", "properties": {"p\\u0061th": {}}}'))
     assert has_property("path")(tool, NOBODY)

@@ -6,7 +6,7 @@ import pytest
 
 from pegboard.errors import PredicateError
 from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.toolsets.custom import RESERVED, Custom, check_predicate_name
+from pegboard.toolsets.predicate import RESERVED, Custom, check_predicate_name
 from pegboard.toolsets.predicates import custom, read_only
 from toolsets.samples import make_tool
 

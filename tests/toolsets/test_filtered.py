@@ -4,8 +4,8 @@ import pytest
 
 from pegboard.errors import ExpressionError
 from pegboard.tools.context import ReadonlyContext
-from pegboard.toolsets.filtered import FilteredToolset
 from pegboard.toolsets.predicates import for_user, named, tagged
+from pegboard.toolsets.wrappers import FilteredToolset
 from toolsets.samples import PlainToolset, make_tool, names, offered
 
 INNER = PlainToolset("inner", [make_tool("a", tags=["net"]), make_tool("b"), make_tool("c", tags=["net"])])

@@ -6,10 +6,10 @@ import pytest
 
 from pegboard.tools.context import NOBODY
 from pegboard.tools.spec import ToolAnnotations
-from pegboard.toolsets.fluent import ToolsetBase, wrap
 from pegboard.toolsets.predicates import named, read_only, tagged
-from pegboard.toolsets.reshape import Reshape
 from pegboard.toolsets.toolset import is_toolset
+from pegboard.toolsets.toolsets import ToolsetBase, wrap
+from pegboard.toolsets.wrappers import Reshape
 from toolsets.samples import PlainToolset, called, make_tool, names, object_schema, offered
 
 TOOLS = [make_tool("push", tags=["net"], input_schema=object_schema(branch={"type": "string"})), make_tool("log")]

@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from pegboard.errors import RegistrationError
+from pegboard.threads import _settle
 from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.toolsets.function import ToolsetFunction
-from pegboard.toolsets.off_loop import _settle
+from pegboard.toolsets.toolsets import ToolsetFunction
 from toolsets.samples import BOMB, make_tool, names, offered
 
 TOOL = make_tool("a")

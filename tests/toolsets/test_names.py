@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pegboard.errors import DuplicateToolError
-from pegboard.toolsets.names import settled_names
-from pegboard.toolsets.offer import Offer, ToolsetProblem
+from pegboard.toolsets.resolve import settled_names
+from pegboard.toolsets.toolset import Offer, ToolsetProblem
 from toolsets.samples import late_tool, make_tool, names
 
 STATIC = make_tool("a")

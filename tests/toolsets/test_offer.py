@@ -6,8 +6,8 @@ import pytest
 
 from pegboard.errors import DefinitionError, SchemaError
 from pegboard.tools.origin import HOST, Origin
-from pegboard.toolsets import offer as module
-from pegboard.toolsets.offer import Offer, ToolsetProblem, checked, described, failed
+from pegboard.toolsets import toolset as module
+from pegboard.toolsets.toolset import Offer, ToolsetProblem, checked, described, failed
 from toolsets.samples import BOMB, make_tool
 
 
@@ -53,7 +53,7 @@ def test_many_problems_are_cut_short():
 
 
 def test_a_list_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr(module, "MOST_TOOLS", 3)
+    monkeypatch.setattr(module, "_MOST_TOOLS", 3)
     with pytest.raises(ValueError, match="3 tools, and gave more"):
         checked("t", [None] * 4)
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import asyncio
 
 from pegboard.tools.origin import Origin
-from pegboard.toolsets.offer import Offer
-from pegboard.toolsets.owned import OwnedToolset
+from pegboard.toolsets.toolset import Offer, OwnedToolset
 from toolsets.samples import BOMB, PlainToolset, late_tool, make_tool, offered
 
 OWNER = Origin(plugin="mcp", distribution="pegboard-mcp", version="1.0", trusted=False)

@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.toolsets.pattern import is_literal, matcher, written
+from pegboard.toolsets.predicate import is_literal, matcher, written
 
 
 def slowly(pattern, value):

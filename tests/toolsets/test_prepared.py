@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pegboard.tools.context import ReadonlyContext
-from pegboard.toolsets.prepared import PreparedToolset
+from pegboard.toolsets.wrappers import PreparedToolset
 from toolsets.samples import BOMB, PlainToolset, make_tool, names, offered
 
 INNER = PlainToolset("inner", [make_tool("a"), make_tool("b")])

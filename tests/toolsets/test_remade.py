@@ -3,7 +3,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from pegboard.toolsets.remade import Remaker, remade
+from pegboard.toolsets.toolset import Remaker, remade
 from toolsets.samples import late_tool, make_tool
 
 

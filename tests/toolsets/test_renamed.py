@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pegboard.errors import InvalidNameError, RegistrationError
-from pegboard.toolsets.combined import CombinedToolset
-from pegboard.toolsets.filtered import FilteredToolset
-from pegboard.toolsets.renamed import RenamedToolset
+from pegboard.toolsets.toolsets import CombinedToolset
+from pegboard.toolsets.wrappers import FilteredToolset, RenamedToolset
 from toolsets.samples import PlainToolset, called, make_tool, names, offered
 
 INNER = PlainToolset("inner", [make_tool("a"), make_tool("b")])

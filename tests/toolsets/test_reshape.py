@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pegboard.errors import DefinitionError
-from pegboard.tools.handler import StructureError
-from pegboard.toolsets.reshape import Reshape
+from pegboard.schema.problems import StructureError
+from pegboard.toolsets.wrappers import Reshape
 from toolsets.samples import object_schema
 
 SCHEMA = object_schema(

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.errors import DefinitionError, SchemaError
+from pegboard.schema.problems import StructureError
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Handler, StructureError
+from pegboard.tools.handler import Handler
 from pegboard.tools.spec import Concurrency, ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.reshape import Reshape
-from pegboard.toolsets.reshaped import ReshapedToolset, reshaped
+from pegboard.toolsets.wrappers import Reshape, ReshapedToolset, _reshaped
 from toolsets.samples import CallingToolset, PlainToolset, called, late_tool, make_tool, names, object_schema, offered
 
 SCHEMA = object_schema(
@@ -27,8 +27,8 @@ def test_what_is_listed_and_what_is_called_change_together():
     assert list(tool.spec.input_schema["properties"]) == ["query", "limit"]
     assert called(tool, {"query": "a"}) == {"q": "a", "limit": 3, "lang": "en"}
     assert called(tool, {"query": "a", "limit": 9}) == {"q": "a", "limit": 9, "lang": "en"}
-    assert not tool.judge.accepts({"q": "a"})
-    assert not tool.judge.accepts({"query": "a", "lang": "de"})
+    assert not tool.validator.accepts({"q": "a"})
+    assert not tool.validator.accepts({"query": "a", "lang": "de"})
 
 
 def test_only_what_is_named_is_reshaped():
@@ -47,18 +47,18 @@ def test_only_what_is_named_is_reshaped():
 )
 def test_a_renamed_tool_takes_exactly_what_the_tool_takes(arguments, rename):
     tool = search()
-    renamed = reshaped(tool, Reshape(rename=rename))
+    renamed = _reshaped(tool, Reshape(rename=rename))
     shown = {rename[name]: value for name, value in arguments.items()}
-    assert renamed.judge.accepts(shown) is tool.judge.accepts(arguments)
-    if tool.judge.accepts(arguments):
+    assert renamed.validator.accepts(shown) is tool.validator.accepts(arguments)
+    if tool.validator.accepts(arguments):
         assert called(renamed, shown) == arguments
 
 
 def test_a_wider_type_lets_nothing_through_that_the_tool_refuses():
-    tool = reshaped(search(), Reshape(rename={"limit": "most"}, retype={"limit": {"type": ["integer", "string"]}}))
+    tool = _reshaped(search(), Reshape(rename={"limit": "most"}, retype={"limit": {"type": ["integer", "string"]}}))
     assert called(tool, {"q": "a", "most": 5}) == {"q": "a", "limit": 5}
     bad = {"q": "a", "most": "ten"}
-    assert tool.judge.accepts(bad)
+    assert tool.validator.accepts(bad)
     (problem,) = tool.checks(bad)
     assert problem.startswith("most: ")
     with pytest.raises(StructureError, match="most"):
@@ -68,14 +68,14 @@ def test_a_wider_type_lets_nothing_through_that_the_tool_refuses():
 
 def test_a_hidden_value_that_the_tool_refuses_is_the_hosts_mistake():
     """The model could do nothing about it."""
-    tool = reshaped(search(checks=lambda arguments: ["limit: too much"]), Reshape(hide={"limit": 5}))
+    tool = _reshaped(search(checks=lambda arguments: ["limit: too much"]), Reshape(hide={"limit": 5}))
     with pytest.raises(DefinitionError, match="'limit': the value that it is hidden with is refused"):
         tool.checks({"q": "a"})
 
 
 def test_hidden_arguments_cannot_be_reached_by_name():
     open_schema = {"type": "object", "properties": {"q": {}, "root": {}}}
-    tool = reshaped(make_tool(input_schema=open_schema), Reshape(rename={"q": "query"}, hide={"root": "/safe"}))
+    tool = _reshaped(make_tool(input_schema=open_schema), Reshape(rename={"q": "query"}, hide={"root": "/safe"}))
     assert called(tool, {"query": 1, "extra": 2}) == {"q": 1, "extra": 2, "root": "/safe"}
     for name in ("root", "q"):
         assert tool.checks({name: "/"}) == (f"{name}: there is no such argument",)
@@ -95,14 +95,14 @@ def picky(path):
 
 @pytest.mark.parametrize(("path", "shown"), [(("q", 0), ("query", 0)), (("limit",), ("limit",)), ((), ())])
 def test_what_structuring_refuses_is_told_by_the_new_name(path, shown):
-    tool = reshaped(picky(path), Reshape(rename={"q": "query"}))
+    tool = _reshaped(picky(path), Reshape(rename={"q": "query"}))
     with pytest.raises(StructureError) as caught:
         tool.bind(ToolContext(), {"query": "a", "limit": 1})
     assert (caught.value.path, caught.value.reason) == (shown, "is no date")
 
 
 def test_what_structuring_refuses_of_a_hidden_value_is_the_hosts_mistake():
-    tool = reshaped(picky(("q",)), Reshape(hide={"q": "a"}))
+    tool = _reshaped(picky(("q",)), Reshape(hide={"q": "a"}))
     with pytest.raises(DefinitionError, match="'q'"):
         tool.bind(ToolContext(), {"limit": 1})
 
@@ -115,7 +115,7 @@ def test_the_tools_own_parts_see_its_own_names():
         return ["q: is empty", "query: stays", "(root): odd", "qq: stays"]
 
     tool = search().evolve(preview=see, confirms=see, checks=see)
-    shown = reshaped(tool, Reshape(rename={"q": "query"}, hide={"lang": "en"}))
+    shown = _reshaped(tool, Reshape(rename={"q": "query"}, hide={"lang": "en"}))
     arguments = {"query": "", "limit": 1}
     assert shown.checks(arguments) == ["query: is empty", "query: stays", "(root): odd", "qq: stays"]
     shown.preview(arguments)
@@ -124,22 +124,22 @@ def test_the_tools_own_parts_see_its_own_names():
 
 
 def test_a_tool_without_such_parts_gets_none():
-    shown = reshaped(search(), Reshape())
+    shown = _reshaped(search(), Reshape())
     assert (shown.preview, shown.confirms) == (None, None)
 
 
 def test_examples_follow_and_those_that_may_be_invalid_go():
     tool = search(examples=[{"q": "a", "limit": 1, "lang": "en"}, {"q": "b", "limit": 2}])
-    shown = reshaped(tool, Reshape(rename={"q": "query"}, hide={"lang": "de"}))
+    shown = _reshaped(tool, Reshape(rename={"q": "query"}, hide={"lang": "de"}))
     assert shown.spec.examples == ({"query": "a", "limit": 1}, {"query": "b", "limit": 2})
-    assert reshaped(tool, Reshape(retype={"lang": {"const": "de"}})).spec.examples == ({"q": "b", "limit": 2},)
+    assert _reshaped(tool, Reshape(retype={"lang": {"const": "de"}})).spec.examples == ({"q": "b", "limit": 2},)
 
 
 def test_the_key_of_concurrency_follows_or_becomes_exclusive():
     tool = search(concurrency=Concurrency("key", ("q", "lang"), "read"))
-    assert reshaped(tool, Reshape(rename={"q": "x"})).spec.concurrency == Concurrency("key", ("x", "lang"), "read")
-    assert reshaped(tool, Reshape(hide={"lang": "en"})).spec.concurrency == Concurrency("exclusive")
-    assert reshaped(tool, Reshape(default={"q": "a"})).spec.concurrency == Concurrency("exclusive")
+    assert _reshaped(tool, Reshape(rename={"q": "x"})).spec.concurrency == Concurrency("key", ("x", "lang"), "read")
+    assert _reshaped(tool, Reshape(hide={"lang": "en"})).spec.concurrency == Concurrency("exclusive")
+    assert _reshaped(tool, Reshape(default={"q": "a"})).spec.concurrency == Concurrency("exclusive")
 
 
 def test_a_tool_found_late_is_reshaped_once_it_is_found():
@@ -160,7 +160,7 @@ def test_a_toolsets_own_tools_are_called_by_their_own_arguments():
 @pytest.mark.parametrize("tool", [make_tool("t", kind="freeform"), Tool(ToolSpec("t"))])
 def test_only_functions_with_a_handler_can_be_reshaped(tool):
     with pytest.raises(DefinitionError, match="only function tools"):
-        reshaped(tool, Reshape())
+        _reshaped(tool, Reshape())
 
 
 def test_a_tool_that_cannot_be_reshaped_costs_only_itself():
@@ -183,7 +183,7 @@ def test_a_schema_that_only_becomes_unsound_by_its_place_is_refused():
     """In the schema that is shown, a reference leads somewhere else."""
     retype = {"$defs": {"A": {"type": "string"}}, "$ref": "#/$defs/A"}
     with pytest.raises(SchemaError, match="points to nothing in it"):
-        reshaped(search(), Reshape(retype={"q": retype}))
+        _reshaped(search(), Reshape(retype={"q": retype}))
 
 
 def test_a_tool_that_nobody_has_is_noted():

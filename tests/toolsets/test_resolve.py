@@ -12,10 +12,10 @@ from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.tools.origin import Origin
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.owned import OwnedToolset
 from pegboard.toolsets.predicates import custom, for_user, from_toolset, named, tagged
-from pegboard.toolsets.renamed import RenamedToolset
-from pegboard.toolsets.resolve import ordered, picked, resolve_tools
+from pegboard.toolsets.resolve import _ordered, _picked, resolve_tools
+from pegboard.toolsets.toolset import OwnedToolset
+from pegboard.toolsets.wrappers import RenamedToolset
 from toolsets.predicate_strategies import contexts, predicates
 from toolsets.samples import CallingToolset, Hanging, PlainToolset, called, make_tool, names
 
@@ -148,8 +148,8 @@ tool_names = st.sampled_from("abcdef")
 def test_an_order_lists_its_names_first_and_loses_nothing(present, order):
     tools = [make_tool(name) for name in sorted(present)]
     wanted = [name for name in dict.fromkeys(order) if name in present]
-    assert names(ordered(tools, order)) == [*wanted, *(name for name in sorted(present) if name not in wanted)]
-    assert names(picked(tools, order)) == wanted
+    assert names(_ordered(tools, order)) == [*wanted, *(name for name in sorted(present) if name not in wanted)]
+    assert names(_picked(tools, order)) == wanted
 
 
 @given(predicates, contexts)

@@ -4,11 +4,10 @@ import asyncio
 
 import pytest
 
-from pegboard.tools.json_text import digest_of
-from pegboard.toolsets.explanation import Explanation, Reason
+from pegboard.schema.json import digest_of
 from pegboard.toolsets.predicates import named, tagged
-from pegboard.toolsets.resolve import resolve_tools
-from pegboard.toolsets.static import StaticToolset
+from pegboard.toolsets.resolve import Explanation, _Reason, resolve_tools
+from pegboard.toolsets.toolsets import StaticToolset
 from toolsets.samples import PlainToolset, make_tool
 
 STATIC = [make_tool("a", tags=["x"]), make_tool("b"), make_tool("c", tags=["x"])]
@@ -106,4 +105,4 @@ def test_the_reasons_of_all_are_those_of_each():
     tools = resolved(toolsets=[PlainToolset("t", [make_tool("a")])], where=tagged("x"), active=["c"])
     assert list(tools.reasons) == ["a", "b", "c"]
     assert tools.reasons == {name: tools.explain(name).reasons for name in "abc"}
-    assert tools.reasons["a"][-1] == Reason("active", "out", "not among the active names")
+    assert tools.reasons["a"][-1] == _Reason("active", "out", "not among the active names")

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.toolsets.predicates import tagged
 from pegboard.toolsets.resolve import resolve_tools
-from pegboard.toolsets.static import StaticToolset
+from pegboard.toolsets.toolsets import StaticToolset
 from toolsets.samples import BOMB, make_tool
 
 STATIC = [make_tool("a", tags=["x"]), make_tool("b"), make_tool("c", tags=["x"])]

@@ -5,7 +5,7 @@ import pytest
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.toolsets.predicate import Predicate
 from pegboard.toolsets.predicates import custom, edit, everything, named, state, tagged
-from pegboard.toolsets.sift import sift, why
+from pegboard.toolsets.toolset import sift, why
 from toolsets.samples import make_tool, names
 
 TOOLS = [make_tool(name) for name in ("b", "a", "c")]

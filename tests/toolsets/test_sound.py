@@ -5,9 +5,9 @@ import gc
 import pytest
 
 from pegboard.errors import SchemaError
-from pegboard.tools.json_text import JsonText
-from pegboard.toolsets import sound as module
-from pegboard.toolsets.sound import MAX_REMEMBERED_CHARACTERS, check_sound
+from pegboard.schema.json import JsonText
+from pegboard.toolsets import toolset as module
+from pegboard.toolsets.toolset import MAX_REMEMBERED_CHARACTERS, check_sound
 from toolsets.samples import BOMB, make_tool
 
 

@@ -8,7 +8,7 @@ from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
 from pegboard.tools.handler import Flavour
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.source import Source, with_calls
+from pegboard.toolsets.toolset import Source
 from toolsets.samples import CallingToolset, PlainToolset, called, late_tool, make_tool
 
 
@@ -26,7 +26,7 @@ def test_a_tool_without_a_handler_is_run_by_its_toolset():
 def test_what_has_a_handler_keeps_it():
     late, _ = late_tool(make_tool("late"))
     tools = [make_tool("a"), late, bare("web", kind="provider", provider_id="openai.web_search")]
-    assert with_calls(CallingToolset(), tools) == tuple(tools)
+    assert list(asyncio.run(Source(CallingToolset(tools=tools)).offer(NOBODY))) == tools
 
 
 def test_a_toolset_without_call_leaves_its_tools_as_they_are():
@@ -41,7 +41,7 @@ class Plain(PlainToolset):
 
 
 def test_a_plain_call_runs_where_plain_functions_run():
-    (tool,) = with_calls(Plain(), [bare("a")])
+    (tool,) = asyncio.run(Source(Plain(tools=[bare("a")])).offer(NOBODY))
     assert (tool.handler.flavour, tool.handler.blocking) == (Flavour.PLAIN, True)
     assert called(tool, {}) == "a"
 

@@ -4,7 +4,7 @@ import pytest
 
 from pegboard.errors import DefinitionError, DuplicateToolError
 from pegboard.tools.spec import ToolSpec
-from pegboard.toolsets.static import StaticToolset
+from pegboard.toolsets.toolsets import StaticToolset
 from toolsets.samples import make_tool, names, offered
 
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from pegboard.toolsets.static import StaticToolset
-from pegboard.toolsets.toolset import Toolset, close, close_all, is_toolset, name_of, speaking
+from pegboard.toolsets.toolset import Toolset, _close, close_all, is_toolset, name_of, speaking
+from pegboard.toolsets.toolsets import StaticToolset
 from toolsets.samples import Closing, PlainToolset, make_tool
 
 
@@ -39,9 +39,9 @@ def test_a_name_that_cannot_be_had_is_the_classs():
 
 def test_closing_takes_plain_and_async_and_none():
     for toolset in (PlainToolset(), Closing()):
-        asyncio.run(close(toolset))
+        asyncio.run(_close(toolset))
         assert toolset.closed == 1
-    asyncio.run(close(Nameless()))
+    asyncio.run(_close(Nameless()))
 
 
 def test_one_that_fails_to_close_keeps_no_other_from_closing():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.toolsets.wrapper import ChangedToolset, Step
+from pegboard.toolsets.toolset import ChangedToolset, Step
 from toolsets.samples import PlainToolset, make_tool, names, offered
 
 

@@ -23,11 +23,8 @@ from pegboard import (
     tool,
 )
 from pegboard.errors import CallbackError, ModelError, PendingError
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
-from pegboard.messages.message import Message
-from pegboard.messages.part import TextPart
-from pegboard.messages.response import ModelResponse
-from pegboard.messages.usage import Usage
+from pegboard.messages.message import Message, TextPart
+from pegboard.messages.response import CallDelta, ModelResponse, ReasoningDelta, TextDelta, Usage
 from pegboard.request.model_request import ModelRequest
 from pegboard.testing import ScriptedModel
 from pegboard.turn.conditions import called, rounds

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any, Final
 
 from pegboard import Tool, ToolSpec
-from pegboard.testing.sample import NoSampleError, Samples
-from pegboard.tools.references import References
+from pegboard.schema.references import References
+from pegboard.testing.samples import NoSampleError, Samples
 from vendors import raw_tools, special_tools, type_forms, written_tools
 
 TOOLS: Final[tuple[Tool, ...]] = (
@@ -64,7 +64,7 @@ def arguments_of(name: str) -> tuple[dict[str, Any], ...]:
         return own
     schema = spec.input_schema
     try:
-        samples = Samples(References(schema), Tool(spec).judge.accepts).of(schema)
+        samples = Samples(References(schema), Tool(spec).validator.accepts).of(schema)
         objects = (sample.value for sample in samples if isinstance(sample.value, dict))
         return (*islice(objects, _MOST), *own)
     except NoSampleError:

@@ -66,4 +66,4 @@ def test_each_spec_has_arguments_that_it_takes(spec):
         assert arguments == ()
         return
     assert arguments
-    assert [Tool(spec).judge.problems(each) for each in arguments] == [()] * len(arguments)
+    assert [Tool(spec).validator.problems(each) for each in arguments] == [()] * len(arguments)

@@ -14,7 +14,6 @@ FORMATS = (
     "bedrock",
     "ollama",
     "mcp",
-    "llm",
 )
 EVEN = "name:*0 or name:*2 or name:*4 or name:*6 or name:*8"
 
@@ -106,7 +105,7 @@ class Board:
         tool, context = self.registry.get(function.__name__), ToolContext()
 
         def check(arguments):
-            assert tool.judge.accepts(arguments)
+            assert tool.validator.accepts(arguments)
             return tool.bind(context, arguments)
 
         return check
@@ -132,7 +131,9 @@ class Board:
         return await self.batcher(function)
 
     async def far_caller(self, function):
-        from pegboard import ChildProcesses, Tool
+        from pegboard_processes import ChildProcesses
+
+        from pegboard import Tool
 
         self.registry.add("executors", "process", ChildProcesses())
         self.registry.register(Tool.from_function(function, executor="process"))

@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from pegboard import ToolRegistry, stream_turn, turn_of
-from pegboard.messages.delta import TextDelta
+from pegboard.messages.response import TextDelta
 from pegboard.turn.events import AnswerDelta
 from pegboard_anthropic import AnthropicModel
 

@@ -11,8 +11,8 @@ import pytest
 from model_server import ModelServer, Round
 from pegboard import ModelRequest
 from pegboard.errors import ModelError
-from pegboard.request.exporters.anthropic import Anthropic
 from pegboard_anthropic import AnthropicModel
+from pegboard_anthropic.anthropic import Anthropic
 
 
 def test_without_a_key_the_error_names_the_variable():

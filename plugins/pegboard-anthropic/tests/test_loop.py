@@ -8,8 +8,8 @@ import pytest
 
 from model_server import Call, Citation, Page, Reasoning, Round, Search, Usage
 from pegboard import ModelConfig, ModelRequest, NamedTool, Tool, ToolRegistry, tool
-from pegboard.messages.delta import CallDelta, ReasoningDelta, TextDelta
-from pegboard.messages.part import HostedPart, ReasoningPart
+from pegboard.messages.message import HostedPart, ReasoningPart
+from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta
 from pegboard.turn.events import AnswerDelta
 
 LOOK = Round(

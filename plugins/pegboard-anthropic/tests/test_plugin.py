@@ -36,7 +36,7 @@ def run(script):
     return done.stdout.strip()
 
 
-HEAVY = ("anthropic", "httpx2", "pydantic", "asyncio", "pegboard.request.exporters")
+HEAVY = ("anthropic", "httpx2", "pydantic", "asyncio", "pegboard_anthropic.anthropic")
 LOADED = f"print([name for name in {HEAVY} if name in sys.modules])"
 
 

@@ -11,8 +11,8 @@ from botocore.config import Config
 from model_server import ModelServer, Round
 from model_server.talk import bedrock as client_of
 from pegboard import ModelError, ModelRequest
-from pegboard.request.exporters.bedrock import Bedrock
 from pegboard_bedrock import BedrockModel
+from pegboard_bedrock.bedrock import Bedrock
 from pegboard_bedrock.client import made_client
 
 NOWHERE = "http://127.0.0.1:9"

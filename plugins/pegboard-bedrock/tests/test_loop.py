@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from model_server import Call, Citation, Reasoning, Round, Usage
 from pegboard import ModelConfig, ModelRequest, NamedTool, Tool, ToolSpec
-from pegboard.messages.delta import TextDelta
+from pegboard.messages.response import TextDelta
 from pegboard.turn.events import AnswerDelta
 
 

@@ -34,7 +34,7 @@ import pegboard
 import pegboard_bedrock.plugin
 registry = pegboard.load()
 assert "pegboard_bedrock.plugin" in sys.modules
-print(sorted(name for name in sys.modules if name.startswith(("boto", "urllib3", "pegboard.request.exporters"))))
+print(sorted(name for name in sys.modules if name.startswith(("boto", "urllib3", "pegboard_bedrock.bedrock"))))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
 

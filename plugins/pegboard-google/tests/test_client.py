@@ -10,9 +10,9 @@ from google.genai.types import HttpOptions, HttpRetryOptions
 
 from model_server import ModelServer, Round
 from pegboard import ModelError, ModelRequest
-from pegboard.request.exporters.gemini import GeminiSchema
 from pegboard_google import GoogleModel
 from pegboard_google.client import KEYS, made_client
+from pegboard_google.gemini import GeminiSchema
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ import base64
 
 from model_server import Call, Citation, Page, Reasoning, Round, Search, Usage
 from pegboard import ModelConfig, ModelRequest, NamedTool, Tool, ToolSpec
-from pegboard.messages.delta import TextDelta
-from pegboard.messages.part import HostedPart, ReasoningPart
+from pegboard.messages.message import HostedPart, ReasoningPart
+from pegboard.messages.response import TextDelta
 from pegboard.turn.events import AnswerDelta
 
 SIGNATURE = base64.b64encode(b"\xfb\xffthought").decode()

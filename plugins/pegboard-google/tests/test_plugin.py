@@ -34,14 +34,14 @@ import pegboard
 import pegboard_google.plugin
 registry = pegboard.load()
 assert "pegboard_google.plugin" in sys.modules
-print(sorted(name for name in sys.modules if name.startswith(("google.genai", "pegboard.request.exporters", "httpx"))))
+print(sorted(name for name in sys.modules if name.startswith(("google.genai", "pegboard_google.gemini", "httpx"))))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
 
     assert done.stdout == "[]\n"
 
 
-def test_the_package_has_one_name():
-    assert "GoogleModel" in dir(pegboard_google)
-    with pytest.raises(AttributeError, match="'Gemini'"):
-        _ = pegboard_google.Gemini
+def test_the_package_has_a_model_and_a_wire():
+    assert {"GoogleModel", "Gemini", "GeminiSchema"} <= set(dir(pegboard_google))
+    with pytest.raises(AttributeError, match="'GoogleClient'"):
+        _ = pegboard_google.GoogleClient

@@ -15,7 +15,7 @@ from pegboard import (
     tool,
     tool_of,
 )
-from pegboard.dispatch.approval.answer import Always, Later, Once, Reject
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.work import CallError
 from pegboard_guard import DoomLoop
 

@@ -99,7 +99,7 @@ class Wire:
 
     def model(self, server, name="gpt-5.4", **options):
         if self.is_chat:  # as for OpenAI's own API, wherever the server is
-            from pegboard.request.exporters.openai_chat import OpenAIChat
+            from pegboard_openai.openai_chat import OpenAIChat
 
             options = {"exporter": OpenAIChat(reasoning="reasoning_content"), **options}
         return self.kind(name, api_key="x", base_url=f"{server.url}/v1", **options)

@@ -7,7 +7,7 @@ import json
 
 from model_server import Call, Citation, Page, Reasoning, Round, Search, Usage
 from pegboard import ModelConfig, ModelRequest, NamedTool, Tool, ToolRegistry, tool
-from pegboard.messages.part import HostedPart, ReasoningPart
+from pegboard.messages.message import HostedPart, ReasoningPart
 
 LOOK = Round(
     text="Let me look.",

@@ -90,7 +90,7 @@ def test_the_sdk_is_not_imported_before_a_model_is_asked_for():
         "except pegboard.ModelError as error: print('openai-chat' in str(error))\n"
         "heavy = ('openai', 'httpx', 'httpx2', 'pydantic')\n"
         "print([name for name in heavy if name in sys.modules])\n"
-        "print([name for name in sys.modules if name.startswith('pegboard.request.exporters.openai')])\n"
+        "print([name for name in sys.modules if name.startswith('pegboard_openai.openai_')])\n"
     )
     assert run(script) == "True\n[]\n[]\n"
 

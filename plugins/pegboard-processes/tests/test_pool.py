@@ -22,8 +22,8 @@ from pegboard import (
     Tool,
     ToolContext,
 )
+from pegboard.schema.problems import StructureError
 from pegboard.tools.collection import as_tools
-from pegboard.tools.handler import StructureError
 from pegboard_processes import ChildProcesses
 
 MEBIBYTE = 1 << 20

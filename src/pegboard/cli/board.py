@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from pegboard.cli.aside import aside
 from pegboard.cli.options import Options
-from pegboard.config import Config, load_config
+from pegboard.config.config import Config, load_config
 from pegboard.errors import ConfigError, DuplicateToolError, ExpressionError, UnknownToolError, suggest
 from pegboard.registry import ToolRegistry
 from pegboard.tools.context import NOBODY, ReadonlyContext
@@ -98,7 +98,7 @@ class Board:
 
     def _of_file(self, error: ExpressionError) -> ConfigError:
         """The same in the words of the file whose own predicate is wrong."""
-        from pegboard.config.reading import parse_config, read_config
+        from pegboard.config.config import parse_config, read_config
 
         for file in self.config.files:
             own = parse_config(read_config(file) or b"", file).get("where")
@@ -112,8 +112,7 @@ class Board:
     def _resolved_static(
         self, where: Predicate | None, context: ReadonlyContext, default: Predicate | None
     ) -> ResolvedTools:
-        from pegboard.toolsets.names import settled_names
-        from pegboard.toolsets.resolve import resolve_candidates
+        from pegboard.toolsets.resolve import resolve_candidates, settled_names
 
         candidates = settled_names(self.registry.tools(), ())
         with aside():  # a predicate may be a plugin's
@@ -196,7 +195,7 @@ def _clash(error: DuplicateToolError, config: Config) -> ConfigError:
 
 def _file_that_says(key: str, config: Config) -> str:
     """The last of the files that has a key."""
-    from pegboard.config.reading import parse_config, read_config
+    from pegboard.config.config import parse_config, read_config
 
     ignored = {one.file for one in config.ignored if one.key == key}
     saying = [file for file in config.files if key in parse_config(read_config(file) or b"", file)]
@@ -229,7 +228,7 @@ def load_registry(config: Config, options: Options, discovery: Discovery) -> Too
 
 def limit(specs: Sequence[str]) -> str | None:
     """The predicate that `-T` stands for: `git_*,plugin:files` is `name:git_* or plugin:files`."""
-    from pegboard.toolsets.pattern import written
+    from pegboard.toolsets.predicate import written
 
     parts: list[str] = []
     for item in ",".join(specs).split(","):

@@ -41,7 +41,7 @@ def ruled(registry: ToolRegistry, rules: str | None) -> None:
         ConfigError: The file is wrong.
     """
     if rules is not None:
-        from pegboard.dispatch.permissions.file import read_permissions
+        from pegboard.dispatch.permissions.permissions import read_permissions
 
         registry.permissions = read_permissions(rules)
 

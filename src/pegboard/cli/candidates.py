@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from pegboard.cli.arguments import WORDS, place
-from pegboard.cli.escape import visible
 from pegboard.cli.hint import Hint, json_type
+from pegboard.tools.visible import visible
 from pegboard.typing import JsonSchema
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from click.shell_completion import CompletionItem
 
     from pegboard.cli.board import Board
@@ -49,7 +51,7 @@ def complete_plugin(context: click.Context, _parameter: click.Parameter, incompl
     """Names of plugins."""
     from click.shell_completion import CompletionItem
 
-    from pegboard.cli.escape import visible
+    from pegboard.tools.visible import visible
 
     names = (plugin.name for plugin in _board(context).registry.plugins())
     return [CompletionItem(visible(name)) for name in names if name.startswith(incomplete)]
@@ -58,24 +60,22 @@ def complete_plugin(context: click.Context, _parameter: click.Parameter, incompl
 def complete_exporter(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
-    """Names of exporters: the built-in ones, and those that plugins bring."""
-    from click.shell_completion import CompletionItem
-
-    from pegboard.cli.plugin_commands import known_exporters
-    from pegboard.request.exporters.builtin import EXPORTERS
-
-    names = dict.fromkeys((*EXPORTERS, *known_exporters(_board(context))))
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    """Names of exporters: the listing of MCP, and those that plugins offer."""
+    return _completed(("mcp", *_board(context).registry.known("exporters")), incomplete)
 
 
 def complete_model(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Providers of models that plugins bring, up to the slash; their models aren't known here."""
+    return _completed([f"{name}/" for name in _board(context).registry.known("models")], incomplete)
+
+
+def _completed(names: Iterable[str], incomplete: str) -> list[CompletionItem[str]]:
+    """The names that begin so; those that don't show as they are could pass for others, and are left out."""
     from click.shell_completion import CompletionItem
 
-    from pegboard.cli.plugin_commands import known_models
+    from pegboard.tools.visible import visible
 
-    names = (f"{name}/" for name in dict.fromkeys(known_models(_board(context))))
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete) and visible(name) == name]
 
 
 def complete_word(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:

@@ -10,12 +10,10 @@ from attrs import frozen
 
 from pegboard.cli.group import OWN
 from pegboard.cli.listing import listing_of
-from pegboard.config import Config, load_config
+from pegboard.config.config import Config, load_config
+from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
-from pegboard.plugins.index import write_snapshot
-from pegboard.plugins.own import own_version
-from pegboard.plugins.snapshot import Environment, environment
-from pegboard.plugins.stamps import Stamps
+from pegboard.plugins.snapshot import Environment, environment, own_version
 
 if TYPE_CHECKING:
     from pegboard.cli.board import Board

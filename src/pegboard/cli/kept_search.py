@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import os
 
-from pegboard.config.file import open_private
+from pegboard.config.files import open_private
 from pegboard.plugins.snapshot import stamp_of
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
     from pegboard.plugins.snapshot import Environment
     from pegboard.toolsets.resolve import ResolvedTools
-    from pegboard.toolsets.search.index import Found, ToolIndex
+    from pegboard.toolsets.search import Found, ToolIndex
 
 FOLDER = "search"
 MOST_BYTES = 128 * 1024 * 1024
@@ -40,7 +40,7 @@ def kept_names(place: Environment, text: str, limit: int) -> list[str] | None:
     """
     import sqlite3
 
-    from pegboard.toolsets.search import table
+    from pegboard.toolsets import search_table as table
 
     path = index_file(place)
     try:
@@ -80,8 +80,8 @@ def _stamp(place: Environment) -> str:
 
 def _loaded(path: str) -> tuple[ToolIndex, dict[str, str]]:
     """The kept index and what is noted of it; a new one where there is none, or it can't be used."""
-    from pegboard.config.file import read_private
-    from pegboard.toolsets.search.index import ToolIndex
+    from pegboard.config.files import read_private
+    from pegboard.toolsets.search import ToolIndex
 
     try:
         index = ToolIndex(saved=read_private(path, MOST_BYTES))
@@ -94,8 +94,8 @@ def _keep(path: str, data: bytes) -> None:
     """Keeps an index; where that can't be, the next search makes it anew."""
     from pathlib import Path
 
-    from pegboard.config.file import write_private
-    from pegboard.plugins.index import prune
+    from pegboard.config.files import write_private
+    from pegboard.plugins.cache import prune
 
     if len(data) > MOST_BYTES:
         return

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
-from pegboard.cli.escape import visible, visible_json
 from pegboard.cli.indent import indented
 from pegboard.cli.tool_page import show_text
-from pegboard.plugins.listed import ListedTool, Listing, full_json, list_json
-from pegboard.tools.json_text import JsonText, json_text
+from pegboard.plugins.cache import ListedTool, Listing, full_json, list_json
+from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
+from pegboard.tools.visible import visible, visible_json
 
 MOST_SUMMARY: Final = 160
 MOST_PROBLEMS: Final = 3

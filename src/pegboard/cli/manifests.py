@@ -15,7 +15,7 @@ from pegboard.plugins.probe import probe
 from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
-    from pegboard.plugins.found import FoundPlugin
+    from pegboard.plugins.discovery import FoundPlugin
     from pegboard.plugins.manifest import PluginManifest
 
 

@@ -11,11 +11,11 @@ import click
 from pegboard.cli.progress import quiet
 from pegboard.cli.render import block
 from pegboard.cli.screen import stderr_screen
-from pegboard.dispatch.approval.answer import Always, Answer, Once, Reject
-from pegboard.dispatch.approval.approver import ask_later
+from pegboard.dispatch.approval.queue import ask_later
+from pegboard.dispatch.approval.request import Always, Answer, Once, Reject
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.approval.approver import AnyApprover
+    from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.approval.request import ApprovalRequest
     from pegboard.tools.context import ToolContext
 

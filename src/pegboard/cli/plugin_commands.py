@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pegboard.cli.board import Board
-    from pegboard.plugins.found import FoundPlugin
+    from pegboard.plugins.discovery import FoundPlugin
     from pegboard.plugins.manifest import PluginManifest
 
 HOOK = "pegboard_register_commands"
@@ -59,7 +59,7 @@ def command_owners(board: Board) -> Mapping[str, FoundPlugin]:
     bringing = {plugin.name for plugin in board.registry.plugins() if HOOK in plugin.hooks}
     if not bringing:
         return {}
-    from pegboard.cli.escape import visible
+    from pegboard.tools.visible import visible
 
     owners: dict[str, FoundPlugin] = {}
     for found in board.discovery.entries:
@@ -77,31 +77,10 @@ def command_names(found: FoundPlugin, board: Board) -> tuple[str, ...]:
     return () if manifest is None else manifest.commands
 
 
-def known_exporters(board: Board) -> tuple[str, ...]:
-    """The names of the exporters that plugins bring."""
-    return _known(board, "exporters")
-
-
-def known_models(board: Board) -> tuple[str, ...]:
-    """The names of the providers of models that plugins bring."""
-    return _known(board, "models")
-
-
-def _known(board: Board, kind: str) -> tuple[str, ...]:
-    """The names of things of a kind, from manifests and the cache; those that don't show as they are are left out."""
-    from pegboard.cli.escape import visible
-
-    hook = f"pegboard_register_{kind}"
-    bringing = {plugin.name for plugin in board.registry.plugins() if hook in plugin.hooks}
-    manifests = (known_manifest(found, board) for found in board.discovery.entries if found.name in bringing)
-    names = (name for manifest in manifests if manifest is not None for name in getattr(manifest, kind))
-    return tuple(name for name in names if visible(name) == name)
-
-
 def known_manifest(found: FoundPlugin, board: Board) -> PluginManifest | None:
     """What a plugin brings, by its manifest or the cache; `None` where neither knows."""
     from pegboard.errors import ManifestError
-    from pegboard.plugins.index import CachedManifests
+    from pegboard.plugins.cache import CachedManifests
     from pegboard.plugins.manifest import read_manifest
 
     settings = board.config.settings(found.name)
@@ -137,8 +116,7 @@ def _named(command: click.Command, name: str, found: FoundPlugin) -> click.Comma
 
 
 def _telling(method: Callable[..., Any], name: str, found: FoundPlugin) -> Callable[..., Any]:
-    from pegboard.errors import PegboardError, PluginError
-    from pegboard.plugins.cause import cause_of
+    from pegboard.errors import PegboardError, PluginError, cause_of
 
     passed = (*_CLICKS_OWN, EOFError, BrokenPipeError, PegboardError)  # told, or meant, as everywhere else
 
@@ -161,8 +139,7 @@ def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping
         PluginError: The plugin, or its hook, failed.
     """
     from pegboard.cli.aside import aside
-    from pegboard.errors import PluginError
-    from pegboard.plugins.cause import cause_of
+    from pegboard.errors import PluginError, cause_of
     from pegboard.plugins.loaded import gather, imported
 
     group = click.Group()

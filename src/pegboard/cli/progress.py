@@ -10,9 +10,9 @@ from typing import Any, Self
 
 from attrs import define, field
 
-from pegboard.cli.escape import visible
 from pegboard.cli.screen import Screen, stderr_screen
 from pegboard.cli.table import cells, fitted
+from pegboard.tools.visible import visible
 
 _BAR = 20
 

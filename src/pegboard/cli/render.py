@@ -9,15 +9,15 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.cli.escape import visible, visible_json
 from pegboard.cli.screen import PLAIN, Screen, wrapped
 from pegboard.cli.table import table
+from pegboard.tools.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from pegboard.catalogue import PluginRecord
     from pegboard.cli.finding import Finding
     from pegboard.tools.content import Content, ToolResult
-    from pegboard.toolsets.explanation import Explanation
+    from pegboard.toolsets.resolve import Explanation
 
 _UNCUT: Final = 1_000_000
 _LEAST_WIDTH: Final = 16

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field
 
 from pegboard.cli.aside import write_past
-from pegboard.cli.escape import visible
 from pegboard.cli.progress import Status
 from pegboard.cli.render import one_line
 from pegboard.cli.screen import Screen, stderr_screen
 from pegboard.dispatch.events import CallEnded, CallPending, CallRunning, CallUpdated
-from pegboard.messages.delta import TextDelta
-from pegboard.tools.json_text import json_text
+from pegboard.messages.response import TextDelta
+from pegboard.schema.json import json_text
+from pegboard.tools.visible import visible
 from pegboard.turn.events import AnswerDelta, Answered, ModelRetried, RoundStarted
 
 if TYPE_CHECKING:

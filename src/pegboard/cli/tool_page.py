@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pegboard.cli.escape import visible
 from pegboard.cli.hint import Hint
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
+from pegboard.tools.visible import visible
 from pegboard.typing import JsonObject, JsonSchema
 
 MOST_WORDS: Final = 160

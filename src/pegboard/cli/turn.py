@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry
     from pegboard.tools.call import ToolCall
     from pegboard.tools.context import ReadonlyContext
-    from pegboard.toolsets.resolved import ResolvedTools
+    from pegboard.toolsets.resolve import ResolvedTools
 
 INTERRUPTED: Final = ("interrupted", "cancelled")
 """What an outcome says of calls that Ctrl-C has ended."""

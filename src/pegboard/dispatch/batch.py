@@ -15,7 +15,7 @@ from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.events import CallEvent, CallUpdated
 from pegboard.dispatch.failure import failure_result, log_failure
 from pegboard.dispatch.outcome import Outcome
-from pegboard.dispatch.run import may_go_on
+from pegboard.dispatch.run import may_go_on, overtaking
 from pegboard.dispatch.stages import Way, finish, travel
 from pegboard.dispatch.telling import tell_end, tell_pending
 from pegboard.dispatch.work import CallError, Work
@@ -210,6 +210,8 @@ class Batch:
             work.error = self._interrupted(work)
         elif work.error is not None:
             pass  # a resumed call that was rejected
+        elif self.sequential and any(earlier.pending is not None for earlier in self.works[: work.index]):
+            work.error = overtaking(work)
         else:
             return await travel(work, self.way)
         return await finish(work, self.way)
@@ -227,8 +229,10 @@ class Batch:
         if work.index in self._settled:
             return
         self._settled.add(work.index)
-        if work.order is not None:
-            work.order.passed(work.index)
+        if work.scheduler is not None:
+            if work.pending is not None:
+                work.scheduler.suspend(work.index)
+            work.scheduler.passed(work.index)
         if work.result is None:
             work.result = failure_result(work, work.error or self._interrupted(work))
         if work.around.events is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from pegboard.errors import did_you_mean, suggest
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.approval.approver import AnyApprover
+    from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.batch import Interruption, Steering
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.permissions.permissions import Permissions

@@ -33,7 +33,7 @@ def work_inside(outer: Work, call: ToolCall) -> Work:
     if context.said is not None:
         own.said = Said(context.state)  # it sees what its caller has changed
     work = Work(call, own, outer.around)
-    work.parent, work.index = outer.hold, outer.index
+    work.parent, work.index = outer.lock, outer.index
     own.frame = work
     return work
 

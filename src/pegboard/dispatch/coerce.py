@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from attrs import define, field, frozen
 from jiter import from_json
 
-from pegboard.tools.diagnosis import Diagnosis
-from pegboard.tools.json_value import MAX_DEPTH, is_array, is_object, json_faults
-from pegboard.tools.problem import MOST_PROBLEMS, kind_shown, path_text
-from pegboard.tools.references import References
+from pegboard.schema.json import MAX_DEPTH, is_array, is_object, json_faults
+from pegboard.schema.messages import Diagnosis
+from pegboard.schema.problems import MOST_PROBLEMS, kind_shown, path_text
+from pegboard.schema.references import References
 from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ def coerced(tool: Tool, arguments: Mapping[str, Any]) -> Coerced | None:
     """
     if json_faults(arguments):
         return None
-    if tool.judge.accepts(arguments):
+    if tool.validator.accepts(arguments):
         return Coerced(arguments)
     coercion = _Coercion(Diagnosis(References(tool.spec.input_schema)))
     try:
         value, changes, _ = coercion.fitted(coercion.search.references.root, arguments, ())
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return None  # a keyword that its own draft doesn't know may hold anything
-    if not is_object(value) or json_faults(value) or not tool.judge.accepts(value):
+    if not is_object(value) or json_faults(value) or not tool.validator.accepts(value):
         return None
     return Coerced(value, _told(changes))
 
@@ -218,7 +218,7 @@ def _cheapest(found: Sequence[_Fitted], value: Any) -> _Fitted:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    from pegboard.tools.json_text import canonical_json
+    from pegboard.schema.json import canonical_json
 
     return canonical_json(one) == canonical_json(other)
 

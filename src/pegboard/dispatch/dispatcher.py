@@ -11,18 +11,16 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.chains import Link
-from pegboard.dispatch.approval.asking import Asking
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
+from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.batch import Batch
 from pegboard.dispatch.batch_options import check_options
 from pegboard.dispatch.calling import work_for
-from pegboard.dispatch.claims import ALONE
 from pegboard.dispatch.failure import log_failure
-from pegboard.dispatch.gate import Gate
 from pegboard.dispatch.health import Health
 from pegboard.dispatch.hosted import Hosted
 from pegboard.dispatch.kept import KeptResults
-from pegboard.dispatch.lane import Slots
+from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, Semaphore
 from pegboard.dispatch.observers import Observers
 from pegboard.dispatch.operations import Operations
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
@@ -36,9 +34,9 @@ from pegboard.tools.context import ReadonlyContext, ToolContext
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from pegboard.dispatch.approval.approver import AnyApprover
+    from pegboard.dispatch.approval.queue import AnyApprover
+    from pegboard.dispatch.approval.resume import ResumedCall, Resumption
     from pegboard.dispatch.batch_options import BatchOptions
-    from pegboard.dispatch.resumption import ResumedCall, Resumption
     from pegboard.tools.call import ToolCall
     from pegboard.tools.content import ToolResult
     from pegboard.tools.services import Services
@@ -56,7 +54,7 @@ class Dispatcher:
         limits: What calls may use.
         services: What the host provides.
         grants: What people have allowed.
-        gate: Where calls wait for each other.
+        locks: Where calls wait for each other.
         threads: Where plain functions run.
         asking: What waits for a person.
         kept: The full texts of results that were cut.
@@ -68,9 +66,9 @@ class Dispatcher:
     limits: Limits
     services: Services
     grants: Grants
-    gate: Gate
+    locks: LockManager
     threads: Threads = field(factory=Threads)
-    asking: Asking = field(factory=Asking)
+    asking: ApprovalQueue = field(factory=ApprovalQueue)
     kept: KeptResults = field(factory=KeptResults)
     operations: Operations = field(factory=Operations)
     observers: Observers = field(factory=Observers)
@@ -79,7 +77,7 @@ class Dispatcher:
     @classmethod
     def of(cls, limits: Limits, services: Services, grants: Grants | None) -> Dispatcher:
         """A dispatcher for one registry."""
-        made = cls(limits, services, grants or MemoryGrants(), Gate(limits.max_concurrency))
+        made = cls(limits, services, grants or MemoryGrants(), LockManager(limits.max_concurrency))
         services.off_loop = made.threads.run
         services.observe = log_failure
         return made
@@ -103,7 +101,7 @@ class Dispatcher:
             callbacks,
             self.limits,
             log_failure,
-            gate=self.gate,
+            locks=self.locks,
             permissions=permissions or DEFAULT_PERMISSIONS,
             grants=self.grants,
             asking=self.asking,
@@ -217,7 +215,7 @@ class Prepared:
         grants = work.around.grants
         assert grants is not None
         try:
-            opened = await work.around.threads.run(resumed.opened, grants, work.context.request)
+            authorized = await work.around.threads.run(resumed.authorize, grants, work.context.request)
         except CallError as error:
             work.error = error
             if error.kind == "rejected" and resumed.ends_turn and work.around.limits.rejection_ends_turn:
@@ -226,7 +224,7 @@ class Prepared:
             work.error = CallError("denied", f"{work.call.name} was not run: its approval can't be noted as used.")
             log_failure("noting a used approval", error)
         else:
-            work.approval, work.context.confirmation = opened
+            work.approval, work.context.confirmation = authorized
 
 
 def _with(around: Surroundings, options: BatchOptions) -> Surroundings:
@@ -238,7 +236,7 @@ def _with(around: Surroundings, options: BatchOptions) -> Surroundings:
             changes[name] = given
     most = options.get("max_concurrency")
     if most is not None:
-        changes["slots"] = Slots(most)
+        changes["slots"] = Semaphore(most)
     timeout = options.get("timeout")
     if timeout is not None:
         changes["longest"] = timeout
@@ -249,17 +247,15 @@ def _with(around: Surroundings, options: BatchOptions) -> Surroundings:
 
 
 def _put_in_order(works: Sequence[Work]) -> None:
-    """Where any of the calls may have to wait for another, they reach the gate in call order."""
+    """Where any of the calls may have to wait for another, they acquire their locks in call order."""
     modes = [_mode_of(work) for work in works]
     if all(mode == "shared" for mode in modes):
         return
-    from pegboard.dispatch.order import Order
-
-    order = Order(len(works))
+    scheduler = BatchScheduler(len(works))
     for work, mode in zip(works, modes, strict=True):
-        work.order = order
-        if mode in ("shared", "exclusive"):  # what a key is, only the arguments tell
-            order.know(work.index, None if mode == "shared" else ALONE)
+        work.scheduler = scheduler
+        if mode in ("shared", "exclusive"):  # a key is known only with the arguments
+            scheduler.know(work.index, SHARED if mode == "shared" else EXCLUSIVE)
 
 
 def _mode_of(work: Work) -> str | None:

@@ -9,8 +9,8 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias, cast
 
 from pegboard.dispatch.json_writer import write_json
+from pegboard.schema.json import MAX_DEPTH
 from pegboard.tools.content import TextContent
-from pegboard.tools.json_value import MAX_DEPTH
 
 MOST_LIGHT: Final = 5_000
 """Values that are shaped on the event loop: some milliseconds."""

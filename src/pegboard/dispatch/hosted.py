@@ -8,9 +8,9 @@ from typing import Any
 
 from attrs import frozen
 
-from pegboard.dispatch.approval.inside import ask_inside, confirm_inside
+from pegboard.dispatch.approve import ask_inside, confirm_inside
 from pegboard.dispatch.calling import work_inside
-from pegboard.dispatch.run import clock_of
+from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import Way, travel_alone
 from pegboard.dispatch.telling import tell_end, tell_pending
 from pegboard.dispatch.work import Work
@@ -105,9 +105,9 @@ def work_of(context: ToolContext) -> Work:
 
 @contextmanager
 def _time_stands_still(work: Work) -> Generator[None]:
-    clock = clock_of(work)
-    clock.pause()
+    deadline = deadline_of(work)
+    deadline.pause()
     try:
         yield
     finally:
-        clock.resume()
+        deadline.resume()

@@ -10,8 +10,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from pegboard.chains import Link
-from pegboard.dispatch.limit import Clock, LimitExpiredError
-from pegboard.dispatch.within import drive, running_task, watched, within
+from pegboard.dispatch.timeout import Deadline, LimitExpiredError, running_task, watched, within
 from pegboard.dispatch.work import Surroundings
 
 MOST_RUNS: Final = 100
@@ -71,10 +70,10 @@ async def answer_round(link: Link, around: Surroundings, run_inner: Callable[[],
     """
     limits, watchdog = around.limits, around.watchdog
     name = "" if watchdog is None else f"callback of {link.owner}"
-    clock = Clock(running_task(), limits.callback_timeout, limits.grace, watchdog, name)
-    call_next = _CallNext(run_inner, clock)
+    deadline = Deadline(running_task(), limits.callback_timeout, limits.grace, watchdog, name)
+    call_next = _CallNext(run_inner, deadline)
     try:
-        return await drive(clock, _answer(link, around, *facts, call_next))
+        return await within(deadline, _answer(link, around, *facts, call_next))
     except LimitExpiredError:
         raise TimeoutError(f"took more than {limits.callback_timeout:g} s beside what it stands round") from None
     except BaseException as error:
@@ -98,7 +97,7 @@ class _CallNext:
     """Runs what stands inside one wrapper; the wrapper's own time stands still meanwhile."""
 
     _run_inner: Callable[[], Awaitable[Any]]
-    _clock: Clock
+    _deadline: Deadline
     _is_open: bool = True
     _task: asyncio.Task[Any] | None = None
     _runs: int = 0
@@ -121,14 +120,14 @@ class _CallNext:
 
     async def _run(self) -> Any:
         self._begin()
-        self._clock.pause()
+        self._deadline.pause()
         try:
             return await self._run_inner()
         except BaseException as error:
             self._raised.append(error)
             raise
         finally:
-            self._clock.resume()
+            self._deadline.resume()
             self._task = None
 
     def _begin(self) -> None:

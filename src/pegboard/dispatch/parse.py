@@ -9,8 +9,8 @@ from jiter import from_json
 
 from pegboard.dispatch.parse_mapping import NotPlainError, named, plain_object
 from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Work
-from pegboard.tools.json_value import MAX_DEPTH, is_object
-from pegboard.tools.problem import problem
+from pegboard.schema.json import MAX_DEPTH, is_object
+from pegboard.schema.problems import problem
 
 _MARKS: Final = bytes.maketrans(b"123456789E[", b"000000000e{")
 """Brings out what depth needs (brackets), and what a number beyond a double's range needs: an exponent (a digit before

@@ -15,7 +15,7 @@ from pegboard.tools.call import CallFault, ToolCall
 
 if TYPE_CHECKING:
     from pegboard.tools.tool import Tool
-    from pegboard.toolsets.resolved import ResolvedTools
+    from pegboard.toolsets.resolve import ResolvedTools
 
 Finder: TypeAlias = "Callable[[str], Tool]"
 """Gives the tool of a name, or raises `CallError`."""
@@ -81,14 +81,14 @@ def _judged(call: ToolCall, find: Finder, limits: Limits) -> ToolCall:
 def _fitting(given: object, tool: Tool, limits: Limits) -> dict[str, Any]:
     """The arguments, where they fit the schema, or dispatch may convert them so that they do."""
     arguments = _taken(given, limits)
-    if tool.judge.accepts(arguments):
+    if tool.validator.accepts(arguments):
         return arguments
     if coerces(tool, limits):
         from pegboard.dispatch.coerce import coerced
 
         if coerced(tool, arguments) is not None:
             return arguments
-    raise refusal(tool, tool.judge.problems(arguments))
+    raise refusal(tool, tool.validator.problems(arguments))
 
 
 def _taken(given: object, limits: Limits) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.tools.json_value import MAX_DEPTH, MAX_DIGITS, is_unicode, json_faults
-from pegboard.tools.problem import problem
+from pegboard.schema.json import MAX_DEPTH, MAX_DIGITS, is_unicode, json_faults
+from pegboard.schema.problems import problem
 
 _INFINITY: Final = float("inf")
 _TOO_LARGE: Final = 10**MAX_DIGITS

@@ -17,9 +17,8 @@ from pegboard.chains import Link, LinkError
 from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.failure import detail_of
 from pegboard.dispatch.find import UnknownNameError
-from pegboard.dispatch.limit import LimitExpiredError
 from pegboard.dispatch.note import note
-from pegboard.dispatch.within import within
+from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.dispatch.work import NO_ARGUMENTS, CallError, Work
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.context import NOBODY, ReadonlyContext

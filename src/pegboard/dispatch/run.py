@@ -10,21 +10,20 @@ from inspect import isawaitable
 from types import CoroutineType
 from typing import Any, Final, TypeAlias
 
-from pegboard.dispatch.approval.approve import take_approval
-from pegboard.dispatch.claims import Claims, claims_of
+from pegboard.dispatch.approve import consume_approval
 from pegboard.dispatch.exhausted import exhausted, exhausted_async
-from pegboard.dispatch.hold import Hold
-from pegboard.dispatch.limit import Clock, LimitExpiredError, rest_within
+from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.read_only import plain
 from pegboard.dispatch.telling import tell_note, tell_running
 from pegboard.dispatch.threads import Threads
+from pegboard.dispatch.timeout import Deadline, LimitExpiredError, finish_within, within
 from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
+from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.bridge import Bridge
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Flavour, Handler, StructureError
+from pegboard.tools.handler import Flavour, Handler
 from pegboard.tools.injection import opened
-from pegboard.tools.problem import problem
 from pegboard.tools.tool import Tool
 
 ASYNC: Final = Flavour.ASYNC
@@ -47,7 +46,7 @@ def run(work: Work) -> Awaitable[None] | None:
             the schema took, `timeout`, `crashed`, `limit`, or `denied` where an approval doesn't fit any more.
         BaseException: Whatever the tool raised.
     """
-    tool, around, gate = work.tool, work.around, work.around.gate
+    tool, around, locks = work.tool, work.around, work.around.locks
     assert tool is not None
     handler = tool.handler
     if not isinstance(handler, Handler):
@@ -56,7 +55,7 @@ def run(work: Work) -> Awaitable[None] | None:
         return _in_turn(work, tool)  # whoever runs it elsewhere needs no code of it here
     if (
         not tool.runs_plainly
-        or work.order is not None
+        or work.scheduler is not None
         or work.parent is not None
         or work.asks is not None
         or work.approval is not None
@@ -64,26 +63,25 @@ def run(work: Work) -> Awaitable[None] | None:
         or around.callbacks.wrap
     ):
         return _in_turn(work, tool)
-    if gate is None:
+    if locks is None:
         return _start(work, tool, handler)
-    entered = gate.enter()
-    if not isinstance(entered, Hold):
-        return _in_turn(work, tool, entered)
-    work.hold = entered
+    lock = work.lock = locks.try_acquire()
+    if lock is None:
+        return _in_turn(work, tool)
     try:
         pending = _start(work, tool, handler)
     except BaseException:
-        entered.release()
+        lock.release()
         raise
     if pending is None:
-        entered.release()
+        lock.release()
         return None
-    return _released_after(pending, entered)
+    return _released_after(pending, lock)
 
 
-async def _in_turn(work: Work, tool: Tool, entered: Awaitable[Hold] | None = None) -> None:
+async def _in_turn(work: Work, tool: Tool) -> None:
     """Runs the tool when its turn has come: after the calls that it has to wait for, and not beside them."""
-    work.hold = hold = await (_turn(work, tool) if entered is None else entered)
+    work.lock = lock = await _turn(work, tool)
     try:
         if work.around.callbacks.wrap:
             from pegboard.dispatch.callbacks import wrapped
@@ -92,31 +90,51 @@ async def _in_turn(work: Work, tool: Tool, entered: Awaitable[Hold] | None = Non
         else:
             work.value = await _attempts(work, tool)
     finally:
-        hold.release()
+        if work.pending is not None and work.scheduler is not None:
+            work.scheduler.suspend(work.index)
+        lock.release()
     work.goes_on = tool.spec.long_running
 
 
-def claims_known(work: Work, tool: Tool) -> Claims | None:
-    """What the call claims; worked out once for as long as its arguments stay what they are."""
-    known = work.claims
+def locks_known(work: Work, tool: Tool) -> LockRequest:
+    """The locks that the call needs; worked out once for as long as its arguments stay what they are."""
+    known = work.request
     if known is None or known[0] is not work.arguments:
-        known = work.claims = work.arguments, claims_of(tool, work.arguments, work.context.work_dir)
-        if work.order is not None:
-            work.order.know(work.index, known[1])
+        known = work.request = work.arguments, lock_request(tool, work.arguments, work.context.work_dir)
+        if work.scheduler is not None:
+            work.scheduler.know(work.index, known[1])
     return known[1]
 
 
-async def _turn(work: Work, tool: Tool) -> Hold:
-    order, around = work.order, work.around
-    claims = claims_known(work, tool)
-    if order is not None and not order.ready(work.index):
-        await order.turn(work.index)
-    assert around.gate is not None
-    entered = around.gate.enter(claims, slots=around.slots, parent=work.parent, name=tool.name)
-    hold = entered if isinstance(entered, Hold) else await entered
-    if order is not None:
-        order.passed(work.index)
-    return hold
+async def _turn(work: Work, tool: Tool) -> LockHandle:
+    """Acquires the call's locks: after the earlier calls of its batch, and then within its time limit.
+
+    Raises:
+        CallError: `timeout`; `skipped`, where an earlier call that it conflicts with goes on in another turn.
+    """
+    scheduler, around = work.scheduler, work.around
+    request = locks_known(work, tool)
+    if scheduler is not None:
+        await scheduler.turn(work.index)
+    assert around.locks is not None
+    limit = _limit_of(work, tool)
+    try:
+        lock = await within(limit, around.locks.acquire(request, slots=around.slots, parent=work.parent))
+    except LimitExpiredError:
+        text = f"{tool.name} was not run: it waited {limit:g} s for calls that it can't run beside. Try again later."
+        raise CallError("timeout", text) from None
+    if scheduler is not None:
+        scheduler.passed(work.index)
+        if scheduler.overtakes(work.index):
+            lock.release()
+            raise overtaking(work)
+    return lock
+
+
+def overtaking(work: Work) -> CallError:
+    """Why a call isn't run before one that a person has to answer first."""
+    text = "an earlier call, which it must not overtake, waits for an answer. Call it again after that."
+    return CallError("skipped", f"{work.call.name} was not run: {text}")
 
 
 async def _attempts(work: Work, tool: Tool, given: dict[str, Any] | None = None) -> Any:
@@ -129,7 +147,7 @@ async def _attempts(work: Work, tool: Tool, given: dict[str, Any] | None = None)
     """
     if given is not None:
         work.arguments = plain(given)
-    take_approval(work)
+    consume_approval(work)
     if tool.policy.retries:
         from pegboard.dispatch.retry import retried
 
@@ -163,11 +181,11 @@ async def _attempt(work: Work, tool: Tool) -> Any:
     return work.value
 
 
-async def _released_after(pending: Awaitable[None], hold: Hold) -> None:
+async def _released_after(pending: Awaitable[None], lock: LockHandle) -> None:
     try:
         await pending
     finally:
-        hold.release()
+        lock.release()
 
 
 def _limit_of(work: Work, tool: Tool) -> float | None:
@@ -225,28 +243,28 @@ def _start(work: Work, tool: Tool, handler: Handler) -> Awaitable[None] | None:
 async def _finish(
     work: Work, tool: Tool, limit: float | None, coroutine: Coroutine[Any, Any, Any], waits_for: Any
 ) -> None:
-    clock = clock_of(work)
-    clock.seconds = limit
+    deadline = deadline_of(work)
+    deadline.seconds = limit
     try:
-        work.value = await rest_within(clock, coroutine, waits_for)
+        work.value = await finish_within(deadline, coroutine, waits_for)
     except LimitExpiredError:
-        _give_up(work, clock)
+        _give_up(work, deadline)
         raise _too_long(tool, work) from None
     except asyncio.CancelledError:
-        _give_up(work, clock)
+        _give_up(work, deadline)
         raise
     if work.context.bridge is not None:
         work.context.bridge.close()
 
 
-def clock_of(work: Work) -> Clock:
-    """The clock of a running call. The first step of a coroutine may ask a person, and so pause it before it starts."""
-    if work.clock is None:
+def deadline_of(work: Work) -> Deadline:
+    """The deadline of a running call; its first step may ask a person, and so pause it before it starts."""
+    if work.deadline is None:
         task = asyncio.current_task()
         assert task is not None
         around = work.around
-        work.clock = Clock(task, None, around.limits.grace, around.watchdog, work.call.name, work.context)
-    return work.clock
+        work.deadline = Deadline(task, None, around.limits.grace, around.watchdog, work.call.name, work.context)
+    return work.deadline
 
 
 async def _awaited(running: Awaitable[Any]) -> Any:
@@ -257,9 +275,9 @@ def _off_the_loop(tool: Tool, handler: Handler) -> bool:
     return handler.blocking and handler.flavour in (Flavour.PLAIN, Flavour.GENERATOR) and tool.policy.executor != "loop"
 
 
-def _give_up(work: Work, clock: Clock) -> None:
+def _give_up(work: Work, deadline: Deadline) -> None:
     work.context.stop()
-    if clock.was_ignored and work.around.watchdog is not None:
+    if deadline.was_ignored and work.around.watchdog is not None:
         work.around.watchdog.given_up += 1
 
 
@@ -274,7 +292,7 @@ def _too_long(tool: Tool, work: Work) -> CallError:
 
 def may_go_on(work: Work) -> bool:
     """Whether something of a call that was ended may still run: a thread, or what a coroutine has left behind."""
-    return work.context.bridge is not None or (work.clock is not None and work.clock.was_ignored)
+    return work.context.bridge is not None or (work.deadline is not None and work.deadline.was_ignored)
 
 
 async def _plain(

@@ -20,10 +20,10 @@ from pegboard.dispatch.heavy import (
 from pegboard.dispatch.json_writer import write_json
 from pegboard.dispatch.truncate import hold_to_limits, is_within, keeper_of, limits_of, truncated
 from pegboard.dispatch.work import CallError, Work
+from pegboard.schema.json import is_object, json_faults
+from pegboard.schema.validator import Validator
 from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
-from pegboard.tools.json_value import is_object, json_faults
-from pegboard.tools.judge import Judge
 from pegboard.tools.result_limits import ResultLimits
 from pegboard.tools.tool import Tool
 
@@ -77,8 +77,7 @@ async def _shorten(work: Work, result: ToolResult) -> None:
 
 
 async def _shape_off_the_loop(work: Work, tool: Tool, value: Any) -> None:
-    from pegboard.dispatch.limit import LimitExpiredError
-    from pegboard.dispatch.within import within
+    from pegboard.dispatch.timeout import LimitExpiredError, within
 
     around = work.around
     seconds = around.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
@@ -108,18 +107,18 @@ def result_of(tool: Tool, value: Any, write: Writer = write_json) -> ToolResult:
     Raises:
         CallError: `invalid_output`.
     """
-    judge = tool.output_judge
+    validator = tool.output_validator
     try:
         if isinstance(value, ToolResult):
             result = _checked(value)
-            if judge is None or result.is_error:
+            if validator is None or result.is_error:
                 return result
-            problems = judge.problems(result.structured_content)
+            problems = validator.problems(result.structured_content)
         else:
-            result = shaped(tool, judge, value, write)
-            if judge is None:
+            result = shaped(tool, validator, value, write)
+            if validator is None:
                 return result
-            problems = _problems(judge, result.structured_content, write)
+            problems = _problems(validator, result.structured_content, write)
     except Exception as error:
         raise _invalid(tool, _fault(value, error), error) from error
     if problems:
@@ -127,14 +126,14 @@ def result_of(tool: Tool, value: Any, write: Writer = write_json) -> ToolResult:
     return result
 
 
-def _problems(judge: Judge, data: Any, write: Writer) -> tuple[str, ...]:
+def _problems(validator: Validator, data: Any, write: Writer) -> tuple[str, ...]:
     """What is wrong with what has been written as JSON just now; the short way is for what isn't heavy."""
     try:
-        if write is write_json and judge.accepts(data):
+        if write is write_json and validator.accepts(data):
             return ()
     except ValueError:  # keys that are numbers, say: JSON when they are written, but not to the judge
         data = json.loads(write_json(data))
-    return judge.problems(data)
+    return validator.problems(data)
 
 
 def _checked(result: ToolResult) -> ToolResult:
@@ -145,13 +144,13 @@ def _checked(result: ToolResult) -> ToolResult:
     return attrs.evolve(result, structured_content=_by_what_it_is(data))
 
 
-def shaped(tool: Tool, judge: Judge | None, value: Any, write: Writer = write_json) -> ToolResult:
+def shaped(tool: Tool, validator: Validator | None, value: Any, write: Writer = write_json) -> ToolResult:
     """The result that says `value`, not yet held to the tool's output schema.
 
     Raises:
         Exception: The value isn't JSON.
     """
-    if judge is None:
+    if validator is None:
         if isinstance(value, str):
             return ToolResult(TextContent(value))  # pyright: ignore[reportArgumentType]  converted
         content = _content(value)
@@ -159,7 +158,7 @@ def shaped(tool: Tool, judge: Judge | None, value: Any, write: Writer = write_js
             return ToolResult(content)
         if value is None:
             return ToolResult(NOTHING, {})  # pyright: ignore[reportArgumentType]  converted
-    return _structured(tool, judge, value, write)
+    return _structured(tool, validator, value, write)
 
 
 def _content(value: Any) -> tuple[Content, ...] | None:
@@ -182,7 +181,7 @@ def _contents(items: list[Any]) -> tuple[Content, ...] | None:
     return tuple(TextContent(item) if isinstance(item, str) else item for item in items)
 
 
-def _structured(tool: Tool, judge: Judge | None, value: Any, write: Writer) -> ToolResult:
+def _structured(tool: Tool, validator: Validator | None, value: Any, write: Writer) -> ToolResult:
     """The value as JSON data, in an object where the tool has an output schema; and its text."""
     handler, unstructure = tool.handler, tool.unstructure
     assert isinstance(handler, Handler)
@@ -190,7 +189,7 @@ def _structured(tool: Tool, judge: Judge | None, value: Any, write: Writer) -> T
         data = unstructure(value)
     else:
         data = value if type(value) in _SCALARS else _by_what_it_is(value)
-    if handler.wraps_result or (judge is not None and not is_object(data)):
+    if handler.wraps_result or (validator is not None and not is_object(data)):
         data = {"result": data}
     text = write(data)
     content = TextContent(text)

@@ -10,14 +10,13 @@ from typing import Final
 import attrs
 from attrs import frozen
 
-from pegboard.dispatch.approval.approve import approve
+from pegboard.dispatch.approve import approve, permit
 from pegboard.dispatch.callbacks import after, before, on_error
 from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.find import find
 from pegboard.dispatch.parse import parse
-from pegboard.dispatch.permissions.permit import permit
 from pegboard.dispatch.repair import repair
-from pegboard.dispatch.run import claims_known, run
+from pegboard.dispatch.run import locks_known, run
 from pegboard.dispatch.shape import shape
 from pegboard.dispatch.validate import revalidate, validate
 from pegboard.dispatch.work import Callbacks, CallError, Work
@@ -123,7 +122,7 @@ async def travel(work: Work, way: Way) -> None:  # noqa: C901  in one frame: ano
                     await pending
         except CallError as error:
             await _mended(work, way, error)
-        if work.order is not None:
+        if work.scheduler is not None:
             _take_place(work)
         for function in way.onward:
             pending = function(work)
@@ -192,7 +191,7 @@ async def _mended(work: Work, way: Way, error: CallError) -> None:
 def _take_place(work: Work) -> None:
     """Says what the call will have to wait for, so that later ones of its batch don't overtake it."""
     assert work.tool is not None
-    claims_known(work, work.tool)
+    locks_known(work, work.tool)
 
 
 async def _mend(work: Work, way: Way, error: CallError) -> None:

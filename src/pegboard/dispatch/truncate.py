@@ -10,8 +10,8 @@ import attrs
 from attrs import frozen
 
 from pegboard.dispatch.work import Work
+from pegboard.schema.problems import counted
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult
-from pegboard.tools.problem import counted
 from pegboard.tools.result_limits import ResultLimits
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pegboard.chains import may_block
 from pegboard.dispatch.failure import detail_of
-from pegboard.dispatch.limit import LimitExpiredError
-from pegboard.dispatch.within import within
+from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.dispatch.work import CallError, Limits, Work
-from pegboard.tools.problem import MOST_PROBLEMS
+from pegboard.schema.problems import MOST_PROBLEMS
 from pegboard.tools.tool import Checker, ErrorWriter, Tool
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def validate(work: Work) -> Awaitable[None] | None:
     tool = work.tool
     assert tool is not None
     # The short way is for plain JSON; the judge looks at anything else with more care.
-    problems = () if work.parsed and tool.judge.accepts(work.arguments) else _judged(work, tool)
+    problems = () if work.parsed and tool.validator.accepts(work.arguments) else _judged(work, tool)
     if problems:
         return refused(work, tool, problems)
     return None if tool.checks is None else _check(work, tool, tool.checks)
@@ -51,7 +50,7 @@ def coerces(tool: Tool, limits: Limits) -> bool:
 
 def _judged(work: Work, tool: Tool) -> tuple[str, ...]:
     """What the schema finds wrong, once what may be converted has been."""
-    problems = tool.judge.problems(work.arguments)
+    problems = tool.validator.problems(work.arguments)
     if problems and coerces(tool, work.around.limits):
         from pegboard.dispatch.coerce import coerced
 

@@ -15,23 +15,16 @@ from pegboard.tools.context import ToolContext
 from pegboard.tools.result_limits import DEFAULT_RESULT_LIMITS, ResultLimits
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.approval.approval import Approval
-    from pegboard.dispatch.approval.approver import AnyApprover
-    from pegboard.dispatch.approval.asking import Asking
     from pegboard.dispatch.approval.grants import Grants
-    from pegboard.dispatch.approval.pending import PendingCall
-    from pegboard.dispatch.claims import Claims
+    from pegboard.dispatch.approval.pending import Approval, PendingCall
+    from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
     from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.gate import Gate
-    from pegboard.dispatch.hold import Hold
     from pegboard.dispatch.kept import KeptResults
-    from pegboard.dispatch.lane import Slots
-    from pegboard.dispatch.limit import Clock
+    from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
     from pegboard.dispatch.operations import Operations
-    from pegboard.dispatch.order import Order
-    from pegboard.dispatch.permissions.ask import Ask
-    from pegboard.dispatch.permissions.permissions import Permissions
+    from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.threads import Threads
+    from pegboard.dispatch.timeout import Deadline
     from pegboard.dispatch.watchdog import Watchdog
     from pegboard.tools.context import CallHost
     from pegboard.tools.tool import Tool
@@ -131,7 +124,7 @@ class Surroundings:
         callbacks: The chains round each call.
         limits: What a call may use.
         observe: Told of what only the operator should see: who failed, and how.
-        gate: Where calls wait for each other; `None`: none has to.
+        locks: Where calls wait for each other; `None`: none has to.
         slots: How many of the batch may run at once; `None` is no limit.
         permissions: What may run; `None` lets everything run.
         grants: What people have allowed for longer than one call.
@@ -153,11 +146,11 @@ class Surroundings:
     callbacks: Callbacks = NO_CALLBACKS
     limits: Limits = DEFAULT_LIMITS
     observe: Callable[[str, BaseException], None] | None = None
-    gate: Gate | None = None
-    slots: Slots | None = None
+    locks: LockManager | None = None
+    slots: Semaphore | None = None
     permissions: Permissions | None = None
     grants: Grants | None = None
-    asking: Asking | None = None
+    asking: ApprovalQueue | None = None
     approver: AnyApprover | None = None
     remote: Callable[[Work], Awaitable[ToolResult]] | None = None
     events: Callable[[CallEvent], None] | None = None
@@ -191,8 +184,8 @@ class Work:
         around: What calls share.
         index: The call's place in its batch, from 0.
         taken_in: When the call was taken in, in seconds of `time.monotonic()`, where somebody listens.
-        order: Keeps the batch's calls in their order, or `None`.
-        parent: What the calling tool holds, for a call from inside a tool.
+        scheduler: Keeps the batch's calls in their order, or `None`.
+        parent: The locks of the calling tool, for a nested call.
         tool: By `find`.
         arguments: By `parse`, and by `before` where a callback changes them.
         parsed: By `parse`: whether the arguments were read from text, and so are JSON for sure.
@@ -205,9 +198,9 @@ class Work:
         pending: By `approve`: what has to be kept where the answer comes later.
         calls: How many tools its tool has called.
         ends: Why the turn should end after this call, or `None`.
-        claims: By `run`: the arguments, and what the call claims with them.
-        hold: By `run`: the call's place among those that run.
-        clock: By `run`: what is left of the time limit; paused while a person is asked.
+        request: By `run`: the arguments, and the locks that the call needs with them.
+        lock: By `run`: the locks that the call holds.
+        deadline: By `run`: what is left of the time limit; paused while a person is asked.
         since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
         goes_on: By `run`: whether the result will be a pending one.
         value: By `run`: what the function gave back.
@@ -218,8 +211,8 @@ class Work:
 
     index: int = 0
     taken_in: float = 0.0
-    order: Order | None = None
-    parent: Hold | None = None
+    scheduler: BatchScheduler | None = None
+    parent: LockHandle | None = None
     tool: Tool | None = None
     arguments: Mapping[str, Any] = NO_ARGUMENTS
     parsed: bool = False
@@ -227,14 +220,14 @@ class Work:
     repaired: str | None = None
     changed: bool = False
     shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
-    asks: Ask | None = None
+    asks: PermissionPrompt | None = None
     approval: Approval | None = None
     pending: PendingCall | None = None
     calls: int = 0
     ends: str | None = None
-    claims: tuple[Mapping[str, Any], Claims | None] | None = None
-    hold: Hold | None = None
-    clock: Clock | None = None
+    request: tuple[Mapping[str, Any], LockRequest] | None = None
+    lock: LockHandle | None = None
+    deadline: Deadline | None = None
     since: float | None = None
     goes_on: bool = False
     value: Any = None

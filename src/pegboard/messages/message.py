@@ -1,30 +1,264 @@
-"""`Message`: one turn of speech in a conversation."""
+"""A conversation as data: `Message` and its parts, to and from JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, get_args
 
 import attrs
 from attrs import field, frozen
 
-from pegboard.messages.part import CallPart, Part, ResultPart, TextPart, as_part
-from pegboard.tools.call import ToolCall
-from pegboard.tools.content import Content, ToolResult
+from pegboard.tools.call import ToolCall, writable
+from pegboard.tools.content import (
+    AudioContent,
+    Content,
+    FileContent,
+    ImageContent,
+    LinkContent,
+    TextContent,
+    ToolResult,
+)
+from pegboard.tools.content_json import content_from_json
 from pegboard.typing import JsonMapping, JsonObject
 
-Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
-ROLES: Final = get_args(Role)
 _NOTHING: Final[Mapping[str, Any]] = {}
 
+
+_TEXTS: Final = ("text", "uri", "title")
+
+
+_PLACES: Final = ("start", "end")
+
+
+@frozen
+class Citation:
+    """A source of some of a model's words.
+
+    Attributes:
+        text: What is cited, in the source's words, or `None`.
+        uri: Where it stands, or `None`.
+        title: What the source is called, or `None`.
+        start: Where the words that rest on it begin in their part, in characters from 0, or `None`.
+        end: Where they end, exclusive, or `None`.
+        data: By provider, the citation as the provider wrote it; opaque.
+    """
+
+    text: str | None = None
+    uri: str | None = None
+    title: str | None = None
+    start: int | None = None
+    end: int | None = None
+    data: JsonMapping = field(default=_NOTHING, repr=False)
+
+    def to_json(self) -> JsonObject:
+        """The facts that are known, by name."""
+        facts: JsonObject = {name: getattr(self, name) for name in (*_TEXTS, *_PLACES)}
+        known = {name: fact for name, fact in facts.items() if fact is not None}
+        return {**known, "data": dict(self.data)} if self.data else known
+
+    @classmethod
+    def from_json(cls, data: object) -> Citation:
+        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
+
+        Raises:
+            ValueError: Something is of the wrong type; names it.
+        """
+        read = members(data, "citation")
+        cited, uri, title = (text(read, name, None) for name in _TEXTS)
+        start, end = (_integer(read, name, None) for name in _PLACES)
+        return cls(cited, uri, title, start, end, mapping(read, "data"))
+
+
+@frozen
+class TextPart:
+    """Words.
+
+    Attributes:
+        text: Lone surrogates in it are replaced: no wire takes them.
+        citations: What the words rest on, where the model said so.
+        provider_metadata: By provider, what it wants to have back with this part (an item's id, a signature); opaque.
+    """
+
+    text: str = field(converter=writable)
+    citations: tuple[Citation, ...] = field(default=(), converter=tuple)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "text", "text"}`, and what else is set."""
+        data: JsonObject = {"type": "text", "text": self.text}
+        if self.citations:
+            data["citations"] = [citation.to_json() for citation in self.citations]
+        return _with_metadata(data, self.provider_metadata)
+
+
+@frozen
+class MediaPart:
+    """A picture, a sound, a file or a link, from the user or from the model.
+
+    Attributes:
+        content: In MCP's words, as results have it.
+        provider_metadata: By provider, what it wants to have back with this part; opaque.
+    """
+
+    content: ImageContent | AudioContent | FileContent | LinkContent
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "media", "content": MCP's}`, and what else is set."""
+        return _with_metadata({"type": "media", "content": self.content.to_json()}, self.provider_metadata)
+
+
+@frozen
+class CallPart:
+    """A call of a tool, by the model.
+
+    Attributes:
+        call: The call; its `provider_metadata`, by provider, holds signatures and ids that go back unchanged.
+    """
+
+    call: ToolCall
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "call", "call"}`."""
+        return {"type": "call", "call": self.call.to_json()}
+
+
+@frozen
+class ResultPart:
+    """What a call answered.
+
+    Attributes:
+        call_id: The call's id.
+        name: The name of the tool, as the call had it.
+        result: The result.
+        provider_metadata: By provider, what its call carried for the result; opaque.
+    """
+
+    call_id: str
+    name: str
+    result: ToolResult
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
+
+    @classmethod
+    def of(cls, call: ToolCall, result: ToolResult) -> ResultPart:
+        """The answer to this call."""
+        metadata: Any = call.provider_metadata
+        return cls(call.id, call.name, result, metadata if isinstance(metadata, dict) else _NOTHING)  # pyright: ignore[reportUnknownArgumentType]
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "result", "callId", "name", "result": ToolResult.to_data()}`, and what else is set.
+
+        Without the result's `detail`: it is the operator's, and a conversation is kept where clients read it.
+        """
+        result = self.result.to_data()
+        result.pop("detail", None)
+        data: JsonObject = {
+            "type": "result",
+            "callId": writable(self.call_id),
+            "name": writable(self.name),
+            "result": result,
+        }
+        return _with_metadata(data, self.provider_metadata)
+
+
+@frozen
+class ReasoningPart:
+    """What the model thought, as far as its provider shows it.
+
+    Attributes:
+        text: Its words or their summary; `""` where the provider keeps them to itself.
+        provider_metadata: By provider, signatures and encrypted content, given back unchanged; opaque.
+    """
+
+    text: str = field(default="", converter=writable)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "reasoning", "text"}`, and what else is set."""
+        return _with_metadata({"type": "reasoning", "text": self.text}, self.provider_metadata)
+
+
+@frozen
+class HostedPart:
+    """A call of a tool that the provider hosts, or its result: never run here, given back unchanged.
+
+    Attributes:
+        provider: Whose it is: the name of its exporter.
+        data: The item as the provider wrote it; opaque.
+        role: `"call"` or `"result"`.
+        name: The hosted tool's name, for people, or `""`.
+        id: What joins a call and its result, or `""`.
+    """
+
+    provider: str
+    data: JsonMapping = field(repr=False)
+    role: Literal["call", "result"] = "call"
+    name: str = ""
+    id: str = ""
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "hosted", "provider", "role", "name", "id", "data"}`."""
+        return {
+            "type": "hosted",
+            "provider": self.provider,
+            "role": self.role,
+            "name": self.name,
+            "id": self.id,
+            "data": dict(self.data),
+        }
+
+
+Part: TypeAlias = TextPart | MediaPart | CallPart | ResultPart | ReasoningPart | HostedPart
+
+
+_PART_TYPES: Final = (TextPart, MediaPart, CallPart, ResultPart, ReasoningPart, HostedPart)
+
+
+_MEDIA: Final = (ImageContent, AudioContent, FileContent, LinkContent)
+
+
+def _as_part(value: Part | ToolCall | Content | str) -> Part:
+    """A part of what hosts write for short: a text, content, or a call.
+
+    Raises:
+        TypeError: Something else.
+    """
+    if isinstance(value, _PART_TYPES):
+        return value
+    if isinstance(value, str):
+        return TextPart(value)
+    if isinstance(value, TextContent):
+        return TextPart(value.text)
+    if isinstance(value, _MEDIA):
+        return MediaPart(value)
+    if isinstance(value, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
+        return CallPart(value)
+    raise TypeError(f"a part of a message must be a text, content, a call or a part, not {type(value).__name__}")
+
+
+def _with_metadata(data: JsonObject, metadata: JsonMapping) -> JsonObject:
+    if metadata:
+        data["providerMetadata"] = dict(metadata)
+    return data
+
+
+_Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+
+_ROLES: Final = get_args(_Role)
+
+
 Writable: TypeAlias = "Part | ToolCall | Content | str"
+
+
 """What a message may be written with for short."""
 
 
 def _as_parts(given: Any) -> tuple[Part, ...]:
     if isinstance(given, list | tuple):
-        return tuple(as_part(each) for each in cast("Iterable[Writable]", given))
-    return (as_part(given),)
+        return tuple(_as_part(each) for each in cast("Iterable[Writable]", given))
+    return (_as_part(given),)
 
 
 @frozen
@@ -39,7 +273,7 @@ class Message:
         metadata: The host's own facts; never sent.
     """
 
-    role: Role = field(validator=attrs.validators.in_(ROLES))
+    role: _Role = field(validator=attrs.validators.in_(_ROLES))
     parts: tuple[Part, ...] = field(default=(), converter=_as_parts)
     id: str | None = None
     provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
@@ -102,20 +336,213 @@ class Message:
         Raises:
             ValueError: It is no message; the error names the path.
         """
-        from pegboard.messages.part_json import part_from_json
-        from pegboard.messages.reading import items, mapping, members, needed, text
-
         read = members(data, "message")
-        role = needed(read, "role")
-        if role not in ROLES:
-            raise ValueError(f"role: must be one of {', '.join(ROLES)}, got {role!r:.80}")
+        role = _needed(read, "role")
+        if role not in _ROLES:
+            raise ValueError(f"role: must be one of {', '.join(_ROLES)}, got {role!r:.80}")
         return cls(
-            cast("Role", role),
-            [part_from_json(each, f"parts[{place}]") for place, each in enumerate(items(read, "parts"))],  # pyright: ignore[reportArgumentType]
+            cast("_Role", role),
+            [_part_from_json(each, f"parts[{place}]") for place, each in enumerate(items(read, "parts"))],  # pyright: ignore[reportArgumentType]
             text(read, "id", None),
             mapping(read, "providerMetadata"),
             mapping(read, "metadata"),
         )
 
 
-__all__ = ["ROLES", "Message", "Role", "Writable"]
+_D = TypeVar("_D")
+
+
+@contextmanager
+def _below(path: str) -> Generator[None]:
+    """Puts the path in front of what a `ValueError` says."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path}.{error}") from None
+
+
+def members(data: object, what: str) -> JsonMapping:
+    """An object's members.
+
+    Raises:
+        ValueError: It is no object with texts for keys.
+    """
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{what}: must be an object, got {type(data).__name__}")  # noqa: TRY004  (as documented: data from outside)
+    return cast("JsonMapping", data)
+
+
+def text(data: JsonMapping, name: str, default: _D) -> str | _D:
+    """A text, or the default where it is missing or null.
+
+    Raises:
+        ValueError: Something else.
+    """
+    return _of(str, "a text", data, name, default)
+
+
+def _needed(data: JsonMapping, name: str) -> str:
+    """A text that has to be there.
+
+    Raises:
+        ValueError: It is missing, or something else.
+    """
+    found = text(data, name, None)
+    if found is None:
+        raise ValueError(f"{name}: missing")
+    return found
+
+
+def _integer(data: JsonMapping, name: str, default: _D) -> int | _D:
+    """A whole number, or the default where it is missing or null.
+
+    Raises:
+        ValueError: Something else.
+    """
+    return _of(int, "a whole number", data, name, default)
+
+
+def count(data: JsonMapping, name: str) -> int:
+    """A whole number, 0 or above; 0 where it is missing or null.
+
+    Raises:
+        ValueError: Something else.
+    """
+    found = _integer(data, name, 0)
+    if found < 0:
+        raise ValueError(f"{name}: must be 0 or above, got {found:.20g}")
+    return found
+
+
+def flag(data: JsonMapping, name: str, default: _D) -> bool | _D:
+    """True or false, or the default where it is missing or null.
+
+    Raises:
+        ValueError: Something else.
+    """
+    return _of(bool, "a boolean", data, name, default)
+
+
+def mapping(data: JsonMapping, name: str) -> dict[str, Any]:
+    """An object, empty where it is missing or null.
+
+    Raises:
+        ValueError: Something else.
+    """
+    return _of(dict, "an object", data, name, {})
+
+
+def items(data: JsonMapping, name: str) -> list[Any]:
+    """An array, empty where it is missing or null.
+
+    Raises:
+        ValueError: Something else.
+    """
+    return _of(list, "an array", data, name, [])
+
+
+def _of(kind: type, wanted: str, data: JsonMapping, name: str, default: Any) -> Any:
+    value = data.get(name)
+    if value is None:
+        return default
+    if type(value) is not kind:
+        raise ValueError(f"{name}: must be {wanted}, got {type(value).__name__}")
+    return value
+
+
+def _part_from_json(data: object, path: str = "part") -> Part:
+    """One part, as its `to_json` writes it.
+
+    Args:
+        data: A JSON object with a `"type"`.
+        path: Where it stands, for errors.
+
+    Raises:
+        ValueError: It is no part; the error names the path.
+    """
+    read = members(data, path)
+    with _below(path):
+        kind = _needed(read, "type")
+        reader = _READERS.get(kind)
+        if reader is None:
+            raise ValueError(f"type: must be one of {', '.join(_READERS)}, got {kind!r:.80}")
+        return reader(read)
+
+
+def _metadata(data: JsonMapping) -> dict[str, Any]:
+    return mapping(data, "providerMetadata")
+
+
+def _text(data: JsonMapping) -> TextPart:
+    citations: list[Citation] = []
+    for place, each in enumerate(items(data, "citations")):
+        with _below(f"citations[{place}]"):
+            citations.append(Citation.from_json(each))
+    return TextPart(_needed(data, "text"), tuple(citations), _metadata(data))
+
+
+def _media(data: JsonMapping) -> MediaPart:
+    content = content_from_json(data.get("content"))
+    if isinstance(content, TextContent):
+        raise ValueError("content.type: words are a part of type 'text'")  # noqa: TRY004  (as documented: data from outside)
+    return MediaPart(content, _metadata(data))
+
+
+def _call(data: JsonMapping) -> CallPart:
+    call = members(data.get("call"), "call")
+    with _below("call"):
+        return CallPart(ToolCall.from_json(call))
+
+
+def _result(data: JsonMapping) -> ResultPart:
+    said = members(data.get("result"), "result")
+    with _below("result"):
+        result = ToolResult.from_data(said)
+    return ResultPart(_needed(data, "callId"), _needed(data, "name"), result, _metadata(data))
+
+
+def _reasoning(data: JsonMapping) -> ReasoningPart:
+    return ReasoningPart(text(data, "text", ""), _metadata(data))
+
+
+def _hosted(data: JsonMapping) -> HostedPart:
+    role = text(data, "role", "call")
+    if role not in ("call", "result"):
+        raise ValueError(f"role: must be call or result, got {role!r:.80}")
+    return HostedPart(
+        _needed(data, "provider"),
+        mapping(data, "data"),
+        role,
+        text(data, "name", ""),
+        text(data, "id", ""),
+    )
+
+
+_READERS: Final[Mapping[str, Callable[[JsonMapping], Part]]] = {
+    "text": _text,
+    "media": _media,
+    "call": _call,
+    "result": _result,
+    "reasoning": _reasoning,
+    "hosted": _hosted,
+}
+
+
+__all__ = [
+    "CallPart",
+    "Citation",
+    "HostedPart",
+    "MediaPart",
+    "Message",
+    "Part",
+    "ReasoningPart",
+    "ResultPart",
+    "TextPart",
+    "Writable",
+    "count",
+    "flag",
+    "items",
+    "mapping",
+    "members",
+    "text",
+]

@@ -1,4 +1,4 @@
-"""`ModelResponse`: what a model answered, whoever its provider is."""
+"""A model's answer: `ModelResponse`, the deltas of a stream, `Usage`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,130 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 import attrs
 from attrs import field, frozen
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, Part, TextPart
-from pegboard.messages.usage import NO_USAGE, Usage
-from pegboard.tools.call import ToolCall
+from pegboard.messages.message import CallPart, Message, Part, TextPart
+from pegboard.tools.call import ToolCall, writable
 from pegboard.typing import JsonMapping, JsonObject
+
+
+@frozen
+class Usage:
+    """What one answer, or several together, used, in tokens.
+
+    Attributes:
+        input_tokens: Of the request, those from a cache included.
+        output_tokens: Of the answer, reasoning included.
+        cached_tokens: Of the request, read from the provider's cache.
+        cache_write_tokens: Of the request, written into the provider's cache.
+        reasoning_tokens: Of the answer, thought and not said.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Request and answer."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        """Both together."""
+        return Usage(*(mine + its for mine, its in zip(attrs.astuple(self), attrs.astuple(other), strict=True)))
+
+    def to_json(self) -> JsonObject:
+        """All counts by name."""
+        return attrs.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: object) -> Usage:
+        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
+
+        Raises:
+            ValueError: A count isn't a whole number, 0 or above; names it.
+        """
+        from pegboard.messages.message import count, members
+
+        read = members(data, "usage")
+        return cls(*(count(read, each.name) for each in attrs.fields(cls)))
+
+
+NO_USAGE = Usage()
+
+
+@frozen
+class TextDelta:
+    """Some more words.
+
+    Attributes:
+        text: What has come.
+    """
+
+    text: str = field(converter=writable)
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "text", "text"}`."""
+        return {"type": "text", "text": self.text}
+
+
+@frozen
+class ReasoningDelta:
+    """Some more of what the model thinks.
+
+    Attributes:
+        text: What has come.
+    """
+
+    text: str = field(converter=writable)
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "reasoning", "text"}`."""
+        return {"type": "reasoning", "text": self.text}
+
+
+@frozen
+class CallDelta:
+    """Some more of a call of a tool. To be shown, never to be run: the response has the calls.
+
+    Attributes:
+        index: Which of the answer's calls, from 0.
+        arguments: What has come of the arguments' text; `""` where the call has just begun.
+        id: The call's id as far as it is known, or `""`.
+        name: The tool's name, or `""` where it hasn't come yet.
+    """
+
+    index: int
+    arguments: str = field(default="", converter=writable)
+    id: str = ""
+    name: str = ""
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "call", "index", "id", "name", "arguments"}`."""
+        return {"type": "call", "index": self.index, "id": self.id, "name": self.name, "arguments": self.arguments}
+
+
+Delta: TypeAlias = TextDelta | ReasoningDelta | CallDelta
+
+
+DELTA_TYPES: Final = (TextDelta, ReasoningDelta, CallDelta)
+
 
 FinishReason: TypeAlias = Literal[
     "stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error", "other"
 ]
+
+
 """Why an answer ended: it was whole; it calls tools; the token limit; a filter; the model refused; the provider paused
 a long answer, which goes on when it is sent back; it failed; something that isn't known here."""
 
-FINISH_REASONS: Final = get_args(FinishReason)
+
+_FINISH_REASONS: Final = get_args(FinishReason)
+
+
 _NOTHING: Final[Mapping[str, Any]] = {}
+
+
 _EMPTY: Final = Message("assistant")
 
 
@@ -50,7 +160,7 @@ class ModelResponse:
     """
 
     message: Message = field(default=_EMPTY, converter=_as_message)
-    finish_reason: FinishReason = field(default="stop", validator=attrs.validators.in_(FINISH_REASONS))
+    finish_reason: FinishReason = field(default="stop", validator=attrs.validators.in_(_FINISH_REASONS))
     usage: Usage = NO_USAGE
     model: str | None = None
     id: str | None = None
@@ -108,12 +218,12 @@ class ModelResponse:
         Raises:
             ValueError: It is no response; the error names the path.
         """
-        from pegboard.messages.reading import flag, mapping, members, text
+        from pegboard.messages.message import flag, mapping, members, text
 
         read = members(data, "response")
         reason = text(read, "finish_reason", "stop")
-        if reason not in FINISH_REASONS:
-            raise ValueError(f"finish_reason: must be one of {', '.join(FINISH_REASONS)}, got {reason!r:.80}")
+        if reason not in _FINISH_REASONS:
+            raise ValueError(f"finish_reason: must be one of {', '.join(_FINISH_REASONS)}, got {reason!r:.80}")
         facts: dict[str, Any] = {name: text(read, name, None) for name in _TEXTS}
         facts |= {name: flag(read, name, _DEFAULTS[name]) for name in _FLAGS}
         facts |= {name: mapping(read, name) for name in _MAPPINGS}
@@ -123,11 +233,30 @@ class ModelResponse:
 
 
 _TEXTS: Final = ("model", "id", "error_code", "error_message")
+
+
 _FLAGS: Final = ("partial", "complete", "interrupted")
+
+
 _MAPPINGS: Final = ("grounding", "custom_metadata")
+
+
 _PLAIN: Final = (*_TEXTS, *_FLAGS, *_MAPPINGS)
+
+
 _DEFAULTS: Final[Mapping[str, Any]] = {
     each.name: each.default for each in attrs.fields(ModelResponse) if each.name in _PLAIN
 }
 
-__all__ = ["FINISH_REASONS", "FinishReason", "ModelResponse"]
+
+__all__ = [
+    "DELTA_TYPES",
+    "NO_USAGE",
+    "CallDelta",
+    "Delta",
+    "FinishReason",
+    "ModelResponse",
+    "ReasoningDelta",
+    "TextDelta",
+    "Usage",
+]

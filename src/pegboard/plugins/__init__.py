@@ -1,3 +1,3 @@
-"""REGISTER: installed packages hang their tools on the board."""
+"""REGISTER: the tools of installed packages."""
 
 from __future__ import annotations

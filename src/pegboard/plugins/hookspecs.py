@@ -4,8 +4,8 @@ A plugin is a module, a class or an object behind one entry point. Of a class, e
 own, and hands it the plugin's `settings` if its `__init__` takes them. An implementation is marked with `hookimpl` and
 takes the arguments that it wants, by name; the others may be left out.
 
-**Register hooks** are called once, plugin by plugin, when the plugin is loaded. `register` hangs one thing on the
-board and is bound to the plugin; what it refuses costs that one thing only, and the plugin is `partial`.
+**Register hooks** are called once, plugin by plugin, when the plugin is loaded. `register` registers one
+thing and is bound to the plugin; what it refuses costs that one thing only, and the plugin is `partial`.
 
 **Run-time hooks** are called round calls, models and turns, in pluggy's order (`tryfirst`, `trylast`), before the
 host's own callbacks. They may be plain or async. `None` means *go on*; anything else is an answer, and the first
@@ -13,7 +13,7 @@ answer ends the stage.
 
 **Versions**: `HOOKS_VERSION` counts up when a hook or an argument is added. A hook or an argument lives on for two
 minor releases after it is deprecated, with a warning that names its successor. Mark an implementation
-`@hookimpl(optionalhook=True)` to load on older boards that don't know its hook.
+`@hookimpl(optionalhook=True)` to load on older versions that don't know its hook.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ hookimpl: Final = pluggy.HookimplMarker(PROJECT)
 
 
 class RegisterNamed(Protocol):
-    """Hangs one named thing on the board."""
+    """Registers one named thing."""
 
     def __call__(self, name: str, thing: Any, /) -> None:
         """Keeps `thing` under `name`; a name that is taken is refused and reported."""
@@ -95,7 +95,7 @@ def pegboard_register_processors(register: RegisterNamed, settings: Mapping[str,
     A processor is a function that asks by name for some of `request` (the `ModelRequest`), `context` (the
     `ReadonlyContext`) and `runner` (which asks code of others within a time limit). It is plain, and then runs in a
     thread unless it is marked `@quick`, or async. It gives the next request, or `None` to leave it. One that raises,
-    takes longer than ten seconds or gives something else is left out of that request, whose `problems` tell of it.
+    takes longer than ten seconds or gives something else is left out of that request, whose `problems` name it.
 
     It stands right behind what tools and toolsets add, and so before the history is repaired, in the plugins' load
     order. `Placed(function, before="pack_tools")` or `Placed(function, after="tool_requests")` in its stead says
@@ -253,7 +253,7 @@ def pegboard_before_model(
 
     Returns:
         `None` to go on, or a `ModelResponse` that answers instead of the model. Anything else, and whatever is raised,
-        is a `CallbackError`, which `pegboard_on_model_error` may recover from, and which ends the turn if nobody does.
+        is a `CallbackError`, which `pegboard_on_model_error` may recover from, and which ends the turn if none does.
     """
 
 
@@ -337,7 +337,7 @@ def pegboard_after_turn(
         outcome: What came of it; every call in its history has its result.
 
     Returns:
-        Nothing that is looked at; what it raises disturbs nobody.
+        Ignored, as is what it raises.
     """
 
 
@@ -359,7 +359,7 @@ def pegboard_on_stop(
 
 @hookspec
 def pegboard_observe(event: CallEvent) -> Awaitable[None] | None:
-    """Called with every event of a call's life; it only observes, and what it raises disturbs nobody. Since 0.1.
+    """Called with every event of a call's life; it only observes, and what it raises is ignored. Since 0.1.
 
     Args:
         event: What happened: `CallPending`, `CallRunning`, `CallUpdated`, or how the call ended.

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
 
 from pegboard.catalogue import Problem
-from pegboard.config.model import Config
+from pegboard.config.config import Config
 from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
 from pegboard.errors import ManifestError
-from pegboard.plugins.limit import LOAD_SECONDS
-from pegboard.plugins.manager import PluginManager
+from pegboard.plugins.manager import LOAD_SECONDS, PluginManager
 from pegboard.registry import ToolRegistry, Where
 
 if TYPE_CHECKING:
-    from pegboard.plugins.discovery import Discovery
-    from pegboard.plugins.found import FoundPlugin
-    from pegboard.plugins.index import CachedManifests
+    from pegboard.plugins.cache import CachedManifests
+    from pegboard.plugins.discovery import Discovery, FoundPlugin
     from pegboard.plugins.manifest import PluginManifest
 
 Progress = Callable[[int, int, str], None]
@@ -47,15 +46,15 @@ def load(
 
     Args:
         config: What to block, enable, rename, ...; nothing by default.
-        block: Names of more plugins that stay off the board; those in the environment's `PEGBOARD_BLOCK` do, too.
-        autoload: `False` hangs no installed plugin; by default the environment's `PEGBOARD_AUTOLOAD=0` says so.
+        block: Names of more plugins to block; those in the environment's `PEGBOARD_BLOCK` do, too.
+        autoload: `False` loads no installed plugin; by default the environment's `PEGBOARD_AUTOLOAD=0` says so.
         settings: The settings by plugin name, over those of `config`.
         where: A predicate that every resolution starts with, in addition to that of `config`.
         limits: What one call may use.
         refresh: Whether to load again what the cache knows.
         live: Whether to import every plugin now, in this process.
         seconds: How long loading one plugin may take.
-        progress: Told `(number, of how many, name)` before each first load.
+        progress: Called with `(number, of how many, name)` before each first load.
         discovery: What is installed, where that has been found out already.
 
     Returns:
@@ -63,7 +62,7 @@ def load(
     """
     config = NO_CONFIG if config is None else config
     registry = ToolRegistry(limits=limits, where=[config.where, where])
-    if not _wanted(config, autoload):
+    if not is_wanted(config, autoload):
         return registry
     if discovery is None:
         from pegboard.plugins.discovery import discover
@@ -73,7 +72,7 @@ def load(
     manager = PluginManager(registry, merged, config.rename, config.prefix, config.conflicts, seconds)
     registry.plugin_manager = manager
     loading = _Loading(manager, merged, refresh=refresh, progress=progress)
-    wanted = loading.choose(discovery, _blocked(config, block), config.enable)
+    wanted = loading.choose(discovery, blocked_names(config, block), config.enable)
     if live:
         for entry in wanted:
             manager.load(entry)
@@ -97,14 +96,14 @@ class _Loading:
     def cache(self) -> CachedManifests:
         """What earlier loads showed; one for all plugins, as it works out its key once."""
         if self._cache is None:
-            from pegboard.plugins.index import CachedManifests
+            from pegboard.plugins.cache import CachedManifests
 
             self._cache = CachedManifests()
         return self._cache
 
     def choose(self, discovery: Discovery, blocked: frozenset[str], enable: Iterable[str] | None) -> list[FoundPlugin]:
-        """The plugins to hang, in load order; the others are recorded with the reason."""
-        self._tell(*discovery.problems)
+        """The plugins to load, in load order; the others are recorded with the reason."""
+        self._report(*discovery.problems)
         enabled = None if enable is None else frozenset(enable)
         chosen: list[FoundPlugin] = []
         for found in discovery.entries:
@@ -117,24 +116,29 @@ class _Loading:
         return chosen
 
     def list_all(self, wanted: list[FoundPlugin]) -> None:
-        """Hangs all plugins by their manifests, the cache, or, for those that neither knows, a first load."""
+        """Registers all plugins by their manifests, the cache, or, for those that neither knows, a first load."""
         by_name = {found.name: found for found in wanted}
         self.manager.on_stale = lambda name: self._forget(by_name[name])
         known: dict[str, PluginManifest] = {}
         failed: dict[str, str] = {}
         unknown: list[FoundPlugin] = []
+        here: list[FoundPlugin] = []
         for found in wanted:
             manifest, cause = self._known(found)
             if manifest is not None:
                 known[found.name] = manifest
             elif cause is not None:
                 failed[found.name] = cause
+            elif not _is_on_path(found):
+                here.append(found)
             else:
                 unknown.append(found)
         self._first_load(unknown, known, failed)
         self.manager.list_plugins(
             [(found, known[found.name]) for found in wanted if found.name in known],
         )
+        for found in here:
+            self.manager.load(found)
         for found in wanted:
             if found.name in failed:
                 self.manager.note(found, "quarantined", failed[found.name])
@@ -147,7 +151,7 @@ class _Loading:
         )
 
     def _known(self, found: FoundPlugin) -> tuple[PluginManifest | None, str | None]:
-        """What a plugin brings, or why it failed a short time ago; neither where nobody knows.
+        """What a plugin brings, or why it failed a short time ago; neither where it is unknown.
 
         What the cache saw is asked first: it is there for a plugin with a manifest only where a refresh has seen
         what its code brings.
@@ -167,7 +171,7 @@ class _Loading:
         try:
             return read_manifest(found)
         except ManifestError as error:
-            self._tell(Problem(found.name, found.distribution, str(error)))
+            self._report(Problem(found.name, found.distribution, str(error)))
             return None
 
     def _first_load(self, unknown: list[FoundPlugin], known: dict[str, PluginManifest], failed: dict[str, str]) -> None:
@@ -176,12 +180,12 @@ class _Loading:
             return
         from pegboard.plugins.probe import probe
 
-        tell, cache = self.progress, self.cache
+        progress, cache = self.progress, self.cache
         for probed in probe(
             unknown,
             self.settings,
             seconds=self.manager.seconds,
-            progress=None if tell is None else lambda number, name: tell(number, len(unknown), name),
+            progress=None if progress is None else lambda number, name: progress(number, len(unknown), name),
         ):
             settings = self.settings.get(probed.found.name, {})
             if probed.manifest is None:
@@ -192,20 +196,27 @@ class _Loading:
                 cache.put(probed.found, settings, probed.manifest)
 
     def _forget(self, found: FoundPlugin) -> None:
-        """Drops what the cache knows of a plugin, so that the next board lists it anew."""
+        """Drops what the cache knows of a plugin, so that the next registry lists it anew."""
         self.cache.forget(found, self.settings.get(found.name, {}))
 
-    def _tell(self, *problems: Problem) -> None:
+    def _report(self, *problems: Problem) -> None:
         self.manager.registry.change(lambda catalogue: catalogue.evolve(problems=(*catalogue.problems, *problems)))
 
 
-def _wanted(config: Config, autoload: bool | None) -> bool:
+def _is_on_path(found: FoundPlugin) -> bool:
+    """Whether a child process finds the plugin; what only an import finder of this process knows is loaded here."""
+    return found.root is not None and found.root in map(os.path.abspath, sys.path)
+
+
+def is_wanted(config: Config, autoload: bool | None) -> bool:
+    """Whether installed plugins are loaded: as the caller says, else the environment, else the configuration."""
     if autoload is not None:
         return autoload
     switch = os.environ.get("PEGBOARD_AUTOLOAD", "").strip().lower()
     return config.autoload and switch not in OFF
 
 
-def _blocked(config: Config, block: Iterable[str]) -> frozenset[str]:
+def blocked_names(config: Config, block: Iterable[str]) -> frozenset[str]:
+    """The names of blocked plugins: the configuration's, the caller's, and those of `PEGBOARD_BLOCK`."""
     named = os.environ.get("PEGBOARD_BLOCK", "").split(",")
     return frozenset({*config.block, *block, *(name.strip() for name in named)})

@@ -12,17 +12,16 @@ from attrs import define, field
 
 from pegboard.catalogue import CALLBACK_STAGES
 from pegboard.chains import by_name
-from pegboard.errors import PegboardError, RegistrationError, did_you_mean, suggest
+from pegboard.errors import PegboardError, RegistrationError, cause_of, did_you_mean, suggest
 from pegboard.plugins import hookspecs
-from pegboard.plugins.cause import cause_of
 from pegboard.plugins.hookspecs import PROJECT, REGISTER_HOOKS
 from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:
     from pegboard.plugins.manifest import PluginManifest
 
-KNOWN_HOOKS: Final = tuple(name for name in vars(hookspecs) if name.startswith("pegboard_"))
-RUN_TIME_HOOKS: Final = tuple(f"pegboard_{stage}" for stage in CALLBACK_STAGES)
+_KNOWN_HOOKS: Final = tuple(name for name in vars(hookspecs) if name.startswith("pegboard_"))
+_RUN_TIME_HOOKS: Final = tuple(f"pegboard_{stage}" for stage in CALLBACK_STAGES)
 _KINDS: Final = {
     "pegboard_register_predicates": "predicates",
     "pegboard_register_processors": "processors",
@@ -57,7 +56,7 @@ class LoadedPlugin:
     @property
     def brought_anything(self) -> bool:
         """Whether there is anything that works."""
-        acts = any(hook in RUN_TIME_HOOKS for hook in self.implementations)
+        acts = any(hook in _RUN_TIME_HOOKS for hook in self.implementations)
         return acts or bool(self.tools or self.toolsets or self.extras)
 
     @property
@@ -112,7 +111,7 @@ def _find_implementations(loaded: LoadedPlugin) -> None:
             if caller.spec is not None:
                 _keep(loaded, caller.name, implementation)
             elif not implementation.optionalhook:
-                near = did_you_mean(suggest(caller.name, KNOWN_HOOKS))
+                near = did_you_mean(suggest(caller.name, _KNOWN_HOOKS))
                 loaded.faults.append(f"there is no hook {caller.name!r}.{near}")
 
 
@@ -131,7 +130,7 @@ def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseEx
         answer = implementation.function(*(offered[name] for name in implementation.argnames))
         if inspect.iscoroutine(answer):
             answer.close()
-            raise TypeError("it is async; register hooks are plain functions")  # noqa: TRY301  told like the rest
+            raise TypeError("it is async; register hooks are plain functions")  # noqa: TRY301  reported like the rest
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
         loaded.faults.append(f"{hook} raised {cause_of(error)}")
         return error
@@ -201,7 +200,7 @@ _REGISTERS: Final[dict[str, Callable[[LoadedPlugin, str], Callable[..., None]]]]
 }
 
 
-def command_names(loaded: LoadedPlugin) -> tuple[str, ...]:
+def _command_names(loaded: LoadedPlugin) -> tuple[str, ...]:
     """The names of the commands that the plugin adds to `registry`; a hook that raises is a fault."""
     implementation = loaded.implementations.get("pegboard_register_commands")
     if implementation is None:
@@ -218,8 +217,7 @@ def command_names(loaded: LoadedPlugin) -> tuple[str, ...]:
 
 def manifest_of(loaded: LoadedPlugin, distribution: str | None, version: str | None) -> PluginManifest:
     """What the plugin brought, as data: its tools' specs, and the names of everything else."""
-    from pegboard.plugins.manifest import PluginManifest
-    from pegboard.plugins.request_facts import RequestFacts
+    from pegboard.plugins.manifest import PluginManifest, RequestFacts
 
     requests = {tool.name: RequestFacts.of(tool) for tool in loaded.tools}
     return PluginManifest(
@@ -229,7 +227,7 @@ def manifest_of(loaded: LoadedPlugin, distribution: str | None, version: str | N
         tools=tuple(tool.spec for tool in loaded.tools),
         hooks=loaded.hooks,
         toolsets=tuple(toolset.name for toolset in loaded.toolsets),
-        commands=command_names(loaded),
+        commands=_command_names(loaded),
         faults=tuple(loaded.faults),
         requests={name: facts for name, facts in requests.items() if facts != RequestFacts()},
         **{kind: tuple(things) for kind, things in loaded.extras.items()},

@@ -1,32 +1,32 @@
-"""`PluginManager`: hangs plugins on one registry, and keeps each one's failures to itself."""
+"""`PluginManager`: loads plugins into one registry, and keeps each one's failures to itself."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 from attrs import define, field
 
 from pegboard.catalogue import CALLBACK_STAGES, Catalogue, PluginRecord, Problem, Status
 from pegboard.chains import Link, by_name
-from pegboard.errors import InvalidNameError, PluginError, RegistrationError, StaleSpecError
-from pegboard.plugins.cause import cause_of
-from pegboard.plugins.limit import LOAD_SECONDS, within
+from pegboard.errors import InvalidNameError, PluginError, RegistrationError, StaleSpecError, cause_of
 from pegboard.registry import ToolRegistry
 from pegboard.sleeper import Sleeper
 from pegboard.tools.handler import LateHandler
 from pegboard.tools.origin import ConflictPolicy, Origin
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.owned import OwnedToolset
+from pegboard.toolsets.toolset import OwnedToolset
 
 if TYPE_CHECKING:
-    from pegboard.plugins.found import FoundPlugin
+    from pegboard.plugins.discovery import FoundPlugin
     from pegboard.plugins.loaded import LoadedPlugin
     from pegboard.plugins.manifest import PluginManifest
 
+_T = TypeVar("_T")
+LOAD_SECONDS: Final = 10.0
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -49,16 +49,16 @@ class _Plugin:
 
 @define(eq=False)
 class PluginManager:
-    """Hangs plugins on one registry.
+    """Loads plugins into one registry.
 
     Attributes:
-        registry: The board.
+        registry: Where their tools are registered.
         settings: The settings by plugin name.
-        rename: `"tool"` or `"plugin:tool"` -> its name on this board.
-        prefix: Plugin name -> what its tools' names begin with on this board.
+        rename: `"tool"` or `"plugin:tool"` -> its name in this registry.
+        prefix: Plugin name -> what its tools' names begin with in this registry.
         conflicts: What happens when two plugins bring one name.
         seconds: How long loading one plugin may take.
-        on_stale: Told the name of a plugin whose code says something else than what is listed.
+        on_stale: Called with the name of a plugin whose code says something else than what is listed.
     """
 
     registry: ToolRegistry
@@ -73,16 +73,16 @@ class PluginManager:
     # Public ------------------------------------------------------------------------------------------------------
 
     def note(self, found: FoundPlugin, status: Status, cause: str) -> None:
-        """Records a plugin that isn't hung: blocked, disabled or quarantined."""
+        """Records a plugin that isn't loaded: blocked, disabled or quarantined."""
         record = PluginRecord(found.name, found.distribution, found.version, status, cause=cause)
         self._record(record)
         if status == "quarantined":
             self._report(found.name, found.distribution, cause)
 
     def list_plugins(self, known: Iterable[tuple[FoundPlugin, PluginManifest]]) -> None:
-        """Hangs plugins by what their manifests say; none of their code is imported.
+        """Lists plugins by what their manifests say; none of their code is imported.
 
-        All of them appear on the board at once.
+        All of them are registered at once.
         """
         tools: list[Tool] = []
         records: dict[str, PluginRecord] = {}
@@ -93,25 +93,26 @@ class PluginManager:
             records[plugin.name] = _listed_record(plugin, manifest)
             problems += [Problem(plugin.name, found.distribution, fault) for fault in manifest.faults]
             self.registry.expect(
-                plugin.name, Sleeper(_stages_of(manifest.hooks), lambda plugin=plugin: self._wake(plugin))
+                plugin.name,
+                Sleeper(_stages_of(manifest.hooks), lambda plugin=plugin: self._load(plugin), manifest.offers),
             )
 
-        def hang(catalogue: Catalogue) -> Catalogue:
+        def listed(catalogue: Catalogue) -> Catalogue:
             after, _ = catalogue.with_tools(tools, self.conflicts)
             return after.evolve(plugins={**after.plugins, **records}, problems=(*after.problems, *problems))
 
-        self.registry.change(hang)
+        self.registry.change(listed)
 
     def load(self, found: FoundPlugin) -> PluginRecord:
-        """Imports a plugin now and hangs what it brings; a failure is recorded, never raised."""
+        """Imports a plugin now and registers what it brings; a failure is recorded, never raised."""
         plugin = self._expect(found)
-        self._wake(plugin)
+        self._load(plugin)
         return self.registry.catalogue.plugins[plugin.name]
 
     def register(
         self, thing: Any, name: str, *, distribution: str | None = None, version: str | None = None
     ) -> PluginRecord:
-        """Hangs a plugin that the host has as an object, a module or a class.
+        """Registers a plugin that the host has as an object, a module or a class.
 
         Args:
             thing: The plugin.
@@ -123,13 +124,13 @@ class PluginManager:
             Its record; `status` tells how it went.
         """
         plugin = self._new(name, Origin(name, distribution, version), lambda: thing)
-        self._wake(plugin)
+        self._load(plugin)
         return self.registry.catalogue.plugins[name]
 
     # Names -------------------------------------------------------------------------------------------------------
 
     def _named(self, plugin: str, tool: Tool) -> Tool:
-        """The tool under its name on this board."""
+        """The tool under its name in this registry."""
         name = self.prefix.get(plugin, "") + tool.name
         name = self.rename.get(f"{plugin}:{tool.name}") or self.rename.get(name, name)
         if name == tool.name:
@@ -173,7 +174,7 @@ class PluginManager:
 
     def _live_tool(self, plugin: _Plugin, name: str) -> Tool:
         """The tool with its code, for a `LateHandler`."""
-        self._wake(plugin)
+        self._load(plugin)
         if plugin.failure is not None:
             raise plugin.failure
         tool = plugin.live.get(name)
@@ -185,8 +186,8 @@ class PluginManager:
             )
         return tool
 
-    def _wake(self, plugin: _Plugin) -> None:
-        """Imports the plugin and hangs what it brings, once; a failure is recorded."""
+    def _load(self, plugin: _Plugin) -> None:
+        """Imports the plugin and registers what it brings, once; a failure is recorded."""
         with plugin.lock:
             if plugin.loaded is not None or plugin.failure is not None:
                 return
@@ -195,7 +196,7 @@ class PluginManager:
             except BaseException as error:  # noqa: BLE001  SystemExit too costs this plugin only
                 self._quarantine(plugin, error)
             else:
-                self._hang(plugin, plugin.loaded)
+                self._register(plugin, plugin.loaded)
             self.registry.awake(plugin.name)
 
     def _gathered(self, plugin: _Plugin) -> LoadedPlugin:
@@ -214,8 +215,8 @@ class PluginManager:
         self._record(attrs.evolve(record, status="quarantined", cause=cause))
         self._report(plugin.name, plugin.origin.distribution, cause)
 
-    def _hang(self, plugin: _Plugin, loaded: LoadedPlugin) -> None:
-        """Hangs what a plugin brought; what was listed and is still so becomes live in place."""
+    def _register(self, plugin: _Plugin, loaded: LoadedPlugin) -> None:
+        """Registers what a plugin brought; what was listed and is still so becomes live in place."""
         was_listed = bool(plugin.own_specs) or plugin.name in self.registry.catalogue.plugins
         brought = [self._named(plugin.name, tool.evolve(origin=plugin.origin)) for tool in loaded.tools]
         for own, tool in zip(loaded.tools, brought, strict=True):
@@ -295,10 +296,10 @@ class PluginManager:
 def register_plugin(
     registry: ToolRegistry, plugin: Any, name: str, *, settings: Mapping[str, Any] | None = None
 ) -> PluginRecord:
-    """Hangs a plugin that isn't installed: an object, a module or a class.
+    """Registers a plugin that isn't installed: an object, a module or a class.
 
     Args:
-        registry: Where; what `load` has hung there keeps its place before it.
+        registry: Where; what `load` has registered there keeps its place before it.
         plugin: What implements the hooks; of a class, one instance is made.
         name: The plugin's name.
         settings: What it gets as its settings; nothing by default.
@@ -381,3 +382,29 @@ def _rank(implementation: Any) -> int:
 def _turn(implementation: Any, place: int) -> int:
     """Later plugins are asked first, as pluggy does, but among those that want to be last the later one is last."""
     return place if implementation.trylast else -place
+
+
+def within(seconds: float, function: Callable[..., _T], *arguments: Any) -> _T:
+    """Calls the function in a daemon thread and waits for it.
+
+    Raises:
+        TimeoutError: It took longer than `seconds`; it may still be going on.
+        BaseException: Whatever it raised, `SystemExit` included.
+    """
+    values: list[_T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            values.append(function(*arguments))
+        except BaseException as error:  # noqa: BLE001  handed to the caller, whatever it is
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="pegboard-load", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not values:
+        raise TimeoutError(f"took longer than {seconds:g} s")
+    return values[0]

@@ -12,29 +12,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final
 
 from attrs import field, frozen
 
-from pegboard.config.file import read_bounded, reason, write_whole
+from pegboard.chains import by_name, may_block, settle
+from pegboard.config.files import read_bounded, reason, write_whole
 from pegboard.errors import ManifestError, PegboardError
-from pegboard.plugins.distribution import normalised
-from pegboard.plugins.found import FoundPlugin
-from pegboard.plugins.request_facts import RequestFacts
-from pegboard.plugins.sources import place_of
-from pegboard.plugins.untrusted import MOST_CHARACTERS, as_list, as_object, as_text, as_text_or_none, is_deeper
-from pegboard.tools.json_text import digest_of
+from pegboard.plugins.discovery import FoundPlugin, normalised
+from pegboard.schema.json import digest_of
+from pegboard.tools.handler import LateHandler
 from pegboard.tools.spec import ToolSpec
+from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
 
-FORMAT: Final = 1
+_MOST_CHARACTERS: Final = 1_000
+_MOST_INSTRUCTIONS: Final = 100_001
+"""Of instructions: one more than a request takes, so that what is too long is refused there, by name."""
+_TYPES: Final[dict[str, type]] = {"offered": bool, "processes": bool, "instructions": str}
+_FORMAT: Final = 1
 FILE_NAME: Final = "pegboard-manifest.json"
-MOST_BYTES: Final = 16 * 1024 * 1024
-MOST_TOOLS: Final = 10_000
-MOST_NAMES: Final = 1_000
-MOST_LEVELS: Final = 100
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_MOST_TOOLS: Final = 10_000
+_MOST_NAMES: Final = 1_000
+_MOST_LEVELS: Final = 100
+OFFERED: Final = ("exporters", "executors", "models")
+"""What a program asks for by name; the plugin that offers it is loaded then."""
+
 _NAMES: Final = (
     "hooks",
     "toolsets",
@@ -46,6 +53,123 @@ _NAMES: Final = (
     "commands",
     "faults",
 )
+
+
+def _as_object(value: Any, place: str) -> JsonObject:
+    """The value as an object.
+
+    Raises:
+        ManifestError: It is none.
+    """
+    if not isinstance(value, dict):
+        raise ManifestError(f"{place}: expected an object, found {type(value).__name__}")
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _as_list(value: Any, place: str, most: int) -> list[Any]:
+    """The value as a list of at most so many items.
+
+    Raises:
+        ManifestError: It is none, or longer.
+    """
+    if not isinstance(value, list):
+        raise ManifestError(f"{place}: expected a list, found {type(value).__name__}")
+    if len(value) > most:  # pyright: ignore[reportUnknownArgumentType]
+        raise ManifestError(f"{place}: more than {most}")
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _as_text(value: Any, place: str) -> str:
+    """The value as a text of 1 to 1,000 characters.
+
+    Raises:
+        ManifestError: It is none.
+    """
+    if not isinstance(value, str) or not 0 < len(value) <= _MOST_CHARACTERS:
+        raise ManifestError(f"{place}: expected a text of 1 to {_MOST_CHARACTERS} characters")
+    return value
+
+
+def _as_text_or_none(value: Any, place: str) -> str | None:
+    """The same, or `None` as it is."""
+    return None if value is None else _as_text(value, place)
+
+
+def _is_deeper(value: JsonObject, most: int) -> bool:
+    """Whether JSON is nested deeper than so many levels: what walks it later may do so by recursion."""
+    objects: list[JsonObject] = [value]
+    lists: list[list[Any]] = []
+    for _ in range(most):
+        inside = [item for outer in objects for item in outer.values()]
+        inside += [item for outer in lists for item in outer]
+        objects = [item for item in inside if type(item) is dict]
+        lists = [item for item in inside if type(item) is list]
+        if not objects and not lists:
+            return False
+    return True
+
+
+@frozen
+class RequestFacts:
+    """What a tool has to do with requests, known before its plugin's code is imported.
+
+    Attributes:
+        offered: Whether models may be offered it.
+        processes: Whether it processes requests.
+        instructions: Its instructions for the model, or `None`.
+    """
+
+    offered: bool = True
+    processes: bool = False
+    instructions: str | None = None
+
+    @classmethod
+    def of(cls, tool: Tool) -> RequestFacts:
+        """Those of a live tool."""
+        instructions: object = tool.instructions
+        text = instructions[:_MOST_INSTRUCTIONS] if isinstance(instructions, str) and instructions else None
+        return cls(bool(tool.offered), tool.process_request is not None, text)
+
+    def on(self, tool: Tool, late: LateHandler) -> Tool:
+        """A listed tool that says the same; where it processes requests, its plugin is imported for the first."""
+        process = partial(_processed, late) if self.processes else None
+        return tool.evolve(offered=self.offered, instructions=self.instructions, process_request=process)
+
+    def to_json(self) -> JsonObject:
+        """`{"offered": false, "processes": true, "instructions": "..."}`, without what is the default."""
+        facts = {"offered": self.offered, "processes": self.processes, "instructions": self.instructions}
+        return {name: value for name, value in facts.items() if value != getattr(_DEFAULT, name)}
+
+    @classmethod
+    def from_json(cls, data: Any, place: str) -> RequestFacts:
+        """Reads what `to_json` writes, from a source that isn't trusted.
+
+        Raises:
+            ManifestError: Something is unknown or of the wrong type, named by its place.
+        """
+        members = _as_object(data, place)
+        for name, value in members.items():
+            if name not in _TYPES:
+                raise ManifestError(f"{place}: {name!r} is unknown")
+            if type(value) is not _TYPES[name] or (name == "instructions" and len(value) > _MOST_INSTRUCTIONS):
+                raise ManifestError(f"{place}: {name}: expected a {_TYPES[name].__name__} that fits")
+        return cls(**members)
+
+
+_DEFAULT: Final = RequestFacts()
+
+
+async def _processed(late: LateHandler, request: Any, context: Any) -> Any:
+    """What the live tool makes of a request; a plain one runs off the loop, as the import does."""
+    from pegboard.threads import off_loop
+
+    tool = await off_loop(late.load)
+    if tool.process_request is None:
+        return None  # its code says otherwise than its manifest, which is in the listing as a problem
+    function = by_name(tool.process_request, ("request", "context"))
+    if may_block(function):
+        return await settle(await off_loop(function, request, context))
+    return await settle(function(request, context))
 
 
 @frozen
@@ -83,16 +207,21 @@ class PluginManifest:
         """`"sha256:..."` over all of it."""
         return digest_of(self.to_json())
 
+    @property
+    def offers(self) -> frozenset[tuple[str, str]]:
+        """The exporters, models and executors that are found by name, as (kind, name)."""
+        return frozenset((kind, name) for kind in OFFERED for name in getattr(self, kind))
+
     def to_json(self) -> JsonObject:
         """All facts by name, those of a plugin that brings none of a kind left out."""
-        head = {"format": FORMAT, "plugin": self.plugin, "distribution": self.distribution, "version": self.version}
+        head = {"format": _FORMAT, "plugin": self.plugin, "distribution": self.distribution, "version": self.version}
         return {**head, **self.contents()}
 
     def contents(self) -> JsonObject:
-        """What it brings, without whose it is: `{"tools": [...], "hooks": [...], ...}`."""
+        """What it brings, without plugin and distribution: `{"tools": [...], "hooks": [...], ...}`."""
         names: JsonObject = {kind: list(value) for kind in _NAMES if (value := getattr(self, kind))}
         if self.faults:  # other people's error texts: as many and as long as are read back
-            names["faults"] = [fault[:MOST_CHARACTERS] or "?" for fault in self.faults[:MOST_NAMES]]
+            names["faults"] = [fault[:_MOST_CHARACTERS] or "?" for fault in self.faults[:_MOST_NAMES]]
         if self.requests:
             names["requests"] = {name: facts.to_json() for name, facts in sorted(self.requests.items())}
         return {"tools": [spec.to_json() for spec in self.tools], **names}
@@ -104,23 +233,20 @@ class PluginManifest:
         Raises:
             ManifestError: Its format isn't known, or something is missing, unknown or of the wrong type.
         """
-        members = as_object(data, "the manifest")
+        members = _as_object(data, "the manifest")
         _check_format(members)
         own = {key: members[key] for key in members if key not in ("format", "plugin", "distribution", "version")}
         return cls(
-            as_text(members.get("plugin"), "plugin"),
-            as_text_or_none(members.get("distribution"), "distribution"),
-            as_text_or_none(members.get("version"), "version"),
+            _as_text(members.get("plugin"), "plugin"),
+            _as_text_or_none(members.get("distribution"), "distribution"),
+            _as_text_or_none(members.get("version"), "version"),
             **_contents(own, "the manifest"),
         )
 
 
-# Reading untrusted JSON -------------------------------------------------------------------------------------------
-
-
 def _check_format(members: JsonObject) -> None:
-    if members.get("format") != FORMAT:
-        raise ManifestError(f"format {members.get('format')!r} isn't known here, only {FORMAT}: update pegboard")
+    if members.get("format") != _FORMAT:
+        raise ManifestError(f"format {members.get('format')!r} isn't known here, only {_FORMAT}: update pegboard")
 
 
 def _contents(members: JsonObject, place: str) -> dict[str, Any]:
@@ -129,11 +255,11 @@ def _contents(members: JsonObject, place: str) -> dict[str, Any]:
         if key == "tools":
             read[key] = tuple(_specs(value, f"{place}: tools"))
         elif key == "requests":
-            facts = as_object(value, f"{place}: requests")
+            facts = _as_object(value, f"{place}: requests")
             read[key] = {name: RequestFacts.from_json(facts[name], f"{place}: requests.{name:.80}") for name in facts}
         elif key in _NAMES:
-            texts = as_list(value, f"{place}: {key}", MOST_NAMES)
-            read[key] = tuple(as_text(item, f"{place}: {key}[{index}]") for index, item in enumerate(texts))
+            texts = _as_list(value, f"{place}: {key}", _MOST_NAMES)
+            read[key] = tuple(_as_text(item, f"{place}: {key}[{index}]") for index, item in enumerate(texts))
         else:
             raise ManifestError(f"{place}: {key!r} is unknown")
     return read
@@ -141,10 +267,10 @@ def _contents(members: JsonObject, place: str) -> dict[str, Any]:
 
 def _specs(value: Any, place: str) -> Iterator[ToolSpec]:
     names: set[str] = set()
-    for index, item in enumerate(as_list(value, place, MOST_TOOLS)):
-        members = as_object(item, f"{place}[{index}]")
-        if is_deeper(members, MOST_LEVELS):
-            raise ManifestError(f"{place}[{index}]: nested deeper than {MOST_LEVELS} levels")
+    for index, item in enumerate(_as_list(value, place, _MOST_TOOLS)):
+        members = _as_object(item, f"{place}[{index}]")
+        if _is_deeper(members, _MOST_LEVELS):
+            raise ManifestError(f"{place}[{index}]: nested deeper than {_MOST_LEVELS} levels")
         try:
             spec = ToolSpec.from_json(members)
         except (ValueError, TypeError, PegboardError) as error:
@@ -155,40 +281,43 @@ def _specs(value: Any, place: str) -> Iterator[ToolSpec]:
         yield spec
 
 
-# The file in a package --------------------------------------------------------------------------------------------
-
-
 def manifest_path(found: FoundPlugin) -> Path:
     """Where a plugin's manifest belongs, whether it is there or not; nothing is imported.
 
     Raises:
         ManifestError: Its package can't be found.
     """
-    place = place_of(found.module, found.root)
+    place = found.place()
     if place is None:
         raise ManifestError(f"plugin {found.name!r}: can't find where module {found.module!r} lies")
     return place.with_name(f"{place.stem}.{FILE_NAME}") if place.suffix == ".py" else place / FILE_NAME
 
 
-def find_manifest(found: FoundPlugin) -> Path | None:
+def find_manifest(found: FoundPlugin, *, stale: bool = False) -> Path | None:
     """Where a plugin's manifest is; `None` where it has none.
 
-    Its distribution's RECORD tells. Where there is none to ask, it is looked for beside the sources, and passed over
+    Where its distribution has a RECORD, that names it. Else it is looked for beside the sources, and passed over
     if one of them was written after it: an author who edits a tool sees the edit.
+
+    Args:
+        found: The plugin.
+        stale: Whether one that is older than the sources counts, too: for names, not for specs.
     """
     record = found.record()
-    if record is not None:
-        return _recorded(found, record)
+    if record is not None and found.root is not None:
+        return _recorded(found, found.root, record)
     try:
         path = manifest_path(found)
         written = path.stat().st_mtime_ns
     except (ManifestError, OSError):
         return None
+    if stale:
+        return path
     sources = found.sources()
     return None if sources is None or any(_is_newer(source, written) for source in sources) else path
 
 
-def _recorded(found: FoundPlugin, record: bytes) -> Path | None:
+def _recorded(found: FoundPlugin, root: str, record: bytes) -> Path | None:
     """The first that RECORD (`path,digest,size` a line) names of all places where one may be."""
     lines = b"\n" + record
     parts = found.module.split(".")
@@ -196,7 +325,7 @@ def _recorded(found: FoundPlugin, record: bytes) -> Path | None:
         folder = "/".join(parts[:depth])
         for name in (f"{folder}/{FILE_NAME}", f"{folder}.{FILE_NAME}"):
             if f"\n{name},".encode() in lines:
-                return Path(found.root, name)
+                return Path(root, name)
     return None
 
 
@@ -208,13 +337,17 @@ def _is_newer(source: str, written: int) -> bool:
     return S_ISREG(facts.st_mode) and facts.st_mtime_ns > written
 
 
-def read_manifest(found: FoundPlugin) -> PluginManifest | None:
+def read_manifest(found: FoundPlugin, *, stale: bool = False) -> PluginManifest | None:
     """What a plugin's manifest says; `None` where it has none. Nothing is imported.
+
+    Args:
+        found: The plugin.
+        stale: As for `find_manifest`.
 
     Raises:
         ManifestError: It can't be read, isn't what a manifest is, or was written for another version: it is void.
     """
-    path = find_manifest(found)
+    path = find_manifest(found, stale=stale)
     if path is None:
         return None
     try:
@@ -230,12 +363,12 @@ def read_manifest_file(path: Path) -> JsonObject:
         ManifestError: It can't be read, is larger than 16 MiB, isn't JSON, or its format isn't known.
     """
     try:
-        data = json.loads(read_bounded(str(path), MOST_BYTES), parse_constant=_refuse)
+        data = json.loads(read_bounded(str(path), _MOST_BYTES), parse_constant=_refuse)
     except OSError as error:
         raise ManifestError(f"can't be read: {reason(error)}") from None
     except (ValueError, RecursionError) as error:
         raise ManifestError(f"isn't JSON: {error}") from None
-    members = as_object(data, "the manifest")
+    members = _as_object(data, "the manifest")
     _check_format(members)
     return members
 
@@ -245,18 +378,18 @@ def _refuse(constant: str) -> Any:
 
 
 def _chosen(members: JsonObject, found: FoundPlugin) -> PluginManifest | None:
-    whose = as_text(members.get("distribution"), "distribution")
-    version = as_text(members.get("version"), "version")
+    whose = _as_text(members.get("distribution"), "distribution")
+    version = _as_text(members.get("version"), "version")
     if (normalised(whose), version) != (normalised(found.distribution), found.version):
         raise ManifestError(
             f"it is void: it was written for {whose} {version}, and {found.distribution} {found.version} is installed; "
             "its author runs 'registry manifest write' before each release"
         )
-    plugins = as_object(members.get("plugins"), "plugins")
+    plugins = _as_object(members.get("plugins"), "plugins")
     if found.name not in plugins:
         return None
     place = f"plugins.{found.name}"
-    contents = _contents(as_object(plugins[found.name], place), place)
+    contents = _contents(_as_object(plugins[found.name], place), place)
     return PluginManifest(found.name, found.distribution, found.version, **contents)
 
 
@@ -274,7 +407,7 @@ def manifest_text(manifests: Sequence[PluginManifest]) -> str:
             raise ManifestError(f"plugin {manifest.plugin!r} isn't whole: {'; '.join(manifest.faults)}")
     ((distribution, version),) = whose
     plugins = {manifest.plugin: _ordered(manifest) for manifest in sorted(manifests, key=lambda item: item.plugin)}
-    data = {"format": FORMAT, "distribution": distribution, "version": version, "plugins": plugins}
+    data = {"format": _FORMAT, "distribution": distribution, "version": version, "plugins": plugins}
     return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
@@ -300,3 +433,6 @@ def write_manifest(path: Path, manifests: Sequence[PluginManifest]) -> None:
         write_whole(str(path), manifest_text(manifests).encode("utf-8", "surrogatepass"))
     except OSError as error:
         raise ManifestError(f"{path}: can't be written: {reason(error)}") from None
+
+
+__all__ = ["RequestFacts"]

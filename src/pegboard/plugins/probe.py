@@ -18,10 +18,10 @@ from typing import IO, TYPE_CHECKING, Any
 from attrs import define, field, frozen
 
 from pegboard.errors import ManifestError
-from pegboard.plugins.limit import LOAD_SECONDS
+from pegboard.plugins.manager import LOAD_SECONDS
 
 if TYPE_CHECKING:
-    from pegboard.plugins.found import FoundPlugin
+    from pegboard.plugins.discovery import FoundPlugin
     from pegboard.plugins.manifest import PluginManifest
 
 MOST_ANSWER = 64 * 1024 * 1024
@@ -55,7 +55,7 @@ def probe(
         plugins: What to load.
         settings: The settings by plugin name.
         seconds: How long one may take.
-        progress: Told the number and the name of each before it is loaded.
+        progress: Called with the number and the name of each before it is loaded.
 
     Yields:
         One answer a plugin, in order.
@@ -166,7 +166,7 @@ def answer_jobs(jobs: IO[str], answers: IO[str]) -> None:
 
 
 def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
-    from pegboard.plugins.cause import cause_of
+    from pegboard.errors import cause_of
     from pegboard.plugins.loaded import gather, imported, manifest_of
 
     try:

@@ -1,7 +1,7 @@
 """The listing snapshot: texts ready to print, kept for one environment and fresh as long as no stamp has changed.
 
 This is the half that reads. It stands alone on what a bare Python has loaded, since the warm command is made of
-little else; `pegboard.plugins.index` writes.
+little else; `pegboard.plugins.cache` writes.
 
 A snapshot is one file, put in place at once; a reader keeps its descriptor, so it never sees half:
 
@@ -16,7 +16,7 @@ sections; four fields each (name, offset in the body, length, CRC-32); then the 
 """
 
 # pathlib costs more than everything else that is done here:
-# ruff: noqa: PTH109, PTH116, PTH118
+# ruff: noqa: PTH109, PTH116, PTH118, PTH119, PTH120, PTH208
 from __future__ import annotations
 
 import os
@@ -24,8 +24,7 @@ import sys
 import time
 from zlib import crc32
 
-from pegboard.config.file import open_private
-from pegboard.config.place import known_user_folder, project_file
+from pegboard.config.files import known_user_folder, open_private, project_file
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
@@ -187,3 +186,48 @@ def holds(until: int) -> bool:
 def is_fresh(stamps: list[bytes]) -> bool:
     """Whether all of these hold: path, stamp, path, stamp, ..."""
     return all(stamp_of(stamps[index]) == stamps[index + 1] for index in range(0, len(stamps), 2))
+
+
+# This pegboard: what is kept between runs holds for it alone --------------------------------------------------------
+
+UNKNOWN_VERSION = "0+unknown"
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+
+def own_version() -> str:
+    """The version of the installed pegboard, read off the name of its metadata folder; `"0+unknown"` if it has none."""
+    folder = _metadata_folder()
+    if folder is None:
+        return UNKNOWN_VERSION
+    return os.path.basename(folder).removeprefix("pegboard-").removesuffix(".dist-info")
+
+
+def _metadata_folder() -> str | None:
+    """The metadata of pegboard: beside the package, or, for an editable install, elsewhere on `sys.path`."""
+    for path in (os.path.dirname(_PACKAGE), *sys.path):
+        try:
+            names = os.listdir(path or ".")
+        except OSError:
+            continue
+        for name in names:
+            if name.startswith("pegboard-") and name.endswith(".dist-info"):
+                return os.path.join(path, name)
+    return None
+
+
+def own_files() -> tuple[str, ...]:
+    """The files that change when pegboard does: its metadata, and its code where that can be edited in place."""
+    folder = _metadata_folder()
+    metadata = () if folder is None else (os.path.join(folder, "METADATA"),)
+    if folder is not None and os.path.dirname(folder) == os.path.dirname(_PACKAGE):
+        return metadata
+    code = sorted(
+        os.path.join(place, name) for place, _, names in os.walk(_PACKAGE) for name in names if name.endswith(".py")
+    )
+    return (*code, *metadata)
+
+
+def own_key() -> str:
+    """A text that changes when pegboard does."""
+    stamps = b"\0".join(stamp_of(os.fsencode(file)) for file in own_files())
+    return f"{own_version()} {crc32(stamps):08x}"

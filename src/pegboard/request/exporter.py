@@ -7,12 +7,34 @@ from typing import Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
-from pegboard.messages.delta import Delta
-from pegboard.messages.response import ModelResponse
-from pegboard.request.loss import Loss
+from pegboard.errors import ExportError
+from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonObject
+
+
+@frozen
+class Loss:
+    """One thing that an export drops, changes, or can't do at all.
+
+    Attributes:
+        tool: The tool's name.
+        path: Where in the spec, as a JSON pointer from the spec's JSON (`"/inputSchema/properties/count"`).
+        keyword: The keyword or fact at fault (`"minimum"`, `"$ref"`, `"name"`).
+        what: What became of it, for people (`"moved into the description"`).
+        refused: Whether the provider can't be given the tool at all.
+    """
+
+    tool: str
+    path: str
+    keyword: str
+    what: str
+    refused: bool = False
+
+    def to_json(self) -> JsonObject:
+        """`{"tool", "path", "keyword", "what"}`."""
+        return {"tool": self.tool, "path": self.path, "keyword": self.keyword, "what": self.what}
 
 
 @frozen
@@ -105,4 +127,21 @@ class Exporter(Protocol):
         ...
 
 
-__all__ = ["ExportedTools", "Exporter", "ResponseReader"]
+def checked_exporter(name: str, found: Any) -> Exporter:
+    """What was registered under a name, as an exporter.
+
+    Args:
+        name: The name, for the error.
+        found: An exporter, or a class or function that makes one.
+
+    Raises:
+        ExportError: It is none, and makes none.
+    """
+    if isinstance(found, type) or (callable(found) and not isinstance(found, Exporter)):
+        found = found()
+    if not isinstance(found, Exporter):
+        raise ExportError(f"what is registered is no exporter, but {found!r:.100}", exporter=name)
+    return found
+
+
+__all__ = ["ExportedTools", "Exporter", "Loss", "ResponseReader", "checked_exporter"]

@@ -1,12 +1,12 @@
-"""`Model`: whoever answers a request."""
+"""`Model`: answers a request; models by name."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Protocol, TypeGuard, runtime_checkable
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Protocol, TypeGuard, cast, runtime_checkable
 
-from pegboard.messages.delta import Delta
-from pegboard.messages.response import ModelResponse
+from pegboard.errors import ModelError
+from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.model_request import ModelRequest
 
 
@@ -57,4 +57,29 @@ def can_stream(model: object) -> TypeGuard[StreamingModel]:
     return isinstance(model, StreamingModel)
 
 
-__all__ = ["Model", "StreamingModel", "can_stream"]
+def made_model(name: str, make: Any, options: Mapping[str, Any]) -> Model:
+    """The model of a name, made by its provider.
+
+    Args:
+        name: `"PROVIDER/MODEL"`, such as `"openai/gpt-5"`.
+        make: What the provider has registered.
+        options: For the client.
+
+    Raises:
+        ModelError: The name has no model, or the client can't be made.
+    """
+    provider, _, model = name.partition("/")
+    if not model:
+        raise ModelError(f"{name!r} names no model; write {provider}/MODEL", provider=provider)
+    try:
+        made = make(model, **options)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"no client for {name!r}: {type(error).__name__}: {error}", provider=provider) from error
+    if not all(hasattr(made, part) for part in ("name", "provider", "respond")):
+        raise ModelError(f"what it makes is no model, but {made!r:.100}", provider=provider)
+    return cast("Model", made)
+
+
+__all__ = ["Model", "StreamingModel", "can_stream", "made_model"]

@@ -13,7 +13,7 @@ from pegboard.request.model_config import DEFAULT_CONFIG, ModelConfig
 from pegboard.request.problem import ProcessorProblem
 from pegboard.request.tool_choice import CHOICES, NamedTool, ToolChoice
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.resolved import ResolvedTools
+from pegboard.toolsets.resolve import ResolvedTools
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 _MESSAGES: Final = frozenset({Message})

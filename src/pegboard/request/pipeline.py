@@ -14,10 +14,10 @@ from pegboard.request.model_request import ModelRequest
 from pegboard.request.problem import ProcessorProblem
 from pegboard.request.processor import Placed, Processor, ProcessorFunction
 from pegboard.request.runner import TIMEOUT, OffLoop, Runner
+from pegboard.threads import off_loop
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.tools.origin import HOST, Origin
-from pegboard.toolsets.off_loop import off_loop
-from pegboard.toolsets.offer import described
+from pegboard.toolsets.toolset import described
 
 Observer: TypeAlias = Callable[[str, BaseException], None]
 """Told who failed, and how."""

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 
 from pegboard.chains import Link, LinkError
-from pegboard.toolsets.off_loop import off_loop
+from pegboard.threads import off_loop
 
 TIMEOUT: Final = 10.0
 """Seconds that one processor, one tool or one toolset has for its part."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pegboard.testing.board import plugin_registry
-from pegboard.testing.calling import call_tool
+from pegboard.testing.calls import RecordedCall, RecordedCalls, call_tool, plugin_registry
 from pegboard.testing.check import check_plugin
-from pegboard.testing.recorded import RecordedCall, RecordedCalls
-from pegboard.testing.report import Report
-from pegboard.testing.scripted_approver import ScriptedApprover
-from pegboard.testing.scripted_model import ScriptedModel
+from pegboard.testing.findings import Report
+from pegboard.testing.scripted import ScriptedApprover, ScriptedModel
 
 __all__ = [
     "RecordedCall",

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 
 from attrs import field, frozen
 
-from pegboard.tools.json_value import json_faults
-from pegboard.tools.problem import problem
+from pegboard.schema.json import json_faults
+from pegboard.schema.problems import problem
 from pegboard.typing import JsonMapping, JsonObject
 
 

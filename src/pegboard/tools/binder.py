@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
+from pegboard.schema.problems import StructureError
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Binder, StructureError
+from pegboard.tools.handler import Binder
 from pegboard.tools.injection import Injection, filled
 from pegboard.tools.signature import EMPTY, OMITTED, Kind, Parameter, Signature
 

@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any
 
 from pegboard.errors import DefinitionError
+from pegboard.schema.validator import check_schema
 from pegboard.tools.function import tool_from_function
 from pegboard.tools.handler import Handler
-from pegboard.tools.judge import check_schema
 from pegboard.tools.method import ATTRIBUTE, Method, calling
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import TypedTool, is_typed_class

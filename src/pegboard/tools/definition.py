@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from pegboard.errors import DefinitionError
-from pegboard.tools.docstring import Docstring, parse_docstring
+from pegboard.schema.docstrings import Docstring, parse_docstring
+from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.handler import Binder, Handler
 from pegboard.tools.injection import Injection
-from pegboard.tools.json_text import JsonText, json_text
 from pegboard.tools.options import spec_facts, tool_facts
 from pegboard.tools.output import Output, Returned, output_of
 from pegboard.tools.spec import ToolSpec
@@ -137,7 +137,7 @@ def checked_schema(schema: JsonSchema, tool: str, what: str) -> JsonText:
     Raises:
         SchemaError: It is refused.
     """
-    from pegboard.tools.judge import check_schema
+    from pegboard.schema.validator import check_schema
 
     check_schema(schema, tool=tool, what=what)
     return json_text(schema)

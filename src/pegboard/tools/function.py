@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, Unpack, overload
 
 from pegboard.errors import DefinitionError, did_you_mean, suggest
+from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.definition import checked_schema, docstring_of, given_output, handler_of, made_tool, name_of
 from pegboard.tools.handler import Binder
 from pegboard.tools.input import input_schema_of
-from pegboard.tools.json_text import JsonText, json_text
 from pegboard.tools.method import ATTRIBUTE, Method
 from pegboard.tools.options import CommonOptions, ToolOptions, checked_options
 from pegboard.tools.output import returned_by

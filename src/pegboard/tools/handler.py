@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from attrs import Factory, field, frozen
 
 from pegboard.tools.context import ToolContext
-from pegboard.tools.problem import problem
 
 if TYPE_CHECKING:
     from pegboard.tools.injection import Injection
@@ -22,24 +21,6 @@ Binder: TypeAlias = Callable[[ToolContext, Mapping[str, Any]], tuple[Sequence[An
 
 Unstructure: TypeAlias = Callable[[Any], Any]
 """Turns what the function gave back into JSON data."""
-
-
-class StructureError(ValueError):
-    """JSON that the schema takes and the type doesn't (a date that is none, a number out of a type's range).
-
-    Attributes:
-        path: Where, from the root: `("when", 0, "day")`.
-        reason: Why, in a few words.
-    """
-
-    def __init__(self, reason: str, path: Sequence[str | int] = ()) -> None:
-        self.reason = reason
-        self.path = tuple(path)
-        super().__init__(problem(self.path, reason))
-
-    def below(self, *outer: str | int) -> StructureError:
-        """The same error seen from further out."""
-        return StructureError(self.reason, (*outer, *self.path))
 
 
 class Flavour(enum.Enum):

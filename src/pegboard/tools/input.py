@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, get_args, get_origin
 
 from pegboard.errors import DefinitionError
+from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.definition import checked_schema
-from pegboard.tools.json_text import JsonText, json_text
 from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter
 from pegboard.typing import JsonSchema
 

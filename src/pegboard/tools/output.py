@@ -12,9 +12,9 @@ from typing import Any, Final, get_args, get_origin
 from attrs import frozen
 
 from pegboard.errors import DefinitionError
+from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.content import CONTENT_TYPES, ToolResult
 from pegboard.tools.handler import Flavour, Unstructure
-from pegboard.tools.json_text import JsonText, json_text
 from pegboard.tools.signature import EMPTY
 
 _UNIONS: Final = (typing.Union, types.UnionType)

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from pegboard.schema.json import is_short
 from pegboard.tools.forms.default import json_default
 from pegboard.tools.forms.form import Form
 from pegboard.tools.forms.member import MISSING
 from pegboard.tools.forms.reader import form_of
 from pegboard.tools.forms.writer import SchemaWriter
-from pegboard.tools.json_value import is_short
 from pegboard.typing import JsonSchema
 
 

@@ -9,8 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 from attrs import field, frozen
 
-from pegboard.tools.json_text import EMPTY_OBJECT, JsonText, digest_of, json_text
-from pegboard.tools.json_value import is_unicode, surrogate_fault
+from pegboard.schema.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault
 from pegboard.tools.name import check_name
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
@@ -69,7 +68,7 @@ def _usable(grammar: Grammar, _attribute: Any, definition: object) -> None:
         raise TypeError(f"the definition of a grammar must be a text, got {definition!r:.100}")
     _check_unicode("definition", definition)
     if grammar.syntax == "regex":
-        from pegboard.tools.judge import is_pattern
+        from pegboard.schema.validator import is_pattern
 
         if not is_pattern(definition):
             raise ValueError(

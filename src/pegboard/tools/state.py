@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Final, cast
 
+from pegboard.schema.json import json_faults
 from pegboard.tools.actions import REMOVED
-from pegboard.tools.json_value import json_faults
 
 TEMPORARY: Final = "temp:"
 """What a key begins with whose value ends with the call: it is never part of the delta."""

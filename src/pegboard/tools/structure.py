@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from pegboard.schema.problems import StructureError
 from pegboard.tools.forms.foreign import converter
 from pegboard.tools.forms.form import Hook, is_identity
 from pegboard.tools.forms.json_data import to_json_data
 from pegboard.tools.forms.reader import form_of
-from pegboard.tools.handler import StructureError
 
 
 def structurer(annotation: object) -> Hook | None:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 from attrs import frozen
 
-from pegboard.tools.handler import Binder, Handler, LateHandler, StructureError, Unstructure
+from pegboard.schema.problems import MOST_PROBLEMS, StructureError, problem
+from pegboard.tools.handler import Binder, Handler, LateHandler, Unstructure
 from pegboard.tools.origin import DEFAULT_POLICY, HOST, Origin, Policy
-from pegboard.tools.problem import MOST_PROBLEMS, problem
 from pegboard.tools.spec import FREEFORM_SCHEMA, Grammar, ToolSpec
 from pegboard.typing import JsonMapping, JsonSchema
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from pegboard.tools.judge import Judge
+    from pegboard.schema.validator import Validator
     from pegboard.tools.options import CommonOptions, ToolOptions
 
 
@@ -100,20 +100,20 @@ class Tool:
         )
 
     @cached_property
-    def judge(self) -> Judge:
-        """The judge of this tool's arguments, compiled at first use."""
-        from pegboard.tools.judge import judge_of
+    def validator(self) -> Validator:
+        """The validator of this tool's arguments, compiled at first use."""
+        from pegboard.schema.validator import validator_of
 
-        return judge_of(self.spec.input_schema_text)
+        return validator_of(self.spec.input_schema_text)
 
     @cached_property
-    def output_judge(self) -> Judge | None:
-        """The judge of this tool's structured results, compiled at first use; `None` without an output schema."""
+    def output_validator(self) -> Validator | None:
+        """The validator of this tool's structured results, compiled at first use; `None` without an output schema."""
         if self.spec.output_schema_text is None:
             return None
-        from pegboard.tools.judge import judge_of
+        from pegboard.schema.validator import validator_of
 
-        return judge_of(self.spec.output_schema_text)
+        return validator_of(self.spec.output_schema_text)
 
     @cached_property
     def bind(self) -> Binder:
@@ -134,7 +134,7 @@ class Tool:
         """
         if not isinstance(arguments, dict):
             arguments = dict(arguments)
-        problems = self.judge.problems(arguments)
+        problems = self.validator.problems(arguments)
         if problems:
             return problems
         if isinstance(self.handler, Handler):

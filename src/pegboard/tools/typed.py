@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, get_args, get_origin
 from attrs import define, field
 
 from pegboard.errors import DefinitionError
+from pegboard.schema.docstrings import parse_docstring
+from pegboard.schema.json import JsonText, json_text
+from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.context import ToolContext
 from pegboard.tools.definition import checked_schema, handler_of, made_tool, snake_case
-from pegboard.tools.docstring import parse_docstring
-from pegboard.tools.handler import Binder, Flavour, StructureError
-from pegboard.tools.json_text import JsonText, json_text
+from pegboard.tools.handler import Binder, Flavour
 from pegboard.tools.options import CommonOptions, checked_options
 from pegboard.tools.output import Returned
-from pegboard.tools.problem import problem
 from pegboard.tools.scope import Scope, lenient
 from pegboard.tools.spec import NO_INPUT
 from pegboard.tools.tool import Tool

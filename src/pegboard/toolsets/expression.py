@@ -25,9 +25,20 @@ from typing import Final, NoReturn
 from attrs import define
 
 from pegboard.errors import ExpressionError, PredicateError, did_you_mean, suggest
-from pegboard.toolsets.condition import FLAGS, KEYS, STATE, Flag, Matches, StateMatches
-from pegboard.toolsets.custom import OPERATORS, Custom, CustomPredicates, PredicateFunction
-from pegboard.toolsets.predicate import MAX_DEPTH, Predicate
+from pegboard.toolsets.predicate import (
+    FLAGS,
+    KEYS,
+    MAX_DEPTH,
+    OPERATORS,
+    STATE,
+    Custom,
+    CustomPredicates,
+    Flag,
+    Matches,
+    Predicate,
+    PredicateFunction,
+    StateMatches,
+)
 from pegboard.toolsets.predicates import all_of, any_of
 
 MAX_LENGTH: Final = 65_536

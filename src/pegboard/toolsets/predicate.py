@@ -1,22 +1,88 @@
-"""`Predicate`: a question about a tool in a context, kept as data; and its algebra: `&`, `|`, `~`."""
+"""Predicates: boolean conditions on a tool in a context, which combine, print, and travel as JSON.
+
+In JSON a predicate is an object with one key:
+
+    {"and": [...]}  {"or": [...]}  {"not": ...}
+    {"is": "read_only"}                                 a flag
+    {"name": "git_*"}                                   a value under a key
+    {"state": {"key": "plan", "pattern": "true"}}       a value of the context's state
+    {"custom": "cheap"}                                 a registered callable
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, cast
 
-from attrs import Converter, Factory, field, frozen
+from attrs import Converter, Factory, define, field, frozen
 
-from pegboard.errors import PredicateError
+from pegboard.errors import PredicateError, did_you_mean, suggest
+from pegboard.tools.name import is_valid_name
+from pegboard.tools.spec import KINDS
 from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
     from pegboard.tools.context import ReadonlyContext
     from pegboard.tools.tool import Tool
 
-Test: TypeAlias = "Callable[[Tool], bool]"
+Matcher: TypeAlias = Callable[[str], object]
+
+
+"""Takes a value; what it gives is true where the pattern matches."""
+
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_.*?/@+=%,:-]+")
+
+
+_quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def is_literal(pattern: str) -> bool:
+    """Whether the pattern matches itself only."""
+    return "*" not in pattern and "?" not in pattern
+
+
+@lru_cache(maxsize=1024)
+def matcher(pattern: str) -> Matcher:
+    """The test for one pattern. What it costs is bounded by length of pattern x length of value."""
+    if is_literal(pattern):
+        return lambda value: value == pattern
+    head, *middle, tail = re.sub(r"\*+", "*", pattern).split("*") if "*" in pattern else (pattern, None)
+    if tail is not None and not middle and "?" not in pattern:
+        return _surrounded(head, tail)
+    # Between two stars the leftmost place is as good as any other: an atomic group never tries a second one.
+    steps = "".join(f"(?>.*?{_regex(part or '')})" for part in middle)
+    end = "" if tail is None else f".*{_regex(tail)}"
+    return re.compile(f"{_regex(head or '')}{steps}{end}", re.DOTALL).fullmatch
+
+
+def _surrounded(head: str, tail: str) -> Matcher:
+    if not tail:
+        return lambda value: value.startswith(head)
+    if not head:
+        return lambda value: value.endswith(tail)
+    shortest = len(head) + len(tail)
+    return lambda value: len(value) >= shortest and value.startswith(head) and value.endswith(tail)
+
+
+def _regex(part: str) -> str:
+    return ".".join(re.escape(literal) for literal in part.split("?"))
+
+
+def written(value: str) -> str:
+    """`value` in a predicate's text: bare, or as a JSON string where it holds more than plain characters."""
+    return value if _BARE.fullmatch(value) else _quoted(value)
+
+
+_Test: TypeAlias = "Callable[[Tool], bool]"
+
+
 """A predicate bound to a context."""
+
 
 MAX_DEPTH: Final = 64
 
@@ -32,7 +98,7 @@ class Predicate(ABC):
     depth: int = 1
 
     @abstractmethod
-    def bound(self, context: ReadonlyContext) -> Test:
+    def bound(self, context: ReadonlyContext) -> _Test:
         """The test for tools in this context; what asks the context alone is settled here, once for all tools."""
 
     @abstractmethod
@@ -87,18 +153,18 @@ def _check_members(_joined: Any, _attribute: Any, members: tuple[Predicate, ...]
 def _flat(members: Iterable[Predicate], joined: Any) -> tuple[Predicate, ...]:
     """The members, with those of a member of the same kind in its place."""
     nested = (
-        member.members if isinstance(member, Joined) and type(member) is type(joined) else (member,)
+        member.members if isinstance(member, _Joined) and type(member) is type(joined) else (member,)
         for member in members
     )
     return tuple(part for parts in nested for part in parts)
 
 
-def _depth(joined: Joined) -> int:
+def _depth(joined: _Joined) -> int:
     return 1 + max((member.depth for member in joined.members), default=0)
 
 
 @frozen(repr=False)
-class Joined(Predicate):
+class _Joined(Predicate):
     """Two or more predicates under one word; asked in order, up to the first that settles it."""
 
     word: ClassVar[str]
@@ -125,13 +191,13 @@ class Joined(Predicate):
 
 
 @frozen(repr=False)
-class And(Joined):
+class And(_Joined):
     """All of its members."""
 
     word = "and"
     settles = False
 
-    def bound(self, context: ReadonlyContext) -> Test:
+    def bound(self, context: ReadonlyContext) -> _Test:
         """True up to the first member that isn't."""
         tests = [member.bound(context) for member in self.members]
         if len(tests) == 2:
@@ -144,13 +210,13 @@ class And(Joined):
 
 
 @frozen(repr=False)
-class Or(Joined):
+class Or(_Joined):
     """Any of its members."""
 
     word = "or"
     settles = True
 
-    def bound(self, context: ReadonlyContext) -> Test:
+    def bound(self, context: ReadonlyContext) -> _Test:
         """False up to the first member that isn't."""
         tests = [member.bound(context) for member in self.members]
         if len(tests) == 2:
@@ -170,7 +236,7 @@ class Not(Predicate):
     member: Predicate
     depth: int = field(init=False, eq=False, default=Factory(_depth_of_not, takes_self=True), validator=_check_depth)
 
-    def bound(self, context: ReadonlyContext) -> Test:
+    def bound(self, context: ReadonlyContext) -> _Test:
         """The opposite; where the member raises, it raises too."""
         test = self.member.bound(context)
         return lambda tool: not test(tool)
@@ -191,4 +257,394 @@ class Not(Predicate):
         return self.member
 
     def __str__(self) -> str:
-        return f"not ({self.member})" if isinstance(self.member, Joined) else f"not {self.member}"
+        return f"not ({self.member})" if isinstance(self.member, _Joined) else f"not {self.member}"
+
+
+# Flags ------------------------------------------------------------------------------------------------------------
+
+
+def _flags() -> dict[str, _Test]:
+    """The words that stand alone. Hints that take caution away count only from an origin that is trusted."""
+    return {
+        "read_only": lambda tool: tool.spec.annotations.read_only_hint is True and tool.origin.trusted,
+        "destructive": lambda tool: tool.spec.annotations.destructive_hint is True,
+        "idempotent": lambda tool: tool.spec.annotations.idempotent_hint is True and tool.origin.trusted,
+        "open_world": lambda tool: tool.spec.annotations.open_world_hint is True,
+        "edit": lambda tool: tool.spec.annotations.edit_hint is True,
+        "long_running": lambda tool: tool.spec.long_running,
+        "deferred": lambda tool: tool.spec.deferred,
+    }
+
+
+FLAGS: Final = _flags()
+
+
+def _check_word(_flag: Any, _attribute: Any, word: str) -> None:
+    if word not in FLAGS:
+        raise PredicateError(f"there is no flag {word!r}.{did_you_mean(suggest(word, FLAGS))}")
+
+
+@frozen(repr=False)
+class Flag(Predicate):
+    """A fact that a tool has or hasn't; a hint that is unset is not so.
+
+    Attributes:
+        word: One of `FLAGS`.
+    """
+
+    word: str = field(validator=_check_word)
+
+    def bound(self, context: ReadonlyContext) -> _Test:  # noqa: ARG002  no flag depends on it
+        """The test of the flag's table."""
+        return FLAGS[self.word]
+
+    def facts(self, tool: Tool, context: ReadonlyContext, /) -> str:
+        """Says where a hint isn't believed."""
+        hinted = getattr(tool.spec.annotations, f"{self.word}_hint", None)
+        return "hinted, but by an origin that isn't trusted" if hinted and not self(tool, context) else ""
+
+    def to_json(self) -> JsonObject:
+        """The word under `is`."""
+        return {"is": self.word}
+
+    def __str__(self) -> str:
+        return self.word
+
+
+# Values -----------------------------------------------------------------------------------------------------------
+
+
+def _property_names(schema: str) -> tuple[str, ...]:
+    """The names of the arguments in a schema's text: under `properties` at its root."""
+    root: Any = json.loads(schema)
+    properties: Any = root.get("properties") if isinstance(root, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return tuple(properties) if isinstance(properties, dict) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _one(value: str | None) -> tuple[str, ...]:
+    return () if value is None else (value,)
+
+
+_OF_TOOL: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
+    "name": lambda tool: (tool.spec.name,),
+    "tag": lambda tool: tool.spec.tags,
+    "kind": lambda tool: (tool.spec.kind,),
+    "plugin": lambda tool: _one(tool.origin.plugin),
+    "toolset": lambda tool: _one(tool.origin.toolset),
+    "distribution": lambda tool: _one(tool.origin.distribution),
+    "property": lambda tool: _property_names(tool.spec.input_schema_text),
+}
+
+
+_OF_CONTEXT: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
+    "user": lambda context: _one(context.user),
+    "agent": lambda context: _one(context.agent),
+    "model": lambda context: _one(context.model),
+    "provider": lambda context: _one(context.provider),
+}
+
+
+KEYS: Final = (*_OF_TOOL, *_OF_CONTEXT)
+
+
+STATE: Final = "state"
+
+
+def _check_key(_matches: Any, _attribute: Any, key: str) -> None:
+    if key not in KEYS:
+        raise PredicateError(f"there is no key {key!r}.{did_you_mean(suggest(key, KEYS))}")
+
+
+def _check_pattern(matches: Matches, _attribute: Any, pattern: str) -> None:
+    if matches.key == "kind" and is_literal(pattern) and pattern not in KINDS:
+        near = did_you_mean(suggest(pattern, KINDS)) or f" There are {', '.join(KINDS)}."
+        raise PredicateError(f"there is no kind {pattern!r}.{near}")
+
+
+@frozen(repr=False)
+class Matches(Predicate):
+    """A value under a key matches a pattern; of several values (tags, properties) one is enough, of none none.
+
+    Attributes:
+        key: One of `KEYS`.
+        pattern: `*` is any run of characters, `?` is one.
+    """
+
+    key: str = field(validator=_check_key)
+    pattern: str = field(validator=_check_pattern)
+
+    def bound(self, context: ReadonlyContext) -> _Test:
+        """What asks the context is answered here; a literal is compared, not matched."""
+        matches = matcher(self.pattern)
+        if self.key in _OF_CONTEXT:
+            answer = any(map(matches, _OF_CONTEXT[self.key](context)))
+            return lambda _tool: answer
+        quick = _QUICK.get(self.key)
+        if quick is not None and is_literal(self.pattern):
+            return quick(self.pattern)
+        if self.key == "name":
+            return lambda tool: bool(matches(tool.spec.name))
+        values = _OF_TOOL[self.key]
+        return lambda tool: any(map(matches, values(tool)))
+
+    def facts(self, tool: Tool, context: ReadonlyContext, /) -> str:
+        """The values that there are."""
+        asks_tool = self.key in _OF_TOOL
+        values = _OF_TOOL[self.key](tool) if asks_tool else _OF_CONTEXT[self.key](context)
+        return f"{self.key}: {', '.join(map(written, values)) or 'none'}"
+
+    def to_json(self) -> JsonObject:
+        """The pattern under the key."""
+        return {self.key: self.pattern}
+
+    def __str__(self) -> str:
+        return f"{self.key}:{written(self.pattern)}"
+
+
+def _has_property(name: str) -> _Test:
+    """Reads a schema only where the name stands in its text; an escape may hide it."""
+    in_quotes = _quoted(name)
+
+    def test(tool: Tool) -> bool:
+        schema = tool.spec.input_schema_text
+        return (in_quotes in schema or "\\" in schema) and name in _property_names(schema)
+
+    return test
+
+
+def _has_tag(tag: str) -> _Test:
+    return lambda tool: tag in tool.spec.tags
+
+
+def _has_name(name: str) -> _Test:
+    return lambda tool: tool.spec.name == name
+
+
+_QUICK: Final[dict[str, Callable[[str], _Test]]] = {
+    "name": _has_name,
+    "tag": _has_tag,
+    "property": _has_property,
+}
+
+
+def scalar_text(value: object) -> str | None:
+    """A scalar as a pattern sees it: a string as it is, `true`, `false` and `null` as in JSON; else `None`."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return int.__repr__(value)
+    return float.__repr__(value) if isinstance(value, float) else None
+
+
+@frozen(repr=False)
+class StateMatches(Predicate):
+    """A value of the context's state matches a pattern; a missing key, a list and an object never do.
+
+    Attributes:
+        key: A key of the state; a dot in it is an ordinary character.
+        pattern: `*` is any run of characters, `?` is one.
+    """
+
+    key: str
+    pattern: str
+
+    def bound(self, context: ReadonlyContext) -> _Test:
+        """One answer for every tool."""
+        value = self._value(context)
+        answer = value is not None and bool(matcher(self.pattern)(value))
+        return lambda _tool: answer
+
+    def facts(self, _tool: Tool, context: ReadonlyContext, /) -> str:
+        """The value that there is."""
+        value = self._value(context)
+        return f"state.{written(self.key)}: {'none' if value is None else written(value)}"
+
+    def to_json(self) -> JsonObject:
+        """Key and pattern under `state`."""
+        return {STATE: {"key": self.key, "pattern": self.pattern}}
+
+    def __str__(self) -> str:
+        key = _quoted(self.key) if ":" in self.key else written(self.key)
+        return f"{STATE}.{key}:{written(self.pattern)}"
+
+    def _value(self, context: ReadonlyContext) -> str | None:
+        return scalar_text(context.state[self.key]) if self.key in context.state else None
+
+
+PredicateFunction: TypeAlias = "Callable[[Tool, ReadonlyContext], bool]"
+
+
+"""A custom predicate: plain, not async. Where it raises, the tool is out, whatever stands round it."""
+
+
+CustomPredicates: TypeAlias = Mapping[str, PredicateFunction]
+
+
+"""Custom predicates by the names under which texts and JSON know them."""
+
+
+OPERATORS: Final = ("and", "or", "not")
+
+
+RESERVED: Final = frozenset({*OPERATORS, *FLAGS, *KEYS, STATE})
+
+
+def check_predicate_name(name: str) -> str:
+    """`name` as it is, where texts can know a custom predicate by it.
+
+    Raises:
+        PredicateError: It isn't 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first, or it means something already.
+    """
+    if name in RESERVED:
+        raise PredicateError(f"{name!r} can't name a predicate: the word means something already; choose another")
+    if not is_valid_name(name):
+        raise PredicateError(
+            f"{name!r} can't name a predicate: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first"
+        )
+    return name
+
+
+def _check_function(_custom: Any, _attribute: Any, function: object) -> None:
+    import inspect
+
+    call = getattr(function, "__call__", None)  # noqa: B004  what it is, not whether it is there
+    if call is None or inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
+        raise PredicateError(f"{function!r} can't be a predicate: it has to be a plain function of (tool, context)")
+
+
+def _check_name(_custom: Any, _attribute: Any, name: str | None) -> None:
+    if name is not None:
+        check_predicate_name(name)
+
+
+@frozen(repr=False)
+class Custom(Predicate):
+    """A callable's answer.
+
+    Attributes:
+        function: Takes the tool and the context; plain.
+        name: What texts and JSON know it by, or `None` where it is not registered.
+    """
+
+    function: PredicateFunction = field(validator=_check_function)
+    name: str | None = field(default=None, validator=_check_name)
+
+    def bound(self, context: ReadonlyContext) -> _Test:
+        """Asks the callable tool by tool; one that is a predicate itself is bound."""
+        function = self.function
+        if isinstance(function, Predicate):
+            return function.bound(context)
+        return lambda tool: _settled(function(tool, context))
+
+    def to_json(self) -> JsonObject:
+        """The name under `custom`; a callable without one has no JSON."""
+        if self.name is None:
+            raise PredicateError("a callable can't be written as JSON: register it under a name")
+        return {"custom": self.name}
+
+    def __str__(self) -> str:
+        return self.name or "<custom>"
+
+
+def _settled(answer: Any) -> bool:
+    """The answer as a boolean; a coroutine, which would always be true, is none."""
+    if hasattr(answer, "__await__"):
+        getattr(answer, "close", bool)()
+        raise TypeError("the predicate gave something to await, not a boolean")
+    return bool(answer)
+
+
+_MAX_PARTS: Final = 10_000
+
+
+_MAX_CHARACTERS: Final = 65_536
+
+
+_WORDS: Final = ("and", "or", "not", "is", "custom", STATE, *KEYS)
+
+
+def predicate_from_json(data: Any, custom: CustomPredicates | None = None) -> Predicate:
+    """Reads what `to_json` writes, from a source that isn't trusted.
+
+    Args:
+        data: Parsed JSON.
+        custom: The registered callables by name.
+
+    Raises:
+        PredicateError: It says something else, or more than 64 levels, 10,000 parts or 65,536 characters of
+            patterns. The text names the place.
+    """
+    return _Reading(custom or {}).predicate(data, "$", 1)
+
+
+@define
+class _Reading:
+    """One reading, and what it has used up."""
+
+    custom: CustomPredicates
+    parts: int = 0
+    characters: int = 0
+
+    def predicate(self, data: Any, place: str, depth: int) -> Predicate:
+        self.parts += 1
+        if depth > MAX_DEPTH or self.parts > _MAX_PARTS:
+            _refuse(place[:80], f"at most {MAX_DEPTH} levels and {_MAX_PARTS:,} parts are taken")
+        word, value = _only_member(data, place)
+        place = f"{place}.{word}"
+        if word in ("and", "or"):
+            return self.joined(And if word == "and" else Or, value, place, depth)
+        if word == "not":
+            return ~self.predicate(value, place, depth + 1)
+        try:
+            return self.leaf(word, value, place)
+        except PredicateError as error:
+            _refuse(place, str(error).removeprefix(f"{place}: "))
+
+    def joined(self, kind: type[And | Or], value: Any, place: str, depth: int) -> Predicate:
+        if not isinstance(value, list) or not value:
+            _refuse(place, "expected a list of at least one predicate")
+        members = tuple(
+            self.predicate(member, f"{place}[{index}]", depth + 1)
+            for index, member in enumerate(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        )
+        return kind(members) if members[1:] else members[0]
+
+    def leaf(self, word: str, value: Any, place: str) -> Predicate:
+        if word == STATE:
+            if not isinstance(value, dict) or value.keys() != {"key", "pattern"}:  # pyright: ignore[reportUnknownMemberType]
+                _refuse(place, 'expected {"key": ..., "pattern": ...}')
+            return StateMatches(self.text(value["key"], place), self.text(value["pattern"], place))
+        text = self.text(value, place)
+        if word == "is":
+            return Flag(text)
+        return self.registered(text, place) if word == "custom" else Matches(word, text)
+
+    def registered(self, name: str, place: str) -> Predicate:
+        if name not in self.custom:
+            _refuse(place, f"no predicate is registered as {name!r}.{did_you_mean(suggest(name, self.custom))}")
+        return Custom(self.custom[name], name)
+
+    def text(self, value: Any, place: str) -> str:
+        if not isinstance(value, str):
+            _refuse(place, f"expected a string, found {type(value).__name__}")
+        self.characters += len(value)
+        if self.characters > _MAX_CHARACTERS:
+            _refuse(place, f"at most {_MAX_CHARACTERS:,} characters are taken")
+        return value
+
+
+def _only_member(data: Any, place: str) -> tuple[str, Any]:
+    members = cast("dict[Any, Any]", data) if isinstance(data, dict) else {}
+    if len(members) != 1:
+        _refuse(place, 'expected an object with one key, such as {"name": "git_*"}')
+    word, value = next(iter(members.items()))
+    if word not in _WORDS:
+        shown = str(word)[:80]
+        _refuse(place, f"unknown key {shown!r}.{did_you_mean(suggest(shown, _WORDS))}")
+    return word, value
+
+
+def _refuse(place: str, reason: str) -> NoReturn:
+    raise PredicateError(f"{place}: {reason}")

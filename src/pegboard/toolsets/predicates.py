@@ -9,10 +9,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from pegboard.toolsets.condition import Flag, Matches, StateMatches
-from pegboard.toolsets.custom import Custom, CustomPredicates, PredicateFunction
-from pegboard.toolsets.predicate import And, Or, Predicate
-from pegboard.toolsets.predicate_json import predicate_from_json
+from pegboard.toolsets.predicate import (
+    And,
+    Custom,
+    CustomPredicates,
+    Flag,
+    Matches,
+    Or,
+    Predicate,
+    PredicateFunction,
+    StateMatches,
+    predicate_from_json,
+)
 
 # Flags ------------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Resolving: static tools and every toolset's -> names settled -> predicates -> active -> order -> `ResolvedTools`.
+"""Resolution: static tools and every toolset's -> names settled -> predicates -> active -> order -> `ResolvedTools`.
 
 Each step is a plain function over frozen values; only asking toolsets is async, and only that needs asyncio. Names
 are settled before predicates look: a tool that is filtered out keeps its name, and no other slips under it.
@@ -6,28 +6,448 @@ are settled before predicates look: a tool that is filtered out keeps its name, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import attrs
+from attrs import define, field, frozen
 
-from pegboard.errors import ToolsetError, did_you_mean, suggest
+from pegboard.errors import DuplicateToolError, SchemaError, ToolsetError, did_you_mean, suggest
 from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.name import is_valid_name
 from pegboard.tools.origin import ConflictPolicy
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.explanation import Explanation, Reason
-from pegboard.toolsets.names import Candidates, settled_names
-from pegboard.toolsets.offer import MOST_PROBLEMS, Offer, ToolsetProblem
-from pegboard.toolsets.owned import OwnedToolset
 from pegboard.toolsets.predicate import Predicate
-from pegboard.toolsets.resolved import ResolvedTools
-from pegboard.toolsets.sift import Faults, sift
-from pegboard.toolsets.source import Source
-from pegboard.toolsets.toolset import Toolset
-from pegboard.toolsets.trace import Pass, Trace
+from pegboard.toolsets.toolset import (
+    MOST_PROBLEMS,
+    Dropped,
+    Faults,
+    Offer,
+    OwnedToolset,
+    Source,
+    Toolset,
+    ToolsetProblem,
+    check_sound,
+    described,
+    remade,
+    sift,
+    why,
+)
+
+Verdict: TypeAlias = Literal["in", "out"]
+
+
+@frozen
+class _Reason:
+    """What one step of a resolution said to one tool.
+
+    Attributes:
+        step: `"offered"`, `"name"`, `"default"`, `"where"`, `"active"`, `"order"`; what a toolset's wrapper does, such
+            as `"filtered"`; or what left it out while a request was made ready, such as `"budget"` or `"pack"`.
+        verdict: `"in"`: the tool goes on; `"out"`: that tool isn't offered.
+        text: Why, for people.
+    """
+
+    step: str
+    verdict: Verdict
+    text: str
+
+    def __str__(self) -> str:
+        return f"{'+' if self.verdict == 'in' else '-'} {self.step}: {self.text}"
+
+
+@frozen
+class Explanation:
+    """Why the tool of a name is in or out, step by step.
+
+    Attributes:
+        name: The name that was asked for.
+        offered: Whether the resolution offers a tool of that name.
+        reasons: What each step said, in order; empty where nothing has a tool of that name.
+        near: Up to three near misses, where nothing has.
+        notes: Toolsets that failed, and might have had it; where it isn't offered.
+    """
+
+    name: str
+    offered: bool
+    reasons: tuple[_Reason, ...]
+    near: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.reasons:
+            head = f"{self.name}: {'offered' if self.offered else 'not offered'}"
+        else:
+            head = f"{self.name}: nothing brings a tool of this name.{did_you_mean(self.near)}"
+        return "\n  ".join([head, *map(str, self.reasons), *(f"note: {note}" for note in self.notes)])
+
+
+_Held: TypeAlias = tuple[Tool, Tool]
+
+
+"""A tool that is held back, and the one that has its name."""
+
+
+@frozen(eq=False)
+class _Candidates:
+    """The tools that are considered.
+
+    Attributes:
+        tools: Sorted by name, each name once.
+        held: What is held back.
+        dropped: What toolsets have, and don't offer now.
+        problems: What went wrong up to here.
+    """
+
+    tools: Sequence[Tool]
+    held: tuple[_Held, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    problems: tuple[ToolsetProblem, ...] = ()
+
+
+def settled_names(static: Sequence[Tool], offers: Sequence[Offer], policy: ConflictPolicy = "keep") -> _Candidates:
+    """The static tools and the toolsets' as one sequence, each name once.
+
+    A host's tool has its name before any plugin's. Otherwise the static tool comes before a toolset's and the earlier
+    toolset before the later, and the policy says what becomes of the later one: `keep` holds it back, `replace` and
+    `shadow` hold back the earlier, `prefix` puts its plugin's or toolset's name in front, and holds it back where
+    that name is taken or too long.
+
+    Args:
+        static: Sorted by name, each name once.
+        offers: Those of the toolsets, in the toolsets' order.
+        policy: What happens to a second tool of a name.
+
+    Raises:
+        DuplicateToolError: There are two tools of one name and the policy is `error`.
+    """
+    if not offers:
+        return _Candidates(static)
+    settling = _Settling({tool.spec.name: tool for tool in static}, policy)
+    for offer in offers:
+        for tool in offer:
+            settling.add(tool)
+    return _Candidates(
+        [settling.tools[name] for name in sorted(settling.tools)],
+        tuple(settling.held),
+        tuple(each for offer in offers for each in offer.dropped),
+        (*(problem for offer in offers for problem in offer.problems), *_held_back(settling.held)),
+    )
+
+
+@define(eq=False)
+class _Settling:
+    tools: dict[str, Tool]
+    policy: ConflictPolicy
+    held: list[_Held] = field(factory=list[_Held])
+
+    def add(self, tool: Tool) -> None:
+        earlier = self.tools.setdefault(tool.spec.name, tool)
+        if earlier is tool:
+            return
+        if self.policy == "error":
+            raise DuplicateToolError(tool.name, held_by=str(earlier.origin), wanted_by=str(tool.origin))
+        first, second = _ranked(earlier, tool, later_wins=self.policy in ("replace", "shadow"))
+        self.tools[first.spec.name] = first
+        if self.policy != "prefix" or not self.prefix(second):
+            self.held.append((second, first))
+
+    def prefix(self, tool: Tool) -> bool:
+        """Puts the tool under a name that tells where it comes from; whether that could be done."""
+        name = f"{tool.origin.plugin or tool.origin.toolset or 'host'}_{tool.spec.name}"
+        if not is_valid_name(name) or name in self.tools:
+            return False
+        self.tools[name] = remade(tool, lambda own: own.with_spec(name=name))
+        return True
+
+
+def _ranked(earlier: Tool, later: Tool, *, later_wins: bool) -> tuple[Tool, Tool]:
+    """The tool that has the name, and the other."""
+    hosts = (earlier.origin.plugin is None, later.origin.plugin is None)
+    if hosts[0] is not hosts[1]:
+        later_wins = hosts[1]
+    return (later, earlier) if later_wins else (earlier, later)
+
+
+def _held_back(held: Iterable[_Held]) -> Iterable[ToolsetProblem]:
+    """A problem for each tool that is held back."""
+    for tool, holder in held:
+        cause = f"tool {tool.spec.name!r} is held back: {holder.origin} has the name; prefix or rename one of the two"
+        yield ToolsetProblem(tool.origin.toolset or "", cause, tool.spec.name, tool.origin)
+
+
+T = TypeVar("T")
+
+
+@frozen(eq=False)
+class _Pass:
+    """One step and the tools that came through.
+
+    Attributes:
+        step: Its name.
+        tools: Those that came through.
+        predicate: What was asked, or `None`.
+        faults: The tools for which it raised, and what.
+        texts: Why, for those that didn't come through, where no predicate was asked.
+    """
+
+    step: str
+    tools: Sequence[Tool]
+    predicate: Predicate | None = None
+    faults: Faults = field(factory=dict[str, str])
+    texts: Mapping[str, str] = field(factory=dict[str, str])
+
+
+@frozen(eq=False)
+class _Trace:
+    """What each step did.
+
+    Attributes:
+        candidates: The tools that were considered.
+        passes: The steps, in order.
+        tools: Those that are offered, in order.
+        context: What they were resolved for.
+        added: The tools that came in later, by name: how many steps had been made by then.
+    """
+
+    candidates: _Candidates
+    passes: Sequence[_Pass]
+    tools: Sequence[Tool]
+    context: ReadonlyContext
+    added: Mapping[str, int] = field(factory=dict[str, int])
+
+    def candidate(self, name: str) -> Tool | None:
+        """The tool of this name that was considered, or `None`."""
+        return self._candidates.get(name)
+
+    def then(self, step: _Pass) -> _Trace:
+        """The same with one more step."""
+        return attrs.evolve(self, passes=(*self.passes, step), tools=step.tools)
+
+    def joined_by(self, tools: Sequence[Tool]) -> _Trace:
+        """The same with tools that came in now, of names that nobody has."""
+        candidates = attrs.evolve(self.candidates, tools=(*self.candidates.tools, *tools))
+        added = {**self.added, **dict.fromkeys((tool.spec.name for tool in tools), len(self.passes))}
+        return attrs.evolve(self, candidates=candidates, tools=(*self.tools, *tools), added=added)
+
+    def holding_back(self, held: Sequence[_Held]) -> _Trace:
+        """The same with tools that are held back, as others have their names."""
+        return attrs.evolve(self, candidates=attrs.evolve(self.candidates, held=(*self.candidates.held, *held)))
+
+    @cached_property
+    def considered(self) -> frozenset[str]:
+        """Every name that somebody has a tool for."""
+        return frozenset({*self._candidates, *self._held, *self._dropped})
+
+    def reasons(self, name: str) -> tuple[_Reason, ...]:
+        """What each step said to the tools of this name."""
+        before = [_Reason(each.step, "out", each.text) for each in self._dropped.get(name, ())]
+        held = [
+            _Reason("name", "out", f"the tool of {tool.origin} is held back: {holder.origin} has the name")
+            for tool, holder in self._held.get(name, ())
+        ]
+        tool = self._candidates.get(name)
+        if tool is None:
+            return (*before, *held)
+        return (*before, _Reason("offered", "in", f"by {tool.origin}"), *held, *self._passed(tool))
+
+    def _passed(self, tool: Tool) -> Iterator[_Reason]:
+        """What each step said, up to the one that it didn't come through."""
+        first = self.added.get(tool.spec.name, 0)
+        for each, names in zip(self.passes[first:], self._through[first:], strict=True):
+            came_through = tool.spec.name in names
+            yield _Reason(each.step, "in" if came_through else "out", self._text(each, tool, came_through=came_through))
+            if not came_through:
+                return
+        yield _Reason("order", "in", f"place {self._places[tool.spec.name]} of {len(self.tools)}")
+
+    def _text(self, each: _Pass, tool: Tool, *, came_through: bool) -> str:
+        if each.texts:
+            return each.texts.get(tool.spec.name, "kept")
+        if each.predicate is None:
+            return "among the active names" if came_through else "not among the active names"
+        fault = each.faults.get(tool.spec.name)
+        return why(each.predicate, tool, self.context) if fault is None else f"{each.predicate} failed: {fault}"
+
+    @cached_property
+    def _candidates(self) -> Mapping[str, Tool]:
+        return {tool.spec.name: tool for tool in self.candidates.tools}
+
+    @cached_property
+    def _held(self) -> Mapping[str, list[_Held]]:
+        return _grouped((held[0].spec.name, held) for held in self.candidates.held)
+
+    @cached_property
+    def _dropped(self) -> Mapping[str, list[Dropped]]:
+        return _grouped((dropped.name, dropped) for dropped in self.candidates.dropped)
+
+    @cached_property
+    def _through(self) -> Sequence[frozenset[str]]:
+        return [frozenset(tool.spec.name for tool in each.tools) for each in self.passes]
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {tool.spec.name: place for place, tool in enumerate(self.tools, 1)}
+
+
+def _grouped(pairs: Iterator[tuple[str, T]]) -> dict[str, list[T]]:
+    groups: dict[str, list[T]] = {}
+    for name, item in pairs:
+        groups.setdefault(name, []).append(item)
+    return groups
+
+
+@frozen(eq=False)
+class ResolvedTools:
+    """The tools that one request offers, in order; and the reason for every tool that is in or out.
+
+    It keeps the tools themselves: a request runs exactly these, even if they are replaced or removed since.
+
+    Attributes:
+        tools: In the order in which they are offered.
+        problems: What went wrong: toolsets that failed, tools that were held back, predicates that raised, active
+            names that nobody has.
+        trace: What each step did.
+        toolsets: Those that were asked.
+        findable: Tools that are left out until a search finds them; the search looks through these, too.
+    """
+
+    tools: tuple[Tool, ...]
+    problems: tuple[ToolsetProblem, ...]
+    trace: _Trace = field(repr=False)
+    toolsets: tuple[Toolset, ...] = field(default=(), repr=False)
+    findable: tuple[Tool, ...] = field(default=(), repr=False)
+    _by_name: Mapping[str, Tool] | None = field(default=None, init=False, repr=False)
+    _digest: str | None = field(default=None, init=False, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in order."""
+        return tuple(tool.spec.name for tool in self.tools)
+
+    @property
+    def context(self) -> ReadonlyContext:
+        """What they were resolved for."""
+        return self.trace.context
+
+    @property
+    def considered(self) -> frozenset[str]:
+        """Every name that somebody has a tool for, offered or not."""
+        return self.trace.considered
+
+    @property
+    def digest(self) -> str:
+        """`"sha256:..."` over the digests of the tools in their order; worked out once."""
+        if self._digest is None:
+            from pegboard.schema.json import digest_of
+
+            object.__setattr__(self, "_digest", digest_of([tool.spec.digest for tool in self.tools]))
+        return self._digest or ""
+
+    @property
+    def reasons(self) -> Mapping[str, tuple[_Reason, ...]]:
+        """For every name that was considered, what each step said to it; worked out when it is asked for."""
+        return {name: self.trace.reasons(name) for name in sorted(self.considered)}
+
+    def get(self, name: str) -> Tool | None:
+        """The offered tool of this name, or `None`."""
+        by_name = self._by_name
+        if by_name is None:
+            by_name = {tool.spec.name: tool for tool in self.tools}
+            object.__setattr__(self, "_by_name", by_name)
+        return by_name.get(name)
+
+    def without(self, step: str, reasons: Mapping[str, str]) -> ResolvedTools:
+        """The same without some tools.
+
+        Args:
+            step: What leaves them out, for explanations: a word.
+            reasons: The names of those that are left out, each with the reason; others are passed over.
+        """
+        out = {name: text for name, text in reasons.items() if name in self}
+        if not out:
+            return self
+        tools = tuple(tool for tool in self.tools if tool.spec.name not in out)
+        return attrs.evolve(self, tools=tools, trace=self.trace.then(_Pass(step, tools, texts=out)))
+
+    def with_tools(self, *tools: Tool) -> ResolvedTools:
+        """The same with more tools, behind the others.
+
+        A tool whose name is taken, also by one that is left out, is held back; a problem says so. So is one whose
+        schemas can't judge.
+        """
+        taken = {tool.spec.name: tool for tool in self.tools}
+        new: list[Tool] = []
+        held: list[_Held] = []
+        unsound: list[ToolsetProblem] = []
+        for tool in tools:
+            holder = taken.get(tool.spec.name) or self.trace.candidate(tool.spec.name)
+            if holder is not None:
+                held.append((tool, holder))
+            elif (problem := _fault(tool)) is not None:
+                unsound.append(problem)
+            else:
+                taken[tool.spec.name] = tool
+                new.append(tool)
+        grown = attrs.evolve(self, tools=(*self.tools, *new), trace=self.trace.joined_by(new))
+        return _holding_back(grown, held, unsound)
+
+    def distinct(self) -> ResolvedTools:
+        """The same with each name once: the first keeps it, and a problem says so of the others."""
+        first: dict[str, Tool] = {}
+        others = [tool for tool in self.tools if first.setdefault(tool.spec.name, tool) is not tool]
+        if not others:
+            return self
+        held = [(tool, first[tool.spec.name]) for tool in others]
+        return _holding_back(attrs.evolve(self, tools=tuple(first.values())), held)
+
+    def finding(self, tools: Sequence[Tool]) -> ResolvedTools:
+        """The same with more tools that a search may find."""
+        return attrs.evolve(self, findable=(*self.findable, *tools)) if tools else self
+
+    def was_held_back(self, name: str) -> bool:
+        """Whether somebody has a tool of this name, and this request doesn't offer it."""
+        return name not in self and name in self.considered
+
+    def explain(self, name: str) -> Explanation:
+        """Each step by which the tool of this name is in or out."""
+        if name in self:
+            return Explanation(name, offered=True, reasons=self.trace.reasons(name))
+        near = () if name in self.considered else suggest(name[:200], self.considered)
+        notes = tuple(str(problem) for problem in self.problems if problem.toolset and problem.tool is None)
+        return Explanation(name, offered=False, reasons=self.trace.reasons(name), near=near, notes=notes)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self.tools)
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+
+def _holding_back(
+    resolved: ResolvedTools, held: Sequence[_Held], problems: Sequence[ToolsetProblem] = ()
+) -> ResolvedTools:
+    """The same with more that is held back, and told of."""
+    told = (*resolved.problems, *problems, *_held_back(held))
+    return attrs.evolve(resolved, problems=told, trace=resolved.trace.holding_back(held))
+
+
+def _fault(tool: Tool) -> ToolsetProblem | None:
+    try:
+        check_sound(tool)
+    except SchemaError as error:
+        return ToolsetProblem("", described(error), tool.spec.name, tool.origin, error)
+    return None
+
 
 OnToolsetError: TypeAlias = Literal["skip", "fail"]
-TOOLSET_TIMEOUT: Final = 30.0
+
+
+_TOOLSET_TIMEOUT: Final = 30.0
 
 
 async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
@@ -41,7 +461,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     order: Sequence[str] | None = None,
     conflicts: ConflictPolicy = "keep",
     on_toolset_error: OnToolsetError = "skip",
-    toolset_timeout: float = TOOLSET_TIMEOUT,
+    toolset_timeout: float = _TOOLSET_TIMEOUT,
 ) -> ResolvedTools:
     """The tools that this context may be offered now.
 
@@ -72,7 +492,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
 
 
 def resolve_candidates(  # noqa: PLR0913  the same facets
-    candidates: Candidates,
+    candidates: _Candidates,
     context: ReadonlyContext = NOBODY,
     *,
     where: Predicate | None = None,
@@ -82,32 +502,32 @@ def resolve_candidates(  # noqa: PLR0913  the same facets
 ) -> ResolvedTools:
     """The steps that need nobody else: predicates, active, order. Arguments as in `resolve_tools`."""
     tools = candidates.tools
-    passes: list[Pass] = []
+    passes: list[_Pass] = []
     problems = list(candidates.problems)
     for step, predicate in (("default", default), ("where", where)):
         if predicate is not None:
             tools, faults = sift(tools, predicate, context)
-            passes.append(Pass(step, tools, predicate, faults))
+            passes.append(_Pass(step, tools, predicate, faults))
             problems.extend(_faults(step, predicate, faults))
     if active is not None:
-        tools = picked(tools, active)
-        passes.append(Pass("active", tools))
+        tools = _picked(tools, active)
+        passes.append(_Pass("active", tools))
     if order is not None:
-        tools = ordered(tools, order)
-    trace = Trace(candidates, passes, tools, context)
+        tools = _ordered(tools, order)
+    trace = _Trace(candidates, passes, tools, context)
     problems.extend(_unknown(active or (), trace))
     return ResolvedTools(tuple(tools), tuple(problems), trace)
 
 
-def picked(tools: Sequence[Tool], active: Sequence[str]) -> list[Tool]:
+def _picked(tools: Sequence[Tool], active: Sequence[str]) -> list[Tool]:
     """The tools of these names, in the order of the names, each once."""
     known = {tool.spec.name: tool for tool in tools}
     return [known[name] for name in dict.fromkeys(_names("active", active)) if name in known]
 
 
-def ordered(tools: Sequence[Tool], order: Sequence[str]) -> list[Tool]:
+def _ordered(tools: Sequence[Tool], order: Sequence[str]) -> list[Tool]:
     """The tools of these names first, in the order of the names, each once; then the rest as they stand."""
-    first = picked(tools, _names("order", order))
+    first = _picked(tools, _names("order", order))
     names = {tool.spec.name for tool in first}
     return [*first, *(tool for tool in tools if tool.spec.name not in names)]
 
@@ -127,7 +547,7 @@ def _faults(step: str, predicate: Predicate, faults: Faults) -> Iterator[Toolset
     yield ToolsetProblem("", f"{step}: {predicate} failed for tool {name!r}{others}, all out: {cause}")
 
 
-def _unknown(active: Sequence[str], trace: Trace) -> Iterator[ToolsetProblem]:
+def _unknown(active: Sequence[str], trace: _Trace) -> Iterator[ToolsetProblem]:
     """A problem for each active name that nobody has."""
     unknown = [name for name in dict.fromkeys(active) if name not in trace.considered]
     for name in unknown[:MOST_PROBLEMS]:
@@ -139,7 +559,7 @@ def _unknown(active: Sequence[str], trace: Trace) -> Iterator[ToolsetProblem]:
 
 
 async def _asked(toolsets: Sequence[Toolset], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
-    from pegboard.toolsets.asking import ask_all
+    from pegboard.toolsets.gather import ask_all  # loads asyncio, which resolving static tools needs not
 
     owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
     return await ask_all([Source(toolset) for toolset in owned], context, timeout)
@@ -151,13 +571,4 @@ def _fail_on_problems(offers: Sequence[Offer]) -> None:
         raise ToolsetError(problem.toolset, problem.cause) from problem.error
 
 
-__all__ = [
-    "TOOLSET_TIMEOUT",
-    "Explanation",
-    "Reason",
-    "ResolvedTools",
-    "ordered",
-    "picked",
-    "resolve_candidates",
-    "resolve_tools",
-]
+__all__ = ["Explanation", "ResolvedTools", "resolve_candidates", "resolve_tools"]

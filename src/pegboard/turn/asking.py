@@ -11,8 +11,7 @@ from attrs import define, field
 from pegboard.chains import LinkError, settle
 from pegboard.dispatch.retry import tried_again
 from pegboard.errors import CallbackError, ModelError
-from pegboard.messages.delta import DELTA_TYPES, Delta, ReasoningDelta, TextDelta
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import DELTA_TYPES, Delta, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.model import Model, can_stream
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.context import ReadonlyContext

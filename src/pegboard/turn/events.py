@@ -7,9 +7,8 @@ from typing import ClassVar, TypeAlias
 from attrs import field, frozen
 
 from pegboard.dispatch.events import CallEvent
-from pegboard.messages.delta import Delta
 from pegboard.messages.message import Message
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.model_request import ModelRequest
 from pegboard.turn.outcome import TurnOutcome
 from pegboard.typing import JsonObject

@@ -8,8 +8,7 @@ import attrs
 from attrs import define, field
 
 from pegboard.dispatch.operation import Completion
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, ResultPart
+from pegboard.messages.message import CallPart, Message, ResultPart
 from pegboard.messages.response import ModelResponse
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import TextContent, ToolResult

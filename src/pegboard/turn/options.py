@@ -10,7 +10,7 @@ from pegboard.errors import did_you_mean, suggest
 from pegboard.messages.message import Message
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.approval.approver import AnyApprover
+    from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.batch import Interruption
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.registry import Where

@@ -9,13 +9,11 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.approval.pending import PendingCalls
-from pegboard.dispatch.approval.signature import signature_of, signed_by
-from pegboard.dispatch.approval.structured import parsed
+from pegboard.dispatch.approval.pending import PendingCalls, signature_of, signed_by
+from pegboard.dispatch.approval.request import parsed
 from pegboard.errors import PendingError
 from pegboard.messages.message import Message
-from pegboard.messages.response import ModelResponse
-from pegboard.messages.usage import NO_USAGE, Usage
+from pegboard.messages.response import NO_USAGE, ModelResponse, Usage
 from pegboard.tools.actions import Actions
 from pegboard.typing import JsonObject
 
@@ -163,7 +161,7 @@ _PLAIN: Final = ("began", "rounds", "calls", "detail", "invocation")
 
 
 def _read(data: object) -> TurnOutcome:
-    from pegboard.messages.reading import count, items, mapping, members, text
+    from pegboard.messages.message import count, items, mapping, members, text
 
     read = members(data, "outcome")
     if read.get("version") != VERSION:

@@ -11,8 +11,7 @@ from attrs import define, field
 from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.outcome import Outcome
 from pegboard.messages.message import Message
-from pegboard.messages.response import ModelResponse
-from pegboard.messages.usage import NO_USAGE, Usage
+from pegboard.messages.response import NO_USAGE, ModelResponse, Usage
 from pegboard.tools.actions import Actions, merged
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.content import ToolResult

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from pegboard.dispatch.approval.settled import Answers
+from pegboard.dispatch.approval.resume import Answers
 from pegboard.request.model import Model
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.context import NOBODY, ReadonlyContext

@@ -12,7 +12,7 @@ import attrs
 from attrs import define, field
 
 from pegboard.chains import LinkError, settle
-from pegboard.dispatch.approval.settled import Answers
+from pegboard.dispatch.approval.resume import Answers
 from pegboard.dispatch.batch import Batch
 from pegboard.dispatch.batch_options import BatchOptions
 from pegboard.dispatch.failure import log_failure

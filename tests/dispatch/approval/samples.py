@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from pegboard.dispatch.approval.approve import approve
-from pegboard.dispatch.approval.asking import Asking
-from pegboard.dispatch.approval.digest import digest_of_call
 from pegboard.dispatch.approval.grants import MemoryGrants
-from pegboard.dispatch.approval.pending import PendingCall
+from pegboard.dispatch.approval.pending import PendingCall, digest_of_call
+from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approval.request import ApprovalRequest
+from pegboard.dispatch.approval.resume import ResumedCall
+from pegboard.dispatch.approve import approve, permit
 from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.permissions.permit import permit
 from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.work import DEFAULT_LIMITS, Surroundings, Work
+from pegboard.schema.json import json_text
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.json_text import json_text
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 
@@ -43,6 +42,11 @@ def a_pending(name="delete", arguments=None, *, tool=None, approved=False, earli
     return PendingCall.of(request, request.tool.spec.digest, created=created, approved=approved, earlier=tuple(earlier))
 
 
+def resumed(pending, answer, grants=None):
+    """What lets a pending call run: the approval and the confirmation."""
+    return ResumedCall(pending, answer).authorize(grants or MemoryGrants(), ReadonlyContext(session="s"))
+
+
 class Operator:
     """Keeps what only the operator should see."""
 
@@ -66,7 +70,7 @@ def surroundings(approver=None, *, seconds=60.0, grants=None, operator=None, ask
         observe=operator,
         permissions=changes.pop("permissions", Permissions(rules)),
         grants=MemoryGrants() if grants is None else grants,
-        asking=asking or Asking(),
+        asking=asking or ApprovalQueue(),
         approver=approver,
         **changes,
     )

@@ -1,12 +1,21 @@
-"""What people have allowed for longer than one call."""
+"""What people have allowed for longer than one call, and which answers are used: in memory and in a file."""
 
 from __future__ import annotations
 
+import json
+import logging
+import os
+import stat
+import subprocess
+import sys
+import threading
+
 import pytest
+from filelock import FileLock
 from hypothesis import given, settings, strategies as st
 
 from pegboard.dispatch.approval import grants as module
-from pegboard.dispatch.approval.grants import Grant, MemoryGrants, SessionGrants, note_used, session_key
+from pegboard.dispatch.approval.grants import FileApprovals, MemoryGrants, session_key
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError
 from pegboard.tools.context import ReadonlyContext
@@ -20,70 +29,97 @@ class Clock:
         return self.now
 
 
-def test_a_grant_is_a_rule_of_its_session():
-    grants = MemoryGrants()
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "deep" / "approvals.json"
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request, path):
+    """A store, its clock, and the prefix of its bounds."""
+    clock = Clock()
+    return (MemoryGrants(clock) if request.param == "memory" else FileApprovals(path, clock)), clock, request.param
+
+
+def patterns(grants, session="s"):
+    return [rule.pattern for rule in grants.rules(session)]
+
+
+# Both stores --------------------------------------------------------------------------------------------------------
+
+
+def test_a_grant_is_a_rule_of_its_session(store):
+    grants, *_ = store
     grants.add("s", "edit", ["src/*", "a.txt"])
     assert grants.rules("s") == (Rule("edit", "src/*", "allow"), Rule("edit", "a.txt", "allow"))
-    assert grants.rules("t") == ()
-    assert grants.rules(None) == ()
+    assert grants.rules("t") == grants.rules(None) == ()
 
 
-def test_a_grant_may_expire():
+def test_a_grant_may_expire(store):
     """At its time, and not with it those that last."""
-    clock = Clock()
-    grants = MemoryGrants(clock)
+    grants, clock, _ = store
     grants.add("s", "edit", ["a"], seconds=10)
     grants.add("s", "edit", ["b"])
     grants.add("s", "edit", ["c"], seconds=5)
-    clock.now = 104.9
-    assert [rule.pattern for rule in grants.rules("s")] == ["a", "b", "c"]
-    clock.now = 105.0
-    assert [rule.pattern for rule in grants.rules("s")] == ["a", "b"]
-    clock.now = 110.0
-    assert [rule.pattern for rule in grants.rules("s")] == ["b"]
+    for now, left in [(104.9, ["a", "b", "c"]), (105.0, ["a", "b"]), (110.0, ["b"])]:
+        clock.now = now
+        assert patterns(grants) == left
 
 
-def test_a_session_can_be_forgotten():
-    grants = MemoryGrants()
-    grants.add("s", "edit", ["a"])
-    grants.forget("s")
-    grants.forget("never was")
-    assert grants.rules("s") == ()
+def test_a_session_can_be_forgotten(store):
+    grants, *_ = store
+    for session in ("s", None):
+        grants.add(session, "edit", ["a"])
+        assert patterns(grants, session) == ["a"]
+        grants.forget(session)
+        grants.forget("never was")
+        assert patterns(grants, session) == []
 
 
-def test_grants_are_bounded(monkeypatch):
+def test_grants_are_bounded(store, monkeypatch):
     """The oldest go: a person is asked again."""
+    grants, _, kind = store
     monkeypatch.setattr(module, "MOST_GRANTS", 3)
-    monkeypatch.setattr(module, "MOST_SESSIONS", 2)
-    grants = MemoryGrants()
-    for session in "abc":
+    monkeypatch.setattr(module, "MOST_SESSIONS" if kind == "memory" else "MOST_FILE_SESSIONS", 2)
+    for session in "abcb":
         for pattern in "1234":
             grants.add(session, "edit", [pattern])
-    assert [[rule.pattern for rule in grants.rules(session)] for session in "abc"] == [
-        [],
-        ["2", "3", "4"],
-        ["2", "3", "4"],
-    ]
+    assert [patterns(grants, session) for session in "abc"] == [[], ["2", "3", "4"], ["2", "3", "4"]]
 
 
-def test_an_answer_is_used_once():
-    grants = MemoryGrants()
-    assert [grants.consume("a"), grants.consume("a"), grants.consume("b"), grants.consume("a")] == [
-        True,
-        False,
-        True,
-        False,
-    ]
+def test_an_answer_is_used_once(store):
+    grants, *_ = store
+    assert [grants.consume(name) for name in "aaba"] == [True, False, True, False]
 
 
-def test_used_answers_are_forgotten_only_when_they_are_too_old_to_be_used():
+def test_used_answers_are_forgotten_only_when_they_are_too_old_to_be_used(store, monkeypatch):
     """Rather none is taken any more than one twice."""
-    used = {"old": 0.0, "new": module.USED_SECONDS}
-    assert note_used(used, "a", module.USED_SECONDS + 1, most=2)
-    assert set(used) == {"new", "a"}
+    grants, clock, kind = store
+    monkeypatch.setattr(module, "MOST_USED" if kind == "memory" else "MOST_FILE_USED", 2)
+    assert grants.consume("old")
+    clock.now += module.USED_SECONDS
+    assert grants.consume("new")
     with pytest.raises(PendingError, match="2 answers were used in 90 days"):
-        note_used(used, "b", module.USED_SECONDS + 1, most=2)
-    assert not note_used(used, "a", module.USED_SECONDS + 1, most=2)
+        grants.consume("a")
+    clock.now += 1
+    assert grants.consume("a")
+    with pytest.raises(PendingError, match="no more can be recorded"):
+        grants.consume("b")
+    assert not grants.consume("a")
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(1, 5), st.integers(0, 3)), max_size=12))
+def test_what_is_allowed_is_what_was_granted_and_has_not_expired(steps):
+    clock = Clock()
+    grants, model = MemoryGrants(clock), []
+    for number, (session, seconds, passes) in enumerate(steps):
+        grants.add(session, "edit", [str(number)], seconds)
+        model.append((session, str(number), None if seconds is None else clock.now + seconds))
+        clock.now += passes
+        for each in "ab":
+            wanted = [name for owner, name, until in model if owner == each and (until is None or until > clock.now)]
+            assert patterns(grants, each) == wanted
 
 
 @pytest.mark.parametrize(
@@ -100,20 +136,178 @@ def test_what_a_session_is(context, key):
     assert session_key(context) == key
 
 
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(1, 5), st.integers(0, 3)), max_size=12))
-def test_what_is_allowed_is_what_was_granted_and_has_not_expired(steps):
-    clock = Clock()
-    grants, model = MemoryGrants(clock), []
-    for number, (session, seconds, passes) in enumerate(steps):
-        grants.add(session, "edit", [str(number)], seconds)
-        model.append((session, str(number), None if seconds is None else clock.now + seconds))
-        clock.now += passes
-        for each in "ab":
-            wanted = [name for owner, name, until in model if owner == each and (until is None or until > clock.now)]
-            assert [rule.pattern for rule in grants.rules(each)] == wanted
+# The file -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_expired_grant_is_dropped():
-    held = SessionGrants.of([Grant("edit", ["a"], 5.0), Grant("edit", ["b"])], 6.0)
-    assert (held.until, held.grants) == (None, (Grant("edit", ("b",)),))
+def test_what_was_allowed_is_allowed_in_another_process(path):
+    """Another one's change is seen, without the file being read anew where nothing has changed."""
+    one, other = FileApprovals(path), FileApprovals(str(path))
+    assert patterns(one) == []
+    other.add("s", "edit", ["a"])
+    assert patterns(one) == patterns(FileApprovals(path)) == ["a"]
+    other.forget("s")
+    assert patterns(one) == []
+
+
+def test_the_file_says_what_was_done(path):
+    grants = FileApprovals(path, Clock())
+    grants.add("s", "edit", ["src/*", "a"], seconds=10)
+    grants.add("t", "bash", ["ls"])
+    assert grants.consume("x")
+    assert json.loads(path.read_text()) == {
+        "version": 1,
+        "sessions": {
+            "s": [{"permission": "edit", "patterns": ["src/*", "a"], "until": 110.0}],
+            "t": [{"permission": "bash", "patterns": ["ls"], "until": None}],
+        },
+        "used": {"x": 100.0},
+    }
+
+
+def test_it_is_private(path):
+    FileApprovals(path).add("s", "edit", ["a"])
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    files = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
+    assert files == {"approvals.json": 0o600, "approvals.json.lock": 0o600}
+
+
+def test_calls_without_session_and_user_are_granted_nothing_for_longer_than_the_process(path):
+    grants = FileApprovals(path)
+    grants.add(None, "edit", ["a"])
+    assert patterns(FileApprovals(path), None) == []
+    assert not path.exists()
+
+
+def test_an_answer_is_used_once_across_processes(path):
+    """Of several processes at once, one may."""
+    use = "print(FileApprovals(sys.argv[1]).consume('x'))"
+    script = f"import sys; from pegboard.dispatch.approval.grants import FileApprovals; {use}"
+    running = [
+        subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    assert sorted(each.communicate(timeout=60)[0].strip() for each in running) == ["False", "False", "True"]
+
+
+def test_one_changes_it_at_a_time(path):
+    """No thread's change is lost."""
+
+    def work(name):
+        for _ in range(5):
+            FileApprovals(path).add("s", "edit", [name])
+
+    threads = [threading.Thread(target=work, args=(str(number),)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(patterns(FileApprovals(path))) == sorted("0123" * 5)
+
+
+def test_waiting_for_another_has_a_limit(path):
+    grants = FileApprovals(path, lock_seconds=0.02)
+    grants.add("s", "edit", ["a"])
+    with FileLock(f"{path}.lock"), pytest.raises(PendingError, match=r"locked by another process for more than 0\.02"):
+        grants.add("s", "edit", ["b"])
+    grants.add("s", "edit", ["c"])
+    assert patterns(grants) == ["a", "c"]
+
+
+def allows_nothing(path, caplog, reason):
+    """A person is asked again, no answer can be used, and the log says why, once."""
+    grants = FileApprovals(path)
+    with caplog.at_level(logging.ERROR, "pegboard"):
+        assert grants.rules("s") == grants.rules("s") == ()
+    assert len(caplog.records) == 1
+    for change in (lambda: grants.consume("x"), lambda: grants.add("s", "edit", ["a"]), lambda: grants.forget("s")):
+        with pytest.raises(PendingError, match=f"can't be read.*{reason}"):
+            change()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"version": 2, "sessions": {}, "used": {}}',
+        '{"version": 1, "sessions": {}}',
+        '{"version": 1, "sessions": {"s": [{}]}, "used": {}}',
+        '{"version": 1, "sessions": {"s": [{"permission": "p", "patterns": "abc", "until": null}]}, "used": {}}',
+        '{"version": 1, "sessions": {"s": [{"permission": "p", "patterns": ["a"], "until": "x"}]}, "used": {}}',
+        '{"version": 1, "sessions": {"s": 7}, "used": {}}',
+        '{"version": 1, "sessions": {}, "used": {"a": null}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_file_that_cant_be_read_allows_nothing(path, caplog, text):
+    path.parent.mkdir()
+    path.write_text(text)
+    path.chmod(0o600)
+    allows_nothing(path, caplog, "not a file of approvals")
+    assert path.read_text() == text
+
+
+def _link(path):
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+def _pipe(path):
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda path: path.chmod(0o620), "not private"),
+        (_link, "symbolic links"),
+        (_pipe, "not a regular file"),
+        (lambda path: path.write_bytes(b"a" * (module.MOST_FILE + 1)), "larger than"),
+    ],
+)
+def test_a_file_that_isnt_a_private_one_of_reasonable_size_allows_nothing(path, caplog, change, reason):
+    FileApprovals(path).add("s", "edit", ["*"])
+    change(path)
+    allows_nothing(path, caplog, reason)
+
+
+def test_a_folder_that_cant_be_looked_into_allows_nothing(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    assert FileApprovals(tmp_path / "file" / "below").rules("s") == ()
+
+
+def test_the_file_is_bounded(path, monkeypatch):
+    """Grants go before it grows too large; used answers never."""
+    monkeypatch.setattr(module, "MOST_FILE", 400)
+    grants = FileApprovals(path)
+    assert grants.consume("x")
+    for session in "abcdefgh":
+        grants.add(session, "edit", ["p" * 30])
+    assert path.stat().st_size <= 400
+    assert (patterns(grants, "h"), patterns(grants, "a")) == (["p" * 30], [])
+    assert not grants.consume("x")
+    with pytest.raises(OSError, match="would be larger than 400 bytes"):
+        grants.consume("y" * 400)
+
+
+@pytest.mark.parametrize(("what", "fails"), [("the disk is full", True), ("the file system can't sync folders", False)])
+def test_a_write_that_fails_leaves_the_old_file(path, monkeypatch, what, fails):
+    """A folder that can't be synced is no failure."""
+    FileApprovals(path).add("s", "edit", ["a"])
+    sync = os.fsync
+
+    def fail(fd):
+        if fails or stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise OSError(what)
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    if fails:
+        with pytest.raises(OSError, match=what):
+            FileApprovals(path).add("s", "edit", ["b"])
+    else:
+        FileApprovals(path).add("s", "edit", ["b"])
+    assert patterns(FileApprovals(path)) == (["a"] if fails else ["a", "b"])
+    assert len(list(path.parent.iterdir())) == 2

@@ -1,8 +1,11 @@
-"""Calls that wait, as JSON: what comes back is what was written, or is refused."""
+"""Pending calls: approvals, digests, signatures, and confirmation as a message."""
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import json
+import threading
 
 import pytest
 from attrs import evolve
@@ -10,20 +13,137 @@ from hypothesis import given, settings, strategies as st
 
 from dispatch.approval.samples import NOW, a_pending, a_tool
 from pegboard.dispatch.approval import pending as module
-from pegboard.dispatch.approval.approval import Approval
-from pegboard.dispatch.approval.pending import PendingCall, PendingCalls
-from pegboard.dispatch.approval.request import ApprovalRequest
-from pegboard.dispatch.approval.signature import signature_of, signed_by
+from pegboard.dispatch.approval.pending import (
+    CONFIRMATION_CALL,
+    Approval,
+    PendingCall,
+    PendingCalls,
+    answer_from_result,
+    confirmation_call,
+    digest_of_call,
+    original_call_from,
+    signature_of,
+    signed_by,
+)
+from pegboard.dispatch.approval.request import ApprovalRequest, Once, Reject
+from pegboard.dispatch.work import CallError
 from pegboard.errors import PendingError
+from pegboard.schema.json import canonical_json, json_text
 from pegboard.tools.call import ToolCall
 from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
+from pegboard.tools.name import check_name
 from pegboard.tools.tool import Preview
 from strategies import json_values, mutated
 
+OBJECTS = st.dictionaries(st.text(max_size=4), json_values(), max_size=3)
+
+
+def test_order_and_spelling_make_no_difference():
+    one, two = {"a": 1.0, "b": [2]}, {"b": [2.0], "a": 1}
+    assert digest_of_call(a_tool(), one) == digest_of_call(a_tool(), two)
+
+
+def test_the_tool_makes_a_difference():
+    """All that it says of itself."""
+    digests = {digest_of_call(tool, {}) for tool in (a_tool(), a_tool("other"), a_tool(description="else"))}
+    assert len(digests) == 3
+
+
+@settings(max_examples=50, deadline=None)
+@given(OBJECTS, st.data())
+def test_other_arguments_have_another_digest(arguments, data):
+    other = data.draw(mutated(arguments).filter(lambda value: isinstance(value, dict)))
+    same = canonical_json(arguments) == canonical_json(other)
+    assert (digest_of_call(a_tool(), arguments) == digest_of_call(a_tool(), other)) is same
+
+
+@pytest.mark.parametrize("value", [float("nan"), object(), {1}])
+def test_what_is_no_json_has_no_digest(value):
+    with pytest.raises((TypeError, ValueError)):
+        digest_of_call(a_tool(), {"a": value})
+
+
+def refused(approval, tool, arguments):
+    with pytest.raises(CallError) as caught:
+        approval.consume(tool, arguments)
+    assert caught.value.kind == "denied"
+    return caught.value.text
+
+
+def test_the_arguments_that_run_are_nobodys():
+    """They are read anew: what others hold of them changes nothing; order of keys and 1.0 stay."""
+    arguments = {"z": {"paths": ["a"]}, "a": 1.0}
+    approval = Approval.of(a_tool(), arguments)
+    run = approval.consume(a_tool(), copy.deepcopy(arguments))
+    arguments["z"]["paths"].append("b")
+    assert run == {"z": {"paths": ["a"]}, "a": 1.0}
+    assert (list(run), type(run["a"])) == (["z", "a"], float)
+
+
+def test_it_is_used_once():
+    approval = Approval.of(a_tool(), {})
+    approval.consume(a_tool(), {})
+    assert refused(approval, a_tool(), {}) == "delete was not run: its approval has been used. Ask again."
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        (a_tool(), {"path": "b"}),
+        (a_tool(), {"path": "a", "force": True}),
+        (a_tool(), {"path": object()}),
+        (a_tool(), {"path": float("nan")}),
+        (a_tool("other"), {"path": "a"}),
+        (a_tool(description="it has changed"), {"path": "a"}),
+    ],
+)
+def test_it_is_good_for_nothing_else(tool, arguments):
+    """And it is used up by the attempt."""
+    approval = Approval.of(a_tool(), {"path": "a"})
+    assert "it isn't what was approved any more" in refused(approval, tool, arguments)
+    assert "has been used" in refused(approval, a_tool(), {"path": "a"})
+
+
+def test_cyclic_arguments_were_never_approved():
+    arguments = {}
+    approval = Approval.of(a_tool(), arguments)
+    arguments["self"] = arguments
+    assert "isn't what was approved" in refused(approval, a_tool(), arguments)
+
+
+def test_of_many_threads_one_may_use_it():
+    approval = Approval.of(a_tool(), {})
+    start, used = threading.Barrier(8), []
+
+    def work():
+        start.wait()
+        with contextlib.suppress(CallError):
+            used.append(approval.consume(a_tool(), {}))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert used == [{}]
+
+
+@settings(max_examples=50, deadline=None)
+@given(OBJECTS, st.data())
+def test_no_approval_is_good_for_another_digest(approved, data):
+    """Whatever is changed in the arguments."""
+    other = data.draw(mutated(approved).filter(lambda value: isinstance(value, dict)))
+    approval = Approval.of_text(a_tool().spec.digest, json_text(approved))
+    if canonical_json(other) == canonical_json(approved):
+        assert canonical_json(approval.consume(a_tool(), other)) == canonical_json(approved)
+    else:
+        refused(approval, a_tool(), other)
+
+
 KEY = "a key of sixteen bytes or more"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
-OBJECTS = st.dictionaries(TEXTS, json_values(), max_size=3)
 CONFIRMATIONS = st.builds(
     Confirmation, TEXTS, st.booleans(), json_values(), st.none() | TEXTS, st.none() | TEXTS, st.lists(TEXTS, max_size=2)
 )
@@ -214,3 +334,96 @@ def test_it_has_every_fact_of_a_request_but_what_is_the_processs_own():
     """So that nothing that a person was shown is forgotten when a fact is added."""
     facts = {attribute.name for attribute in ApprovalRequest.__attrs_attrs__}
     assert facts - {attribute.name for attribute in PendingCall.__attrs_attrs__} == {"tool", "metadata"}
+
+
+def test_the_virtual_call_says_what_is_asked():
+    pending = a_pending(hint="Delete it?", payload={"n": 1})
+    call = confirmation_call(pending)
+    assert (call.name, call.id) == ("pegboard_request_confirmation", pending.id)
+    assert call.arguments == {
+        "originalCall": {"id": "call-1", "name": "delete", "arguments": {"path": "a.txt"}},
+        "hint": "Delete it?",
+        "payload": {"n": 1},
+        "digest": pending.digest,
+    }
+    check_name(call.name)
+    assert confirmation_call(a_pending()).arguments["hint"] == "Please approve or reject the call of delete."
+
+
+@settings(deadline=None)
+@given(OBJECTS)
+def test_the_original_call_is_read_back(arguments):
+    """From the call, from its JSON, from its arguments, as objects and as text."""
+    pending = a_pending(arguments=arguments)
+    call = confirmation_call(pending)
+    original = ToolCall("delete", pending.arguments, "call-1")
+    text = json.dumps(call.arguments)
+    assert original_call_from(call) == original
+    assert original_call_from(call.to_json()) == original
+    assert original_call_from(call.arguments) == original
+    assert original_call_from(ToolCall(CONFIRMATION_CALL, text, call.id)) == original
+    assert original_call_from({"name": CONFIRMATION_CALL, "arguments": text.encode()}) == original
+    assert original_call_from({"originalCall": json.dumps(call.arguments["originalCall"])}) == original
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (ToolCall("delete", {}), "a call of 'delete', not of pegboard_request_confirmation"),
+        (ToolCall(CONFIRMATION_CALL, {}), "originalCall: must be an object"),
+        (ToolCall(CONFIRMATION_CALL, "{"), r"not an object \(arguments\)"),
+        (ToolCall(CONFIRMATION_CALL, "[]"), "arguments: must be an object, not list"),
+        ({"name": CONFIRMATION_CALL}, "arguments: must be an object, not NoneType"),
+        ({}, "originalCall: must be an object"),
+        ({"originalCall": {}}, "originalCall: name: missing"),
+        ({"originalCall": {"name": 1}}, "originalCall: name"),
+        (7, "not a call: int"),
+    ],
+)
+def test_anything_else_holds_no_call(call, reason):
+    with pytest.raises(PendingError, match=reason):
+        original_call_from(call)
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ({"confirmed": True}, Once()),
+        ({"confirmed": True, "payload": [1]}, Once([1])),
+        ({"confirmed": True, "feedback": "fine"}, Once()),
+        ({"confirmed": False}, Reject()),
+        ({"confirmed": False, "feedback": "use trash"}, Reject("use trash")),
+    ],
+)
+def test_a_clients_answer_is_read(said, answer):
+    """However it was sent."""
+    assert answer_from_result(said) == answer
+    assert answer_from_result(json.dumps(said)) == answer
+    assert answer_from_result(json.dumps(said).encode()) == answer
+    assert answer_from_result(ToolResult(structured_content=said)) == answer
+    assert answer_from_result(ToolResult(json.dumps(said))) == answer
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"confirmed": 1},
+        {"confirmed": "true"},
+        {"confirmed": None},
+        {"confirmed": True, "digest": "x"},
+        {"confirmed": False, "feedback": 1},
+        {"confirmed": False, "feedback": "a" * 20_001},
+        {"confirmed": True, "payload": float("nan")},
+        "",
+        "true",
+        "yes",
+        '{"confirmed": true, "confirmed": true}',
+        None,
+        [],
+        ToolResult.error("tool_failure", '{"confirmed": true}'),
+    ],
+)
+def test_nothing_else_is_a_yes_or_a_no(said):
+    with pytest.raises(PendingError):
+        answer_from_result(said)

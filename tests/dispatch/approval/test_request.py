@@ -1,11 +1,125 @@
-"""What a person is asked."""
+"""Requests, answers and previews."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 
-from dispatch.approval.samples import a_request, a_tool
+import pytest
+from attrs import frozen
+from hypothesis import given, settings, strategies as st
+
+from dispatch.approval.samples import Operator, a_request, a_tool
+from pegboard.dispatch.approval.request import (
+    Always,
+    Later,
+    Once,
+    Reject,
+    answer_from_json,
+    parsed,
+    preview_of,
+    shown_preview,
+    structured,
+)
+from pegboard.errors import PendingError
 from pegboard.tools.tool import Preview
+from strategies import json_values
+
+
+@frozen
+class Point:
+    x: float
+    name: str = ""
+
+
+def test_data_becomes_a_value():
+    assert structured(Point, {"x": 1}, "a point") == Point(1.0)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ({}, "not a point: x: required, missing"),
+        ({"x": True}, "not a point: x: must be a number"),
+        ({"x": 1, "y": 2}, "not a point: y: unknown key"),
+        ([], "not a point"),
+        ({"x": float("inf")}, "not a point"),
+        ({"x": {1}}, "not a point"),
+    ],
+)
+def test_anything_else_is_refused_with_its_path(data, reason):
+    with pytest.raises(PendingError, match=reason):
+        structured(Point, data, "a point")
+
+
+def test_text_is_parsed():
+    assert parsed(' {"a": [1, 2.5, null, "ä"]} ', 100, "it") == {"a": [1, 2.5, None, "ä"]}
+    assert parsed(b"7", 1, "it") == 7
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", '{"a": 1, "a": 2}', "NaN", "Infinity", "1e400", '"\\ud800"', "\ud800", b"\xff", "[" * 300, "12345678901"],
+)
+def test_text_that_is_no_json_by_the_letter_is_refused(text):
+    with pytest.raises(PendingError, match="not it: "):
+        parsed(text, 300 if "[" in str(text) else 10 if text == "12345678901" else 100, "it")
+
+
+PATTERNS = st.none() | st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=3)
+SECONDS = st.none() | st.floats(0.001, 1e6)
+ANSWERS = (
+    st.builds(Once, json_values())
+    | st.builds(Always, PATTERNS, SECONDS)
+    | st.builds(Reject, st.none() | st.text(max_size=20))
+    | st.just(Later())
+)
+
+
+@settings(deadline=None)
+@given(ANSWERS)
+def test_json_keeps_an_answer(answer):
+    assert answer_from_json(answer.to_json()) == answer
+
+
+def test_json_says_no_more_than_there_is():
+    assert Once().to_json() == {"answer": "once"}
+    assert Always("git *", 60).to_json() == {"answer": "always", "patterns": ["git *"], "seconds": 60}
+    assert Reject("why", along_with="board's own").to_json() == {"answer": "reject", "feedback": "why"}
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (None, "an answer is an object"),
+        ([], "an answer is an object"),
+        ({}, "there is no answer None; there are once, always, reject, later"),
+        ({"answer": "yes"}, "there is no answer 'yes'"),
+        ({"answer": ["once"]}, "there is no answer"),
+        ({"answer": "once", "patterns": ["*"]}, "the answer 'once' has no 'patterns'"),
+        ({"answer": "reject", "along_with": "x"}, "has no 'along_with'"),
+        ({"answer": "later", 3: 4}, "has no '3'"),
+        ({"answer": "always", "patterns": "*"}, "patterns must be a list"),
+        ({"answer": "always", "patterns": []}, "patterns must be 1 to 200, got 0"),
+        ({"answer": "always", "patterns": ["a"] * 201}, "got 201"),
+        ({"answer": "always", "patterns": [""]}, "a pattern must be a text of 1 to 4096 characters, got ''"),
+        ({"answer": "always", "patterns": [1]}, "a pattern must be a text"),
+        ({"answer": "always", "patterns": ["a" * 4097]}, "a pattern must be a text"),
+        ({"answer": "always", "patterns": 7}, "not an answer"),
+        ({"answer": "always", "seconds": 0}, "seconds must be more than 0"),
+        ({"answer": "always", "seconds": True}, "seconds must be"),
+        ({"answer": "always", "seconds": "60"}, "seconds must be"),
+        ({"answer": "always", "seconds": float("inf")}, "seconds must be"),
+        ({"answer": "always", "seconds": float("nan")}, "seconds must be"),
+        ({"answer": "reject", "feedback": 1}, "feedback must be a text"),
+        ({"answer": "reject", "feedback": "a" * 20_001}, "feedback must be a text of at most 20,000"),
+        ({"answer": "once", "payload": object()}, "a payload must be JSON"),
+    ],
+)
+def test_nonsense_is_refused_with_a_reason(data, reason):
+    with pytest.raises(PendingError, match=reason.replace("(", r"\(")):
+        answer_from_json(data)
 
 
 class Unwritable:
@@ -101,3 +215,86 @@ def test_json_without_tool_and_preview():
 
     data = evolve(a_request(), tool=None).to_json()
     assert (data["tool"], data["preview"]) == (None, None)
+
+
+def previewed(preview, arguments='{"path": "a"}', **options):
+    return asyncio.run(preview_of(a_tool(preview=preview), arguments, **options))
+
+
+def test_a_tool_without_a_preview_has_none():
+    assert previewed(None) is None
+
+
+def test_it_is_made_off_the_loop_of_arguments_of_its_own():
+    seen = []
+
+    def preview(arguments):
+        seen.append(threading.current_thread() is threading.main_thread())
+        arguments["path"] += "!"
+        return Preview(f"deletes {arguments['path']}", "for good")
+
+    assert previewed(preview) == Preview("deletes a!", "for good")
+    assert seen == [False]
+
+
+@pytest.mark.parametrize(
+    "fault", [ValueError("no"), SystemExit(1), KeyboardInterrupt(), StopIteration(), asyncio.CancelledError()]
+)
+def test_one_that_raises_shows_nothing_and_the_operator_is_told(fault):
+    def preview(arguments):
+        raise fault
+
+    operator = Operator()
+    assert previewed(preview, observe=operator) is None
+    assert operator.names == ["preview of delete"]
+    assert previewed(preview) is None
+
+
+def test_one_that_hangs_is_left_to_itself():
+    free = threading.Event()
+    operator = Operator()
+    assert previewed(lambda arguments: free.wait(30), seconds=0.02, observe=operator) is None
+    assert isinstance(operator.told[0][1], TimeoutError)
+    free.set()
+
+
+def test_whoever_waits_may_be_cancelled():
+    async def main():
+        started, free = asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
+
+        def preview(arguments):
+            loop.call_soon_threadsafe(started.set)
+            free.wait(30)
+
+        task = asyncio.create_task(preview_of(a_tool(preview=preview), "{}"))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        free.set()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("nonsense", [1, b"x", ["a"], Preview(1), Preview("a", None)])
+def test_nonsense_is_told(nonsense):
+    with pytest.raises(TypeError, match="a preview is a Preview"):
+        shown_preview(nonsense)
+    operator = Operator()
+    assert previewed(lambda arguments: nonsense, observe=operator) is None
+    assert operator.names == ["preview of delete"]
+
+
+def test_hidden_characters_are_written_out():
+    """In both parts; the summary is one line."""
+    shown = shown_preview(Preview("a\u202eb\nc", "d\u200be\r\nf\x1b"))
+    assert shown == Preview("a\\u{202e}b\\u{a}c", "d\\u{200b}e\nf\\u{1b}")
+    assert shown_preview("only a \u2067text") == Preview("only a \\u{2067}text")
+    assert shown_preview(None) is None
+
+
+def test_long_ones_are_cut():
+    shown = shown_preview(Preview("a" * 1_001, "b" * 50_002))
+    assert shown.summary == "a" * 1_000 + "..."
+    assert shown.details == "b" * 50_000 + "\n... (2 more characters are not shown)"

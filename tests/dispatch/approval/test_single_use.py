@@ -16,14 +16,14 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from dispatch.approval.samples import a_tool, a_work, approved, surroundings
-from pegboard.dispatch.approval.answer import Later, Once, Reject
-from pegboard.dispatch.approval.approve import take_approval
 from pegboard.dispatch.approval.grants import MemoryGrants
 from pegboard.dispatch.approval.pending import PendingCalls
-from pegboard.dispatch.approval.resuming import resumed_call
-from pegboard.dispatch.approval.settled import settle
+from pegboard.dispatch.approval.request import Later, Once, Reject
+from pegboard.dispatch.approval.resume import match_answers
+from pegboard.dispatch.approve import consume_approval
 from pegboard.dispatch.work import CallError
 from pegboard.errors import PendingError
+from pegboard.tools.context import ReadonlyContext
 
 KEY = b"a key of sixteen bytes or more"
 ARGUMENTS = st.sampled_from(["a", "b", "c"])
@@ -57,7 +57,7 @@ class Host(RuleBasedStateMachine):
     def attempt(self, work):
         """What the stage `run` does: the last look, then the handler."""
         with contextlib.suppress(CallError):
-            take_approval(work)
+            consume_approval(work)
             self.run.append((work.approval.request, work.arguments["path"]))
 
     @rule(path=ARGUMENTS, answer=st.sampled_from([Once(), Reject(), Reject("no"), None]), target=works)
@@ -102,12 +102,15 @@ class Host(RuleBasedStateMachine):
         ids = [*(call.id for call in pending), "unknown", "unknown", "unknown"]
         answers = [(ids[place], answer) for place, answer in said]
         for _ in range(2 if repeated else 1):
-            settled = settle(pending, answers)
-            for call, answer in settled.approved:
-                self.yes.add((call.id, call.arguments["path"]))
-                if self.grants.consume(call.id):
+            context = ReadonlyContext(session="s")
+            for resumed in match_answers(pending, answers, context).resumed:
+                call = resumed.pending
+                if isinstance(resumed.answer, Once):
+                    self.yes.add((call.id, call.arguments["path"]))
+                with contextlib.suppress(CallError):
+                    approval, _ = resumed.authorize(self.grants, context)
                     work = self.a_call(call.arguments["path"])
-                    work.call, work.approval, _ = resumed_call(call, answer)
+                    work.call, work.approval = call.call, approval
                     asyncio.run(approved(work))
                     self.attempt(work)
                     self.attempt(work)

@@ -10,11 +10,10 @@ import sys
 import pytest
 
 from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
-from pegboard.dispatch.approval.answer import Always, Once, Reject
-from pegboard.dispatch.approval.approver import ask_later
-from pegboard.dispatch.approval.confirmation_call import answer_from_result, confirmation_call
-from pegboard.dispatch.approval.pending import PendingCalls
-from pegboard.testing.scripted_approver import ScriptedApprover
+from pegboard.dispatch.approval.pending import PendingCalls, answer_from_result, confirmation_call
+from pegboard.dispatch.approval.queue import ask_later
+from pegboard.dispatch.approval.request import Always, Once, Reject
+from pegboard.testing.scripted import ScriptedApprover
 
 KEY = "a key of sixteen bytes or more"
 ANN = ReadonlyContext(session="s", user="ann")
@@ -141,14 +140,14 @@ def test_a_tool_that_has_changed_since_isnt_run():
 ASK = """
 import asyncio, sys
 from dispatch.approval.test_whole_way import ANN, KEY, board, dispatched
-from pegboard.dispatch.approval.approver import ask_later
+from pegboard.dispatch.approval.queue import ask_later
 sys.stdout.write(dispatched(board(), ("delete", {"path": "a"}), approver=ask_later).pending.dumps(KEY))
 """
 
 ANSWER = """
 import asyncio, sys
 from dispatch.approval.test_whole_way import ANN, KEY, Once, PendingCalls, board
-from pegboard.dispatch.approval.file_approvals import FileApprovals
+from pegboard.dispatch.approval.grants import FileApprovals
 pending = PendingCalls.loads(sys.stdin.read(), KEY)
 answers = {call.id: Once() for call in pending}
 print(asyncio.run(board(grants=FileApprovals(sys.argv[1])).resume(pending, answers, context=ANN)).results[0].text)
@@ -169,6 +168,7 @@ def script(pytestconfig):
     return run
 
 
+@pytest.mark.slow
 def test_confirmation_outlives_the_process(script, tmp_path):
     """Asked in one, run in another; in a third it has been used."""
     text = script(ASK)

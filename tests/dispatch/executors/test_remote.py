@@ -29,8 +29,8 @@ from pegboard import (
     tool,
 )
 from pegboard.dispatch.executors.executor import ExecutionRequest
+from pegboard.schema.problems import StructureError
 from pegboard.tools.context import Told
-from pegboard.tools.handler import StructureError
 
 
 class Remote:

@@ -3,15 +3,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions.command import command_parts
-from pegboard.dispatch.permissions.match import Unreadable
-from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.permissions.rules import PermissionRules
-from pegboard.dispatch.permissions.subject import Subject
+from pegboard.dispatch.permissions.commands import command_parts
+from pegboard.dispatch.permissions.permissions import PermissionRules, Resource
+from pegboard.dispatch.permissions.rule import Rule, Unreadable
 
 
 def decide(line, *rules):
-    return PermissionRules(rules).decide("bash", [Subject("command", line)]).action
+    return PermissionRules(rules).decide("bash", [Resource("command", line)]).action
 
 
 def denied(line, pattern="git push *"):

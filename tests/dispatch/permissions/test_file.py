@@ -5,8 +5,7 @@ import re
 
 import pytest
 
-from pegboard.dispatch.permissions.file import MOST_BYTES, read_permissions
-from pegboard.dispatch.permissions.permissions import Permissions
+from pegboard.dispatch.permissions.permissions import MOST_FILE, Permissions, read_permissions
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import ConfigError
 
@@ -87,7 +86,7 @@ def test_an_empty_file_says_nothing(written):
         ("mode = ", "", "not TOML: "),
         (b"\xff", "", "not UTF-8"),
         ("a = " + "[" * 100_000, "", "nested too deep"),
-        (" " * (MOST_BYTES + 1), "", f"larger than {MOST_BYTES} bytes"),
+        (" " * (MOST_FILE + 1), "", f"larger than {MOST_FILE} bytes"),
     ],
 )
 def test_what_is_wrong_is_named(written, content, key, said):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.dispatch.permissions.host import HostError, HostPattern, host_of
+from pegboard.dispatch.permissions.places import HostError, HostPattern, host_of
 
 
 @pytest.mark.parametrize(

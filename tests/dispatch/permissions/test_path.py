@@ -6,12 +6,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions import path as paths
-from pegboard.dispatch.permissions.match import Match, Unreadable
-from pegboard.dispatch.permissions.path import LostError, Place, path_parts, path_pattern, place_of, resolved
-from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.permissions.rules import PermissionRules
-from pegboard.dispatch.permissions.subject import Subject
+from pegboard.dispatch.permissions import places as paths
+from pegboard.dispatch.permissions.permissions import PermissionRules, Resource
+from pegboard.dispatch.permissions.places import (
+    Place,
+    UnresolvablePathError,
+    path_parts,
+    path_pattern,
+    place_of,
+    resolved,
+)
+from pegboard.dispatch.permissions.rule import Match, Rule, Unreadable
 
 
 @pytest.fixture
@@ -30,7 +35,7 @@ def top(tmp_path):
 
 def decide(top, action, pattern, path):
     rules = PermissionRules([Rule("read", pattern, action)])
-    return rules.decide("read", [Subject("path", path)], work_dir=str(top / "work")).action
+    return rules.decide("read", [Resource("path", path)], work_dir=str(top / "work")).action
 
 
 @pytest.mark.parametrize("path", ["src/a.py", "./src//a.py", "src/../src/a.py", "src/new/deep/b.py", "~x/../src/a.py"])
@@ -127,7 +132,7 @@ def test_a_star_in_a_folders_name_is_no_wildcard_once_it_is_resolved(top):
 def test_relative_paths_start_in_the_processs_folder_where_no_other_is_named(top, monkeypatch):
     monkeypatch.chdir(top / "work")
     rules = PermissionRules([Rule("read", f"{top}/work/src/*", "allow")])
-    assert rules.decide("read", [Subject("path", "src/a.py")]).action == "allow"
+    assert rules.decide("read", [Resource("path", "src/a.py")]).action == "allow"
 
 
 def test_a_system_that_takes_one_case_for_the_other_is_denied_both(top, monkeypatch):
@@ -155,7 +160,7 @@ def test_an_unreadable_link_leads_nowhere(monkeypatch):
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(paths.os, "readlink", fail)
-    with pytest.raises(LostError):
+    with pytest.raises(UnresolvablePathError):
         resolved("/a")
 
 
@@ -175,3 +180,20 @@ def test_a_pattern_without_a_wildcard_is_one_place():
     pattern = path_pattern("a/../b", "/x")
     assert pattern.matches("/x/b")
     assert not pattern.matches("/x/b/c")
+
+
+def test_what_an_allow_rule_means_does_not_follow_a_link_that_is_turned(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "link").symlink_to("one")
+    rules = PermissionRules([Rule("read", "link/*", "allow")])
+    assert rules.decide("read", [Resource("path", "one/a")], work_dir=str(tmp_path)).action == "allow"
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to("/")
+    assert rules.decide("read", [Resource("path", "/etc/passwd")], work_dir=str(tmp_path)).action is None
+
+
+def test_a_rule_keeps_its_pattern_for_only_so_many_folders():
+    rule = Rule("read", "a/*", "allow")
+    for number in range(300):
+        assert place_of("a/b", f"/nowhere/{number}").match(rule) is Match.SURELY
+    assert len(rule.compiled) == 256

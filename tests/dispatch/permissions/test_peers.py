@@ -9,9 +9,8 @@ import subprocess
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pegboard.dispatch.permissions.permissions import PermissionRules, Resource
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.permissions.rules import PermissionRules
-from pegboard.dispatch.permissions.subject import Subject
 
 SHELLS = sorted({os.path.realpath(shell) for name in ("bash", "dash", "sh") if (shell := shutil.which(name))})
 RECORDER = """#!/bin/sh
@@ -75,7 +74,7 @@ def calls_of(shell, line, recorders):
 @given(line=st.sampled_from(["c0 ", "c1 ", ""]).flatmap(lambda start: LINES.map(start.__add__)))
 def test_what_a_shell_runs_has_been_found(shell, line, recorders):
     """Each command that ran is denied by a rule that names exactly it; and if the line was allowed, each was."""
-    subject = Subject("command", line)
+    subject = Resource("command", line)
     allowed = ALLOWED.decide("shell", [subject]).action == "allow"
     for words in calls_of(shell, line, recorders):
         named = PermissionRules([Rule("shell", " ".join(words), "deny")])

@@ -8,16 +8,13 @@ import weakref
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions.mode import MODES
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.permissions.rules import PermissionRules
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, PermissionRules, Permissions
+from pegboard.dispatch.permissions.rule import MODES, Rule
 from pegboard.tools.function import tool_from_function
 from pegboard.tools.origin import HOST, Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.reshape import Reshape
-from pegboard.toolsets.reshaped import reshaped
+from pegboard.toolsets.wrappers import Reshape, _reshaped
 
 STRANGER = Origin(plugin="stranger", trusted=False)
 
@@ -203,7 +200,7 @@ def test_an_argument_that_is_shown_by_another_name_is_still_looked_at():
     def write(path: str, text: str): ...
 
     own = tool_from_function(write, permission="edit", permission_arguments={"path": "path", "text": "text"})
-    shown = reshaped(own, Reshape(rename={"path": "file"}, hide={"text": "x"}))
+    shown = _reshaped(own, Reshape(rename={"path": "file"}, hide={"text": "x"}))
     assert shown.spec.permission_arguments == {"file": "path", "text": "text"}
     assert action(shown, {"file": "/b"}, Rule("edit", "/b", "deny")) == "deny"
 

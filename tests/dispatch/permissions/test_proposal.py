@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.dispatch.permissions.command import command_parts
+from pegboard.dispatch.permissions.commands import command_parts
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from pegboard.dispatch.permissions.permissions import NO_RULE, PermissionRules, Resource
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.permissions.rules import NO_RULE, PermissionRules
-from pegboard.dispatch.permissions.subject import Subject
 
 STRICTNESS = ["allow", None, "ask", "deny"]
 PERMISSIONS = st.sampled_from(["read", "edit", "bash"])
@@ -16,7 +15,7 @@ KINDS = st.sampled_from([None, "text", "command", "path", "url"])
 RULES = st.builds(Rule, PERMISSIONS | st.just("*"), PATTERNS, ACTIONS, kind=KINDS)
 TEXT_RULES = st.builds(Rule, st.just("read"), PATTERNS, ACTIONS)
 SUBJECT_KINDS = ["text", "command", "path", "url"]
-SUBJECTS = st.lists(st.builds(Subject, st.sampled_from(SUBJECT_KINDS), TEXTS | st.none()), max_size=3)
+SUBJECTS = st.lists(st.builds(Resource, st.sampled_from(SUBJECT_KINDS), TEXTS | st.none()), max_size=3)
 
 
 def decide(rules, *subjects, permission="read"):
@@ -24,7 +23,7 @@ def decide(rules, *subjects, permission="read"):
 
 
 def text(value):
-    return Subject("text", value)
+    return Resource("text", value)
 
 
 @given(st.lists(TEXT_RULES, max_size=5), TEXTS.filter(bool))
@@ -89,19 +88,19 @@ def test_of_a_call_that_touches_nothing_only_the_star_speaks_for_sure():
 @pytest.mark.parametrize("kind", SUBJECT_KINDS)
 def test_what_is_missing_is_denied_and_not_allowed(kind):
     for value in (None, ""):
-        assert decide([Rule("read", "zz", "deny")], Subject(kind, value)).action == "deny"
-        assert decide([Rule("read", "zz", "ask")], Subject(kind, value)).action == "ask"
-        assert decide([Rule("read", "*", "allow")], Subject(kind, value)).action is None
-        assert decide([Rule("read", "zz", "deny", forbid=True)], Subject(kind, value)).forbidden
+        assert decide([Rule("read", "zz", "deny")], Resource(kind, value)).action == "deny"
+        assert decide([Rule("read", "zz", "ask")], Resource(kind, value)).action == "ask"
+        assert decide([Rule("read", "*", "allow")], Resource(kind, value)).action is None
+        assert decide([Rule("read", "zz", "deny", forbid=True)], Resource(kind, value)).forbidden
 
 
 def test_the_star_as_text_looks_at_nothing():
     """The way to say: whatever it is, also what can't be read."""
     everything = Rule("read", "*", "allow", kind="text")
-    for subject in (Subject("command", "$(x)"), Subject("path", None), Subject("url", "http://a@b")):
+    for subject in (Resource("command", "$(x)"), Resource("path", None), Resource("url", "http://a@b")):
         assert decide([everything], subject).action == "allow"
     assert decide([everything]).action == "allow"
-    assert decide([Rule("read", "*", "allow")], Subject("command", "$(x)")).action is None
+    assert decide([Rule("read", "*", "allow")], Resource("command", "$(x)")).action is None
 
 
 def test_a_rule_may_read_an_argument_in_another_way():
@@ -110,13 +109,13 @@ def test_a_rule_may_read_an_argument_in_another_way():
     assert decide([Rule("read", "ls *", "allow", kind="command")], text("ls; rm x")).action is None
     assert decide([Rule("read", "ls *", "allow", kind="command")], text("sh -c 'ls'")).action is None
     assert decide([Rule("read", "sh *", "allow", kind="command")], text("sh -c 'ls'")).action == "allow"
-    assert decide([Rule("read", "ls;*", "deny", kind="text")], Subject("command", "ls; rm x")).action == "deny"
+    assert decide([Rule("read", "ls;*", "deny", kind="text")], Resource("command", "ls; rm x")).action == "deny"
     assert decide([Rule("read", "rm *", "deny", kind="command")], text("sudo rm x")).action == "deny"
     assert decide([Rule("read", "nowhere", "deny", kind="path")], text("x")).action is None
 
 
 def test_a_rule_may_name_the_argument():
-    to, body = Subject("text", "ann@a.org", "to"), Subject("text", "hi", "body")
+    to, body = Resource("text", "ann@a.org", "to"), Resource("text", "hi", "body")
     rule = Rule("mail", "*@a.org", "allow", field="to")
     assert decide([rule], to, permission="mail").action == "allow"
     assert decide([rule], to, body, permission="mail").action is None
@@ -125,22 +124,22 @@ def test_a_rule_may_name_the_argument():
 
 def test_an_argument_that_isnt_declared_speaks_of_the_whole_call():
     """It says something only where a rule names it: `mode` itself needs no rule that allows it."""
-    path, mode = Subject("text", "a", "path"), Subject("text", "w", "mode", declared=False)
+    path, mode = Resource("text", "a", "path"), Resource("text", "w", "mode", declared=False)
     rules = [Rule("read", "a", "allow"), Rule("read", "w", "deny", field="mode")]
     assert decide(rules, path, mode).action == "deny"
-    assert decide(rules, path, Subject("text", "r", "mode", declared=False)).action == "allow"
+    assert decide(rules, path, Resource("text", "r", "mode", declared=False)).action == "allow"
     assert decide([Rule("read", "w", "allow", field="mode")], path, mode).action == "allow"
     assert decide([Rule("read", "w", "deny", field="mode")], path).action == "deny"
     assert decide([Rule("read", "w", "allow", field="mode")], path).action is None
 
 
 def test_a_rule_that_names_an_argument_looks_at_no_other():
-    path, target = Subject("text", "a", "path"), Subject("text", "b", "target")
+    path, target = Resource("text", "a", "path"), Resource("text", "b", "target")
     assert decide([Rule("read", "b", "deny", field="path")], path, target).action is None
 
 
 def test_a_line_of_which_everything_is_inside_is_not_allowed():
-    assert decide([Rule("read", "*", "allow")], Subject("command", "((x))")).action is None
+    assert decide([Rule("read", "*", "allow")], Resource("command", "((x))")).action is None
     assert decide([Rule("read", "*", "allow", kind="command")], text("((x))")).action is None
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.dispatch.permissions.runner import MOST_STARTS, run_by, starts
-from pegboard.dispatch.permissions.shell_line import Command
-from pegboard.dispatch.permissions.wildcard import HOLE
+from pegboard.dispatch.permissions.commands import MOST_STARTS, starts, wrapped_commands
+from pegboard.dispatch.permissions.rule import HOLE
+from pegboard.dispatch.permissions.shell import Command
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ def test_the_ways_to_read_a_command_come_to_an_end():
 
 
 def test_what_runs_nothing_else():
-    assert list(run_by(Command(["ls", "-l"]))) == []
-    assert list(run_by(Command([">", "sudo"], is_program=False))) == []
-    assert list(run_by(Command([]))) == []
+    assert list(wrapped_commands(Command(["ls", "-l"]))) == []
+    assert list(wrapped_commands(Command([">", "sudo"], is_program=False))) == []
+    assert list(wrapped_commands(Command([]))) == []
 
 
 def test_a_here_document_of_a_shell_is_what_it_runs():
-    assert list(run_by(Command(["bash"], scripts=["ls"]))) == ["ls"]
-    assert list(run_by(Command(["bash", "file"], scripts=["ls"]))) == []
+    assert list(wrapped_commands(Command(["bash"], scripts=["ls"]))) == ["ls"]
+    assert list(wrapped_commands(Command(["bash", "file"], scripts=["ls"]))) == []

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given, strategies as st
 
-from pegboard.dispatch.permissions.shell import MOST_CHARACTERS, read_line
-from pegboard.dispatch.permissions.shell_line import UnreadableError
-from pegboard.dispatch.permissions.wildcard import HOLE
+from pegboard.dispatch.permissions.rule import HOLE
+from pegboard.dispatch.permissions.shell import MOST_LINE, UnreadableError, read_line
 
 TOKENS = [
     *("git", "rm", "x", "A=b", "'", '"', "\\", "`", "$", "$(", "${", "$((", "))", "(", ")", "{", "}", "["),
@@ -209,7 +208,7 @@ def test_two_here_documents_follow_each_other():
         *("'a", '"a', "`a", "$(a", "${a", "(a", "a)", "a\\", "a >", "a > ;", "$((a", "echo $((1 << $(a)))"),
         *("((a", "coproc a"),
         *("git\u00a0push", "git\u200bpush", "git\rpush", "a\x0b", "a\\\u00a0b", "a\0b", "\ud800"),
-        *("x" * (MOST_CHARACTERS + 1),),
+        *("x" * (MOST_LINE + 1),),
         *("cat <<E", "cat <<E\na", "cat <<$E\na\nE", "cat <<E\na\\\nE\nE", "(cat <<E)\na\nE"),
         *("cat <<E $(a\n)\nE", "cat <<E 'a\n'\nE"),
         *("cat <<'a\nb'\na\nb", "cat <<E (a)\nE", "echo $'a\\'b'", "echo $[1]", "echo ${a:-'b'}"),

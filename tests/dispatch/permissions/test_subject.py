@@ -4,22 +4,19 @@ import os
 
 import pytest
 
-from pegboard.dispatch.permissions.command import CommandPart
-from pegboard.dispatch.permissions.match import Match, Text, Unreadable, WholeCall
-from pegboard.dispatch.permissions.path import Place
-from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.permissions.subject import Subject, folder_of
-from pegboard.dispatch.permissions.url import Url
-from pegboard.dispatch.permissions.wildcard import HOLE
+from pegboard.dispatch.permissions.commands import CommandPart
+from pegboard.dispatch.permissions.permissions import Resource, folder_of
+from pegboard.dispatch.permissions.places import Place, Url
+from pegboard.dispatch.permissions.rule import HOLE, Match, Rule, TextMatcher, Unreadable, WholeCall
 
 
 @pytest.mark.parametrize(
     ("kind", "value", "part"),
-    [("text", "a", Text), ("command", "ls", CommandPart), ("path", "a", Place), ("url", "https://a.org", Url)],
+    [("text", "a", TextMatcher), ("command", "ls", CommandPart), ("path", "a", Place), ("url", "https://a.org", Url)],
 )
 def test_a_value_is_read_by_its_kind(kind, value, part):
-    assert isinstance(Subject(kind, value).parts(kind, "/")[0], part)
-    assert Subject(kind, None).parts(kind, "/") == (Unreadable(),)
+    assert isinstance(Resource(kind, value).parts(kind, "/")[0], part)
+    assert Resource(kind, None).parts(kind, "/") == (Unreadable(),)
 
 
 def test_the_folder_of_relative_paths_is_absolute(tmp_path, monkeypatch):
@@ -30,14 +27,14 @@ def test_the_folder_of_relative_paths_is_absolute(tmp_path, monkeypatch):
 
 
 def test_what_is_asked_always_of_a_text_is_that_text():
-    assert Text("a b").always == "a b"
-    assert Text("a*").always is None
+    assert TextMatcher("a b").always == "a b"
+    assert TextMatcher("a*").always is None
     assert WholeCall().always == "*"
     assert Unreadable("x").always is None
 
 
 def test_a_text_with_holes_is_touched_and_not_covered():
-    text = Text(f"src/{HOLE}")
+    text = TextMatcher(f"src/{HOLE}")
     assert text.shown == "src/*"
     assert text.match(Rule("read", "src/?", "allow")) is Match.NO
     assert text.match(Rule("read", "src/?", "deny")) is Match.PERHAPS

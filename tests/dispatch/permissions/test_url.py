@@ -3,15 +3,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions.match import Unreadable
-from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.permissions.rules import PermissionRules
-from pegboard.dispatch.permissions.subject import Subject
-from pegboard.dispatch.permissions.url import url_parts
+from pegboard.dispatch.permissions.permissions import PermissionRules, Resource
+from pegboard.dispatch.permissions.places import url_parts
+from pegboard.dispatch.permissions.rule import Rule, Unreadable
 
 
 def decide(action, pattern, url):
-    return PermissionRules([Rule("fetch", pattern, action)]).decide("fetch", [Subject("url", url)]).action
+    return PermissionRules([Rule("fetch", pattern, action)]).decide("fetch", [Resource("url", url)]).action
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions.wildcard import HOLE, Wildcard, wildcard
+from pegboard.dispatch.permissions.rule import HOLE, Wildcard, wildcard
 
 PATTERNS = st.text("ab *?", max_size=6)
 TEXTS = st.text("ab ", max_size=6)

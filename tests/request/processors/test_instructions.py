@@ -11,10 +11,9 @@ from pegboard.request.processors.instructions import MOST_CHARACTERS, instructio
 from pegboard.request.runner import Runner
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.tools.origin import Origin
-from pegboard.toolsets.combined import CombinedToolset
-from pegboard.toolsets.owned import OwnedToolset
 from pegboard.toolsets.resolve import resolve_tools
-from pegboard.toolsets.static import StaticToolset
+from pegboard.toolsets.toolset import OwnedToolset
+from pegboard.toolsets.toolsets import CombinedToolset, StaticToolset
 from toolsets.samples import PlainToolset, make_tool
 
 FILES = Origin("files")

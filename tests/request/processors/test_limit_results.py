@@ -5,8 +5,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import ResultPart
+from pegboard.messages.message import Message, ResultPart
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.processors.limit_results import LEAST, LimitResults, shortened
 from pegboard.tools.call import ToolCall

@@ -9,7 +9,7 @@ from pegboard.request.model_request import ModelRequest
 from pegboard.request.processors.pack_tools import pack_tools
 from pegboard.request.tool_choice import NamedTool
 from pegboard.toolsets.resolve import resolve_tools
-from pegboard.toolsets.search.tool import search_tool
+from pegboard.toolsets.search import search_tool
 from toolsets.samples import make_tool
 
 A, LATE = make_tool("a"), make_tool("late", deferred=True)

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from message_strategies import MESSAGES
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, HostedPart, ResultPart, TextPart
+from pegboard.messages.message import CallPart, HostedPart, Message, ResultPart, TextPart
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.processors.repair_history import rebuilt, repair_history, repaired
 from pegboard.request.processors.sound_history import is_sound

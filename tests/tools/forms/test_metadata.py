@@ -10,7 +10,7 @@ import attrs
 import pytest
 from typing_extensions import Doc, TypeAliasType
 
-from pegboard.tools.handler import StructureError
+from pegboard.schema.problems import StructureError
 from pegboard.tools.schema import schema_of
 from pegboard.tools.structure import structurer
 from strategies import Marker, UserId as UserName

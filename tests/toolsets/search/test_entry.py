@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pegboard.tools.spec import ToolSpec
-from pegboard.toolsets.search.entry import MOST_DESCRIPTION, MOST_PARAMETERS, parameter_names, row_of
+from pegboard.toolsets.search import _MOST_INDEXED, _MOST_PARAMETERS, _row_of, parameter_names
 
 NESTED = {
     "type": "object",
@@ -19,7 +19,7 @@ NESTED = {
 
 def test_all_texts_of_a_tool_are_indexed():
     spec = ToolSpec("getUser", "Tells of a user.", NESTED, title="User facts", tags=["crm"])
-    name, *texts = row_of(spec)
+    name, *texts = _row_of(spec)
     assert name == "getUser"
     assert texts == [
         "getUser get user",
@@ -46,5 +46,5 @@ def test_a_tool_that_takes_nothing_has_no_names_of_parameters():
 
 def test_what_is_indexed_is_bounded():
     schema = {"type": "object", "properties": {f"p{n}": {"properties": {f"q{n}": {}}} for n in range(600)}}
-    assert len(parameter_names(ToolSpec("a", input_schema=schema))) == MOST_PARAMETERS
-    assert len(row_of(ToolSpec("a", "x" * 100_000))[3]) == MOST_DESCRIPTION
+    assert len(parameter_names(ToolSpec("a", input_schema=schema))) == _MOST_PARAMETERS
+    assert len(_row_of(ToolSpec("a", "x" * 100_000))[3]) == _MOST_INDEXED

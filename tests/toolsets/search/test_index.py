@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pegboard.tools.spec import ToolSpec
-from pegboard.toolsets.search import index as index_module, table
-from pegboard.toolsets.search.index import ToolIndex
+from pegboard.toolsets import search as index_module, search_table as table
+from pegboard.toolsets.search import ToolIndex
 
 PATH = {"type": "object", "properties": {"path": {"type": "string"}}}
 SPECS = [
@@ -185,8 +185,8 @@ class TestUpdate:
             indexed.append(spec.name)
             return row_of(spec)
 
-        row_of = index_module.row_of
-        monkeypatch.setattr(index_module, "row_of", watched)
+        row_of = index_module._row_of
+        monkeypatch.setattr(index_module, "_row_of", watched)
         index = ToolIndex(SPECS)
         indexed.clear()
         again = [ToolSpec("store", "Keeps a value.", title="Put away", tags=["memory"]), *SPECS[:2], ToolSpec("new")]
@@ -249,7 +249,7 @@ class TestSaved:
         index = ToolIndex(saved=data)
         assert index.facts == {"made": "now"}
         assert (len(index), index.search("file")) == (0, ())
-        monkeypatch.setattr(index_module, "row_of", None)  # nothing is indexed anew
+        monkeypatch.setattr(index_module, "_row_of", None)  # nothing is indexed anew
         copies = [ToolSpec.from_json(spec.to_json()) for spec in SPECS]
         assert index.update(copies) is False
         assert [hit.name for hit in index.search("write file")] == found("write file")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pegboard.tools.spec import ToolSpec
-from pegboard.toolsets.search.summary import MOST_ARGUMENTS, arguments_text, found_text
+from pegboard.toolsets.search import _MOST_ARGUMENTS, _arguments_text, _found_text
 
 SCHEMA = {
     "type": "object",
@@ -25,12 +25,12 @@ SCHEMA = {
     ],
 )
 def test_arguments_stand_in_one_line(spec, text):
-    assert arguments_text(spec) == text
+    assert _arguments_text(spec) == text
 
 
 def test_the_whole_answer():
     specs = [ToolSpec("a", "Does\n\nthis.", SCHEMA), ToolSpec("b", title="That"), ToolSpec("c")]
-    assert found_text("q", specs) == (
+    assert _found_text("q", specs) == (
         "3 tools were found. They can be called from your next answer on.\n\n"
         "a: Does this.\n  arguments: path (string, required), limit (integer or null), any (required), all\n\n"
         "b: That\n  arguments: none\n\n"
@@ -39,16 +39,16 @@ def test_the_whole_answer():
 
 
 def test_what_is_only_near_is_told_so():
-    text = found_text("wether", [ToolSpec("weather")], near=True)
+    text = _found_text("wether", [ToolSpec("weather")], near=True)
     assert text.startswith("No tool speaks of 'wether'; these have names that are near.\n1 tool was found. It can")
 
 
 def test_nothing_found_says_what_to_try():
-    assert found_text("x" * 500, []).startswith("No tool fits '" + "x" * 79 + "…'. Try other words")
+    assert _found_text("x" * 500, []).startswith("No tool fits '" + "x" * 79 + "…'. Try other words")
 
 
 def test_it_is_bounded_whatever_a_tool_says():
     schema = {"type": "object", "properties": {f"{n}{'p' * 5_000}": {"type": "string"} for n in range(300)}}
     specs = [ToolSpec(f"t{n}", "x" * 100_000, schema) for n in range(20)]
-    assert f"and {300 - MOST_ARGUMENTS} more" in arguments_text(specs[0])
-    assert len(found_text("q" * 100_000, specs)) < 60_000
+    assert f"and {300 - _MOST_ARGUMENTS} more" in _arguments_text(specs[0])
+    assert len(_found_text("q" * 100_000, specs)) < 60_000

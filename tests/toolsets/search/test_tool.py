@@ -9,8 +9,7 @@ import pytest
 from pegboard import Concurrency, InvalidNameError, ReadonlyContext, ToolCall, ToolContext, ToolRegistry, ToolSpec
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.search.found_tools import FOUND_TOOLS
-from pegboard.toolsets.search.tool import MOST_RESULTS, search_tool
+from pegboard.toolsets.search import _FOUND_TOOLS, _MOST_RESULTS, search_tool
 from toolsets.samples import make_tool
 
 MAIL = make_tool("send_mail", description="Sends a mail.", deferred=True)
@@ -45,7 +44,7 @@ def test_what_the_model_is_told_of_it():
     assert spec.concurrency == Concurrency("key")
 
 
-@pytest.mark.parametrize("limit", [0, -1, MOST_RESULTS + 1])
+@pytest.mark.parametrize("limit", [0, -1, _MOST_RESULTS + 1])
 def test_a_limit_outside_of_its_bounds_is_refused(limit):
     with pytest.raises(ValueError, match="from 1 to 20"):
         search_tool(limit=limit)
@@ -62,7 +61,7 @@ def test_deferred_tools_of_the_request_are_found_and_noted():
     assert result.text.startswith("1 tool was found.")
     assert "send_mail: Sends a mail." in result.text
     assert (result.is_error, result.title, result.metadata) == (False, "Tools for mail", {"found": ["send_mail"]})
-    assert outcome.actions.state_delta == {FOUND_TOOLS: ["send_mail"]}
+    assert outcome.actions.state_delta == {_FOUND_TOOLS: ["send_mail"]}
 
 
 def test_tools_that_are_shown_anyway_are_not_found():
@@ -70,7 +69,7 @@ def test_tools_that_are_shown_anyway_are_not_found():
 
 
 def test_tools_that_were_found_before_are_found_again():
-    context = ReadonlyContext(state={FOUND_TOOLS: ["send_fax"]})
+    context = ReadonlyContext(state={_FOUND_TOOLS: ["send_fax"]})
     assert searched(board(SHOWN), "fax", context=context).results[0].metadata == {"found": ["send_fax"]}
 
 
@@ -86,7 +85,7 @@ def test_what_the_request_does_not_offer_is_not_found():
 
 def test_several_searches_of_one_answer_add_up():
     outcome = searched(board(MAIL, POST), "mail", "letter", "nothing like it")
-    assert outcome.actions.state_delta == {FOUND_TOOLS: ["send_mail", "send_post"]}
+    assert outcome.actions.state_delta == {_FOUND_TOOLS: ["send_mail", "send_post"]}
 
 
 def test_the_limit_is_the_models_or_else_the_hosts():
@@ -113,7 +112,7 @@ def test_no_query_fails(query):
 
 def test_tools_without_a_handler_are_found_too():
     bare = Tool(ToolSpec("bare", deferred=True))
-    assert searched(board(bare), "bare").actions.state_delta == {FOUND_TOOLS: ["bare"]}
+    assert searched(board(bare), "bare").actions.state_delta == {_FOUND_TOOLS: ["bare"]}
 
 
 def test_a_call_outside_of_any_request_finds_nothing():
@@ -133,7 +132,7 @@ def test_what_was_found_is_offered_by_the_next_request_whoever_deferred_it():
     assert processed(registry, ReadonlyContext()) == ["search_tools", "send_fax"]
     found = ReadonlyContext(state=searched(registry, "mail").actions.state_delta)
     assert processed(registry, found) == ["search_tools", "send_fax", "send_mail"]
-    assert processed(registry, ReadonlyContext(state={FOUND_TOOLS: ["gone"]})) == ["search_tools", "send_fax"]
+    assert processed(registry, ReadonlyContext(state={_FOUND_TOOLS: ["gone"]})) == ["search_tools", "send_fax"]
 
 
 def test_a_request_that_leaves_deferred_tools_out_lets_them_be_found_and_none_be_called():
@@ -150,7 +149,7 @@ def test_a_request_that_leaves_deferred_tools_out_lets_them_be_found_and_none_be
 
 
 def test_a_request_without_tools_stays_as_it_is():
-    assert search_tool().process_request(ModelRequest(), ReadonlyContext(state={FOUND_TOOLS: ["a"]})) is None
+    assert search_tool().process_request(ModelRequest(), ReadonlyContext(state={_FOUND_TOOLS: ["a"]})) is None
 
 
 def test_tools_that_only_process_requests_are_not_found():

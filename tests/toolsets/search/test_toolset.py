@@ -21,7 +21,7 @@ from pegboard import (
     wrap,
 )
 from pegboard.toolsets.predicates import tagged
-from pegboard.toolsets.search.found_tools import FOUND_TOOLS
+from pegboard.toolsets.search import _FOUND_TOOLS
 from toolsets.samples import Closing, PlainToolset, called, late_tool, make_tool, names, offered
 
 MAIL = make_tool("send_mail", description="Sends a mail.", tags=["net"])
@@ -31,7 +31,7 @@ INNER = PlainToolset("inner", [MAIL, READ, USER])
 
 
 def state_of(*found):
-    return ReadonlyContext(state={FOUND_TOOLS: list(found)})
+    return ReadonlyContext(state={_FOUND_TOOLS: list(found)})
 
 
 def deferred(offer):
@@ -61,7 +61,7 @@ def test_what_was_found_is_not_deferred_any_more():
 
 @pytest.mark.parametrize("kept", ["read_file", {"read_file": 1}, [["read_file"], 3, None], None])
 def test_a_state_that_makes_no_sense_finds_nothing(kept):
-    offer = offered(searchable(INNER), ReadonlyContext(state={FOUND_TOOLS: kept}))
+    offer = offered(searchable(INNER), ReadonlyContext(state={_FOUND_TOOLS: kept}))
     assert len(deferred(offer)) == 3
 
 
@@ -206,7 +206,7 @@ class TestOnABoard:
         calls = [("search_tools", {"query": query}, query) for query in ("mail", "file")]
         resolved, outcome = turn(registry, ReadonlyContext(), *calls)
         assert [problem.tool for problem in resolved.problems] == ["search_tools"]
-        assert outcome.actions.state_delta == {FOUND_TOOLS: ["send_mail", "read_file"]}
+        assert outcome.actions.state_delta == {_FOUND_TOOLS: ["send_mail", "read_file"]}
         after = asyncio.run(registry.resolve(ReadonlyContext(state=outcome.actions.state_delta)))
         assert deferred(after) == []
 
@@ -239,5 +239,5 @@ def test_a_call_outside_of_any_request_searches_what_the_toolset_offers_now():
     call = ToolContext(ReadonlyContext(user="ann"))
     result = asyncio.run(search.handler.function({"query": "file"}, call))
     assert result.metadata == {"found": ["read_file"]}
-    assert call.state[FOUND_TOOLS] == ["read_file"]
+    assert call.state[_FOUND_TOOLS] == ["read_file"]
     assert INNER.contexts[-1] is call.request

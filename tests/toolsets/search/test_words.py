@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.toolsets.search.words import (
+from pegboard.toolsets.search_table import (
     MOST_TEXT,
     MOST_WORDS,
     expression,

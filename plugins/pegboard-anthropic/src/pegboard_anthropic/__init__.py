@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pegboard_anthropic.anthropic import (
+        Anthropic as Anthropic,
+        AnthropicLimits as AnthropicLimits,
+        thinking_budgets as thinking_budgets,
+    )
     from pegboard_anthropic.model import AnthropicModel as AnthropicModel
 
-_HOME = {"AnthropicModel": "model"}
+_HOME = {
+    "Anthropic": "anthropic",
+    "AnthropicLimits": "anthropic",
+    "AnthropicModel": "model",
+    "thinking_budgets": "anthropic",
+}
 """Where each name lives; it is imported at first use, so that the plugin's import brings no exporter."""
 
-__all__ = ("AnthropicModel",)
+__all__ = ("Anthropic", "AnthropicLimits", "AnthropicModel", "thinking_budgets")
 
 
 def __getattr__(name: str) -> object:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pegboard.errors import ModelError
-from pegboard.request import http_error
-from pegboard.request.exporters.anthropic.errors import error_of
-from pegboard.request.exporters.untrusted import as_object, object_in, text_in
+from pegboard.request.client import http_error, told
 from pegboard.typing import JsonObject
+from pegboard.wire.bodies import as_object, object_in, text_in
+from pegboard_anthropic.anthropic import error_of
 
 if TYPE_CHECKING:
     from anthropic import APIStatusError
@@ -31,8 +31,8 @@ def model_error(error: Exception, provider: str) -> ModelError:
         return error
     if isinstance(error, APIStatusError):
         return _answered(error, provider)
-    return http_error.model_error(
-        http_error.told(error),
+    return http_error(
+        told(error),
         provider=provider,
         code=type(error).__name__,
         retryable=isinstance(error, APIConnectionError | TransportError | OSError),
@@ -50,7 +50,7 @@ def _answered(error: APIStatusError, provider: str) -> ModelError:
     said = error_of(body)
     within = error.status_code < 400
     passes = False if error.error_code in _NEVER else None
-    return http_error.model_error(
+    return http_error(
         text_in(object_in(body, "error"), "message") or error.message,
         provider=provider,
         status=said.status if within else error.status_code,

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 from pegboard import hookimpl
 
 if TYPE_CHECKING:
+    from pegboard_anthropic.anthropic import Anthropic
     from pegboard_anthropic.model import AnthropicModel
+
+
+@hookimpl
+def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
+    """Brings `anthropic`; one process has one of each.
+
+    Args:
+        register: Registers a function that makes it.
+    """
+    register("anthropic", _exporter)
 
 
 @hookimpl
@@ -25,3 +36,9 @@ def _model(model: str, **options: Any) -> AnthropicModel:
     from pegboard_anthropic.model import AnthropicModel
 
     return AnthropicModel(model, **options)
+
+
+def _exporter() -> Anthropic:
+    from pegboard_anthropic.anthropic import exporter
+
+    return exporter()

@@ -7,9 +7,7 @@ from functools import cache
 from typing import Final
 
 from pegboard.request.exporter import Exporter
-from pegboard.request.exporters.anthropic import Anthropic, AnthropicLimits
-from pegboard.request.exporters.anthropic.limits import thinking_budgets
-from pegboard.request.exporters.builtin import EXPORTERS
+from pegboard_anthropic.anthropic import Anthropic, AnthropicLimits, exporter, thinking_budgets
 
 _CLAUDE: Final = "claude"
 _VERSION: Final = re.compile(r"claude-(?:[a-z]{1,20}-|v)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
@@ -28,7 +26,7 @@ def searches(model: str) -> bool:
 
 def exporter_of(model: str) -> Exporter:
     """The exporter for a model: the built-in `"anthropic"`, for older ones and other makers' one that knows less."""
-    return EXPORTERS["anthropic"]() if _version(model) >= _FIRST_THAT_ADAPTS else earlier_exporter()
+    return exporter() if _version(model) >= _FIRST_THAT_ADAPTS else earlier_exporter()
 
 
 @cache

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pegboard_bedrock.bedrock import Bedrock as Bedrock, BedrockLimits as BedrockLimits
     from pegboard_bedrock.model import BedrockModel as BedrockModel
 
-_HOME = {"BedrockModel": "model"}
+_HOME = {"Bedrock": "bedrock", "BedrockLimits": "bedrock", "BedrockModel": "model"}
 """Where each name lives; it is imported at first use, so that the plugin's import brings no exporter."""
 
-__all__ = ("BedrockModel",)
+__all__ = ("Bedrock", "BedrockLimits", "BedrockModel")
 
 
 def __getattr__(name: str) -> object:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pegboard.request.api_key import usable_key
+from pegboard.request.client import usable_key
 
 _OPTIONS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 TOKEN: Final = "AWS_BEARER_TOKEN_BEDROCK"  # noqa: S105  a name

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from pegboard.errors import ModelError
-from pegboard.request import http_error
-from pegboard.request.exporters.bedrock.errors import error_of
-from pegboard.request.exporters.untrusted import object_in, text_in
+from pegboard.request.client import http_error
 from pegboard.typing import JsonMapping
+from pegboard.wire.bodies import object_in, text_in
+from pegboard_bedrock.bedrock import error_of
 
 KEYS: Final = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or AWS_BEARER_TOKEN_BEDROCK"
 """The environment variables that credentials are taken from, or found by."""
@@ -34,7 +34,7 @@ def model_error(error: Exception, provider: str) -> ModelError:
     if isinstance(error, sdk.NoCredentialsError):
         text = f"there are no credentials: set the environment variables {KEYS}, or sign in as the SDK's pages tell"
     passes = isinstance(error, sdk.ConnectionError | sdk.HTTPClientError | HTTPError | OSError)
-    return http_error.model_error(text, provider=provider, code=type(error).__name__, retryable=passes)
+    return http_error(text, provider=provider, code=type(error).__name__, retryable=passes)
 
 
 def nothing_read(raw: JsonMapping, provider: str) -> ModelError:
@@ -44,7 +44,7 @@ def nothing_read(raw: JsonMapping, provider: str) -> ModelError:
         raw: What the SDK gave.
         provider: Whose error it is.
     """
-    return http_error.model_error(
+    return http_error(
         "what came is no answer, or was cut off",
         provider=provider,
         retryable=True,
@@ -60,7 +60,7 @@ def body_of(error: Exception) -> JsonMapping:
 
 def _answered(body: JsonMapping, provider: str) -> ModelError:
     said = error_of(body)
-    return http_error.model_error(
+    return http_error(
         str(said).removeprefix(f"{said.provider}: "),
         provider=provider,
         status=said.status,

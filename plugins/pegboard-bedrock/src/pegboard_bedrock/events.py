@@ -10,8 +10,8 @@ from typing import Any
 from attrs import define, field
 
 from pegboard.dispatch.threads import Threads
-from pegboard.request.exporters.bedrock.errors import exception_in
 from pegboard.typing import JsonObject
+from pegboard_bedrock.bedrock import exception_in
 from pegboard_bedrock.errors import body_of, model_error
 
 

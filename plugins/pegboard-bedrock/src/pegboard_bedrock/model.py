@@ -8,14 +8,12 @@ from functools import partial
 from typing import Any
 
 from pegboard.dispatch.threads import Threads
-from pegboard.messages.delta import Delta
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import Delta, ModelResponse
+from pegboard.request.client import Secrets, streamed
 from pegboard.request.exporter import Exporter
-from pegboard.request.exporters.builtin import EXPORTERS
 from pegboard.request.model_request import ModelRequest
-from pegboard.request.secrets import Secrets
-from pegboard.request.streaming import streamed
 from pegboard.typing import JsonObject
+from pegboard_bedrock.bedrock import exporter as shared
 from pegboard_bedrock.client import check_alone, made_client
 from pegboard_bedrock.credentials import secrets_of
 from pegboard_bedrock.errors import model_error, nothing_read
@@ -51,7 +49,7 @@ class BedrockModel:
     ) -> None:
         check_alone(client, {"base_url": base_url, **options})
         self._model = model
-        self._exporter = exporter or EXPORTERS["bedrock"]()
+        self._exporter = exporter or shared()
         self._client = client or made_client(self.provider, base_url, options)
         self._owned = client is None
         self._secrets = Secrets(partial(secrets_of, self._client))

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 from pegboard import hookimpl
 
 if TYPE_CHECKING:
+    from pegboard_bedrock.bedrock import Bedrock
     from pegboard_bedrock.model import BedrockModel
+
+
+@hookimpl
+def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
+    """Brings `bedrock`; one process has one of each.
+
+    Args:
+        register: Registers a function that makes it.
+    """
+    register("bedrock", _exporter)
 
 
 @hookimpl
@@ -25,3 +36,9 @@ def _model(model: str, **options: Any) -> BedrockModel:
     from pegboard_bedrock.model import BedrockModel
 
     return BedrockModel(model, **options)
+
+
+def _exporter() -> Bedrock:
+    from pegboard_bedrock.bedrock import exporter
+
+    return exporter()

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pegboard_google._gemini import GeminiLimits as GeminiLimits
+    from pegboard_google.gemini import Gemini as Gemini, GeminiSchema as GeminiSchema
     from pegboard_google.model import GoogleModel as GoogleModel
 
-_HOME = {"GoogleModel": "model"}
+_HOME = {"Gemini": "gemini", "GeminiLimits": "_gemini", "GeminiSchema": "gemini", "GoogleModel": "model"}
 """Where each name lives; it is imported at first use, so that the plugin's import brings no exporter."""
 
-__all__ = ("GoogleModel",)
+__all__ = ("Gemini", "GeminiLimits", "GeminiSchema", "GoogleModel")
 
 
 def __getattr__(name: str) -> object:

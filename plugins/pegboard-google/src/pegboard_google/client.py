@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.errors import ModelError
-from pegboard.request.api_key import usable_key
-from pegboard.request.secrets import secrets_in
+from pegboard.request.client import secrets_in, usable_key
 
 if TYPE_CHECKING:
     from google.genai import Client

@@ -8,8 +8,8 @@ from json import JSONDecodeError
 from typing import Any, Final, cast
 
 from pegboard.errors import ModelError
-from pegboard.request import http_error
-from pegboard.request.exporters.gemini.finish import error_of
+from pegboard.request.client import http_error
+from pegboard_google._gemini import error_of
 
 _TRANSPORTS: Final = {
     "httpx2": ("TransportError",),
@@ -31,7 +31,7 @@ def model_error(error: Exception, provider: str) -> ModelError:
     facts: Any = error
     status, code, message = (getattr(facts, name, None) for name in ("code", "status", "message"))
     known = type(status) is int
-    made = http_error.model_error(
+    made = http_error(
         message if isinstance(message, str) and message else str(error) or type(error).__name__,
         provider=provider,
         status=status if known else None,

@@ -7,18 +7,15 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pegboard.messages.delta import Delta
-from pegboard.messages.response import ModelResponse
+from pegboard.messages.response import Delta, ModelResponse
+from pegboard.request.client import Secrets, streamed
 from pegboard.request.exporter import Exporter
-from pegboard.request.exporters.builtin import EXPORTERS
-from pegboard.request.exporters.gemini.sdk import sdk_arguments
 from pegboard.request.model_request import ModelRequest
-from pegboard.request.secrets import Secrets
-from pegboard.request.streaming import streamed
 from pegboard.typing import JsonObject
 from pegboard_google.client import check_alone, made_client, secrets_of
 from pegboard_google.errors import model_error
 from pegboard_google.events import Events, as_data, methods
+from pegboard_google.gemini import exporter as shared, sdk_arguments
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -55,7 +52,7 @@ class GoogleModel:
     ) -> None:
         check_alone(client, {"api_key": api_key, "base_url": base_url, **options})
         self._model = model
-        self._exporter = exporter or EXPORTERS["gemini"]()
+        self._exporter = exporter or shared()
         self._client = client or made_client(self.provider, api_key, base_url, options)
         self._owned = client is None
         self._secrets = Secrets(partial(secrets_of, self._client))

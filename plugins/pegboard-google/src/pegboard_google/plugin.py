@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 from pegboard import hookimpl
 
 if TYPE_CHECKING:
+    from pegboard_google.gemini import Gemini, GeminiSchema
     from pegboard_google.model import GoogleModel
+
+
+@hookimpl
+def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
+    """Brings `gemini` and `gemini-schema`; one process has one of each.
+
+    Args:
+        register: Registers a function that makes it.
+    """
+    register("gemini", _exporter)
+    register("gemini-schema", _schema_exporter)
 
 
 @hookimpl
@@ -25,3 +37,15 @@ def _gemini(model: str, **options: Any) -> GoogleModel:
     from pegboard_google.model import GoogleModel
 
     return GoogleModel(model, **options)
+
+
+def _exporter() -> Gemini:
+    from pegboard_google.gemini import exporter
+
+    return exporter()
+
+
+def _schema_exporter() -> GeminiSchema:
+    from pegboard_google.gemini import schema_exporter
+
+    return schema_exporter()

@@ -10,7 +10,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from pegboard import Tool, ToolContext, ToolResult, hookimpl
-from pegboard.tools.json_text import canonical_json
+from pegboard.schema.json import canonical_json
 from pegboard_guard.check import flag
 from pegboard_guard.operator_log import log
 

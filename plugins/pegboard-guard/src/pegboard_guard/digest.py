@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pegboard.tools.json_text import digest_of
+from pegboard.schema.json import digest_of
 
 
 def call_digest(name: str, arguments: Mapping[str, Any]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from pegboard.toolsets.pattern import matcher
+from pegboard.toolsets.predicate import matcher
 
 _MOST_KNOWN: Final = 1000
 _LONGEST_KNOWN: Final = 100

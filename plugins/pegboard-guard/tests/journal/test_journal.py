@@ -11,8 +11,8 @@ import threading
 import pytest
 
 from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolError, ToolRegistry, ToolResult, register_plugin, tool
-from pegboard.dispatch.approval.answer import Once
-from pegboard.tools.json_text import digest_of
+from pegboard.dispatch.approval.request import Once
+from pegboard.schema.json import digest_of
 from pegboard_guard import Journal, verify
 
 ANN = ReadonlyContext(user="ann", session="s1", agent="writer", invocation="i1")

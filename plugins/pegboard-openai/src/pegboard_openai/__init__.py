@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pegboard_openai.chat import OpenAIChatModel as OpenAIChatModel
+    from pegboard_openai.openai_chat import OpenAIChat as OpenAIChat
+    from pegboard_openai.openai_responses import OpenAIResponses as OpenAIResponses
     from pegboard_openai.responses import OpenAIModel as OpenAIModel
 
-_HOME = {"OpenAIChatModel": "chat", "OpenAIModel": "responses"}
+_HOME = {
+    "OpenAIChat": "openai_chat",
+    "OpenAIChatModel": "chat",
+    "OpenAIModel": "responses",
+    "OpenAIResponses": "openai_responses",
+}
 """Where each name lives; it is imported at first use, so that the plugin's import brings no exporter."""
 
-__all__ = ("OpenAIChatModel", "OpenAIModel")
+__all__ = ("OpenAIChat", "OpenAIChatModel", "OpenAIModel", "OpenAIResponses")
 
 
 def __getattr__(name: str) -> object:

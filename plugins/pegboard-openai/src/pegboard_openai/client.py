@@ -8,9 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.errors import ModelError
-from pegboard.request.api_key import usable_key
-from pegboard.request.clients import Clients, check_alone
-from pegboard.request.secrets import secrets_in
+from pegboard.request.client import Clients, check_alone, secrets_in, usable_key
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

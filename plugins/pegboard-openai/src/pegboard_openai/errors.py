@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pegboard.errors import ModelError
-from pegboard.request import http_error
-from pegboard.request.exporters.openai.failure import NEVER, failure
-from pegboard.request.exporters.untrusted import as_object, text_in
+from pegboard.request.client import http_error, told
+from pegboard.wire.bodies import as_object, text_in
+from pegboard_openai._openai import NEVER, failure
 
 if TYPE_CHECKING:
     from openai import APIError, APIStatusError
@@ -30,8 +30,8 @@ def model_error(error: Exception, provider: str) -> ModelError:
         return _answered(error, provider)
     if isinstance(error, APIError) and error.body is not None:
         return _streamed(error, provider)
-    return http_error.model_error(
-        http_error.told(error),
+    return http_error(
+        told(error),
         provider=provider,
         code=type(error).__name__,
         retryable=isinstance(error, tuple(_lost_connections())),
@@ -41,7 +41,7 @@ def model_error(error: Exception, provider: str) -> ModelError:
 def _answered(error: APIStatusError, provider: str) -> ModelError:
     """The provider's own error. What never passes, such as credit that is used up, may come as 429 all the same."""
     said = failure(error.body, provider)
-    return http_error.model_error(
+    return http_error(
         text_in(as_object(error.body), "message") or error.message,
         provider=provider,
         status=error.status_code,

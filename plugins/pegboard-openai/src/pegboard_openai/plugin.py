@@ -9,8 +9,21 @@ from pegboard import hookimpl
 
 if TYPE_CHECKING:
     from pegboard_openai.chat import OpenAIChatModel
+    from pegboard_openai.openai_chat import OpenAIChat
+    from pegboard_openai.openai_responses import OpenAIResponses
     from pegboard_openai.responses import OpenAIModel
     from pegboard_openai.settings import Server
+
+
+@hookimpl
+def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
+    """Brings `openai` and `openai-responses`; one process has one of each.
+
+    Args:
+        register: Registers a function that makes it.
+    """
+    register("openai", _chat_exporter)
+    register("openai-responses", _responses_exporter)
 
 
 @hookimpl
@@ -57,3 +70,15 @@ def _of_server(name: str, server: Server) -> Callable[..., OpenAIChatModel]:
         return OpenAIChatModel(model, **facts)
 
     return made
+
+
+def _chat_exporter() -> OpenAIChat:
+    from pegboard_openai.openai_chat import exporter
+
+    return exporter()
+
+
+def _responses_exporter() -> OpenAIResponses:
+    from pegboard_openai.openai_responses import exporter
+
+    return exporter()

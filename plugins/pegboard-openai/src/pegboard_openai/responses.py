@@ -8,12 +8,12 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.request.exporter import Exporter
-from pegboard.request.exporters.builtin import EXPORTERS
-from pegboard.request.exporters.openai.failure import failure
-from pegboard.request.exporters.untrusted import as_object, object_in
 from pegboard.typing import JsonMapping, JsonObject
+from pegboard.wire.bodies import as_object, object_in
+from pegboard_openai._openai import failure
 from pegboard_openai.client import clients_of
 from pegboard_openai.model import SDKModel
+from pegboard_openai.openai_responses import exporter as shared
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -52,7 +52,7 @@ class OpenAIModel(SDKModel):
         loads_deferred: bool | None = None,
         **options: Any,
     ) -> None:
-        exporter = exporter or EXPORTERS["openai-responses"]()
+        exporter = exporter or shared()
         clients = clients_of(client, exporter.name, {"api_key": api_key, "base_url": base_url, **options})
         super().__init__(model, exporter, clients, lambda sdk: sdk.responses.create)
         self._loads_deferred = searches(model) if loads_deferred is None else loads_deferred

@@ -7,8 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pegboard.request.exporter import Exporter
-from pegboard.request.exporters.builtin import EXPORTERS
-from pegboard.request.exporters.openai_chat import OpenAIChat
+from pegboard_openai.openai_chat import OpenAIChat, exporter
 
 _OWN: Final = ("openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com")
 """Hosts, and those below them, that run OpenAI's own API."""
@@ -25,7 +24,7 @@ def chat_exporter(base_url: str) -> Exporter:
     """
     host = urlsplit(base_url).hostname or ""
     if any(host == own or host.endswith(f".{own}") for own in _OWN):
-        return EXPORTERS["openai"]()
+        return exporter()
     return server_exporter()
 
 

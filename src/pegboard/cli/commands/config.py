@@ -73,7 +73,7 @@ def trust_config(file: Path | None, undo: bool) -> int:
 
     Without FILE, the one that commands find from here.
     """
-    from pegboard.config import distrust, trust
+    from pegboard.config.config import distrust, trust
 
     chosen = file or _found_here()
     if undo:
@@ -85,7 +85,7 @@ def trust_config(file: Path | None, undo: bool) -> int:
 
 
 def _found_here() -> Path:
-    from pegboard.config.place import CONFIG_NAME, project_file
+    from pegboard.config.files import CONFIG_NAME, project_file
 
     found = project_file(str(Path.cwd()))
     if found is None:

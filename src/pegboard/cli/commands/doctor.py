@@ -24,7 +24,7 @@ from pegboard.errors import ConfigError, ExpressionError, ManifestError
 
 if TYPE_CHECKING:
     from pegboard.cli.manifests import ManifestFile
-    from pegboard.plugins.found import FoundPlugin
+    from pegboard.plugins.discovery import FoundPlugin
 
 _HAS_RIGHTS: Final = os.name == "posix"
 _WHOLE: Final = ("listed", "loaded", "partial")
@@ -140,7 +140,7 @@ def _manifests(plugins: Sequence[FoundPlugin]) -> Sequence[ManifestFile]:
 
 def cache_findings() -> Iterator[Finding]:
     """What is wrong with the cache's folders; nothing where there are none yet."""
-    from pegboard.plugins.index import cache_folder
+    from pegboard.plugins.cache import cache_folder
 
     folder = cache_folder()
     # Others may look into the folder itself; what pegboard keeps below it is the user's alone.

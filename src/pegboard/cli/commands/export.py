@@ -17,11 +17,10 @@ from pegboard.cli.options import Options, context_of, context_options, tool_opti
 from pegboard.cli.page import write, write_long
 from pegboard.cli.render import json_pretty, json_rows, rows_text
 from pegboard.cli.screen import stdout_screen
-from pegboard.errors import ExportError
+from pegboard.errors import PACKAGES, ExportError
 
 if TYPE_CHECKING:
-    from pegboard.request.exporter import ExportedTools, Exporter
-    from pegboard.request.loss import Loss
+    from pegboard.request.exporter import ExportedTools, Exporter, Loss
     from pegboard.tools.tool import Tool
 
 _HEAD = ("TOOL", "PATH", "KEYWORD", "WHAT")
@@ -30,8 +29,9 @@ _MOST_NAMED = 5
 
 @click.command("export")
 @click.option(
-    "--to", "name", metavar="NAME", required=True, shell_complete=complete_exporter, help="The exporter: 'openai'."
+    "--to", "name", metavar="NAME", shell_complete=complete_exporter, help="The exporter: 'openai'; see --list."
 )
+@click.option("--list", "as_list", is_flag=True, help="List the exporters instead, and what to install for others.")
 @click.option("--strict", is_flag=True, help="Have the provider hold calls to the schemas, where it can.")
 @click.option("--where", metavar="PREDICATE", help="Only tools of which this is so, as in 'registry list'.")
 @click.option("--check", is_flag=True, help="Tell what is lost, and which tools can't be exported; exit with 1 then.")
@@ -40,13 +40,25 @@ _MOST_NAMED = 5
 @tool_options
 @click.pass_obj
 def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
-    options: Options, name: str, strict: bool, where: str | None, check: bool, as_json: bool, **context: Any
+    options: Options,
+    name: str | None,
+    as_list: bool,
+    strict: bool,
+    where: str | None,
+    check: bool,
+    as_json: bool,
+    **context: Any,
 ) -> int:
     """Print the tools as a provider's list has them.
 
     It is JSON. No plugin's code is imported, but for the exporter's own where a plugin brings it.
     """
     board = open_board(options)
+    if as_list:
+        _write_names(board.registry.known("exporters"), as_json=as_json)
+        return 0
+    if name is None:
+        raise click.UsageError("Missing option '--to'; --list shows what there is.")
     exporter = _exporter(board, name)
     offered = board.resolved(where, context=context_of(**context))
     tell_misses(options.only, offered)
@@ -76,15 +88,26 @@ def _exported(exporter: Exporter, name: str, tools: Sequence[Tool], *, strict: b
     Raises:
         ExportError: It failed: it may be a plugin's, and raise anything.
     """
-    knowing: Any = getattr(exporter, "knowing", None)  # a listing that tells who brings a tool
     try:
         with aside():
-            told: Exporter = exporter if knowing is None else knowing(tools)
-            return told.tools([tool.spec for tool in tools], strict=strict or None)
+            return exporter.tools([tool.spec for tool in tools], strict=strict or None)
     except ExportError:
         raise
     except Exception as error:
         raise ExportError(f"it failed: {type(error).__name__}: {error}", exporter=name) from error
+
+
+def _write_names(installed: Sequence[str], *, as_json: bool) -> None:
+    """Lists the exporters that can be used, and those of first-party packages that aren't installed."""
+    screen, packages = stdout_screen(), PACKAGES["exporters"]
+    names = sorted({"mcp", *installed, *packages})
+    if as_json or not screen.is_terminal:
+        rows = ({"name": name, "installed": name == "mcp" or name in installed} for name in names)
+        write(json_rows({**row, "package": packages.get(str(row["name"]))} for row in rows))
+        return
+    there = {"mcp", *installed}
+    shown = [(name, "installed" if name in there else f"pip install {packages[name]}") for name in names]
+    write_long(rows_text(("NAME", "STATUS"), shown, screen), screen)
 
 
 def _write_entries(exported: ExportedTools, *, as_json: bool) -> None:

@@ -27,7 +27,7 @@ from pegboard.cli.screen import stdout_screen
 from pegboard.cli.table import table
 from pegboard.cli.warm import HEAD
 from pegboard.errors import UnknownToolError, did_you_mean, suggest
-from pegboard.toolsets.pattern import is_literal
+from pegboard.toolsets.predicate import is_literal
 
 if TYPE_CHECKING:
     from pegboard.tools.tool import Tool

@@ -16,7 +16,7 @@ from pegboard.cli.progress import Status
 from pegboard.errors import did_you_mean, suggest
 
 if TYPE_CHECKING:
-    from pegboard.plugins.found import FoundPlugin
+    from pegboard.plugins.discovery import FoundPlugin
 
 
 @click.group("manifest")
@@ -83,7 +83,7 @@ def _plugins_of(package: str, entries: Sequence[FoundPlugin]) -> list[FoundPlugi
     Raises:
         click.UsageError: It isn't installed, or has none.
     """
-    from pegboard.plugins.distribution import normalised
+    from pegboard.plugins.discovery import normalised
 
     name = _name_in(Path(package)) if Path(package).is_dir() else package
     wanted = {normalised(name)}

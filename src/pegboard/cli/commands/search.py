@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pegboard.cli.kept import Keeping
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
-    from pegboard.toolsets.search.index import Found
+    from pegboard.toolsets.search import Found
 
 _MOST: Final = 1_000
 
@@ -68,7 +68,7 @@ def _searched(
 ) -> tuple[Found, ...]:
     """What is found: by the kept index where every tool of the environment is looked through."""
     if keeping is None:
-        from pegboard.toolsets.search.index import ToolIndex
+        from pegboard.toolsets.search import ToolIndex
 
         return ToolIndex(tool.spec for tool in offered).search(text, limit=limit)
     from pegboard.cli.kept_search import search_kept

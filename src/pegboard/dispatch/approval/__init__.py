@@ -1,3 +1,1 @@
 """Asking a person: requests, answers, what they allow and for how long, and answers that come later."""
-
-from __future__ import annotations

@@ -1,24 +1,139 @@
-"""`PendingCall`, `PendingCalls`: calls that wait for an answer which comes in another turn or process."""
+"""Pending calls: what waits for an answer from another turn or process, and how it goes on with an `Approval`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from threading import Lock
 from typing import Any, Final, Self
 
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.approval.digest import digest_of_parts
-from pegboard.dispatch.approval.request import ApprovalRequest, Subject, preview_json
-from pegboard.dispatch.approval.signature import signature_of, signed_by
-from pegboard.errors import PendingError
+from pegboard.dispatch.approval.request import (
+    Answer,
+    ApprovalRequest,
+    Once,
+    Reject,
+    RequestKind,
+    parsed,
+    preview_json,
+    structured,
+)
+from pegboard.dispatch.work import CallError
+from pegboard.errors import PendingError, ToolError
+from pegboard.schema.json import canonical_json, digest_of, json_text
 from pegboard.tools.call import ToolCall
 from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.json_text import json_text
-from pegboard.tools.tool import Preview
+from pegboard.tools.tool import Preview, Tool
 from pegboard.typing import JsonMapping, JsonObject
+
+
+def digest_of_call(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """`"sha256:..."` over everything that the tool says of itself and over the arguments as JSON.
+
+    The order of keys and the way in which a number is written (`1.0`, `1`) make no difference.
+
+    Raises:
+        ValueError: The arguments hold NaN, an infinity or a cycle.
+        TypeError: They hold something that JSON can't say.
+    """
+    return digest_of_parts(tool.spec.digest, arguments)
+
+
+def digest_of_parts(spec_digest: str, arguments: Mapping[str, Any]) -> str:
+    """The same, where only the digest of the tool's spec is known."""
+    return digest_of({"tool": spec_digest, "arguments": dict(arguments)})
+
+
+SHORTEST_KEY: Final = 16
+_PURPOSE: Final = b"pegboard pending calls\n"
+"""The same key signs nothing else that could be taken for these."""
+
+
+def signature_of(data: JsonMapping, key: str | bytes) -> str:
+    """`"hmac-sha256:"` and the signature in hexadecimal; the data's own `"signature"` doesn't count.
+
+    Raises:
+        ValueError: The key has fewer than 16 bytes.
+    """
+    import hashlib
+    import hmac
+
+    secret = key.encode() if isinstance(key, str) else key
+    if len(secret) < SHORTEST_KEY:
+        raise ValueError(f"a key must have at least {SHORTEST_KEY} bytes; take 32 random ones")
+    signed = {name: value for name, value in data.items() if name != "signature"}
+    text = canonical_json(signed).encode("utf-8", "surrogatepass")
+    return f"hmac-sha256:{hmac.new(secret, _PURPOSE + text, hashlib.sha256).hexdigest()}"
+
+
+def signed_by(data: Any, key: str | bytes) -> bool:
+    """Whether the data carries the signature of this key.
+
+    Raises:
+        ValueError: The key has fewer than 16 bytes.
+    """
+    import hmac
+
+    given = data.get("signature") if isinstance(data, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    wanted = signature_of(data if isinstance(data, dict) else {}, key)  # pyright: ignore[reportUnknownArgumentType]
+    return isinstance(given, str) and hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode())
+
+
+@frozen(eq=False)
+class Approval:
+    """A person's yes to one call, bound to what the tool says of itself and to the arguments; good for one run.
+
+    Attributes:
+        digest: Of the call, as `digest_of_call` gives it.
+        arguments: What was approved, as JSON text.
+        request: The id of the request that was answered.
+    """
+
+    digest: str
+    arguments: str = field(repr=False)
+    request: str = ""
+    _spent: Lock = field(factory=Lock, init=False, repr=False)
+
+    @classmethod
+    def of(cls, tool: Tool, arguments: Mapping[str, Any], request: str = "") -> Self:
+        """An approval of this call.
+
+        Raises:
+            ValueError: The arguments hold NaN, an infinity or a cycle.
+            TypeError: They hold something that JSON can't say.
+        """
+        return cls.of_text(tool.spec.digest, json_text(dict(arguments)), request)
+
+    @classmethod
+    def of_text(cls, spec_digest: str, arguments: str, request: str = "") -> Self:
+        """An approval of a call whose arguments were written as JSON text; the digest is that text's own."""
+        return cls(digest_of_parts(spec_digest, json.loads(arguments)), arguments, request)
+
+    def consume(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Uses the approval up, right before the call runs, whether it fits or not.
+
+        Returns:
+            The arguments to run, read anew from what was approved: nobody else holds them.
+
+        Raises:
+            CallError: `denied`: another tool, other arguments, or used before.
+        """
+        if not self._spent.acquire(blocking=False):  # never released: the one atomic "was I first?" that there is
+            raise CallError("denied", f"{tool.name} was not run: its approval has been used. Ask again.")
+        if not self._fits(tool, arguments):
+            raise CallError("denied", f"{tool.name} was not run: it isn't what was approved any more. Ask again.")
+        return json.loads(self.arguments)
+
+    def _fits(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        try:
+            return digest_of_call(tool, arguments) == self.digest
+        except (TypeError, ValueError, RecursionError):
+            return False  # what isn't JSON any more was never approved
+
 
 VERSION: Final = 1
 MOST_BYTES: Final = 16 * 1024 * 1024
@@ -60,7 +175,7 @@ class PendingCall:
     patterns: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
     reason: str = ""
-    subject: Subject = "call"
+    subject: RequestKind = "call"
     hint: str = ""
     payload: Any = None
     preview: Preview | None = None
@@ -113,9 +228,7 @@ class PendingCall:
         Raises:
             PendingError: It isn't a pending call, or its digest isn't that of its tool and arguments.
         """
-        from pegboard.dispatch.approval.structured import structured
-
-        read = structured(_Written, dict(data) if isinstance(data, Mapping) else data, "a pending call")  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
+        read = structured(_PendingJson, dict(data) if isinstance(data, Mapping) else data, "a pending call")  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
         facts: dict[str, Any] = {name: getattr(read, name) for name in _NAMES}
         arguments = read.call.get("arguments")
         if not isinstance(arguments, dict):
@@ -130,7 +243,7 @@ class PendingCall:
 
 
 @frozen
-class _Written:
+class _PendingJson:
     """A pending call as `to_json` writes it."""
 
     id: str
@@ -142,7 +255,7 @@ class _Written:
     patterns: tuple[str, ...]
     always: tuple[str, ...]
     reason: str
-    subject: Subject
+    subject: RequestKind
     hint: str
     payload: Any
     preview: Preview | None
@@ -155,7 +268,9 @@ class _Written:
 _OF_THE_REQUEST: Final = tuple(
     name for name in (attribute.name for attribute in attrs.fields(PendingCall)) if hasattr(ApprovalRequest, name)
 )
-_NAMES: Final = tuple(attribute.name for attribute in attrs.fields(_Written))
+
+
+_NAMES: Final = tuple(attribute.name for attribute in attrs.fields(_PendingJson))
 
 
 def _unique(given: Iterable[PendingCall]) -> tuple[PendingCall, ...]:
@@ -228,9 +343,130 @@ class PendingCalls:
             PendingError: It can't be read, is of another version, or isn't signed by this key.
             ValueError: The key is too short.
         """
-        from pegboard.dispatch.approval.structured import parsed
-
         data = parsed(text, MOST_BYTES, "pending calls")
         if key is not None and not signed_by(data, key):
             raise PendingError("the pending calls aren't signed with this key, or were changed since")
         return cls.from_json(data)
+
+
+class RefusedError(CallError, ToolError):
+    """A call, or something that it asked for while it ran, wasn't allowed. A tool may go on without it."""
+
+    @classmethod
+    def of(cls, error: CallError) -> RefusedError:
+        """The same refusal, as tools may catch it."""
+        return cls(error.kind, error.text, detail=error.detail)
+
+
+class RejectedError(RefusedError):
+    """A person said no.
+
+    Attributes:
+        answer: What was said.
+    """
+
+    def __init__(self, name: str, answer: Reject) -> None:
+        self.answer = answer
+        if answer.along_with is None:
+            what = f"The user rejected this call of {name}"
+        else:
+            what = f"The user rejected a call of {answer.along_with}, and this call of {name} with it"
+        super().__init__("rejected", f"{what}: {answer.feedback}" if answer.feedback else f"{what}.")
+
+
+class SuspendedError(CallError):
+    """The answer comes later. No `ToolError`: a tool that goes on without a permission would go on before the answer.
+
+    Attributes:
+        pending: What has to be kept until then.
+    """
+
+    def __init__(self, pending: PendingCall) -> None:
+        self.pending = pending
+        text = f"{pending.call.name} waits for a person's answer and isn't done. Don't call it again meanwhile."
+        super().__init__("confirmation_required", text)
+
+
+CONFIRMATION_CALL: Final = "pegboard_request_confirmation"
+MOST_RESULT: Final = 1024 * 1024
+
+
+def confirmation_call(pending: PendingCall) -> ToolCall:
+    """The virtual call for a pending one; its id is the pending call's, so that the result leads back to it.
+
+    Its arguments: `{"originalCall": {"id", "name", "arguments"}, "hint", "payload", "digest"}`.
+    """
+    call = pending.call
+    original = {"id": call.id, "name": call.name, "arguments": pending.arguments}
+    hint = pending.hint or f"Please approve or reject the call of {call.name}."
+    facts = {"originalCall": original, "hint": hint, "payload": pending.payload, "digest": pending.digest}
+    return ToolCall(CONFIRMATION_CALL, facts, pending.id)
+
+
+def original_call_from(call: ToolCall | JsonMapping) -> ToolCall:
+    """The model's own call, read out of a virtual one.
+
+    Args:
+        call: A virtual call; or the same as JSON (`{"id", "name", "arguments"}`); or only its arguments. Arguments may
+            be JSON text.
+
+    Raises:
+        PendingError: It isn't a virtual call, or holds no call.
+    """
+    if isinstance(call, ToolCall):
+        call = {"name": call.name, "arguments": call.arguments}
+    if not isinstance(call, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
+        raise PendingError(f"not a call: {type(call).__name__}")
+    arguments: Any = call
+    if "name" in call:
+        if call["name"] != CONFIRMATION_CALL:
+            raise PendingError(f"a call of {call['name']!r:.80}, not of {CONFIRMATION_CALL}")
+        arguments = _object(call.get("arguments"), "arguments")
+    original = _object(arguments.get("originalCall"), "originalCall")
+    try:
+        return ToolCall.from_json(original)
+    except ValueError as error:
+        raise PendingError(f"originalCall: {error}") from None
+
+
+def answer_from_result(result: ToolResult | JsonMapping | str | bytes) -> Answer:
+    """What a client answered, as the result of a virtual call.
+
+    Args:
+        result: `{"confirmed": true or false, "payload"?, "feedback"?}`: as a mapping, as JSON text, or in a
+            `ToolResult`, as its structured content or its text.
+
+    Returns:
+        `Once` with the payload, or `Reject` with the feedback.
+
+    Raises:
+        PendingError: It isn't an answer; `confirmed` must be a boolean.
+    """
+    given: Any = result
+    if isinstance(result, ToolResult):
+        if result.is_error:
+            raise PendingError("the client gave an error in place of an answer")
+        given = result.text if result.structured_content is None else result.structured_content
+    said = structured(_AnswerJson, _object(given, "answer"), "an answer")
+    try:
+        return Once(said.payload) if said.confirmed else Reject(said.feedback)
+    except ValueError as error:
+        raise PendingError(f"not an answer: {error}") from None
+
+
+@frozen
+class _AnswerJson:
+    """An answer as clients send it."""
+
+    confirmed: bool
+    payload: Any = None
+    feedback: str | None = None
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    """An object, or its JSON text."""
+    if isinstance(value, str | bytes):
+        value = parsed(value, MOST_RESULT, f"an object ({what})")
+    if not isinstance(value, Mapping):
+        raise PendingError(f"{what}: must be an object, not {type(value).__name__}")
+    return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

@@ -1,24 +1,202 @@
-"""`ApprovalRequest`: what a person is asked."""
+"""Approval requests and answers: what a person is asked, and `Once`, `Always`, `Reject` or `Later`."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.approval.visible import cut, visible
+from pegboard.dispatch.cancellation import cancels_the_call
+from pegboard.errors import PendingError
+from pegboard.schema.json import json_faults, json_text
+from pegboard.schema.problems import StructureError
+from pegboard.threads import off_loop
 from pegboard.tools.call import ToolCall
-from pegboard.tools.json_value import json_faults
+from pegboard.tools.structure import strict_structurer
 from pegboard.tools.tool import Preview, Tool
-from pegboard.typing import JsonObject
+from pegboard.tools.visible import visible
+from pegboard.typing import JsonMapping, JsonObject
+
+T = TypeVar("T")
+_structurer = lru_cache(maxsize=None)(strict_structurer)
+
+
+def structured(kind: type[T], data: Any, what: str) -> T:
+    """A value of this class, made of JSON data; nothing may be missing, unknown or of another type.
+
+    Args:
+        kind: An attrs class.
+        data: As a strict parser gave it.
+        what: What it should be, for the error.
+
+    Raises:
+        PendingError: It isn't, with the path of what is wrong.
+    """
+    try:
+        json_text(data)
+        return cast("T", _structurer(kind)(data))
+    except (StructureError, ValueError, TypeError, RecursionError) as error:
+        raise PendingError(f"not {what}: {error}") from None
+
+
+def parsed(text: str | bytes, most: int, what: str) -> Any:
+    """A JSON text's value.
+
+    Raises:
+        PendingError: It is too long, or no JSON by the letter: duplicate keys, NaN, infinities, lone surrogates.
+    """
+    from jiter import from_json
+
+    try:
+        data = text.encode() if isinstance(text, str) else text
+        if len(data) > most:
+            raise PendingError(f"not {what}: {len(data):,} bytes, at most {most:,} are taken")
+        value = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+        json_text(value)  # 1e400 is read as an infinity
+    except ValueError as error:
+        raise PendingError(f"not {what}: {error}") from None
+    return value
+
+
+MOST_PATTERNS: Final = 200
+MOST_PATTERN: Final = 4_096
+MOST_FEEDBACK: Final = 20_000
+LONGEST_SECONDS: Final = 366 * 24 * 3600.0
+
+
+def _check_json(_self: object, _attribute: object, value: Any) -> None:
+    if faults := json_faults(value):
+        raise ValueError(f"a payload must be JSON: {faults[0]}")
+
+
+def _patterns(value: Iterable[str] | str | None) -> tuple[str, ...] | None:
+    return None if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def _check_patterns(_self: object, _attribute: object, value: Any) -> None:
+    if value is not None and not 0 < len(value) <= MOST_PATTERNS:
+        raise ValueError(f"patterns must be 1 to {MOST_PATTERNS}, got {len(value)}; None takes those proposed")
+    for pattern in value or ():
+        if not isinstance(pattern, str) or not 0 < len(pattern) <= MOST_PATTERN:
+            raise ValueError(f"a pattern must be a text of 1 to {MOST_PATTERN} characters, got {pattern!r:.80}")
+
+
+def _check_seconds(_self: object, _attribute: object, value: Any) -> None:
+    if value is None:
+        return
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not 0 < value <= LONGEST_SECONDS:
+        raise ValueError(f"seconds must be more than 0 and at most a year's, got {value!r:.80}")
+
+
+def _check_feedback(_self: object, _attribute: object, value: Any) -> None:
+    if value is not None and (not isinstance(value, str) or len(value) > MOST_FEEDBACK):
+        raise ValueError(f"feedback must be a text of at most {MOST_FEEDBACK:,} characters, got {value!r:.80}")
+
+
+@frozen
+class Once:
+    """Yes, this time.
+
+    Attributes:
+        payload: JSON data for the tool, which finds it in `context.confirmation`; or `None`.
+    """
+
+    payload: Any = field(default=None, validator=_check_json)
+
+    def to_json(self) -> JsonObject:
+        """`{"answer": "once", "payload"?}`."""
+        return _answer_json("once", payload=self.payload)
+
+
+@frozen
+class Always:
+    """Yes, and for these patterns from now on, in this session.
+
+    Attributes:
+        patterns: What is allowed; `None` takes what the request proposes.
+        seconds: For how long; `None` for as long as the session lasts.
+    """
+
+    patterns: tuple[str, ...] | None = field(default=None, converter=_patterns, validator=_check_patterns)
+    seconds: float | None = field(default=None, validator=_check_seconds)
+
+    def to_json(self) -> JsonObject:
+        """`{"answer": "always", "patterns"?, "seconds"?}`."""
+        return _answer_json("always", patterns=self.patterns and [*self.patterns], seconds=self.seconds)
+
+
+@frozen
+class Reject:
+    """No; what else waits in this session is rejected with it.
+
+    Attributes:
+        feedback: What the model shall do instead; without it the turn ends.
+        along_with: By the board: the tool whose rejection took this call along, or `None`.
+    """
+
+    feedback: str | None = field(default=None, validator=_check_feedback)
+    along_with: str | None = None
+
+    def to_json(self) -> JsonObject:
+        """`{"answer": "reject", "feedback"?}`."""
+        return _answer_json("reject", feedback=self.feedback)
+
+
+@frozen
+class Later:
+    """The answer comes in another turn or process; until then the call is suspended."""
+
+    def to_json(self) -> JsonObject:
+        """`{"answer": "later"}`."""
+        return _answer_json("later")
+
+
+Answer: TypeAlias = Once | Always | Reject | Later
+_KINDS: Final[Mapping[str, tuple[type[Answer], frozenset[str]]]] = {
+    "once": (Once, frozenset({"payload"})),
+    "always": (Always, frozenset({"patterns", "seconds"})),
+    "reject": (Reject, frozenset({"feedback"})),
+    "later": (Later, frozenset()),
+}
+
+
+def answer_from_json(data: JsonMapping) -> Answer:
+    """Reads what an answer's `to_json` writes, from a source that isn't trusted.
+
+    Raises:
+        PendingError: It isn't an answer.
+    """
+    if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
+        raise PendingError(f"an answer is an object, not {data!r:.80}")
+    facts = dict(data)
+    word = facts.pop("answer", None)
+    if not isinstance(word, str) or word not in _KINDS:
+        raise PendingError(f"there is no answer {word!r:.80}; there are {', '.join(_KINDS)}")
+    kind, known = _KINDS[word]
+    if unknown := facts.keys() - known:
+        raise PendingError(f"the answer {word!r} has no {min(map(str, unknown))!r:.80}")
+    if isinstance(facts.get("patterns"), str):
+        raise PendingError("patterns must be a list of texts")
+    try:
+        return kind(**facts)
+    except (TypeError, ValueError) as error:
+        raise PendingError(f"not an answer: {error}") from None
+
+
+def _answer_json(word: str, **facts: Any) -> JsonObject:
+    return {"answer": word, **{name: value for name, value in facts.items() if value is not None}}
+
 
 MOST_LINE: Final = 2_000
 MOST_ARGUMENTS: Final = 50_000
-
-Subject: TypeAlias = Literal["call", "permission", "question"]
+RequestKind: TypeAlias = Literal["call", "permission", "question"]
 """What is asked about: the whole call before it runs; a permission, or a question, from inside it."""
 
 
@@ -38,7 +216,7 @@ class ApprovalRequest:
     """What a person is asked, and all that helps to decide.
 
     Only `preview` and `to_text()` are made for showing. Everything else stands as the model, the tool or the host wrote
-    it, so that it can be compared; show it through `pegboard.dispatch.approval.visible.visible`.
+    it, so that it can be compared; show it through `pegboard.tools.visible.visible`.
 
     Attributes:
         call: The call; its arguments are those that would run, as JSON text, which nobody can change.
@@ -64,7 +242,7 @@ class ApprovalRequest:
     patterns: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
     reason: str = ""
-    subject: Subject = "call"
+    subject: RequestKind = "call"
     hint: str = ""
     payload: Any = None
     preview: Preview | None = None
@@ -141,6 +319,11 @@ def _pretty(data: JsonObject) -> str:
     return visible(cut(text, MOST_ARGUMENTS), newlines=True)
 
 
+def cut(text: str, most: int) -> str:
+    """The text, or its first `most` characters and a note of how many more there are."""
+    return text if len(text) <= most else f"{text[:most]}\n... ({len(text) - most:,} more characters are not shown)"
+
+
 def preview_json(preview: Preview | None) -> JsonObject | None:
     """`{"summary", "details"}`, or `None`."""
     return None if preview is None else {"summary": preview.summary, "details": preview.details}
@@ -167,3 +350,63 @@ def _tool_json(tool: Tool) -> JsonObject:
         "origin": str(tool.origin),
         "digest": spec.digest,
     }
+
+
+PREVIEW_SECONDS: Final = 10.0
+MOST_SUMMARY: Final = 1_000
+MOST_DETAILS: Final = 50_000
+
+
+async def preview_of(
+    tool: Tool,
+    arguments: str,
+    *,
+    seconds: float = PREVIEW_SECONDS,
+    observe: Callable[[str, BaseException], None] | None = None,
+) -> Preview | None:
+    """What the tool shows of a call, with nothing hidden in it.
+
+    It is worked out in a thread of its own: it may read files, and the tools' threads may all be waiting for a person.
+
+    Args:
+        tool: Its `preview` is asked.
+        arguments: As JSON text; the preview gets a copy of its own.
+        seconds: How long it may take; a thread that takes longer is left to itself.
+        observe: Told of a preview that raised, hung or gave nonsense.
+
+    Returns:
+        The preview; `None` where there is none: then the arguments have to do.
+    """
+    if tool.preview is None:
+        return None
+    try:
+        async with asyncio.timeout(seconds):
+            return await off_loop(_previewed, tool.preview, arguments)
+    except BaseException as error:  # a preview's SystemExit costs only the preview
+        if cancels_the_call(error):
+            raise
+        if observe is not None:
+            observe(f"preview of {tool.name}", error)
+        return None
+
+
+def shown_preview(given: Any) -> Preview | None:
+    """A preview with hidden characters written out; the summary is one line of at most 1,000 characters.
+
+    The details may have 50,000 characters, and say so where there are more. A text is the summary.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if given is None:
+        return None
+    preview: Any = Preview(given) if isinstance(given, str) else given
+    texts: list[Any] = [preview.summary, preview.details] if isinstance(preview, Preview) else [given]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"a preview is a Preview of texts, a text or None, not {type(given).__name__}")
+    summary = visible(preview.summary[:MOST_SUMMARY]) + ("..." if len(preview.summary) > MOST_SUMMARY else "")
+    return Preview(summary, visible(cut(preview.details, MOST_DETAILS), newlines=True))
+
+
+def _previewed(preview: Callable[[Any], Any], arguments: str) -> Preview | None:
+    return shown_preview(preview(json.loads(arguments)))

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, get_args
 import attrs
 from attrs import field, frozen
 
+from pegboard.schema.json import json_faults
 from pegboard.tools.confirmation import Confirmation
 from pegboard.tools.content import CONTENT_TYPES, Content, ErrorKind, TextContent, ToolResult
 from pegboard.tools.context import Progress, ReadonlyContext, Told, ToolContext
 from pegboard.tools.handler import Flavour, Handler
-from pegboard.tools.json_value import json_faults
 from pegboard.typing import JsonMapping, JsonObject
 
 if TYPE_CHECKING:

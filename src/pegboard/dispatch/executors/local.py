@@ -11,8 +11,9 @@ from typing import Any, Final, NoReturn, TypeAlias
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.dispatch.approval.digest import digest_of_call
-from pegboard.dispatch.approval.previewing import preview_of
+from pegboard.dispatch.approval.pending import digest_of_call
+from pegboard.dispatch.approval.request import preview_of
+from pegboard.dispatch.approve import denial, permit
 from pegboard.dispatch.executors.executor import (
     ExecutionRequest,
     ExecutionResponse,
@@ -20,27 +21,26 @@ from pegboard.dispatch.executors.executor import (
     PermissionRequired,
     ToolExecutor,
 )
-from pegboard.dispatch.executors.remote import close_executors, missing_executor, run_remote
+from pegboard.dispatch.executors.remote import close_executors, run_remote
 from pegboard.dispatch.failure import log_failure
 from pegboard.dispatch.find import find, not_offered, unknown
-from pegboard.dispatch.gate import Gate
+from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.parse import parse, parse_arguments
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.permissions.permit import denial, permit
 from pegboard.dispatch.run import run
 from pegboard.dispatch.shape import shape
 from pegboard.dispatch.stages import Way, travel
 from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.validate import validate
 from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Limits, Surroundings, Work
-from pegboard.errors import ToolError
+from pegboard.errors import ToolError, not_provided
+from pegboard.schema.json import digest_of
 from pegboard.tools.actions import Actions
 from pegboard.tools.call import ToolCall
 from pegboard.tools.collection import as_tools
 from pegboard.tools.confirmation import Confirmation
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
-from pegboard.tools.json_text import digest_of
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject, JsonSchema
 
@@ -103,7 +103,7 @@ class LocalExecutor:
             Threads(),
             limits=limits,
             observe=log_failure,
-            gate=Gate(limits.max_concurrency),
+            locks=LockManager(limits.max_concurrency),
             permissions=permissions,
             remote=partial(run_remote, self._executor),
         )
@@ -144,7 +144,7 @@ class LocalExecutor:
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
         if name not in self._executors:
-            raise LookupError(missing_executor(name, self._executors))
+            raise LookupError(not_provided("executors", name, self._executors))
         return self._executors[name]
 
     def _find(self, name: str) -> Tool:

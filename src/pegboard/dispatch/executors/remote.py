@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -21,15 +21,15 @@ from pegboard.dispatch.executors.executor import (
 from pegboard.dispatch.failure import detail_of, log_failure
 from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
-from pegboard.errors import FatalToolError, ToolError
+from pegboard.errors import FatalToolError, PluginError, ToolError
+from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.actions import Actions
 from pegboard.tools.content import ToolResult
 from pegboard.tools.content_json import content_from_json
 from pegboard.tools.context import Told, ToolContext
-from pegboard.tools.handler import Handler, StructureError
+from pegboard.tools.handler import Handler
 from pegboard.tools.injection import opened
 from pegboard.tools.memory import MemoryEntry
-from pegboard.tools.problem import problem
 from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 MOST_ASKED: Final = 8
 """How often one call may ask for a permission where it runs."""
-
-PACKAGES: Final[Mapping[str, str]] = {"process": "pegboard-processes"}
-"""Executor -> the package of ours that brings it."""
 
 
 @define(eq=False)
@@ -202,8 +199,8 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], work: Work) -> ToolR
     The executor may come from a plugin, so nothing that it does is trusted.
 
     Args:
-        find: Gives the executor of a name, once what brings it is loaded. Raises `LookupError`, which lists what there
-            is, where there is none.
+        find: Gives the executor of a name, once what brings it is loaded. Raises `LookupError` where there is none,
+            which says what to do.
         work: Found, validated and allowed.
 
     Raises:
@@ -241,10 +238,10 @@ async def _found(find: Callable[[str], Awaitable[Any]], tool: Tool) -> Any:
     try:
         return await find(name)
     except LookupError as error:
-        text = f"{tool.name} has to run in a place that isn't here; the host has to change that."
-        if name in PACKAGES:
-            text = f"{tool.name} was not run: nothing here provides {name!r}: pip install {PACKAGES[name]}"
-        raise CallError("not_executed", text, detail=f"{error}") from None
+        raise CallError("not_executed", f"{tool.name} was not run. {error}") from None
+    except PluginError as error:
+        text = f"{tool.name} was not run: the plugin that provides its executor {name!r} failed."
+        raise CallError("not_executed", text, detail=detail_of(error)) from error
 
 
 def _request(work: Work, tool: Tool) -> ExecutionRequest:
@@ -319,11 +316,6 @@ def _failure(work: Work, tool: Tool, error: BaseException) -> CallError:
         work.around.observe(f"executor {tool.policy.executor!r}", error)
     text = f"{tool.name} was not completed: where it runs failed. What it had done by then may stand."
     return CallError("crashed", text, detail=detail_of(error))
-
-
-def missing_executor(name: str, executors: Iterable[str]) -> str:
-    """What there is in place of an executor that is missing, for the operator."""
-    return f"there is no executor {name!r}; there are {', '.join(sorted({'loop', 'thread', *executors}))}"
 
 
 async def close_executors(executors: Mapping[str, Any]) -> None:

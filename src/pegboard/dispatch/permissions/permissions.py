@@ -1,27 +1,463 @@
-"""`Permissions`: rules and a mode, and what follows from them for a call."""
+"""Permissions: rules and a mode, and what they decide about a call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
-from weakref import WeakKeyDictionary
+import os
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, cast
 
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.permissions.ask import Ask
-from pegboard.dispatch.permissions.mode import MODES, Mode
-from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.permissions.rules import Decision, Judgement, PermissionRules
-from pegboard.dispatch.permissions.subject import Subject, folder_of
-from pegboard.dispatch.permissions.view import View
-from pegboard.dispatch.permissions.wildcard import HOLE
-from pegboard.tools.spec import ArgumentKind
-from pegboard.tools.tool import Tool
+from pegboard.dispatch.permissions.rule import (
+    HOLE,
+    MODES,
+    Action,
+    Match,
+    Matcher,
+    Mode,
+    Rule,
+    RulesError,
+    TextMatcher,
+    Unreadable,
+    WholeCall,
+    rules_from_json,
+)
+from pegboard.errors import ConfigError
+from pegboard.schema.json import canonical_json
+from pegboard.tools.spec import ArgumentKind, ToolSpec
+from pegboard.tools.tool import Confirmer, Tool
 from pegboard.typing import JsonObject
 
 
-def _as_rules(rules: PermissionRules | Iterable[Rule]) -> PermissionRules:
+@frozen
+class Resource:
+    """One thing that a call touches, usually the value of an argument.
+
+    Attributes:
+        kind: How it is read, where a rule says nothing else.
+        value: `None`: it isn't there, or it is nothing that could be read so. Then deny applies and allow doesn't.
+        field: The argument's name, or `None`.
+        declared: Whether the tool says that rules shall look at it. What isn't declared counts only for rules that
+            name its field, and says nothing by itself.
+    """
+
+    kind: ArgumentKind
+    value: str | None
+    field: str | None = None
+    declared: bool = attrs.field(default=True, kw_only=True)
+
+    def parts(self, kind: ArgumentKind, folder: str) -> tuple[Matcher, ...]:
+        """Its parts, each of which is decided by itself, with the value read as this kind; `folder` is absolute."""
+        if not self.value:
+            return (Unreadable(),)
+        if kind == "text":
+            return (TextMatcher(self.value),)
+        if kind == "command":
+            from pegboard.dispatch.permissions.commands import command_parts  # loaded only where a rule needs it
+
+            return command_parts(self.value)
+        from pegboard.dispatch.permissions.places import path_parts, url_parts  # loaded only where a rule needs it
+
+        return url_parts(self.value) if kind == "url" else path_parts(self.value, folder)
+
+
+def folder_of(work_dir: str | None) -> str:
+    """The absolute folder that relative paths start from; the process's own for `None`."""
+    return os.path.abspath(work_dir or ".")  # noqa: PTH100  (links in it are followed with the rest of each path)
+
+
+_STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}
+"""Of what rules say. Where no rule says anything, the call may still be one that asks."""
+
+
+@frozen
+class Decision:
+    """What is to be done with a call.
+
+    Attributes:
+        action: `None`: no rule applies to it.
+        rule: The rule that decided, or `None`.
+        forbidden: Whether it was a forbid rule, which nothing beats.
+        reason: Why, in a few words, for people.
+    """
+
+    action: Action | None
+    rule: Rule | None = None
+    forbidden: bool = False
+    reason: str = ""
+
+
+NO_RULE: Final = Decision(None)
+
+
+def _checked_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    kept = tuple(rules)
+    for rule in kept:
+        if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever is given comes here
+            raise TypeError(f"{rule!r:.100} is no Rule")
+    return kept
+
+
+@frozen
+class PermissionRules:
+    """Rules, in order.
+
+    Of the ordinary ones the last that applies to something decides. A forbid rule beats them all.
+
+    Attributes:
+        rules: All of them.
+    """
+
+    rules: tuple[Rule, ...] = field(default=(), converter=_checked_rules)
+
+    def with_rules(self, *rules: Rule) -> PermissionRules:
+        """These rules, then those: what comes later wins, but against a forbid rule."""
+        return attrs.evolve(self, rules=(*self.rules, *rules))
+
+    def decide(self, permission: str, resources: Sequence[Resource] = (), *, work_dir: str | None = None) -> Decision:
+        """What the rules say of a call.
+
+        Each thing that it touches is decided by itself, and the strictest decision counts: deny, ask, no rule, allow.
+
+        Args:
+            permission: What is asked for.
+            resources: What the call touches; nothing: only rules with the pattern `*` surely apply to it.
+            work_dir: Where relative paths start; the process's own folder by default.
+        """
+        applicable = tuple(rule for rule in self.rules if rule.names(permission))
+        return Evaluation.of(applicable, resources, folder_of(work_dir)).decide()
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+
+@frozen
+class Evaluation:
+    """The rules that apply to a permission, and what one call touches.
+
+    Attributes:
+        ordinary: The last first.
+        forbidding: In any order.
+        resources: What the call touches.
+        folder: Where relative paths start, absolute.
+    """
+
+    ordinary: tuple[Rule, ...]
+    forbidding: tuple[Rule, ...]
+    resources: tuple[Resource, ...]
+    folder: str
+
+    @classmethod
+    def of(cls, rules: Sequence[Rule], resources: Iterable[Resource], folder: str) -> Evaluation:
+        """Puts the rules in order.
+
+        Args:
+            rules: Those that apply to the permission, in order.
+            resources: What the call touches.
+            folder: Absolute.
+        """
+        ordinary = tuple(rule for rule in reversed(rules) if not rule.forbid)
+        return cls(ordinary, tuple(rule for rule in rules if rule.forbid), tuple(resources), folder)
+
+    @cached_property
+    def declared(self) -> tuple[tuple[Resource | None, tuple[Matcher, ...]], ...]:
+        """What has to be decided: each resource with its parts, read once a rule looks at them."""
+        read = tuple((each, each.parts(each.kind, self.folder)) for each in self.resources if each.declared)
+        return read or ((None, (WholeCall(),)),)
+
+    @property
+    def parts(self) -> tuple[Matcher, ...]:
+        """Everything that is decided by itself."""
+        return tuple(part for _, parts in self.declared for part in parts)
+
+    def decide(self) -> Decision:
+        """The strictest of what is decided of the parts."""
+        return self.forbid() or self.decide_ordinary()
+
+    def forbid(self) -> Decision | None:
+        """The decision of a forbid rule, where one may apply to anything that is touched."""
+        for rule in self.forbidding:
+            for resource, parts in self.declared:
+                if any(self.match(rule, resource, part) is not Match.NO for part in parts):
+                    return Decision("deny", rule, forbidden=True, reason="a rule forbids it")
+        return None
+
+    def decide_ordinary(self) -> Decision:
+        """The same without forbid rules."""
+        if not self.ordinary:
+            return NO_RULE
+        strictest: Decision | None = None
+        for resource, parts in self.declared:
+            for part in parts:
+                decision = self._of_part(resource, part)
+                if part.inside and decision.action in (None, "allow"):
+                    continue
+                if strictest is None or _is_stricter(decision, strictest):
+                    strictest = decision
+        return strictest or NO_RULE
+
+    def _of_part(self, resource: Resource | None, part: Matcher) -> Decision:
+        """The strictest of what could be the last rule that applies to a part."""
+        strictest: Decision | None = None
+        for rule in self.ordinary:
+            match = self.match(rule, resource, part)
+            if match is Match.NO:
+                continue
+            decision = Decision(rule.action, rule, reason=_REASONS[rule.action])
+            if strictest is None or _is_stricter(decision, strictest):
+                strictest = decision
+            if match is Match.SURELY:
+                return strictest
+        return strictest or NO_RULE
+
+    def match(self, rule: Rule, resource: Resource | None, part: Matcher) -> Match:
+        """Whether a rule applies to a part, or by an argument that isn't declared of the call as a whole."""
+        if rule.is_everything:
+            return Match.SURELY
+        field = resource and resource.field
+        if rule.field is not None and rule.field != field:
+            return self._by_field(rule)
+        if resource is None or rule.kind in (None, resource.kind):
+            return part.match(rule)
+        return _match_of_all(rule, resource.parts(rule.kind, self.folder))
+
+    def _by_field(self, rule: Rule) -> Match:
+        if any(resource is not None and resource.field == rule.field for resource, _ in self.declared):
+            return Match.NO
+        kind = rule.kind or "text"
+        others = [each for each in self.resources if (each.field, each.kind) == (rule.field, kind)]
+        parts = [part for each in others for part in each.parts(kind, self.folder)]
+        if not parts:
+            return Match.NO if rule.allows else Match.PERHAPS
+        return _match_of_all(rule, parts)
+
+
+_REASONS: Final = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}
+
+
+def _is_stricter(one: Decision, other: Decision) -> bool:
+    return _STRICTNESS[one.action] > _STRICTNESS[other.action]
+
+
+def _match_of_all(rule: Rule, parts: Sequence[Matcher]) -> Match:
+    """To allow, a rule has to apply to all parts; to deny and to ask, any will do."""
+    matches = [part.match(rule) for part in parts if not (rule.allows and part.inside)]
+    if rule.allows:
+        return Match.SURELY if matches and all(match is Match.SURELY for match in matches) else Match.NO
+    if Match.SURELY in matches:
+        return Match.SURELY
+    return Match.PERHAPS if Match.PERHAPS in matches else Match.NO
+
+
+MOST_VALUES: Final = 500
+"""Of one argument that rules look at; of more nobody can say what a call touches."""
+
+
+@frozen(eq=False)
+class ToolPolicy:
+    """One tool as rules and modes see it. It doesn't hold the tool, which would keep a tool that is gone alive.
+
+    Attributes:
+        spec: What the tool says of itself.
+        trusted: Whether that may be believed where it takes caution away.
+        confirms: Picks the calls that need confirmation.
+        rules: Those that apply to it, in order.
+        mode: How much is asked.
+    """
+
+    spec: ToolSpec
+    trusted: bool
+    confirms: Confirmer | None
+    rules: tuple[Rule, ...]
+    mode: Mode
+
+    @classmethod
+    def of(cls, tool: Tool, rules: Sequence[Rule], mode: Mode) -> ToolPolicy:
+        """Picks the rules that apply to a tool."""
+        trusted = tool.origin.trusted
+        applicable = tuple(rule for rule in rules if applies_to(rule, tool.spec, trusted=trusted))
+        return cls(tool.spec, trusted, tool.confirms, applicable, mode)
+
+    @property
+    def permission(self) -> str:
+        """What a person is asked for: the tool's permission, or its name; a name says no more than it is."""
+        own = self.spec.permission
+        if own is None or not self.trusted or "*" in own or "?" in own:
+            return self.spec.name
+        return own
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether an origin that is trusted says so."""
+        return self.trusted and self.spec.annotations.read_only_hint is True
+
+    @property
+    def accepts_edits(self) -> bool:
+        """Whether it is one of those that the mode lets pass without asking."""
+        trusted = self.trusted and self.spec.annotations.edit_hint is True
+        return self.mode == "accept_edits" and trusted
+
+    @cached_property
+    def is_settled(self) -> bool:
+        """Whether every call of it runs, whatever its arguments."""
+        if any(rule.forbid for rule in self.rules) or (self.mode == "plan" and not self.reads_only):
+            return False
+        if self.mode == "bypass":
+            return True
+        if any(rule.action == "deny" for rule in self.rules):
+            return False
+        return self.accepts_edits or not (self.may_ask or any(rule.action == "ask" for rule in self.rules))
+
+    @cached_property
+    def is_hidden(self) -> bool:
+        """Whether no call of it runs: its last rule denies every pattern, one forbids every one, or the mode does."""
+        if self.mode == "plan" and not self.reads_only:
+            return True
+        if any(rule.forbid and _denies_all(rule) for rule in self.rules):
+            return True
+        ordinary = [rule for rule in self.rules if not rule.forbid]
+        return self.mode != "bypass" and bool(ordinary) and _denies_all(ordinary[-1])
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the tool itself gives a reason to ask, for some calls at least."""
+        spec, confirms = self.spec, self.confirms
+        marked = spec.annotations.destructive_hint is True or spec.requires_confirmation
+        return marked or confirms is not None or spec.permission is not None
+
+    def reason_to_ask(self, arguments: Mapping[str, Any]) -> str | None:
+        """Why a call with these arguments asks, where no rule applies to it; `None`: it doesn't."""
+        spec, confirms = self.spec, self.confirms
+        if spec.annotations.destructive_hint is True:
+            return "marked destructive"
+        if confirms is None and spec.requires_confirmation:
+            return "wants each call confirmed"
+        if confirms is not None:
+            try:
+                if confirms(dict(arguments)):
+                    return "wants this call confirmed"
+            except (Exception, SystemExit):  # noqa: BLE001  it can't say, so a person does
+                return "can't say whether this call has to be confirmed"
+        return None if spec.permission is None else f"asks for the permission {spec.permission!r}"
+
+    def evaluation(self, arguments: Mapping[str, Any], work_dir: str | None, grants: Sequence[Rule]) -> Evaluation:
+        """What the rules, and then the grants, have to say of a call."""
+        rules = (*self.rules, *(rule for rule in grants if applies_to(rule, self.spec, trusted=self.trusted)))
+        return Evaluation.of(rules, self._resources(arguments, rules), folder_of(work_dir))
+
+    def _resources(self, arguments: Mapping[str, Any], rules: Sequence[Rule]) -> Iterator[Resource]:
+        declared = self._declared
+        for name, kind in declared.items():
+            for value in self._values(arguments, name, kind):
+                yield Resource(kind, value, name)
+        others: dict[tuple[str, ArgumentKind], None] = {
+            (rule.field, rule.kind or "text"): None
+            for rule in rules
+            if rule.field is not None and rule.field not in declared
+        }
+        for name, kind in others:
+            for value in self._values(arguments, name, kind):
+                yield Resource(kind, value, name, declared=False)
+
+    @cached_property
+    def _declared(self) -> dict[str, ArgumentKind]:
+        return self.spec.permission_arguments
+
+    @cached_property
+    def _properties(self) -> JsonObject:
+        return self.spec.input_schema.get("properties", {})
+
+    def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[str | None, ...]:
+        """What an argument says; where it is left out, what its schema says, if it can be believed."""
+        given = arguments.get(name)
+        if name not in arguments and self.trusted:
+            schema = self._properties.get(name)
+            given = schema.get("default") if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return values_of(given, kind)
+
+
+def values_of(given: Any, kind: ArgumentKind) -> tuple[str | None, ...]:
+    """The texts that rules look at.
+
+    Args:
+        given: The argument's value. A list gives each of its items; for `"command"` it is the words of one command.
+        kind: How it is read.
+
+    Returns:
+        `None` for each that can't be read so.
+    """
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, list | tuple):
+        return (_value_of(given, kind),)
+    items = cast("Sequence[Any]", given)
+    if kind == "command" and items and all(isinstance(each, str) for each in items):
+        import shlex
+
+        return (shlex.join(items),)
+    if not items or len(items) > MOST_VALUES or kind == "command":
+        return (None,)
+    return tuple(_value_of(each, kind) for each in items)
+
+
+def _value_of(given: Any, kind: ArgumentKind) -> str | None:
+    if given is None or isinstance(given, str):
+        return given
+    try:
+        return canonical_json(given) if kind == "text" else None
+    except (TypeError, ValueError):
+        return None
+
+
+def applies_to(rule: Rule, spec: ToolSpec, *, trusted: bool) -> bool:
+    """Whether a rule names a tool, by its permission or its name.
+
+    What a tool of an origin that isn't trusted calls its permission takes away no caution: it is allowed by its name
+    only. A rule about an argument that a tool can't have doesn't apply to it.
+    """
+    own = spec.permission
+    names = (spec.name,) if own is None or (rule.allows and not trusted) else (own, spec.name)
+    return rule.names(*names) and (rule.field is None or _may_have(spec, rule.field))
+
+
+def _may_have(spec: ToolSpec, name: str) -> bool:
+    schema = spec.input_schema
+    closed = schema.get("additionalProperties") is False and not schema.get("patternProperties")
+    return name in schema.get("properties", {}) or not closed or name in spec.permission_arguments
+
+
+def _denies_all(rule: Rule) -> bool:
+    return rule.action == "deny" and rule.field is None and rule.wildcard.is_everything
+
+
+_ASKED: Final = Decision("ask")
+
+
+@frozen
+class PermissionPrompt:
+    """A call that a person has to allow.
+
+    Attributes:
+        permission: What is asked for: the tool's permission, or its name. Never a pattern.
+        patterns: What the call touches, for people.
+        always: The patterns that an answer "always" would allow, as allow rules of this permission. Empty where no
+            such rules would let this call run: then "always" can't be answered.
+        reason: Why it asks, in a few words: `"marked destructive"`.
+        decision: What was decided.
+    """
+
+    permission: str
+    patterns: tuple[str, ...] = ("*",)
+    always: tuple[str, ...] = ()
+    reason: str = ""
+    decision: Decision = _ASKED
+
+
+def _as_permission_rules(rules: PermissionRules | Iterable[Rule]) -> PermissionRules:
     return rules if isinstance(rules, PermissionRules) else PermissionRules(rules)
 
 
@@ -35,28 +471,29 @@ class Permissions:
     Attributes:
         rules: What the operator says; any iterable of rules is taken.
         mode: How much is asked.
+        policies: The cached policies of tools, by the tool's `id`: `permit` looks here before it enters anything else.
 
     Raises:
         ValueError: There is no such mode.
         TypeError: Something that is no rule.
     """
 
-    rules: PermissionRules = field(factory=PermissionRules, converter=_as_rules)
+    rules: PermissionRules = field(factory=PermissionRules, converter=_as_permission_rules)
     mode: Mode = field(default="default", validator=attrs.validators.in_(MODES))
-    _views: WeakKeyDictionary[Tool, View] = field(
-        factory=WeakKeyDictionary[Tool, View], init=False, repr=False, eq=False
+    policies: dict[int, tuple[weakref.ref[Tool], ToolPolicy]] = field(
+        factory=dict[int, "tuple[weakref.ref[Tool], ToolPolicy]"], init=False, repr=False, eq=False
     )
 
     def settled(self, tool: Tool) -> bool:
         """Whether every call of a tool runs, whatever its arguments; worked out once a tool."""
-        return self._view(tool).is_settled
+        return self._policy(tool).is_settled
 
     def hides(self, tool: Tool) -> bool:
         """Whether no call of a tool would run, so that it needn't be offered.
 
         That is so where its last rule denies every pattern, and in the mode `plan`, where it may change something.
         """
-        return self._view(tool).is_hidden
+        return self._policy(tool).is_hidden
 
     def decide(
         self,
@@ -74,9 +511,9 @@ class Permissions:
             work_dir: Where relative paths start; the process's own folder by default.
             grants: What people have allowed in this session; they come behind the rules.
         """
-        view = self._view(tool)
-        judgement = view.judgement(arguments, work_dir, grants)
-        return self._decide(view, judgement, lambda: view.reason_to_ask(arguments))
+        policy = self._policy(tool)
+        evaluation = policy.evaluation(arguments, work_dir, grants)
+        return self._decide(policy, evaluation, lambda: policy.reason_to_ask(arguments))
 
     def decide_asked(
         self,
@@ -97,12 +534,12 @@ class Permissions:
             work_dir: As for `decide`.
             grants: As for `decide`.
         """
-        view = self._view(tool)
+        policy = self._policy(tool)
         rules = [rule for rule in (*self.rules.rules, *grants) if rule.field is None and rule.names(permission)]
         kind = _kind_of(tool, permission)
-        subjects = [Subject(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns]
-        judgement = Judgement.of(rules, subjects, folder_of(work_dir))
-        return self._decide(view, judgement, lambda: f"asks for the permission {permission!r}")
+        resources = [Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns]
+        evaluation = Evaluation.of(rules, resources, folder_of(work_dir))
+        return self._decide(policy, evaluation, lambda: f"asks for the permission {permission!r}")
 
     def ask(
         self,
@@ -112,17 +549,17 @@ class Permissions:
         *,
         work_dir: str | None = None,
         grants: Sequence[Rule] = (),
-    ) -> Ask:
+    ) -> PermissionPrompt:
         """What a person is asked, where `decide` has said `"ask"`; takes the same arguments."""
-        view = self._view(tool)
-        parts = [part for part in view.judgement(arguments, work_dir, ()).parts if not part.inside]
+        policy = self._policy(tool)
+        parts = [part for part in policy.evaluation(arguments, work_dir, ()).parts if not part.inside]
         shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
         proposed = [part.always for part in parts]
         always = tuple(dict.fromkeys(each for each in proposed if each is not None))
-        wider = (*grants, *(Rule(view.permission, each, "allow") for each in always))
+        wider = (*grants, *(Rule(policy.permission, each, "allow") for each in always))
         if always and self.decide(tool, arguments, work_dir=work_dir, grants=wider).action != "allow":
             always = ()
-        return Ask(view.permission, shown or ("*",), always, decision.reason, decision)
+        return PermissionPrompt(policy.permission, shown or ("*",), always, decision.reason, decision)
 
     def with_rules(self, *rules: Rule) -> Permissions:
         """These permissions with more rules behind the others."""
@@ -141,39 +578,41 @@ class Permissions:
         """Reads what `to_json` writes, and everything else that a rules file may say (see `read_permissions`).
 
         Raises:
-            ValueError: A key that is unknown or of the wrong type, named in the text.
+            RulesError: A key that is unknown or of the wrong type, named in the text.
         """
-        from pegboard.dispatch.permissions.file import permissions_of
+        rules, mode = rules_from_json(data)
+        return cls(rules, mode)
 
-        return permissions_of(data)
-
-    def _decide(self, view: View, judgement: Judgement, reason_to_ask: Callable[[], str | None]) -> Decision:
+    def _decide(self, policy: ToolPolicy, evaluation: Evaluation, reason_to_ask: Callable[[], str | None]) -> Decision:
         """A forbid rule, then the mode, then rules, then what the tool says of itself."""
-        if forbidden := judgement.forbid():
+        if forbidden := evaluation.forbid():
             return forbidden
-        if self.mode == "plan" and not view.reads_only:
+        if self.mode == "plan" and not policy.reads_only:
             return Decision("deny", reason="the mode is plan, and the tool isn't known to change nothing")
         if self.mode == "bypass":
             return Decision("allow", reason="the mode is bypass")
-        decision = judgement.decide_ordinary()
+        decision = evaluation.decide_ordinary()
         if decision.action is None:
             reason = reason_to_ask()
             decision = Decision("ask", reason=reason) if reason else Decision("allow", reason="nothing asks")
-        return self._asked(view, decision) if decision.action == "ask" else decision
+        return self._asked(policy, decision) if decision.action == "ask" else decision
 
-    def _asked(self, view: View, decision: Decision) -> Decision:
+    def _asked(self, policy: ToolPolicy, decision: Decision) -> Decision:
         """What the mode makes of a call that asks."""
-        if view.accepts_edits:
+        if policy.accepts_edits:
             return Decision("allow", reason="the mode is accept_edits")
         if self.mode == "never_ask":
             return attrs.evolve(decision, action="deny", reason=f"{decision.reason}, and the mode is never_ask")
         return decision
 
-    def _view(self, tool: Tool) -> View:
-        view = self._views.get(tool)
-        if view is None:
-            view = self._views[tool] = View.of(tool, self.rules.rules, self.mode)
-        return view
+    def _policy(self, tool: Tool) -> ToolPolicy:
+        cached = self.policies.get(id(tool))
+        if cached is not None and cached[0]() is tool:
+            return cached[1]
+        policies, key = self.policies, id(tool)
+        policy = ToolPolicy.of(tool, self.rules.rules, self.mode)
+        policies[key] = (weakref.ref(tool, lambda _: policies.pop(key, None)), policy)
+        return policy
 
 
 DEFAULT_PERMISSIONS: Final = Permissions()
@@ -184,4 +623,49 @@ def _kind_of(tool: Tool, permission: str) -> ArgumentKind:
     return kinds.pop() if permission == tool.spec.permission and len(kinds) == 1 else "text"
 
 
-__all__ = ["DEFAULT_PERMISSIONS", "Permissions"]
+MOST_FILE: Final = 1 << 20
+
+
+def read_permissions(path: str) -> Permissions:
+    """Reads a file of rules.
+
+    `mode = "plan"`. `allow`, `ask`, `deny` and `forbid` are lists of `"permission: pattern"`; without a pattern it is
+    `*`. Each `[[rule]]` has the attributes of `Rule`. The lists come first, in this order, so that of two that apply to
+    the same the stricter wins; then the rules in theirs.
+
+    Args:
+        path: `*.json` is JSON, anything else TOML.
+
+    Raises:
+        ConfigError: It can't be read, or says what can't be; names the file and the key.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MOST_FILE + 1)
+        return Permissions.from_json(_parsed(content, is_json=path.lower().endswith(".json")))
+    except OSError as error:
+        raise ConfigError(f"can't be read: {error.strerror or error}", file=path) from None
+    except RulesError as error:
+        raise ConfigError(error.reason, file=path, key=error.key) from None
+
+
+def _parsed(content: bytes, *, is_json: bool) -> Any:
+    import tomllib  # loaded only where a file is read, as jiter
+
+    from jiter import from_json
+
+    if len(content) > MOST_FILE:
+        raise RulesError(f"larger than {MOST_FILE} bytes")
+    if is_json:
+        try:
+            return from_json(content, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+        except ValueError as error:
+            raise RulesError(f"not JSON: {error}") from None
+    try:
+        return tomllib.loads(content.decode())
+    except UnicodeDecodeError:
+        raise RulesError("not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise RulesError(f"not TOML: {error}") from None
+    except RecursionError:
+        raise RulesError("nested too deep") from None

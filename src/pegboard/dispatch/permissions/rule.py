@@ -1,38 +1,169 @@
-"""`Rule`: one sentence of the operator, such as "allow bash: git *"."""
+"""Permission rules: wildcard patterns, `Rule`, and how a rule matches a part of a call.
+
+In a pattern `*` is any run of characters, `?` is one, the rest is literal; anchored. A trailing `" *"` also matches the
+bare word: `git *` matches `git`.
+
+A text may hold holes: places that are filled in later (`$NAME` in a shell). A pattern *covers* such a text if it
+matches whatever fills the holes, and *touches* it if it matches something that could fill them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+import enum
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 import attrs
-from attrs import frozen
+from attrs import define, field, frozen
 
-from pegboard.dispatch.permissions.wildcard import Wildcard, wildcard
 from pegboard.errors import did_you_mean, suggest
 from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind
+from pegboard.toolsets.predicate import matcher
 from pegboard.typing import JsonObject
 
-if TYPE_CHECKING:
-    from pegboard.dispatch.permissions.path import PathPattern
-    from pegboard.dispatch.permissions.url import UrlPattern
+HOLE: Final = "\0"
+"""Stands in a text for anything, also for nothing. No argument of a process and no path can hold this character."""
 
+_BARE: Final = " *"
+_LITERAL: Final = re.compile(r"[^*?]*")
+
+
+@define
+class Wildcard:
+    """One pattern, compiled. What a match costs is bounded by length of pattern x length of text.
+
+    Attributes:
+        pattern: As it was written, but for stars side by side, which are one.
+    """
+
+    pattern: str = field(converter=lambda pattern: re.sub(r"\*+", "*", pattern))
+    _match: Callable[[str], object] = field(init=False, repr=False, eq=False)
+    _match_bare: Callable[[str], object] | None = field(default=None, init=False, repr=False, eq=False)
+    _positions: _Positions | None = field(default=None, init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._match = matcher(self.pattern)
+        if len(self.pattern) > len(_BARE) and self.pattern.endswith(_BARE):
+            self._match_bare = matcher(self.pattern[: -len(_BARE)])
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether it matches whatever there is."""
+        return self.pattern == "*"
+
+    def matches(self, text: str) -> bool:
+        """Whether it matches a text without holes."""
+        return bool(self._match(text)) or (self._match_bare is not None and bool(self._match_bare(text)))
+
+    def covers(self, text: str) -> bool:
+        """Whether it matches whatever fills the holes."""
+        if HOLE not in text:
+            return self.matches(text)
+        return self._could_start(text) and self._compiled().runs(text, sure=True)
+
+    def touches(self, text: str) -> bool:
+        """Whether it matches something that could fill the holes."""
+        if HOLE not in text:
+            return self.matches(text)
+        return self._could_start(text) and self._compiled().runs(text, sure=False)
+
+    def _could_start(self, text: str) -> bool:
+        """Whether what is certain at the start of both is the same; settles most cases."""
+        mine = _LITERAL.match(self.pattern)
+        assert mine is not None
+        start = mine[0][: text.index(HOLE)]
+        return text.startswith(start)
+
+    def _compiled(self) -> _Positions:
+        if self._positions is None:
+            self._positions = _Positions.of(self.pattern)
+        return self._positions
+
+
+@define
+class _Positions:
+    """Which places of a pattern have been reached, one bit each: bit i says that what is from i on is still to come.
+
+    Attributes:
+        literal: Character -> the places where it stands.
+        any_one: The places of `?`.
+        any_run: The places of `*`.
+        ends: The places at which a text may end.
+        last: The number of places.
+    """
+
+    literal: dict[str, int]
+    any_one: int
+    any_run: int
+    ends: int
+    last: int
+
+    @classmethod
+    def of(cls, pattern: str) -> _Positions:
+        literal: dict[str, int] = {}
+        for place, character in enumerate(pattern):
+            literal[character] = literal.get(character, 0) | 1 << place
+        last = len(pattern)
+        bare = last > len(_BARE) and pattern.endswith(_BARE)
+        ends = 1 << last | (1 << (last - len(_BARE)) if bare else 0)
+        return cls(literal, literal.pop("?", 0), literal.pop("*", 0), ends, last)
+
+    def runs(self, text: str, *, sure: bool) -> bool:
+        """Whether the whole text is matched: for sure, or perhaps."""
+        reached = self._on(1)
+        for character in text:
+            if character != HOLE:
+                passed = reached & (self.literal.get(character, 0) | self.any_one)
+                reached = self._on(passed << 1 | reached & self.any_run)
+            elif sure:
+                reached = self._on(reached & self.any_run)
+            else:  # some run of characters leads from the first place that was reached to each later one
+                reached = (2 << self.last) - (reached & -reached)
+            if not reached:
+                return False
+        return bool(reached & self.ends)
+
+    def _on(self, reached: int) -> int:
+        """With the places behind each `*` that was reached: it may be empty."""
+        return reached | (reached & self.any_run) << 1
+
+
+@lru_cache(maxsize=1024)
+def wildcard(pattern: str) -> Wildcard:
+    """The pattern, compiled once."""
+    return Wildcard(pattern)
+
+
+Mode: TypeAlias = Literal["default", "plan", "accept_edits", "bypass", "never_ask"]
+"""How much is asked.
+
+- `default`: what asks, asks.
+- `plan`: only tools run that an origin that is trusted calls read-only; the others aren't offered.
+- `accept_edits`: tools that an origin that is trusted says to edit files don't ask.
+- `bypass`: nothing asks and ordinary rules step back; forbid rules hold.
+- `never_ask`: what would ask is denied.
+"""
+
+MODES: Final = ("default", "plan", "accept_edits", "bypass", "never_ask")
 Action: TypeAlias = Literal["allow", "ask", "deny"]
 """The call runs, a person is asked, or the call is refused."""
 
 ACTIONS: Final = ("allow", "ask", "deny")
-_MOST_FOLDERS: Final = 256
 
 
-def _known(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
+def _hint(word: object, known: Sequence[str]) -> str:
+    return did_you_mean(suggest(str(word), known)) or f" There are {', '.join(known)}."
+
+
+def _check_known(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
     known = ACTIONS if attribute.name == "action" else ARGUMENT_KINDS
     if value not in known and not (value is None and attribute.name == "kind"):
-        meant = did_you_mean(suggest(str(value), known)) or f" There are {', '.join(known)}."
-        raise ValueError(f"{attribute.name}: {value!r:.100} is none.{meant}")
+        raise ValueError(f"{attribute.name}: {value!r:.100} is none.{_hint(value, known)}")
 
 
-def _text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
+def _check_text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
     if not isinstance(value, str) and not (value is None and attribute.name == "field"):
         raise TypeError(f"{attribute.name} must be a text, got {value!r:.100}")
     if not value and (value is not None or attribute.name != "field"):
@@ -53,22 +184,21 @@ class Rule:
         forbid: Absolute: it denies whatever other rules, grants and modes say.
         field: The argument that the pattern looks at; `None`: those that the tool declares.
         kind: How that argument is read; `None`: as the tool declares. `"text"` with the pattern `*` looks at
-            nothing, and so speaks of every call, also of those that can't be read for sure.
+            nothing, and so applies to every call, also of those that can't be read for sure.
+        compiled: What matchers have made of the pattern, by key.
 
     Raises:
         ValueError: An unknown action or kind, an empty permission or pattern, or a forbid rule that doesn't deny.
         TypeError: Something that is no text.
     """
 
-    permission: str = attrs.field(validator=_text)
-    pattern: str = attrs.field(validator=_text)
-    action: Action = attrs.field(validator=_known)
+    permission: str = attrs.field(validator=_check_text)
+    pattern: str = attrs.field(validator=_check_text)
+    action: Action = attrs.field(validator=_check_known)
     forbid: bool = attrs.field(default=False, kw_only=True)
-    field: str | None = attrs.field(default=None, kw_only=True, validator=_text)
-    kind: ArgumentKind | None = attrs.field(default=None, kw_only=True, validator=_known)
-    _first_paths: dict[str, PathPattern | None] = attrs.field(
-        factory=dict[str, "PathPattern | None"], init=False, repr=False, eq=False
-    )
+    field: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
+    kind: ArgumentKind | None = attrs.field(default=None, kw_only=True, validator=_check_known)
+    compiled: dict[str, Any] = attrs.field(factory=dict[str, Any], init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         if self.forbid and self.action != "deny":
@@ -86,41 +216,11 @@ class Rule:
 
     @cached_property
     def is_everything(self) -> bool:
-        """Whether it looks at nothing: it speaks of every call."""
+        """Whether it looks at nothing: it applies to every call."""
         return self.kind == "text" and self.field is None and self.wildcard.is_everything
 
-    @cached_property
-    def url(self) -> UrlPattern:
-        """The pattern as one of URLs."""
-        from pegboard.dispatch.permissions.url import UrlPattern
-
-        return UrlPattern.of(self.pattern)
-
-    def first_path(self, folder: str) -> PathPattern | None:
-        """The pattern as one of paths, its links followed as they were when they were first looked at.
-
-        What an allow rule means mustn't change when somebody turns a link elsewhere.
-
-        Args:
-            folder: Where relative patterns start, absolute.
-
-        Returns:
-            `None` where its links lead nowhere.
-        """
-        if folder not in self._first_paths:
-            if len(self._first_paths) >= _MOST_FOLDERS:
-                return self.path(folder)
-            self._first_paths[folder] = self.path(folder)
-        return self._first_paths[folder]
-
-    def path(self, folder: str) -> PathPattern | None:
-        """The same, its links followed as they are now."""
-        from pegboard.dispatch.permissions.path import path_pattern
-
-        return path_pattern(self.pattern, folder)
-
     def names(self, *names: str) -> bool:
-        """Whether it speaks of a permission or tool of one of these names."""
+        """Whether it applies to a permission or tool of one of these names."""
         permission = wildcard(self.permission)
         return any(permission.matches(name) for name in names)
 
@@ -144,9 +244,8 @@ class Rule:
             ValueError: A key that is missing, unknown or of the wrong type, named in the text.
         """
         for key in data:
-            if key not in _KEYS:
-                meant = did_you_mean(suggest(str(key), _KEYS)) or f" There are {', '.join(_KEYS)}."
-                raise ValueError(f"{key!s:.100}: unknown key.{meant}")
+            if key not in _RULE_KEYS:
+                raise ValueError(f"{key!s:.100}: unknown key.{_hint(key, _RULE_KEYS)}")
         forbid = data.get("forbid", False)
         if not isinstance(forbid, bool):
             raise ValueError(f"forbid: expected true or false, got {forbid!r:.100}")  # noqa: TRY004  (as documented: data from outside)
@@ -161,6 +260,170 @@ class Rule:
 
 
 _OPTIONAL: Final = ("forbid", "field", "kind")
-_KEYS: Final = ("permission", "pattern", "action", *_OPTIONAL)
+_RULE_KEYS: Final = ("permission", "pattern", "action", *_OPTIONAL)
 
-__all__ = ["ACTIONS", "Action", "Rule"]
+
+LISTS: Final = ("allow", "ask", "deny", "forbid")
+"""The short forms, in the order in which their rules stand: of two that apply to the same, the stricter wins."""
+
+_KEYS: Final = ("mode", *LISTS, "rule", "rules")
+
+
+class RulesError(ValueError):
+    """What is wrong with rules as data.
+
+    Attributes:
+        key: Where.
+        reason: What.
+    """
+
+    def __init__(self, reason: str, key: str = "") -> None:
+        self.key = key
+        self.reason = reason
+        super().__init__(f"{key}: {reason}" if key else reason)
+
+
+def rules_from_json(data: Any) -> tuple[tuple[Rule, ...], Mode]:
+    """Reads rules and a mode from data, as a file or `Permissions.to_json` gives them.
+
+    Raises:
+        RulesError: A key that is unknown or of the wrong type.
+    """
+    table = _expect(Mapping, "a table", data, "")
+    for key in table:
+        if key not in _KEYS:
+            raise RulesError(f"unknown key.{_hint(key, _KEYS)}", key)
+    if "rule" in table and "rules" in table:
+        raise RulesError("write either 'rule' or 'rules'", "rules")
+    mode = _expect(str, "a text", table.get("mode", "default"), "mode")
+    if mode not in MODES:
+        raise RulesError(f"there is no mode {mode!r:.100}.{_hint(mode, MODES)}", "mode")
+    return tuple(_rules(table)), mode
+
+
+def _rules(table: Mapping[str, Any]) -> Iterator[Rule]:
+    for key in LISTS:
+        for place, text in enumerate(_expect(list, "a list", table.get(key, []), key)):
+            yield _short_rule(text, key, f"{key}[{place}]")
+    key = "rules" if "rules" in table else "rule"
+    for place, each in enumerate(_expect(list, "a list", table.get(key, []), key)):
+        where = f"{key}[{place}]"
+        facts = _expect(Mapping, "a table", each, where)
+        try:
+            yield Rule.from_json(facts)
+        except ValueError as error:
+            raise RulesError(str(error), where) from None
+
+
+def _short_rule(text: Any, action: str, where: str) -> Rule:
+    """A rule of `"permission: pattern"`, or of `"permission"`."""
+    text = _expect(str, "a text such as 'bash: git *'", text, where)
+    permission, colon, pattern = (part.strip() for part in text.partition(":"))
+    if not permission or (colon and not pattern):
+        raise RulesError(f"expected 'permission: pattern' or 'permission', found {text!r:.100}", where)
+    forbid = action == "forbid"
+    return Rule(permission, pattern or "*", cast("Any", "deny" if forbid else action), forbid=forbid)
+
+
+def _expect(kind: type, name: str, value: Any, key: str) -> Any:
+    if not isinstance(value, kind):
+        raise RulesError(f"expected {name}, found {type(value).__name__}", key)
+    return value
+
+
+class Match(enum.Enum):
+    """Whether a rule applies to a part of a call. An allow rule never does so perhaps: it does surely, or not."""
+
+    NO = "no"
+    PERHAPS = "perhaps"
+    SURELY = "surely"
+
+
+class Matcher(Protocol):
+    """What is decided by itself: one command of a line, one place in the file system, one URL, one text."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether it is only seen inside another part, as what `sudo` runs: nothing has to allow it."""
+        ...
+
+    @property
+    def shown(self) -> str:
+        """What people are shown of it."""
+        ...
+
+    @property
+    def always(self) -> str | None:
+        """The pattern that an answer "always" would allow, or `None` where no pattern could."""
+        ...
+
+    def match(self, rule: Rule) -> Match:
+        """Whether the rule applies to it."""
+        ...
+
+
+@frozen
+class WholeCall:
+    """A call of a tool that declares nothing that rules could look at: only the pattern `*` surely applies to it."""
+
+    inside: bool = field(default=False, init=False)
+    shown: str = field(default="*", init=False)
+    always: str | None = field(default="*", init=False)
+
+    def match(self, rule: Rule) -> Match:
+        """Any other pattern may or may not fit: that is enough to deny and to ask, and too little to allow."""
+        if rule.wildcard.is_everything and rule.field is None and rule.kind in (None, "text"):
+            return Match.SURELY
+        return Match.NO if rule.allows else Match.PERHAPS
+
+
+@frozen
+class Unreadable:
+    """What a rule should look at, but it isn't there or can't be read for sure. It is denied rather than allowed.
+
+    Attributes:
+        shown: What was given.
+    """
+
+    shown: str = ""
+    inside: bool = field(default=False, init=False)
+    always: str | None = field(default=None, init=False)
+
+    def match(self, rule: Rule) -> Match:
+        """Nothing allows it; what denies or asks may mean it."""
+        if rule.allows:
+            return Match.NO
+        return Match.SURELY if rule.wildcard.is_everything else Match.PERHAPS
+
+
+@frozen
+class TextMatcher:
+    """A text that is taken as it is.
+
+    Attributes:
+        text: The text; it may have holes.
+    """
+
+    text: str
+    inside: bool = field(default=False, init=False)
+
+    @property
+    def shown(self) -> str:
+        """The text."""
+        return self.text.replace(HOLE, "*")
+
+    @property
+    def always(self) -> str | None:
+        """Exactly this text; nothing where it can't be said without matching more."""
+        return exactly(self.shown)
+
+    def match(self, rule: Rule) -> Match:
+        """The pattern as it was written."""
+        if rule.wildcard.covers(self.text):
+            return Match.SURELY
+        return Match.PERHAPS if not rule.allows and rule.wildcard.touches(self.text) else Match.NO
+
+
+def exactly(text: str) -> str | None:
+    """The pattern that matches this text and nothing else, or `None`: `*` and `?` can't be said literally."""
+    return None if "*" in text or "?" in text else text

@@ -14,8 +14,7 @@ from pegboard.tools.call import writable
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.origin import HOST, Origin
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.offer import described
-from pegboard.toolsets.toolset import Toolset, name_of, speaking
+from pegboard.toolsets.toolset import Toolset, described, name_of, speaking
 
 NAME: Final = "instructions"
 MOST_CHARACTERS: Final = 100_000

@@ -10,8 +10,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.chains import quick
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, ResultPart
+from pegboard.messages.message import CallPart, Message, ResultPart
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.content import TextContent, ToolResult
 

@@ -6,8 +6,8 @@ from pegboard.chains import quick
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.problem import ProcessorProblem
 from pegboard.request.tool_choice import NamedTool
-from pegboard.toolsets.resolved import ResolvedTools
-from pegboard.toolsets.search.found_tools import SEARCHES
+from pegboard.toolsets.resolve import ResolvedTools
+from pegboard.toolsets.search import SEARCHES
 
 UNOFFERED = "it only processes requests; no model is offered it"
 SEARCHED = "the provider searches the deferred tools itself"

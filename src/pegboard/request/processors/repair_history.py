@@ -10,8 +10,7 @@ import attrs
 from attrs import define, field
 
 from pegboard.chains import quick
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, Part, ResultPart
+from pegboard.messages.message import CallPart, Message, Part, ResultPart
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.processors.sound_history import is_sound
 from pegboard.tools.call import ToolCall

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import define, field
 
-from pegboard.messages.message import Message
-from pegboard.messages.part import CallPart, Part, ResultPart
+from pegboard.messages.message import CallPart, Message, Part, ResultPart
 from pegboard.tools.call import ToolCall
 
 

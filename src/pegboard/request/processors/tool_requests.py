@@ -10,7 +10,7 @@ from pegboard.request.problem import ProcessorProblem
 from pegboard.request.runner import Runner
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.offer import described
+from pegboard.toolsets.toolset import described
 
 NAME: Final = "tool_requests"
 TAKES: Final = ("request", "context")

@@ -7,11 +7,10 @@ from typing import Any
 
 from attrs import frozen
 
+from pegboard.schema.json import canonical_json
+from pegboard.schema.problems import StructureError, counted
 from pegboard.tools.forms.form import ARRAYS, OBJECTS, OWN_DEPTH, Form, Hook, Kinds, Writer, mismatch
 from pegboard.tools.forms.json_data import in_order
-from pegboard.tools.handler import StructureError
-from pegboard.tools.json_text import canonical_json
-from pegboard.tools.problem import counted
 from pegboard.typing import JsonSchema
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from threading import local
 from typing import Any, Final
 
+from pegboard.schema.problems import StructureError
 from pegboard.tools.forms.form import Hook
-from pegboard.tools.handler import StructureError
 
 _MOST_REASONS: Final = 3
 

@@ -8,9 +8,8 @@ from typing import Any, Final, cast
 
 from attrs import frozen
 
+from pegboard.schema.problems import StructureError, listed
 from pegboard.tools.forms.form import NONE, NUMBERS, OWN_DEPTH, TEXTS, Form, Hook, Kinds, Writer, mismatch
-from pegboard.tools.handler import StructureError
-from pegboard.tools.problem import listed
 from pegboard.typing import JsonSchema
 
 _NAMES: Final[Mapping[type[Any], str]] = {str: "string", int: "integer", float: "number", bool: "boolean", NONE: "null"}

@@ -7,9 +7,8 @@ from typing import Any
 
 from attrs import frozen
 
+from pegboard.schema.problems import StructureError, shown
 from pegboard.tools.forms.form import Form, Hook, WrappedForm, Writer
-from pegboard.tools.handler import StructureError
-from pegboard.tools.problem import shown
 from pegboard.typing import JsonSchema
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import frozen
 
+from pegboard.schema.problems import counted
 from pegboard.tools.forms.array import ListForm, SetForm, TupleForm
 from pegboard.tools.forms.choice import ChoiceForm
 from pegboard.tools.forms.constraint import ConstrainedForm, Constraint
@@ -18,7 +19,6 @@ from pegboard.tools.forms.mapping import MappingForm
 from pegboard.tools.forms.pattern import Way, linear, portable
 from pegboard.tools.forms.scalar import NULL, TEXT, scalar_type
 from pegboard.tools.forms.textual import TextualForm
-from pegboard.tools.problem import counted
 
 _MAX_EXACT: Final = 2**53
 Comparison: TypeAlias = Literal["ge", "gt", "le", "lt"]

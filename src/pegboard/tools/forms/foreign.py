@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
+from pegboard.schema.problems import StructureError
 from pegboard.tools.forms.form import ALL_KINDS, OWN_DEPTH, Form, Hook, Kinds, Writer
 from pegboard.tools.forms.json_data import to_json_data
 from pegboard.tools.forms.refusal import refused_by
-from pegboard.tools.handler import StructureError
 from pegboard.typing import JsonMapping, JsonSchema
 
 if TYPE_CHECKING:

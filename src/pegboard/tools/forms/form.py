@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
-from pegboard.tools.handler import StructureError
-from pegboard.tools.problem import kind_shown
+from pegboard.schema.problems import StructureError, kind_shown
 from pegboard.typing import JsonSchema
 
 Hook: TypeAlias = Callable[[Any], Any]

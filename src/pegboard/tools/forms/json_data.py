@@ -11,10 +11,9 @@ from typing import Any, Final, cast
 
 import attrs
 
+from pegboard.schema.json import MAX_DEPTH, canonical_json
+from pegboard.schema.problems import path_text
 from pegboard.tools.forms.textual import text_writer
-from pegboard.tools.json_text import canonical_json
-from pegboard.tools.json_value import MAX_DEPTH
-from pegboard.tools.problem import path_text
 
 _Path = tuple[str | int, ...]
 _AS_IT_IS: Final = frozenset({str, int, bool, type(None)})

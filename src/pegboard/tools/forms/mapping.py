@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from pegboard.schema.problems import StructureError
 from pegboard.tools.forms.choice import ChoiceForm
 from pegboard.tools.forms.constraint import ConstrainedForm, with_keywords
 from pegboard.tools.forms.form import OBJECTS, OWN_DEPTH, Form, Hook, Kinds, Writer, mismatch
 from pegboard.tools.forms.named import NotedForm
 from pegboard.tools.forms.scalar import INTEGER, TEXT, DerivedForm
 from pegboard.tools.forms.textual import TextualForm
-from pegboard.tools.handler import StructureError
 from pegboard.typing import JsonSchema
 
 _INTEGER: Final = r"^(?:0|-?[1-9][0-9]*)$"

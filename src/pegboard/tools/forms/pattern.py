@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from pegboard.tools.json_text import json_text
+from pegboard.schema.json import json_text
 
 Way: TypeAlias = Literal["search", "match", "fullmatch"]
 
@@ -52,7 +52,7 @@ def portable(pattern: re.Pattern[str], way: Way) -> str | None:
 @lru_cache(maxsize=256)
 def linear(pattern: str) -> Callable[[str], bool] | None:
     """Whether a text matches, as the judge sees it and in linear time; `None` where the judge can't compile it."""
-    from pegboard.tools.compiled import compiled
+    from pegboard.schema.references import compiled
 
     try:
         return compiled(json_text({"pattern": pattern})).is_valid

@@ -163,7 +163,7 @@ class Reader:
             raise
 
     def _check_notes(self, notes: JsonSchema, path: str) -> None:
-        from pegboard.tools.judge import check_schema
+        from pegboard.schema.validator import check_schema
 
         check_schema(notes, tool=self.tool, what=f"the mapping beside {path or 'the type'}")
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
+from pegboard.schema.problems import StructureError
 from pegboard.tools.forms.form import OBJECTS, OWN_DEPTH, Form, Hook, Kinds, Writer, mismatch
 from pegboard.tools.forms.named import NamedForm
 from pegboard.tools.forms.refusal import attribute_at_fault, refused_by
-from pegboard.tools.handler import StructureError
 from pegboard.typing import JsonMapping, JsonSchema
 
 _MOST_KNOWN: Final = 20

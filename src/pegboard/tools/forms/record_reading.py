@@ -7,7 +7,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pegboard.tools.docstring import attribute_docs, parse_docstring
+from pegboard.schema.docstrings import attribute_docs, parse_docstring
 from pegboard.tools.forms.annotation import annotation_name
 from pegboard.tools.forms.compound import constrained
 from pegboard.tools.forms.container import Reading

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 import attrs
 
-from pegboard.tools.handler import StructureError
+from pegboard.schema.problems import StructureError
 
 _MOST_SHOWN: Final = 200
 _WORDED: Final = (ValueError, TypeError, ArithmeticError, AssertionError, AttributeError)

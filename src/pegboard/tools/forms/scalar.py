@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from pegboard.schema.problems import StructureError
 from pegboard.tools.forms.form import ALL_KINDS, NONE, NUMBERS, OWN_DEPTH, TEXTS, Form, Hook, Kinds, Writer, mismatch
 from pegboard.tools.forms.json_data import to_json_data
 from pegboard.tools.forms.refusal import refused_by
-from pegboard.tools.handler import StructureError
 from pegboard.typing import JsonSchema
 
 _INFINITY: Final = float("inf")

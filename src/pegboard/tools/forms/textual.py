@@ -9,10 +9,9 @@ from typing import Any, Final, cast
 
 from attrs import frozen
 
+from pegboard.schema.problems import StructureError, shown
 from pegboard.tools.forms import temporal
 from pegboard.tools.forms.form import OWN_DEPTH, TEXTS, Form, Hook, Kinds, Writer, mismatch
-from pegboard.tools.handler import StructureError
-from pegboard.tools.problem import shown
 from pegboard.typing import JsonSchema
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

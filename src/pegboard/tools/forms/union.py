@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from attrs import frozen
 
+from pegboard.schema.problems import StructureError, listed
 from pegboard.tools.forms.attempt import first_of, first_remembered
 from pegboard.tools.forms.choice import ChoiceForm
 from pegboard.tools.forms.form import (
@@ -25,8 +26,6 @@ from pegboard.tools.forms.json_data import to_json_data
 from pegboard.tools.forms.named import bare
 from pegboard.tools.forms.record import RecordForm
 from pegboard.tools.forms.scalar import NULL
-from pegboard.tools.handler import StructureError
-from pegboard.tools.problem import listed
 from pegboard.typing import JsonSchema
 
 _CONTAINERS: Final = ARRAYS | OBJECTS

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
+from pegboard.schema.json import canonical_json
 from pegboard.tools.forms.among import Among
 from pegboard.tools.forms.compound import Either, Entries, Every, Items, Neither, Spared, Unknown
 from pegboard.tools.forms.demand import Bound, Comparison, Demand, Length, Match
-from pegboard.tools.json_text import canonical_json
 
 _COMPARISONS: Final[Mapping[str, Comparison]] = {">=": "ge", ">": "gt", "<=": "le", "<": "lt"}
 

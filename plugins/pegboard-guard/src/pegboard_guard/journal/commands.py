@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from pegboard.cli.escape import visible
+from pegboard.tools.visible import visible
 from pegboard_guard.journal.record import MOST_LINE, NoRecordError, Record, decode
 from pegboard_guard.journal.verify import Report, verify_all
 

@@ -1,0 +1,244 @@
+"""The benchmarks work, at sizes far too small to say anything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vendors.exporters import EXPORTERS
+
+BENCHMARKS = Path(__file__).resolve().parent
+INSIDE = BENCHMARKS / "inside"
+ADAPTERS = sorted(path.stem for path in (INSIDE / "adapters").glob("*.py"))
+
+
+FORMATS = {"floor": {"openai"}, "pegboard": set(EXPORTERS)}
+
+
+@pytest.fixture
+def harness(monkeypatch):
+    """Imports a module of the harness; its modules stand in folders, as scripts do."""
+    before = set(sys.modules)
+    for folder in (BENCHMARKS, INSIDE):
+        monkeypatch.syspath_prepend(str(folder))
+    yield __import__
+    for name in set(sys.modules) - before:
+        place = str(getattr(sys.modules[name], "__file__", ""))
+        if str(BENCHMARKS) in place or name.startswith("measured_"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def measure(harness):
+    """Measures one group with one adapter, in this process."""
+    module = harness("measure")
+    harness("many").ROUNDS = 2
+    return lambda adapter, group, size: asyncio.run(
+        module.GROUPS[group](module.load(str(INSIDE / "adapters" / f"{adapter}.py")), size)
+    )
+
+
+@pytest.mark.parametrize("adapter", ["floor", "pegboard"])
+@pytest.mark.parametrize(
+    ("group", "size", "keys"),
+    [
+        ("define", 50, {"cpu_us", "floor_us", "x_floor"}),
+        ("resident", 5, {"defined_kib", "called_kib"}),
+        ("half", 20, {"first_ms", "again_ms", "floor_ms", "first_x_floor", "again_x_floor", "first_x_again"}),
+        ("call", 1, {"async", "plain", "inline"}),
+        ("flood", 5, {"cpu_us", "floor_us", "x_floor"}),
+        ("dispatch", 5, {"cpu_us", "floor_us", "x_floor"}),
+        ("keyed", 130, {"cpu_us", "floor_us", "x_floor", "few_cpu_us", "few_x_floor"}),
+        ("lasting", 200, {"grown_kib", "peak_kib", "kept_bytes"}),
+        ("export", 20, None),
+    ],
+)
+def test_each_group_gives_its_numbers(measure, adapter, group, size, keys):
+    assert measure(adapter, group, size).keys() == (keys or FORMATS[adapter])
+
+
+@pytest.mark.parametrize(
+    ("group", "keys"),
+    [
+        ("laden", {"nothing", "rules", "callbacks", "events", "everything"}),
+        ("check", {"cpu_us", "wall_us", "floor_us", "x_floor"}),
+        ("process", {"cpu_us", "wall_us", "floor_us", "x_floor"}),
+        ("processed", {"cpu_us", "wall_us", "floor_us", "x_floor"}),
+        ("searched", {"index", "query"}),
+    ],
+)
+def test_a_group_is_left_out_where_there_is_no_such_thing(measure, monkeypatch, group, keys):
+    monkeypatch.syspath_prepend(str(INSIDE))
+
+    assert measure("pegboard", group, 1).keys() == keys
+    assert measure("floor", group, 1) is None
+
+
+def test_what_stands_round_a_laden_call_is_asked_and_told(harness, monkeypatch):
+    """Else the figure would be that of a call with nothing round it."""
+    opened = harness("opened")
+    adapter = opened.load(str(INSIDE / "adapters" / "pegboard.py"))
+    seen = []
+
+    async def allows(tool):
+        seen.append(f"before {tool.name}")
+
+    async def leaves(tool):
+        seen.append(f"after {tool.name}")
+
+    async def hears(event):
+        seen.append(event.state)
+
+    for noted in (allows, leaves, hears):
+        monkeypatch.setattr(adapter, noted.__name__, noted)
+
+    async def one_call():
+        board, call = await opened.opened(adapter, "yielding", adapter.laden(("rules", "callbacks", "events")))
+        with pytest.raises(ValueError, match="permission"):
+            await call(json.dumps({"text": "a secret"}))
+        await board.close()
+
+    asyncio.run(one_call())
+
+    assert seen.count("before find_orders_00007") == 2
+    assert seen.count("after find_orders_00007") == 2
+    assert [each for each in seen if " " not in each] == ["pending", "running", "completed", "pending", "refused"]
+
+
+def test_a_batch_that_mixes_up_its_answers_ends_the_measurement(harness):
+    many = harness("many")
+    texts = [json.dumps({**harness("workload").ARGUMENTS, "text": text}) for text in ("one", "other")]
+
+    def answers(*words):
+        return [json.dumps({**harness("workload").ANSWER, "text": word}) for word in words]
+
+    many._check(answers("one", "other"), texts)
+    with pytest.raises(AssertionError):
+        many._check(answers("other", "one"), texts)
+
+
+def test_a_group_without_peers_is_measured_with_pegboard_and_bare_python_only(harness, tmp_path):
+    bench = harness("bench")
+    pythons = {"pegboard": Path(sys.executable), "strands": Path(sys.executable)}
+    made = bench.Bench(pythons, bench.QUICK, tmp_path)
+
+    assert [name for name, *_ in made.adapters("lasting")] == ["floor", "pegboard"]
+    assert [name for name, *_ in made.adapters("check")] == ["floor", "pegboard", "strands"]
+
+
+def test_every_group_has_sizes_and_a_place_on_the_page(harness):
+    bench, groups = harness("bench"), harness("measure").GROUPS
+
+    assert set(bench.FULL.inside) == set(bench.QUICK.inside) == set(bench.FULL.repeated) == set(groups)
+
+
+def test_a_batch_is_held_to_growing_no_faster_than_its_calls(harness):
+    figures = harness("figures")
+    ours = {"cpu_us": 60.0, "few_cpu_us": 40.0, "x_floor": 3.0, "few_x_floor": 2.0}
+
+    reading = figures.keyed_growth({"keyed": {"pegboard": ours}})
+
+    assert reading.value == 1.5
+    assert reading.ours == "60 us after 40"
+    assert figures.keyed_growth({}) is None
+
+
+def test_memory_is_flat_below_a_mebibyte_and_a_byte_a_call(harness):
+    figures, report = harness("figures"), harness("report")
+    grown = {"grown_kib": 2048.0, "peak_kib": 2048.0, "kept_bytes": 0.4}
+
+    rows = [report._goal_row(figure, {"lasting": {"pegboard": grown, "floor": grown}}) for figure in figures.FIGURES]
+
+    assert [row[-2] for row in rows if row is not None] == ["**no**", "yes"]
+
+
+def test_a_child_process_is_compared_by_wall_time(harness):
+    figures = harness("figures")
+    ours = {"cpu_us": 300.0, "wall_us": 900.0, "floor_us": 450.0, "x_floor": 2.0}
+
+    reading = figures.far({"process": {"pegboard": ours, "slow": {"x_floor": 3.0}}})
+
+    assert (reading.floor, reading.peer, reading.ours, reading.value) == ("450 us", "slow 3.00 x", "900 us", 2.0)
+    assert figures.far({}) is None
+
+
+def test_pegboard_refuses_every_bad_input_and_the_floor_none(measure):
+    ours, floor = measure("pegboard", "refuse", 1), measure("floor", "refuse", 1)
+
+    assert {each["verdict"] for each in ours.values()} == {"refused"}
+    assert "refused" not in {each["verdict"] for each in floor.values()}
+
+
+def test_every_adapter_says_what_the_readme_asks_of_it():
+    for name in ADAPTERS:
+        space = {}
+        exec(compile((INSIDE / "adapters" / f"{name}.py").read_text(), name, "exec", dont_inherit=True), space)
+
+        assert {"DISTRIBUTION", "IMPORT", "FLAVOUR", "Board"} <= space.keys()
+        assert all(hasattr(space["Board"], method) for method in ("add", "half", "caller", "close"))
+
+
+def test_every_peer_has_an_adapter_and_is_pinned_without_addresses(harness):
+    peers = harness("peers").read_pins()
+
+    assert {*peers, "floor"} == set(ADAPTERS)
+    for peer in peers.values():
+        assert peer.pins
+        assert all(re.fullmatch(r"[a-z0-9-]+==[A-Za-z0-9.+]+", pin) for pin in peer.pins)
+
+
+def test_pins_are_read_as_they_are_written(harness, tmp_path):
+    module = harness("peers")
+    path = tmp_path / "peers.txt"
+    path.write_text((BENCHMARKS / "peers.txt").read_text())
+
+    module.write_pins(module.read_pins(), path)
+
+    assert path.read_text() == (BENCHMARKS / "peers.txt").read_text()
+
+
+def test_one_quick_run_lists_starts_and_reports(tmp_path):
+    """Without peers: plugins are made, commands timed, and the page says which goals weren't measured."""
+    page, numbers = tmp_path / "page.md", tmp_path / "numbers.json"
+    argv = [sys.executable, BENCHMARKS / "run.py", "--quick", "--python", sys.executable, "--peers", ""]
+    argv += ["--groups", "start,command", "--output", page, "--json", numbers]
+
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    results = json.loads(numbers.read_text())
+    assert results["modules"]["`import pegboard`"]["heavy"] == []
+    assert results["command"]["list --json, 5 plugins, warm"]["x_bare"] > 0
+    assert "`registry --help`" in page.read_text()
+    assert "not measured" in page.read_text()
+
+
+def test_a_goal_is_met_at_its_limit_and_missed_above(harness):
+    report, figures = harness("report"), harness("figures")
+    figure = figures.Figure("calls", figures.against_floor("call", ["async"]), "2 x", 2.0, held="parsing")
+
+    def page(ratio):
+        ours = {"cpu_us": 20.0, "floor_us": 10.0, "x_floor": ratio}
+        return report._goal_row(figure, {"call": {"pegboard": {"async": ours}}})
+
+    assert page(2.0)[-2:] == ("yes", "parsing")
+    assert page(2.1)[-2:] == ("**no**", "parsing")
+    assert report._goal_row(figure, {}) is None
+
+
+def test_a_ratio_to_a_peer_is_that_of_their_ratios_to_the_floor(harness):
+    figures = harness("figures")
+    read = figures.against_peer(figures.DEFINE)
+    found = {"pegboard": {"x_floor": 2.0, "cpu_us": 40.0}, "slow": {"x_floor": 16.0}, "quick": {"x_floor": 8.0}}
+
+    reading = read({"define": found})
+
+    assert reading.value == 0.25
+    assert reading.ours == "40 us"
+    assert read({"define": {}}) is None

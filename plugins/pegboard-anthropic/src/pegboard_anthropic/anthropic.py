@@ -1,0 +1,1049 @@
+"""`Anthropic`: Anthropic's messages API, both ways."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, cast
+
+from attrs import define, field, frozen
+
+from pegboard.dialects.combinators import any_of_alone, one_of_to_any_of, root_object
+from pegboard.dialects.dialect import Dialect, Step
+from pegboard.dialects.keywords import Counts, Within, formats, least_items, only_keywords, patterns
+from pegboard.dialects.objects import close_objects, free_form_maps, property_names
+from pegboard.dialects.references import inline_references, named_definitions
+from pegboard.dialects.rows import FORMATS, READ, SHAPE, SIMPLE, UNIONS
+from pegboard.dialects.values import (
+    arrays_need_items,
+    boolean_schemas,
+    simple_enums,
+    tuple_items,
+    typed_enums,
+    typed_values,
+)
+from pegboard.errors import ModelError, SchemaError
+from pegboard.messages.message import (
+    CallPart,
+    Citation,
+    HostedPart,
+    MediaPart,
+    Message,
+    Part,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
+from pegboard.messages.response import Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
+from pegboard.request.entries import Written, described, fitted, hosted_type, passed, refusal
+from pegboard.request.exporter import ExportedTools, Loss
+from pegboard.request.model_request import ModelRequest
+from pegboard.request.tool_choice import NamedTool
+from pegboard.schema.json import json_text
+from pegboard.tools.call import CallFault
+from pegboard.tools.content import Content, FileContent, ImageContent, LinkContent, TextContent, ToolResult
+from pegboard.tools.spec import ToolSpec
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard.wire.blocks import (
+    CUT_OFF,
+    AnsweredBlocks,
+    Blocks,
+    Speaker,
+    StreamedBlock,
+    StreamedBlocks,
+    StrictBudget,
+    StrictLimits,
+    finish_of,
+    leading_system,
+    opaque,
+    turns_of,
+)
+from pegboard.wire.bodies import (
+    arguments_object,
+    check_choice,
+    count_in,
+    known,
+    merged,
+    object_in,
+    objects_in,
+    parsed_object,
+    text_in,
+    worded,
+)
+from pegboard.wire.ids import MadeCalls, SentIds, called_before, sendable, strict_schemas
+from pegboard.wire.streams import Gathered, Room, StreamEnd
+
+STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)
+"""How much of a request may be strict (Anthropic's error reports)."""
+
+STRICT_SIZE: Final = Counts(optional=24, unions=16)
+"""How much a strict schema may hold (Anthropic's error reports); a request may hold no more in all."""
+
+PROPERTY_NAME: Final = r"[A-Za-z0-9_.-]{1,64}"
+"""What is taken as a property's name."""
+
+ANTHROPIC: Final = Dialect("anthropic", (*READ, root_object(*UNIONS), named_definitions, property_names(PROPERTY_NAME)))
+"""Anthropic's tools, not strict: draft 2020-12 with a plain root."""
+
+_ANTHROPIC_STRICT: Final[tuple[Step, ...]] = (
+    *READ,
+    boolean_schemas,
+    inline_references("refuse"),
+    one_of_to_any_of,
+    *SIMPLE,
+    tuple_items(closed=True),
+    typed_enums,
+    simple_enums,
+    typed_values,
+    only_keywords({*SHAPE, "additionalProperties", "pattern", "format", "minItems", "default"}),
+    least_items(1),
+    formats((*FORMATS, "uri")),
+    patterns(word_bounds=False),
+    any_of_alone,
+    arrays_need_items,
+    typed_values,
+    free_form_maps,
+    close_objects,
+    property_names(PROPERTY_NAME),
+)
+
+ANTHROPIC_STRICT: Final = Dialect("anthropic-strict", (*_ANTHROPIC_STRICT, Within(STRICT_SIZE)))
+"""Anthropic's strict tools: closed objects without bounds or recursion; what is optional stays so."""
+
+
+FAMILY: Final = "anthropic"
+"""What the provider is called in options, in metadata, and before the dot of a `provider_id`."""
+
+IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+
+
+def _effort(word: str) -> JsonMapping:
+    return {"thinking": {"type": "adaptive"}, "output_config": {"effort": word}}
+
+
+REASONING: Final[Mapping[str, JsonMapping]] = {
+    "none": {"thinking": {"type": "disabled"}},
+    "low": _effort("low"),
+    "medium": _effort("medium"),
+    "high": _effort("high"),
+}
+"""For models that think as much as they find right. Older ones want a budget instead: `thinking_budgets`."""
+
+
+def thinking_budgets(low: int = 1_024, medium: int = 4_096, high: int = 16_384) -> Mapping[str, JsonMapping]:
+    """`AnthropicLimits.reasoning` for models that take a budget of tokens, which comes out of `max_tokens`."""
+    budgets = {"low": low, "medium": medium, "high": high}
+    words = {word: {"thinking": {"type": "enabled", "budget_tokens": most}} for word, most in budgets.items()}
+    return {"none": REASONING["none"], **words}
+
+
+@frozen(kw_only=True)
+class AnthropicLimits:
+    """What the provider takes; known from the types of its SDK, its pages and its error reports.
+
+    Attributes:
+        name: What a tool's name has to match, as a regular expression.
+        max_tokens: How long an answer may be where a request says nothing of it: the API wants a number.
+        strict: How much of a request may be held to schemas.
+        reasoning: What a request's body holds for each word of `ModelConfig.reasoning`.
+        sampling: Whether `temperature` and `top_p` are said: older models take them, the SDK's `create` no longer does.
+        images: Media types of pictures.
+        call_id: Characters of a call's id.
+        argument_text: Characters of one call's arguments that are read of a stream; a call with more is invalid.
+        answer_text: Characters of all that is read of a stream; an answer with more isn't complete.
+    """
+
+    name: str = "[A-Za-z0-9_-]{1,64}"
+    max_tokens: int = 8_192
+    strict: StrictLimits = STRICT_LIMITS
+    reasoning: Mapping[str, JsonMapping] = field(default=REASONING, repr=False)
+    sampling: bool = False
+    images: frozenset[str] = field(default=IMAGES, converter=frozenset)
+    call_id: int = 64
+    argument_text: int = 1 << 20
+    answer_text: int = 16 << 20
+
+
+DEFAULT_LIMITS: Final = AnthropicLimits()
+
+
+_STATUS: Final = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""What goes with a type (the provider's page of errors); a body alone has no status."""
+
+_LATER: Final = frozenset({"rate_limit_error", "api_error", "timeout_error", "overloaded_error"})
+
+
+def error_of(body: JsonMapping) -> ModelError:
+    """What a body says that is no answer."""
+    error = object_in(body, "error")
+    code = text_in(error, "type")
+    message = text_in(error, "message") or (f"{code}" if code else "what came is no answer")
+    return ModelError(
+        message[:2_000],
+        provider=FAMILY,
+        status=_STATUS.get(code),
+        code=code or None,
+        retryable=code in _LATER,
+        request_id=text_in(body, "request_id") or None,
+    )
+
+
+_IN_DOCUMENT: Final = ("cited_text", "document_index", "document_title")
+_TAKEN: Final[Mapping[str, tuple[str, ...]]] = {
+    "char_location": (*_IN_DOCUMENT, "start_char_index", "end_char_index"),
+    "page_location": (*_IN_DOCUMENT, "start_page_number", "end_page_number"),
+    "content_block_location": (*_IN_DOCUMENT, "start_block_index", "end_block_index"),
+    "web_search_result_location": ("cited_text", "encrypted_index", "title", "url"),
+    "search_result_location": (
+        *("cited_text", "search_result_index", "source", "title"),
+        *("start_block_index", "end_block_index"),
+    ),
+}
+"""By type, what is taken back: less than is given (`file_id`), and what has no title wants a null (the SDK's types)."""
+
+
+def read_citations(given: Iterable[JsonMapping]) -> tuple[Citation, ...]:
+    """Citations as they came; each is for its whole block, so that none says where its words begin."""
+    return tuple(map(_citation, given))
+
+
+def written_citations(citations: Iterable[Citation]) -> list[JsonObject]:
+    """Those that this provider gave, as it takes them back."""
+    found = (object_in(citation.data, FAMILY) for citation in citations)
+    return [
+        {"type": kind, **{key: own.get(key) for key in _TAKEN[kind]}}
+        for own in found
+        if isinstance(kind := own.get("type"), str) and kind in _TAKEN
+    ]
+
+
+def _citation(given: JsonMapping) -> Citation:
+    text = text_in(given, "cited_text") or None
+    uri = text_in(given, "url") or text_in(given, "source") or None
+    title = text_in(given, "title") or text_in(given, "document_title") or None
+    kept = opaque(given)
+    return Citation(text, uri, title, data={FAMILY: kept} if kept else {})
+
+
+PDF: Final = "application/pdf"
+
+
+def content_block(content: Content, limits: AnthropicLimits, *, links: bool = False) -> JsonObject | None:
+    """Content as a block: of its own kind where there is one, else in words; `None` where there are none.
+
+    Args:
+        content: What is to be shown.
+        limits: What the provider takes.
+        links: Whether the provider shall fetch what a link leads to.
+    """
+    block = native_block(content, limits, links=links)
+    if block is not None:
+        return block
+    text = worded(content)
+    return {"type": "text", "text": text} if text.strip() else None
+
+
+def native_block(content: Content, limits: AnthropicLimits, *, links: bool = False) -> JsonObject | None:
+    """Content as a picture or a document; `None` of what is neither."""
+    if isinstance(content, ImageContent):
+        return _image(content.data, content.mime_type, limits)
+    if isinstance(content, FileContent):
+        return _file(content, limits)
+    return _linked(content, limits) if links and isinstance(content, LinkContent) else None
+
+
+def search_result(content: Content) -> JsonObject | None:
+    """A file of text as something that was found, of which the model tells what it rests on; `None` of what is none."""
+    if not isinstance(content, FileContent) or not isinstance(content.data, str) or not content.data.strip():
+        return None
+    text = {"type": "text", "text": content.data}
+    return {"type": "search_result", "source": content.uri, "title": _title(content), "content": [text]}
+
+
+def _image(data: bytes, mime_type: str, limits: AnthropicLimits) -> JsonObject | None:
+    if mime_type not in limits.images or not data:
+        return None
+    return {"type": "image", "source": _base64(data, mime_type)}
+
+
+def _file(content: FileContent, limits: AnthropicLimits) -> JsonObject | None:
+    data, kind = content.data, content.mime_type or ""
+    if isinstance(data, str):
+        if not data.strip():
+            return None
+        source: JsonObject = {"type": "text", "media_type": "text/plain", "data": data}
+    elif kind == PDF and data:
+        source = _base64(data, PDF)
+    else:
+        return _image(data, kind, limits)
+    return {"type": "document", "source": source, "title": _title(content)}
+
+
+def _linked(content: LinkContent, limits: AnthropicLimits) -> JsonObject | None:
+    if not content.uri.startswith(("https://", "http://")):
+        return None
+    source = {"type": "url", "url": content.uri}
+    if content.mime_type in limits.images:
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, "title": content.name} if content.mime_type == PDF else None
+
+
+def _title(content: FileContent) -> str:
+    return content.uri or "file"
+
+
+def _base64(data: bytes, mime_type: str) -> JsonObject:
+    return {"type": "base64", "media_type": mime_type, "data": base64.b64encode(data).decode()}
+
+
+_KEYS: Final = ("cache_control", "toolset_name")
+_FAILED: Final = "The call failed and said nothing."
+
+
+def result_block(part: ResultPart, use_id: str, limits: AnthropicLimits) -> JsonObject:
+    """The answer to a call.
+
+    Where the part's options hold `citations`, files of text become search results, and documents are cited, too.
+
+    Args:
+        part: The result.
+        use_id: The id of the call's block.
+        limits: What the provider takes.
+    """
+    options = passed(part.provider_metadata, (FAMILY,))
+    block: JsonObject = {"type": "tool_result", "tool_use_id": use_id}
+    content = result_content(part.result, limits, object_in(options, "citations"))
+    if content:
+        block["content"] = content
+    if part.result.is_error:
+        block["is_error"] = True
+        block.setdefault("content", _FAILED)  # an error without words is refused (public)
+    return {**block, **{key: options[key] for key in _KEYS if options.get(key) is not None}}
+
+
+def result_content(result: ToolResult, limits: AnthropicLimits, citations: JsonMapping) -> str | list[JsonObject]:
+    """What the model reads of a result, and the attachments that it can be shown; one text alone as it is."""
+    content = result.content
+    if not content and result.structured_content is not None:
+        content = (TextContent(_said(result.structured_content)),)
+    if len(content) == 1 and isinstance(content[0], TextContent) and not result.attachments:
+        return content[0].text if content[0].text.strip() else ""
+    shown = [_block(each, limits, citations) for each in content]
+    beside = [native_block(each, limits) for each in result.attachments]
+    return [block for block in (*shown, *beside) if block is not None]
+
+
+def _block(content: Content, limits: AnthropicLimits, citations: JsonMapping) -> JsonObject | None:
+    block = search_result(content) if citations else None
+    block = content_block(content, limits) if block is None else block
+    if citations and block is not None and block["type"] in ("document", "search_result"):
+        block["citations"] = dict(citations)
+    return block
+
+
+def _said(value: object) -> str:
+    """Structured content as JSON; a host may have put anything there."""
+    try:
+        return json_text(value)
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(value).__name__} that is no JSON"
+
+
+REFUSED_IN_IDS: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_CACHE: Final = "cache_control"
+_THOUGHTS: Final = ("thinking", "redacted_thinking")
+_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "text": (_CACHE,),
+    "image": (_CACHE, "transformations"),
+    "document": (_CACHE, "citations", "context", "title"),
+    "tool_use": (_CACHE, "caller", "toolset_name"),
+}
+"""By type of block, what a part's options may add to it."""
+
+
+@define(eq=False)
+class AnthropicWire:
+    """Writes the blocks of one request.
+
+    Attributes:
+        ids: The ids of its calls.
+        limits: What the provider takes.
+        names: What the provider calls a tool, where that differs from the tool's name.
+    """
+
+    ids: SentIds
+    limits: AnthropicLimits
+    names: Mapping[str, str] = field(factory=dict[str, str])
+    family: str = field(default=FAMILY, init=False)
+
+    def blocks(self, part: Part, speaker: Speaker) -> Blocks:
+        """A part."""
+        if isinstance(part, TextPart):
+            return self._text(part, speaker)
+        if isinstance(part, MediaPart):
+            return self._media(part, speaker)
+        if isinstance(part, CallPart):
+            return self._call(part)
+        if isinstance(part, ResultPart):
+            return self._result(part)
+        return _thought(part) if isinstance(part, ReasoningPart) else _hosted(part)
+
+    def text(self, text: str) -> JsonObject:
+        """Words."""
+        return {"type": "text", "text": text}
+
+    def mark(self, blocks: Blocks, metadata: JsonMapping) -> None:
+        """Ends what is cached with a message, where its options say so."""
+        options = passed(metadata, (FAMILY,))
+        if options.get(_CACHE) is not None and not self.is_thought(blocks[-1]):
+            blocks[-1][_CACHE] = options[_CACHE]
+
+    def is_result(self, block: JsonObject) -> bool:
+        """Whether it answers a call."""
+        return block["type"] == "tool_result"
+
+    def is_thought(self, block: JsonObject) -> bool:
+        """Whether it is reasoning."""
+        return block["type"] in _THOUGHTS
+
+    def completed(self, turn: JsonObject, *, last: bool) -> None:
+        """A last turn of the assistant's must not end with blanks (public)."""
+        end = turn["content"][-1]
+        if last and turn["role"] == "assistant" and end["type"] == "text":
+            end["text"] = end["text"].rstrip()
+
+    def _text(self, part: TextPart, speaker: Speaker) -> Blocks:
+        if not part.text.strip():  # blank words are refused (public)
+            return []
+        block = self.text(part.text)
+        citations = written_citations(part.citations) if speaker == "assistant" else []
+        if citations:
+            block["citations"] = citations
+        return [_with_options(block, part.provider_metadata)]
+
+    def _media(self, part: MediaPart, speaker: Speaker) -> Blocks:
+        if speaker == "assistant":  # pictures are the user's to show
+            return [self.text(worded(part.content))]
+        block = content_block(part.content, self.limits, links=True)
+        return [] if block is None else [_with_options(block, part.provider_metadata)]
+
+    def _call(self, part: CallPart) -> Blocks:
+        call = part.call
+        if call.provider_executed:  # another provider's: this one's are hosted parts
+            return []
+        block: JsonObject = {
+            "type": "tool_use",
+            "id": self.ids.call(call.id),
+            "name": sendable(self.names.get(call.name, call.name), self.limits.name),
+            "input": arguments_object(call),
+        }
+        return [_with_options(block, call.provider_metadata)]
+
+    def _result(self, part: ResultPart) -> Blocks:
+        use_id = self.ids.result(part.call_id)
+        if use_id is not None:
+            return [result_block(part, use_id, self.limits)]
+        content = result_content(part.result, self.limits, {})
+        shown = [self.text(content)] if isinstance(content, str) and content else content
+        return [self.text(f"A result of {part.name or 'a tool'}:"), *(shown or [])]
+
+
+def _thought(part: ReasoningPart) -> Blocks:
+    """Reasoning, unchanged; what bears no signature of this provider's is refused by it, and left out."""
+    own = passed(part.provider_metadata, (FAMILY,))
+    redacted, signature = own.get("redacted"), own.get("signature")
+    if isinstance(redacted, str):
+        return [{"type": "redacted_thinking", "data": redacted}]
+    if isinstance(signature, str) and signature:
+        return [{"type": "thinking", "thinking": part.text, "signature": signature}]
+    return []
+
+
+def _hosted(part: HostedPart) -> Blocks:
+    return [dict(part.data)] if isinstance(part.data.get("type"), str) else []
+
+
+def _with_options(block: JsonObject, metadata: Any) -> JsonObject:
+    options = passed(cast("JsonMapping", metadata), (FAMILY,)) if isinstance(metadata, Mapping) else {}
+    for key in _OPTIONS.get(block["type"], ()):
+        if options.get(key) is not None:
+            block[key] = options[key]
+    return block
+
+
+_DATED: Final = re.compile(r"([a-z0-9_]+?)(?:_20[0-9]{6})?")
+_OTHERWISE: Final[Mapping[str, str]] = {
+    "text_editor_20241022": "str_replace_editor",
+    "text_editor_20250124": "str_replace_editor",
+    "text_editor": "str_replace_based_edit_tool",
+}
+"""Where the name isn't the type without its date (types of the SDK)."""
+
+SEARCH: Final = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+"""What finds deferred tools."""
+
+
+def is_toolset(kind: str) -> bool:
+    """Whether a type stands for several tools, and so has no name (`browser_toolset_20260801`, `mcp_toolset`)."""
+    return re.search(r"_toolset(_20[0-9]{6})?$", kind) is not None
+
+
+def is_search(kind: object) -> bool:
+    """Whether a type finds deferred tools."""
+    return isinstance(kind, str) and kind.startswith("tool_search_tool_")
+
+
+def server_tool_name(kind: str) -> str | None:
+    """The name that goes with a type (`"web_search"` of `"web_search_20250305"`); `None` where it can be no type."""
+    if kind in _OTHERWISE:
+        return _OTHERWISE[kind]
+    found = _DATED.fullmatch(kind)
+    return None if found is None else _OTHERWISE.get(found[1], found[1])
+
+
+KEYS: Final = (FAMILY,)
+
+
+def anthropic_tools(limits: AnthropicLimits) -> StrictBudget:
+    """What writes the list of a request, tools beyond what may be strict in one plainly.
+
+    Args:
+        limits: What the provider takes.
+    """
+    return StrictBudget(AnthropicWriter(limits), _strict_schema, _name, limits.strict)
+
+
+@frozen
+class AnthropicWriter:
+    """Writes one tool.
+
+    Attributes:
+        limits: What the provider takes.
+    """
+
+    limits: AnthropicLimits
+
+    def __call__(self, spec: ToolSpec, strict: bool | None) -> Written:
+        """The tool's entry."""
+        return self._server_tool(spec) if spec.kind == "provider" else self._custom(spec, strict)
+
+    def _server_tool(self, spec: ToolSpec) -> Written:
+        kind = hosted_type(spec, KEYS)
+        name = None if kind is None else server_tool_name(kind)
+        if kind is None or name is None:
+            return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Anthropic brings")
+        entry: JsonObject = {"type": kind} if is_toolset(kind) else {"type": kind, "name": name}
+        return Written({**entry, **spec.provider_arguments, **passed(spec.provider_options, KEYS)})
+
+    def _custom(self, spec: ToolSpec, strict: bool | None) -> Written:
+        if re.fullmatch(self.limits.name, spec.name, re.ASCII) is None:
+            return refusal(spec, "/name", "name", f"must match {self.limits.name}")
+        schema = fitted(spec, ANTHROPIC, ANTHROPIC_STRICT, strict)
+        if schema.refused:
+            return Written(None, schema.losses)
+        entry: JsonObject = {"name": spec.name, "input_schema": schema.schema}
+        description = described(spec, grammar=True)
+        if description.strip():
+            entry["description"] = description
+        if schema.strict:
+            entry["strict"] = True
+        losses = (*schema.losses, *_add_examples(entry, spec, schema.schema))
+        return Written({**entry, **passed(spec.provider_options, KEYS)}, losses)
+
+
+def _add_examples(entry: JsonObject, spec: ToolSpec, schema: JsonSchema) -> tuple[Loss, ...]:
+    """Says the examples that fit the schema as it is exported: one that doesn't fails the whole request (public)."""
+    if not spec.examples:
+        return ()
+    from pegboard.schema.json import json_text
+    from pegboard.schema.validator import validator_of
+
+    examples = spec.examples
+    try:
+        judge = validator_of(json_text(schema))
+    except SchemaError as error:
+        return (Loss(spec.name, "/examples", "examples", f"left out: {error}"),)
+    fitting = [example for example in examples if not judge.problems(example)]
+    if fitting:
+        entry["input_examples"] = fitting
+    what = "left out: it doesn't fit the schema as exported"
+    return tuple(
+        Loss(spec.name, f"/examples/{at}", "examples", what) for at, each in enumerate(examples) if each not in fitting
+    )
+
+
+def _strict_schema(entry: JsonObject) -> JsonSchema | None:
+    schema: Any = entry.get("input_schema") if entry.get("strict") is True else None
+    return cast("JsonSchema", schema) if isinstance(schema, dict) else None
+
+
+def _name(entry: JsonObject) -> str | None:
+    name = entry.get("name")
+    return name if isinstance(name, str) else None
+
+
+_WORDS: Final = {"auto": "auto", "required": "any", "none": "none"}
+_DEFERRED: Final = "defer_loading"
+
+
+@frozen
+class Offered:
+    """The tools of one request.
+
+    Attributes:
+        exported: Their list, without what the request adds to it.
+        names: What the provider calls them, where that differs.
+    """
+
+    exported: ExportedTools
+    names: Mapping[str, str]
+
+    @classmethod
+    def of(cls, request: ModelRequest, tools: StrictBudget) -> Offered:
+        """Those of a request."""
+        specs = [tool.spec for tool in request.offered]
+        return cls(tools.exported(specs, request.config.strict), tools.names_of(request))
+
+    def said(self, request: ModelRequest) -> JsonObject:
+        """`tools` and `tool_choice`, as far as they have to be said.
+
+        A conversation that holds calls is refused without tools (public), so that then those it called are listed
+        once more, and none may be called.
+
+        Raises:
+            ExportError: The choice can't be met.
+        """
+        check_choice(request.tool_choice, self.exported.names, FAMILY)
+        if not self.exported.entries:
+            gone = [_gone(self.names.get(name, name)) for name in called_before(request.messages)]
+            return {"tools": gone, "tool_choice": {"type": "none"}} if gone else {}
+        choice = self._choice(request)
+        return {"tools": self._entries(request), **({} if choice is None else {"tool_choice": choice})}
+
+    def _entries(self, request: ModelRequest) -> list[JsonObject]:
+        entries = list(self.exported.entries)
+        if request.loads_deferred:
+            deferred = self._deferred(request)
+            entries = [_deferred(entry) if entry.get("name") in deferred else entry for entry in entries]
+        if any(entry.get(_DEFERRED) for entry in entries) and not any(is_search(each.get("type")) for each in entries):
+            entries.insert(0, dict(SEARCH))
+        return entries
+
+    def _deferred(self, request: ModelRequest) -> frozenset[str]:
+        """The provider's names of the tools that are loaded once found; one that must be called is loaded at once."""
+        choice = request.tool_choice
+        forced = choice.name if isinstance(choice, NamedTool) else None
+        specs = (tool.spec for tool in request.offered)
+        return frozenset(
+            self.names.get(spec.name, spec.name) for spec in specs if spec.deferred and spec.name != forced
+        )
+
+    def _choice(self, request: ModelRequest) -> JsonObject | None:
+        choice, alone = request.tool_choice, request.config.parallel_calls is False
+        if choice == "auto" and not alone:
+            return None
+        if isinstance(choice, NamedTool):
+            said: JsonObject = {"type": "tool", "name": self.names.get(choice.name, choice.name)}
+        else:
+            said = {"type": _WORDS[choice]}
+        return {**said, "disable_parallel_tool_use": True} if alone and choice != "none" else said
+
+
+def _deferred(entry: JsonObject) -> JsonObject:
+    """An entry that is loaded once it is found; it can't end what is cached, too (public)."""
+    return {**{key: value for key, value in entry.items() if key != "cache_control"}, _DEFERRED: True}
+
+
+def _gone(name: str) -> JsonObject:
+    return {"name": name, "description": "No longer available.", "input_schema": {"type": "object", "properties": {}}}
+
+
+_FINISHES: Final[Mapping[str, FinishReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "pause_turn": "pause",
+    "refusal": "refusal",
+}
+_RESULT: Final = "_tool_result"
+_WITH_CALLS: Final = ("caller", "toolset_name")
+
+
+@define(eq=False)
+class AnthropicAnswer(AnsweredBlocks):
+    """Reads the blocks of one answer."""
+
+    def part(self, block: JsonMapping, fault: CallFault | None = None) -> Part | None:
+        """A block; `None` where it is nothing that could be kept.
+
+        Args:
+            block: As the provider wrote it.
+            fault: Why it can't run, if it is a call.
+        """
+        kind = block.get("type")
+        if kind == "text":
+            return TextPart(text_in(block, "text"), read_citations(objects_in(block, "citations")))
+        if kind == "tool_use":
+            kept = opaque({key: block.get(key) for key in _WITH_CALLS}) or {}
+            return CallPart(self.calls.call(block.get("name"), block.get("input"), block.get("id"), kept, fault))
+        if kind == "thinking":
+            return _read_thought(text_in(block, "thinking"), "signature", text_in(block, "signature"))
+        if kind == "redacted_thinking":
+            return _read_thought("", "redacted", text_in(block, "data"))
+        return self._hosted(block, kind)
+
+    def _hosted(self, block: JsonMapping, kind: object) -> HostedPart | None:
+        """What the provider has done itself, and what isn't known here: both go back as they came."""
+        kept = opaque(block) if isinstance(kind, str) and kind else None
+        if kept is None or not isinstance(kind, str):
+            self.passed_over += 1
+            return None
+        if kind.endswith(_RESULT):
+            return HostedPart(FAMILY, kept, "result", kind.removesuffix(_RESULT), text_in(block, "tool_use_id"))
+        if kind.endswith("tool_use"):
+            return HostedPart(FAMILY, kept, "call", text_in(block, "name"), text_in(block, "id"))
+        return HostedPart(FAMILY, kept, "result", kind)
+
+
+def _read_thought(text: str, key: str, value: str) -> ReasoningPart:
+    return ReasoningPart(text, {FAMILY: {key: value}} if value else {})
+
+
+def answered(message: JsonMapping, answer: AnthropicAnswer, parts: list[Part]) -> ModelResponse:
+    """A whole answer.
+
+    Args:
+        message: What it says of itself, without its blocks.
+        answer: What has read these.
+        parts: What they came to.
+    """
+    stop = known({"stop_sequence": text_in(message, "stop_sequence")})
+    finish = finish_of(message.get("stop_reason"), parts, _FINISHES)
+    return ModelResponse(
+        Message("assistant", tuple(parts)),
+        finish,
+        _usage(object_in(message, "usage")),
+        text_in(message, "model") or None,
+        text_in(message, "id") or None,
+        complete=finish not in CUT_OFF,
+        custom_metadata={**answer.facts(message, "container", "stop_details"), **stop},
+        error_message=text_in(object_in(message, "stop_details"), "explanation") or None,
+    )
+
+
+def _usage(usage: JsonMapping) -> Usage:
+    """Tokens; the provider counts those of its cache apart."""
+    cached, written = count_in(usage, "cache_read_input_tokens"), count_in(usage, "cache_creation_input_tokens")
+    return Usage(
+        count_in(usage, "input_tokens") + cached + written,
+        count_in(usage, "output_tokens"),
+        cached,
+        written,
+        count_in(object_in(usage, "output_tokens_details"), "thinking_tokens"),
+    )
+
+
+MOST_CITATIONS: Final = 10_000
+"""Of one block; what comes beyond is not read."""
+
+_OWN: Final = frozenset({"text", "thinking", "tool_use"})
+BEGUN_BY: Final = {
+    "text_delta": "text",
+    "citations_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+    "input_json_delta": "tool_use",
+}
+"""Which block a delta belongs to, where none has begun."""
+
+
+@define(eq=False)
+class AnthropicBlock(StreamedBlock):
+    """A block on its way."""
+
+    _citations: list[JsonMapping] = field(factory=list[JsonMapping], init=False)
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether it is worth something as far as it has come: what the provider does itself has to be whole."""
+        return self.ended or self.kind in _OWN
+
+    def start(self) -> Delta | None:
+        """What came with its beginning."""
+        if self.call >= 0:
+            return self.called("")
+        text = text_in(self.begun, "text") if self.kind == "text" else ""
+        return TextDelta(text) if text else None
+
+    def take(self, delta: JsonMapping) -> Delta | None:
+        """Takes in more of it, and gives what came with it."""
+        match delta.get("type"):
+            case "text_delta":
+                text = self.grown.add(delta.get("text"))
+                return TextDelta(text) if text and self.kind == "text" else None
+            case "thinking_delta":
+                text = self.grown.add(delta.get("thinking"))
+                return ReasoningDelta(text) if text and self.kind == "thinking" else None
+            case "input_json_delta":
+                text = self.grown.add(delta.get("partial_json"))
+                return self.called(text) if text and self.call >= 0 else None
+            case "signature_delta":
+                self.signature.add(delta.get("signature"))
+            case _:
+                self._cite(object_in(delta, "citation"))
+        return None
+
+    def whole(self) -> JsonObject | None:
+        """The block as an answer that isn't streamed has it; `None` where its input is no object and has to be one."""
+        block = dict(self.begun)
+        if self.kind == "text":
+            block["text"] = text_in(block, "text") + self.grown.text
+            block["citations"] = [*_listed(block.get("citations")), *self._citations]
+        elif self.kind == "thinking":
+            block["thinking"] = text_in(block, "thinking") + self.grown.text
+            block["signature"] = text_in(block, "signature") + self.signature.text
+        elif self.grown.text:
+            text = self.grown.text
+            block["input"] = text if self.call >= 0 else parsed_object(text)
+            return None if block["input"] is None else block
+        return block
+
+    def _cite(self, citation: JsonMapping) -> None:
+        if citation and len(self._citations) < MOST_CITATIONS:
+            self._citations.append(citation)
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+
+
+@define(eq=False)
+class AnthropicReader:
+    """Reads one streamed answer: `message_start`, the events of each block, `message_delta`, `message_stop`.
+
+    Attributes:
+        answer: Gives what reads the blocks once they are whole.
+        limits: How much is read.
+        names: What tools are called here, by what the provider calls them, where that differs.
+    """
+
+    answer: Callable[[], AnthropicAnswer]
+    limits: AnthropicLimits
+    names: Mapping[str, str]
+    _message: JsonObject = field(factory=dict[str, Any], init=False)
+    _usage: JsonObject = field(factory=dict[str, Any], init=False)
+    _room: Room = field(init=False)
+    _blocks: StreamedBlocks[AnthropicBlock] = field(init=False)
+    _end: StreamEnd = field(factory=StreamEnd, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._room = Room(self.limits.answer_text)
+        self._blocks = StreamedBlocks(self._room, self.limits.argument_text)
+
+    def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
+        """Takes in one event and gives what came with it. Never raises; what can't be read is passed over."""
+        if self._end.reached or not isinstance(chunk, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever came
+            return ()
+        match chunk.get("type"):
+            case "content_block_delta":
+                came = self._grow(object_in(chunk, "delta"), _place(chunk.get("index")))
+            case "content_block_start":
+                came = self._start(object_in(chunk, "content_block"), _place(chunk.get("index")))
+            case "content_block_stop":
+                came = self._blocks.stop(_place(chunk.get("index")))
+            case kind:
+                came = self._note(kind, chunk)
+        return () if came is None else (came,)
+
+    def response(self, *, broken: str | None = None) -> ModelResponse:
+        """The answer from all that has come; interrupted where `message_stop` hasn't come.
+
+        Args:
+            broken: Why the stream ended early.
+        """
+        answer = self.answer()
+        whole = answered({**self._message, "usage": self._usage}, answer, answer.streamed(self._blocks.all))
+        return self._end.of(whole, broken, spent=self._room.spent)
+
+    def _note(self, kind: object, event: JsonMapping) -> None:
+        """Takes in what an event says of the whole answer; counts are cumulative, and those it doesn't have stay."""
+        if kind == "message_start":
+            message = object_in(event, "message")
+            self._message = {key: value for key, value in message.items() if key not in ("content", "usage")}
+            self._usage |= _given(object_in(message, "usage"))
+        elif kind == "message_delta":
+            self._message |= _given(object_in(event, "delta"))
+            self._usage |= _given(object_in(event, "usage"))
+        elif kind == "message_stop":
+            self._end.reached = True
+        elif kind == "error":
+            error = error_of(event)
+            self._end.failed(error.code, str(error))
+
+    def _start(self, begun: JsonMapping, index: int | None) -> Delta | None:
+        block = self._begin(begun, index)
+        return None if block is None else block.start()
+
+    def _grow(self, delta: JsonMapping, index: int | None) -> Delta | None:
+        kind = BEGUN_BY.get(text_in(delta, "type"))
+        if kind is None:
+            return None
+        block = self._blocks.at(index) or self._begin({"type": kind}, index)
+        return None if block is None else block.take(delta)
+
+    def _begin(self, begun: JsonMapping, index: int | None) -> AnthropicBlock | None:
+        kind, name = text_in(begun, "type"), text_in(begun, "name")
+
+        def make(text: Gathered, signature: Gathered) -> AnthropicBlock:
+            known = self.names.get(name, name)
+            return AnthropicBlock(kind, dict(begun), text, signature, known, text_in(begun, "id"))
+
+        return self._blocks.begin(make, index, is_call=kind == "tool_use")
+
+
+def _place(index: object) -> int | None:
+    return index if isinstance(index, int) else None
+
+
+def _given(data: JsonMapping) -> JsonObject:
+    return {key: value for key, value in data.items() if value is not None}
+
+
+_CHANCE: Final = ("temperature", "top_p")
+
+
+@define(eq=False)
+class Anthropic:
+    """The messages API: bodies as the SDK's `messages.create` takes them, answers as `model_dump()` gives them.
+
+    Attributes:
+        limits: What the provider takes.
+    """
+
+    limits: AnthropicLimits = DEFAULT_LIMITS
+    name: str = field(default=FAMILY, init=False)
+    _tools: StrictBudget = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._tools = anthropic_tools(self.limits)
+
+    def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
+        """The list of `tools`; deferred ones plainly, for without a request nobody searches them."""
+        return self._tools.exported(specs, strict)
+
+    def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
+        """Every loss and every refusal of one tool."""
+        return self._tools.one(spec, strict).losses
+
+    def request(self, request: ModelRequest) -> JsonObject:
+        """The body.
+
+        A seed has no place in it, nor `temperature` and `top_p` but for models that take them (`limits.sampling`), and
+        then not while they think. Where a call is forced a model can't think (public), so that isn't asked for.
+
+        Raises:
+            ExportError: There is nothing to say, or the tool choice can't be met.
+        """
+        offered = Offered.of(request, self._tools)
+        lead, messages = leading_system(request.messages)
+        ids = SentIds(REFUSED_IN_IDS, self.limits.call_id)
+        body: JsonObject = {} if request.model is None else {"model": request.model}
+        body["max_tokens"] = request.config.max_output_tokens or self.limits.max_tokens
+        system = "\n\n".join(part for part in (request.system, *lead) if part)
+        if system.strip():
+            body["system"] = system
+        body["messages"] = turns_of(messages, AnthropicWire(ids, self.limits, offered.names))
+        body.update(offered.said(request))
+        self._add_config(body, request)
+        return merged(body, passed(request.config.provider_options, KEYS))
+
+    def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
+        """An answer.
+
+        Raises:
+            ModelError: It is no answer, or the provider's error.
+        """
+        body = object_in({"body": raw}, "body")  # what a client got may be anything
+        if not isinstance(body.get("content"), list):
+            raise error_of(body)
+        answer = self._answer(request)()
+        return answered(body, answer, answer.parts(objects_in(body, "content")))
+
+    def reader(self, request: ModelRequest | None = None) -> AnthropicReader:
+        """What reads the events of a stream."""
+        return AnthropicReader(self._answer(request), self.limits, self._names(request))
+
+    def _names(self, request: ModelRequest | None) -> dict[str, str]:
+        return {called: name for name, called in self._tools.names_of(request).items()}
+
+    def _answer(self, request: ModelRequest | None) -> Callable[[], AnthropicAnswer]:
+        names, schemas = self._names(request), strict_schemas(request)
+        return lambda: AnthropicAnswer(MadeCalls(FAMILY, schemas, names, self.limits.argument_text))
+
+    def _add_config(self, body: JsonObject, request: ModelRequest) -> None:
+        config = request.config
+        forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
+        thinks = config.reasoning not in (None, "none") and not forced
+        if config.reasoning is not None and (thinks or config.reasoning == "none"):
+            body.update(passed({FAMILY: self.limits.reasoning.get(config.reasoning, {})}, KEYS))
+        chance = {name: getattr(config, name) for name in _CHANCE if self.limits.sampling and not thinks}
+        body.update({name: value for name, value in chance.items() if value is not None})
+        if config.stop:
+            body["stop_sequences"] = list(config.stop)
+
+
+@cache
+def exporter() -> Anthropic:
+    """The one of this process, which keeps what it has written."""
+    return Anthropic()
+
+
+__all__ = [
+    "BEGUN_BY",
+    "DEFAULT_LIMITS",
+    "FAMILY",
+    "IMAGES",
+    "KEYS",
+    "MOST_CITATIONS",
+    "PDF",
+    "REASONING",
+    "REFUSED_IN_IDS",
+    "SEARCH",
+    "Anthropic",
+    "AnthropicAnswer",
+    "AnthropicBlock",
+    "AnthropicLimits",
+    "AnthropicReader",
+    "AnthropicWire",
+    "Offered",
+    "answered",
+    "anthropic_tools",
+    "content_block",
+    "error_of",
+    "exporter",
+    "is_search",
+    "is_toolset",
+    "native_block",
+    "read_citations",
+    "result_block",
+    "result_content",
+    "search_result",
+    "server_tool_name",
+    "thinking_budgets",
+    "written_citations",
+]

@@ -1,0 +1,1004 @@
+"""`Bedrock`: Amazon Bedrock's Converse, both ways, in the words of `boto3`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, cast
+
+from attrs import Factory, define, field, frozen
+
+from pegboard.dialects.combinators import any_of_alone, one_of_to_any_of, root_object
+from pegboard.dialects.dialect import Dialect
+from pegboard.dialects.keywords import Counts, Within, formats, least_items, only_keywords, patterns
+from pegboard.dialects.objects import close_objects, free_form_maps, property_names
+from pegboard.dialects.references import inline_references, named_definitions
+from pegboard.dialects.rows import FORMATS, READ, SHAPE, SIMPLE, UNIONS
+from pegboard.dialects.values import (
+    arrays_need_items,
+    boolean_schemas,
+    simple_enums,
+    tuple_items,
+    typed_enums,
+    typed_values,
+)
+from pegboard.errors import ModelError
+from pegboard.messages.message import (
+    CallPart,
+    Citation,
+    HostedPart,
+    MediaPart,
+    Message,
+    Part,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
+from pegboard.messages.response import Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
+from pegboard.request.entries import Written, described, fitted, hosted_type, passed, refusal
+from pegboard.request.exporter import ExportedTools, Loss
+from pegboard.request.model_request import ModelRequest
+from pegboard.request.tool_choice import NamedTool
+from pegboard.schema.json import is_object, json_faults, json_text
+from pegboard.tools.call import CallFault
+from pegboard.tools.content import (
+    AudioContent,
+    Content,
+    FileContent,
+    ImageContent,
+    LinkContent,
+    TextContent,
+    ToolResult,
+)
+from pegboard.tools.spec import ToolSpec
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard.wire.blocks import (
+    CUT_OFF,
+    AnsweredBlocks,
+    Blocks,
+    Followed,
+    Speaker,
+    StreamedBlock,
+    StreamedBlocks,
+    StrictBudget,
+    StrictLimits,
+    finish_of,
+    leading_system,
+    opaque,
+    turns_of,
+)
+from pegboard.wire.bodies import (
+    arguments_object,
+    check_choice,
+    count_in,
+    merged,
+    object_in,
+    objects_in,
+    parsed_object,
+    text_in,
+    worded,
+)
+from pegboard.wire.ids import MadeCalls, SentIds, called_before, sendable, strict_schemas
+from pegboard.wire.streams import Gathered, Room, StreamEnd
+
+STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)
+"""How much of a request may be strict (as Anthropic judges them)."""
+
+STRICT_SIZE: Final = Counts(optional=24, unions=16)
+"""How much a strict schema may hold: Anthropic judges it; a request may hold no more in all."""
+
+_PROPERTY_NAME: Final = r"[A-Za-z0-9_.-]{1,64}"
+
+BEDROCK: Final = Dialect("bedrock", (*READ, inline_references("keep"), root_object(*UNIONS), named_definitions))
+"""Bedrock Converse, whatever the model: references written out, a plain root.
+
+Which names of properties are taken depends on the model; `property_names` is the step for that.
+"""
+
+BEDROCK_STRICT: Final = Dialect(
+    "bedrock-strict",
+    (
+        *READ,
+        boolean_schemas,
+        inline_references("refuse"),
+        one_of_to_any_of,
+        *SIMPLE,
+        tuple_items(closed=True),
+        typed_enums,
+        simple_enums,
+        typed_values,
+        only_keywords({*SHAPE, "additionalProperties", "pattern", "format", "minItems", "default"}),
+        least_items(1),
+        formats((*FORMATS, "uri")),
+        patterns(word_bounds=False),
+        any_of_alone,
+        arrays_need_items,
+        typed_values,
+        free_form_maps,
+        close_objects,
+        property_names(_PROPERTY_NAME),
+        Within(STRICT_SIZE),
+    ),
+)
+"""Bedrock's strict tools, which Anthropic judges: closed objects without bounds or recursion."""
+
+
+FAMILY: Final = "bedrock"
+"""What the provider is called in options, in metadata, and before the dot of a `provider_id`."""
+
+IMAGES: Final[Mapping[str, str]] = {f"image/{word}": word for word in ("png", "jpeg", "gif", "webp")}
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument."
+DOCUMENTS: Final[Mapping[str, str]] = {
+    "application/pdf": "pdf",
+    "application/msword": "doc",
+    "application/vnd.ms-excel": "xls",
+    f"{_OFFICE}wordprocessingml.document": "docx",
+    f"{_OFFICE}spreadsheetml.sheet": "xlsx",
+    "text/csv": "csv",
+    "text/html": "html",
+    "text/markdown": "md",
+    "text/plain": "txt",
+}
+VIDEOS: Final[Mapping[str, str]] = {
+    "video/mp4": "mp4",
+    "video/mpeg": "mpeg",
+    "video/quicktime": "mov",
+    "video/webm": "webm",
+    "video/x-flv": "flv",
+    "video/x-matroska": "mkv",
+    "video/x-ms-wmv": "wmv",
+    "video/3gpp": "three_gp",
+}
+AUDIO: Final[Mapping[str, str]] = {
+    "audio/aac": "aac",
+    "audio/flac": "flac",
+    "audio/mp4": "mp4",
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+    "audio/ogg": "ogg",
+    "audio/opus": "opus",
+    "audio/wav": "wav",
+    "audio/x-wav": "wav",
+    "audio/webm": "webm",
+}
+REASONING: Final[Mapping[str, JsonMapping]] = {
+    "none": {},
+    **{word: {"outputConfig": {"effort": word}} for word in ("low", "medium", "high")},
+}
+"""In Converse's own words. What a model wants beside (a budget) goes under `additionalModelRequestFields`."""
+
+
+@frozen(kw_only=True)
+class BedrockLimits:
+    """What the provider takes; known from botocore's model of the service, its pages and its error reports.
+
+    Attributes:
+        name: What a tool's name has to match, as a regular expression.
+        strict: How much of a request may be held to schemas.
+        reasoning: What a request's body holds for each word of `ModelConfig.reasoning`.
+        images: Media types of pictures, and what each is called.
+        documents: Media types of documents, and what each is called.
+        videos: Media types of videos, and what each is called.
+        audio: Media types of sounds, and what each is called.
+        call_id: Characters of a call's id.
+        document_name: Characters of a document's name.
+        argument_text: Characters of one call's arguments that are read of a stream; a call with more is invalid.
+        answer_text: Characters of all that is read of a stream; an answer with more isn't complete.
+    """
+
+    name: str = "[a-zA-Z0-9_-]{1,64}"
+    strict: StrictLimits = STRICT_LIMITS
+    reasoning: Mapping[str, JsonMapping] = field(default=REASONING, repr=False)
+    images: Mapping[str, str] = field(default=IMAGES, repr=False)
+    documents: Mapping[str, str] = field(default=DOCUMENTS, repr=False)
+    videos: Mapping[str, str] = field(default=VIDEOS, repr=False)
+    audio: Mapping[str, str] = field(default=AUDIO, repr=False)
+    call_id: int = 64
+    document_name: int = 200
+    argument_text: int = 1 << 20
+    answer_text: int = 16 << 20
+
+
+DEFAULT_LIMITS: Final = BedrockLimits()
+
+
+_STATUS: Final = {
+    "validationException": 400,
+    "accessDeniedException": 403,
+    "resourceNotFoundException": 404,
+    "modelTimeoutException": 408,
+    "modelErrorException": 424,
+    "modelStreamErrorException": 424,
+    "throttlingException": 429,
+    "modelNotReadyException": 429,
+    "internalServerException": 500,
+    "serviceUnavailableException": 503,
+}
+"""What goes with an exception (botocore's model of the service)."""
+
+_LATER: Final = frozenset({408, 424, 429, 500, 503})
+
+
+def exception_in(event: JsonMapping) -> str | None:
+    """The name of the exception that an event of a stream is, or `None`."""
+    return next((name for name in event if name in _STATUS), None)
+
+
+def error_of(body: JsonMapping) -> ModelError:
+    """What a body says that is no answer; or an event that is an exception."""
+    name = exception_in(body)
+    error = object_in(body, "Error") if name is None else object_in(body, name)
+    about = object_in(body, "ResponseMetadata")
+    code = name or text_in(error, "Code")
+    known = _STATUS.get(code[:1].lower() + code[1:])
+    said = text_in(error, "Message") or text_in(error, "message") or text_in(body, "message")
+    status = count_in(about, "HTTPStatusCode") or known
+    return ModelError(
+        (said or code or "what came is no answer")[:2_000],
+        provider=FAMILY,
+        status=status,
+        code=code or None,
+        retryable=status in _LATER,
+        request_id=text_in(about, "RequestId") or None,
+    )
+
+
+_TAKEN: Final = ("title", "source", "sourceContent", "location")
+
+
+def read_citations(given: Iterable[JsonMapping]) -> tuple[Citation, ...]:
+    """Citations as they came; each is for its whole block, so that none says where its words begin."""
+    return tuple(map(_citation, given))
+
+
+def written_citations(citations: Iterable[Citation]) -> list[JsonObject]:
+    """Those that this provider gave, as it takes them back."""
+    found = (object_in(citation.data, FAMILY) for citation in citations)
+    return [{key: own[key] for key in _TAKEN if own.get(key) is not None} for own in found if own]
+
+
+def _citation(given: JsonMapping) -> Citation:
+    text = "".join(text_in(each, "text") for each in objects_in(given, "sourceContent")) or None
+    uri = text_in(object_in(object_in(given, "location"), "web"), "url") or text_in(given, "source") or None
+    kept = opaque(given)
+    return Citation(text, uri, text_in(given, "title") or None, data={FAMILY: kept} if kept else {})
+
+
+_S3 = "s3://"
+
+
+@define(eq=False)
+class BedrockMedia:
+    """Writes the media of one request: each document in it needs a name of its own.
+
+    Attributes:
+        limits: What the provider takes.
+    """
+
+    limits: BedrockLimits
+    _names: dict[str, int] = field(factory=dict[str, int], init=False)
+
+    def block(self, content: Content, *, in_result: bool) -> JsonObject | None:
+        """Content as a block: of its own kind where there is one, else in words; `None` where there are none.
+
+        Args:
+            content: What is to be shown.
+            in_result: Whether it is a result's, which can't hold sounds.
+        """
+        block = self.native(content, in_result=in_result)
+        if block is not None:
+            return block
+        text = worded(content)
+        return {"text": text} if text.strip() else None
+
+    def native(self, content: Content, *, in_result: bool) -> JsonObject | None:
+        """Content as a block of its own kind; `None` where there is none."""
+        if isinstance(content, LinkContent):
+            source = {"s3Location": {"uri": content.uri}} if content.uri.startswith(_S3) else None
+            return None if source is None else self._of(content.mime_type or "", source, content.name, in_result)
+        if isinstance(content, ImageContent | AudioContent):
+            return self._of(content.mime_type, {"bytes": content.data}, "", in_result) if content.data else None
+        return self._file(content, in_result) if isinstance(content, FileContent) and content.data else None
+
+    def _file(self, content: FileContent, in_result: bool) -> JsonObject | None:
+        data = content.data.encode() if isinstance(content.data, str) else content.data
+        name = content.uri.rstrip("/").rpartition("/")[2]
+        kind = (content.mime_type or ("text/plain" if isinstance(content.data, str) else "")).partition(";")[0].strip()
+        return self._of(kind, {"bytes": data}, name, in_result)
+
+    def _of(self, kind: str, source: JsonObject, name: str, in_result: bool) -> JsonObject | None:
+        limits = self.limits
+        if kind in limits.documents:
+            document = {"format": limits.documents[kind], "name": self._document_name(name), "source": source}
+            return {"document": document}
+        kinds: Mapping[str, Mapping[str, str]] = {"image": limits.images, "video": limits.videos}
+        kinds = kinds if in_result else {**kinds, "audio": limits.audio}
+        member = next((member for member, formats in kinds.items() if kind in formats), None)
+        return None if member is None else {member: {"format": kinds[member][kind], "source": source}}
+
+    def _document_name(self, name: str) -> str:
+        """A name as the provider takes it (letters, digits, single spaces, `-()[]`; public), each once."""
+        plain = re.sub(r"\s+", " ", re.sub(r"[^A-Za-z0-9\s()\[\]-]", " ", name)).strip() or "document"
+        plain = plain[: self.limits.document_name].rstrip()
+        number = self._names.get(plain, 0) + 1
+        self._names[plain] = number
+        if number == 1:
+            return plain
+        suffix = f" ({number})"
+        return self._document_name(plain[: self.limits.document_name - len(suffix)].rstrip() + suffix)
+
+
+_NOTHING: Final = {"text": "(nothing)"}
+_FAILED: Final = {"text": "The call failed and said nothing."}
+
+
+def result_block(part: ResultPart, use_id: str, media: BedrockMedia) -> JsonObject:
+    """The answer to a call.
+
+    Args:
+        part: The result.
+        use_id: The id of the call's block.
+        media: Writes its media.
+    """
+    result = part.result
+    block: JsonObject = {"toolUseId": use_id, "content": result_content(result, media)}
+    if result.is_error:
+        block["status"] = "error"
+    if not block["content"]:
+        block["content"] = [dict(_FAILED if result.is_error else _NOTHING)]
+    return {"toolResult": block}
+
+
+def result_content(result: ToolResult, media: BedrockMedia) -> list[JsonObject]:
+    """What the model reads of a result: an object as `json`, everything else as text or media.
+
+    The attachments that it can be shown stand behind.
+    """
+    data = result.structured_content
+    if data is not None and _is_all(result.content, data):
+        return [_data(data), *_beside(result, media)]
+    shown = [media.block(each, in_result=True) for each in result.content]
+    return [*(block for block in shown if block is not None), *_beside(result, media)]
+
+
+def _is_all(content: tuple[Content, ...], data: object) -> bool:
+    """Whether structured content says all that the content does: its text is the same JSON."""
+    if not content:
+        return True
+    text = "".join(each.text for each in content[:1] if isinstance(each, TextContent))
+    return len(content) == 1 and bool(text.strip()) and is_object(data) and parsed_object(text) == data
+
+
+def _data(data: object) -> JsonObject:
+    if is_object(data) and not json_faults(data):
+        return {"json": data}
+    try:
+        return {"text": json_text(data)}
+    except (TypeError, ValueError, RecursionError):
+        return {"text": f"a {type(data).__name__} that is no JSON"}
+
+
+def _beside(result: ToolResult, media: BedrockMedia) -> list[JsonObject]:
+    blocks = [media.native(each, in_result=True) for each in result.attachments]
+    return [block for block in blocks if block is not None]
+
+
+KEYS: Final = (FAMILY,)
+CACHE_POINT: Final = "cachePoint"
+"""The option by which a tool, a part, a message or a request is followed by such a point."""
+
+
+def bedrock_tools(limits: BedrockLimits) -> StrictBudget:
+    """What writes the list of a request, tools beyond what may be strict in one plainly.
+
+    Args:
+        limits: What the provider takes.
+    """
+    return StrictBudget(BedrockWriter(limits), _strict_schema, _name, limits.strict)
+
+
+@frozen
+class BedrockWriter:
+    """Writes one tool.
+
+    Attributes:
+        limits: What the provider takes.
+    """
+
+    limits: BedrockLimits
+
+    def __call__(self, spec: ToolSpec, strict: bool | None) -> Written:
+        """The tool's entry."""
+        return self._system_tool(spec) if spec.kind == "provider" else self._spec(spec, strict)
+
+    def _system_tool(self, spec: ToolSpec) -> Written:
+        kind = hosted_type(spec, KEYS)
+        if kind is None or re.fullmatch(self.limits.name, kind) is None:
+            return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Bedrock hosts")
+        options = passed(spec.provider_options, KEYS)
+        point = options.pop(CACHE_POINT, None)
+        return _followed({"systemTool": {"name": kind, **spec.provider_arguments, **options}}, point, ())
+
+    def _spec(self, spec: ToolSpec, strict: bool | None) -> Written:
+        if re.fullmatch(self.limits.name, spec.name) is None:
+            return refusal(spec, "/name", "name", f"must match {self.limits.name}")
+        schema = fitted(spec, BEDROCK, BEDROCK_STRICT, strict)
+        if schema.refused:
+            return Written(None, schema.losses)
+        entry: JsonObject = {"name": spec.name, "inputSchema": {"json": schema.schema}}
+        description = described(spec, examples=True, grammar=True)
+        if description.strip():
+            entry["description"] = description
+        if schema.strict:
+            entry["strict"] = True
+        options = passed(spec.provider_options, KEYS)
+        point = options.pop(CACHE_POINT, None)
+        return _followed({"toolSpec": {**entry, **options}}, point, schema.losses)
+
+
+def _followed(entry: JsonObject, point: object, losses: tuple[Loss, ...]) -> Followed:
+    behind: JsonObject | None = {CACHE_POINT: point} if isinstance(point, dict) else None
+    return Followed(entry, losses, behind)
+
+
+def _strict_schema(entry: JsonObject) -> JsonSchema | None:
+    spec = object_in(entry, "toolSpec")
+    schema: Any = object_in(spec, "inputSchema").get("json") if spec.get("strict") is True else None
+    return cast("JsonSchema", schema) if isinstance(schema, dict) else None
+
+
+def _name(entry: JsonObject) -> str | None:
+    named: JsonObject = entry.get("toolSpec") or entry.get("systemTool") or {}
+    name = named.get("name")
+    return name if isinstance(name, str) else None
+
+
+REFUSED_IN_IDS: Final = re.compile(r"[^a-zA-Z0-9_.:-]")
+_BESIDE_DOCUMENTS: Final = "The document is attached."
+
+
+@define(eq=False)
+class BedrockWire:
+    """Writes the blocks of one request.
+
+    Attributes:
+        ids: The ids of its calls.
+        limits: What the provider takes.
+        names: What the provider calls a tool, where that differs from the tool's name.
+    """
+
+    ids: SentIds
+    limits: BedrockLimits
+    names: Mapping[str, str] = field(factory=dict[str, str])
+    family: str = field(default=FAMILY, init=False)
+    _media: BedrockMedia = field(default=Factory(lambda self: BedrockMedia(self.limits), takes_self=True), init=False)
+
+    def blocks(self, part: Part, speaker: Speaker) -> Blocks:
+        """A part, and the cache point behind it that its options want."""
+        blocks = self._blocks(part, speaker)
+        if blocks:
+            self.mark(blocks, _metadata_of(part))
+        return blocks
+
+    def text(self, text: str) -> JsonObject:
+        """Words."""
+        return {"text": text}
+
+    def mark(self, blocks: Blocks, metadata: JsonMapping) -> None:
+        """Adds a cache point, where the options want one."""
+        point = passed(metadata, (FAMILY,)).get(CACHE_POINT)
+        if isinstance(point, dict):
+            blocks.append({CACHE_POINT: point})
+
+    def is_result(self, block: JsonObject) -> bool:
+        """Whether it answers a call."""
+        return "toolResult" in block
+
+    def is_thought(self, block: JsonObject) -> bool:
+        """Whether it is reasoning."""
+        return "reasoningContent" in block
+
+    def completed(self, turn: JsonObject, *, last: bool) -> None:
+        """Documents want words beside them; a last turn of the assistant's must not end with blanks (public)."""
+        content: Blocks = turn["content"]
+        if any("document" in block for block in content) and not any("text" in block for block in content):
+            content.append(self.text(_BESIDE_DOCUMENTS))
+        if last and turn["role"] == "assistant" and "text" in content[-1]:
+            content[-1]["text"] = content[-1]["text"].rstrip()
+
+    def _blocks(self, part: Part, speaker: Speaker) -> Blocks:
+        if isinstance(part, TextPart):
+            return self._text(part, speaker)
+        if isinstance(part, MediaPart):
+            return self._shown(part, speaker)
+        if isinstance(part, CallPart):
+            return self._call(part)
+        if isinstance(part, ResultPart):
+            return self._result(part)
+        return _thought(part) if isinstance(part, ReasoningPart) else _hosted(part)
+
+    def _text(self, part: TextPart, speaker: Speaker) -> Blocks:
+        if not part.text.strip():  # blank words are refused (public)
+            return []
+        citations = written_citations(part.citations) if speaker == "assistant" else []
+        if citations:
+            return [{"citationsContent": {"content": [self.text(part.text)], "citations": citations}}]
+        return [self.text(part.text)]
+
+    def _shown(self, part: MediaPart, speaker: Speaker) -> Blocks:
+        if speaker == "assistant":  # media are the user's to show
+            return [self.text(worded(part.content))]
+        block = self._media.block(part.content, in_result=False)
+        return [] if block is None else [block]
+
+    def _call(self, part: CallPart) -> Blocks:
+        call = part.call
+        if call.provider_executed:  # another provider's: this one's are hosted parts
+            return []
+        use = {
+            "toolUseId": self.ids.call(call.id),
+            "name": sendable(self.names.get(call.name, call.name), self.limits.name),
+            "input": arguments_object(call),
+        }
+        return [{"toolUse": use}]
+
+    def _result(self, part: ResultPart) -> Blocks:
+        use_id = self.ids.result(part.call_id)
+        if use_id is not None:
+            return [result_block(part, use_id, self._media)]
+        content = result_content(part.result, self._media)
+        shown = [self.text(json_text(block["json"])) if "json" in block else block for block in content]
+        return [self.text(f"A result of {part.name or 'a tool'}:"), *shown]
+
+
+def _thought(part: ReasoningPart) -> Blocks:
+    """Reasoning, unchanged; what bears no signature is refused, and left out."""
+    own = passed(part.provider_metadata, (FAMILY,))
+    redacted, signature = own.get("redacted"), own.get("signature")
+    if isinstance(redacted, str):
+        try:
+            return [{"reasoningContent": {"redactedContent": base64.b64decode(redacted, validate=True)}}]
+        except (binascii.Error, ValueError):
+            return []
+    if isinstance(signature, str) and signature:
+        return [{"reasoningContent": {"reasoningText": {"text": part.text, "signature": signature}}}]
+    return []
+
+
+def _hosted(part: HostedPart) -> Blocks:
+    return [dict(part.data)] if len(part.data) == 1 else []
+
+
+def _metadata_of(part: Part) -> JsonMapping:
+    if isinstance(part, CallPart):
+        metadata: Any = part.call.provider_metadata
+        return cast("JsonMapping", metadata) if isinstance(metadata, Mapping) else {}
+    return {} if isinstance(part, HostedPart) else part.provider_metadata
+
+
+_FINISHES: Final[Mapping[str, FinishReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+    "malformed_model_output": "error",
+    "malformed_tool_use": "error",
+}
+
+
+@define(eq=False)
+class BedrockAnswer(AnsweredBlocks):
+    """Reads the blocks of one answer."""
+
+    def part(self, block: JsonMapping, fault: CallFault | None = None) -> Part | None:
+        """A block; `None` where it is nothing that could be kept.
+
+        Args:
+            block: As the provider wrote it: one member, which says its kind.
+            fault: Why it can't run, if it is a call.
+        """
+        if isinstance(block.get("text"), str):
+            return TextPart(text_in(block, "text"))
+        if "citationsContent" in block:
+            return _cited(object_in(block, "citationsContent"))
+        if "reasoningContent" in block:
+            return _read_thought(object_in(block, "reasoningContent"))
+        use = object_in(block, "toolUse")
+        if "toolUse" in block and use.get("type") != _HOSTED:
+            return CallPart(self.calls.call(use.get("name"), use.get("input"), use.get("toolUseId"), {}, fault))
+        return _picture(object_in(block, "image")) or self._hosted(block, use)
+
+    def _hosted(self, block: JsonMapping, use: JsonMapping) -> HostedPart | None:
+        """What the provider has done itself, and what isn't known here: both go back as they came."""
+        kept = opaque(block)
+        if not kept:
+            self.passed_over += 1
+            return None
+        if use:
+            return HostedPart(FAMILY, kept, "call", text_in(use, "name"), text_in(use, "toolUseId"))
+        result = object_in(block, "toolResult")
+        name = text_in(result, "type") or str(next(iter(kept)))
+        return HostedPart(FAMILY, kept, "result", name, text_in(result, "toolUseId"))
+
+
+def _cited(block: JsonMapping) -> TextPart:
+    text = "".join(text_in(each, "text") for each in objects_in(block, "content"))
+    return TextPart(text, read_citations(objects_in(block, "citations")))
+
+
+def _read_thought(block: JsonMapping) -> ReasoningPart:
+    redacted = block.get("redactedContent")
+    if isinstance(redacted, bytes):  # as boto3 gives it
+        redacted = base64.b64encode(redacted).decode()
+    if isinstance(redacted, str):
+        return ReasoningPart("", {FAMILY: {"redacted": redacted}})
+    said = object_in(block, "reasoningText")
+    signature = text_in(said, "signature")
+    return ReasoningPart(text_in(said, "text"), {FAMILY: {"signature": signature}} if signature else {})
+
+
+def _picture(image: JsonMapping) -> MediaPart | None:
+    data = object_in(image, "source").get("bytes")
+    if not isinstance(data, bytes) or not data:
+        return None
+    return MediaPart(ImageContent(data, f"image/{text_in(image, 'format') or 'png'}"))
+
+
+def answered(raw: JsonMapping, answer: BedrockAnswer, parts: list[Part]) -> ModelResponse:
+    """A whole answer.
+
+    Args:
+        raw: What it says of itself, without its message.
+        answer: What has read this.
+        parts: What it came to.
+    """
+    finish = finish_of(raw.get("stopReason"), parts, _FINISHES)
+    router = object_in(object_in(raw, "trace"), "promptRouter")
+    return ModelResponse(
+        Message("assistant", tuple(parts)),
+        finish,
+        _usage(object_in(raw, "usage")),
+        text_in(router, "invokedModelId") or None,
+        text_in(object_in(raw, "ResponseMetadata"), "RequestId") or None,
+        complete=finish not in CUT_OFF,
+        custom_metadata=answer.facts(raw, "additionalModelResponseFields", "trace"),
+        error_code=text_in(raw, "stopReason") if finish == "error" else None,
+    )
+
+
+def _usage(usage: JsonMapping) -> Usage:
+    """Tokens; whether those of the cache are among `inputTokens` depends on the model, and the total tells."""
+    given, output = count_in(usage, "inputTokens"), count_in(usage, "outputTokens")
+    all_of_request = max(given, count_in(usage, "totalTokens") - output)
+    return Usage(
+        all_of_request, output, count_in(usage, "cacheReadInputTokens"), count_in(usage, "cacheWriteInputTokens")
+    )
+
+
+MOST_LISTED: Final = 10_000
+"""Citations, or pieces of a hosted tool's result, in one block; what comes beyond is not read."""
+
+_OWN: Final = frozenset({"text", "reasoningContent", "toolUse"})
+
+
+@define(eq=False)
+class BedrockBlock(StreamedBlock):
+    """A block on its way."""
+
+    _listed: list[JsonMapping] = field(factory=list[JsonMapping], init=False)
+    _beside: dict[str, Any] = field(factory=dict[str, Any], init=False)
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether it is worth something as far as it has come: what the provider does itself has to be whole."""
+        return self.ended or (self.kind in _OWN and (self.kind != "toolUse" or self.call >= 0))
+
+    def start(self) -> Delta | None:
+        """What came with its beginning."""
+        return self.called("") if self.call >= 0 else None
+
+    def take(self, delta: JsonMapping) -> Delta | None:
+        """Takes in more of it, and gives what came with it."""
+        if "toolUse" in delta:
+            text = self.grown.add(object_in(delta, "toolUse").get("input"))
+            return self.called(text) if text and self.call >= 0 else None
+        if "reasoningContent" in delta:
+            return self._think(object_in(delta, "reasoningContent"))
+        if "text" in delta:
+            text = self.grown.add(delta.get("text"))
+            return TextDelta(text) if text else None
+        self._list(objects_in(delta, "toolResult") or [object_in(delta, "citation")])
+        self._beside |= object_in(delta, "image")
+        return None
+
+    def whole(self) -> JsonObject | None:
+        """The block as an answer that isn't streamed has it; `None` where its input is no object and has to be one."""
+        match self.kind:
+            case "toolUse":
+                return self._use()
+            case "reasoningContent":
+                said = {"text": self.grown.text, "signature": self.signature.text}
+                return {self.kind: self._beside or {"reasoningText": said}}
+            case "text" if self._listed:
+                return {"citationsContent": {"content": [{"text": self.grown.text}], "citations": self._listed}}
+            case "text":
+                return {"text": self.grown.text}
+            case "toolResult":
+                return {self.kind: {**self.begun, "content": self._listed}}
+            case _:
+                return {self.kind: {**self.begun, **self._beside}}
+
+    def _use(self) -> JsonObject | None:
+        text = self.grown.text
+        given = (text or {}) if self.call >= 0 else parsed_object(text)
+        return None if given is None else {self.kind: {**self.begun, "input": given}}
+
+    def _think(self, delta: JsonMapping) -> Delta | None:
+        self.signature.add(delta.get("signature"))
+        if isinstance(delta.get("redactedContent"), bytes | str):
+            self._beside = {"redactedContent": delta["redactedContent"]}
+        text = self.grown.add(delta.get("text"))
+        return ReasoningDelta(text) if text else None
+
+    def _list(self, items: list[JsonMapping]) -> None:
+        self._listed += [each for each in items if each][: MOST_LISTED - len(self._listed)]
+
+
+def kind_of(delta: JsonMapping) -> str | None:
+    """The kind of block that a delta belongs to; `None` of an unknown one."""
+    if "citation" in delta:
+        return "text"
+    return next(
+        (kind for kind in ("text", "toolUse", "reasoningContent", "toolResult", "image") if kind in delta), None
+    )
+
+
+_METADATA: Final = ("usage", "trace")
+_HOSTED: Final = "server_tool_use"
+
+
+@define(eq=False)
+class BedrockReader:
+    """Reads one streamed answer: `messageStart`, the events of each block, `messageStop`, `metadata`.
+
+    Attributes:
+        answer: Gives what reads the blocks once they are whole.
+        limits: How much is read.
+        names: What tools are called here, by what the provider calls them, where that differs.
+    """
+
+    answer: Callable[[], BedrockAnswer]
+    limits: BedrockLimits
+    names: Mapping[str, str]
+    _facts: JsonObject = field(factory=dict[str, Any], init=False)
+    _room: Room = field(init=False)
+    _blocks: StreamedBlocks[BedrockBlock] = field(init=False)
+    _end: StreamEnd = field(factory=StreamEnd, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._room = Room(self.limits.answer_text)
+        self._blocks = StreamedBlocks(self._room, self.limits.argument_text)
+
+    def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
+        """Takes in one event and gives what came with it. Never raises; what can't be read is passed over."""
+        if not isinstance(chunk, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever came
+            return ()
+        came: Delta | None = None
+        if "contentBlockDelta" in chunk:
+            event = object_in(chunk, "contentBlockDelta")
+            came = self._grow(object_in(event, "delta"), _index(event))
+        elif "contentBlockStart" in chunk:
+            event = object_in(chunk, "contentBlockStart")
+            came = self._start(object_in(event, "start"), _index(event))
+        elif "contentBlockStop" in chunk:
+            self._blocks.stop(_index(object_in(chunk, "contentBlockStop")))
+        else:
+            self._note(chunk)
+        return () if came is None else (came,)
+
+    def response(self, *, broken: str | None = None) -> ModelResponse:
+        """The answer from all that has come; interrupted where `messageStop` hasn't come.
+
+        Args:
+            broken: Why the stream ended early.
+        """
+        answer = self.answer()
+        whole = answered(self._facts, answer, answer.streamed(self._blocks.all))
+        return self._end.of(whole, broken, spent=self._room.spent)
+
+    def _note(self, event: JsonMapping) -> None:
+        """Takes in what an event says of the whole answer."""
+        if "messageStop" in event:
+            self._end.reached = True
+            self._facts |= object_in(event, "messageStop")
+        elif "metadata" in event:
+            self._facts |= {key: each for key, each in object_in(event, "metadata").items() if key in _METADATA}
+        elif exception_in(event) is not None:
+            error = error_of(event)
+            self._end.failed(error.code, str(error))
+
+    def _start(self, start: JsonMapping, index: int | None) -> Delta | None:
+        kind = next(iter(start), None)
+        block = None if kind is None else self._begin(kind, object_in(start, kind), index)
+        return None if block is None else block.start()
+
+    def _grow(self, delta: JsonMapping, index: int | None) -> Delta | None:
+        kind = kind_of(delta)
+        if kind is None:
+            return None
+        block = self._blocks.at(index)
+        if block is None or block.kind != kind:
+            block = self._begin(kind, {}, index)
+        return None if block is None else block.take(delta)
+
+    def _begin(self, kind: str, begun: JsonMapping, index: int | None) -> BedrockBlock | None:
+        name = text_in(begun, "name")
+
+        def make(text: Gathered, signature: Gathered) -> BedrockBlock:
+            known = self.names.get(name, name)
+            return BedrockBlock(kind, dict(begun), text, signature, known, text_in(begun, "toolUseId"))
+
+        is_call = kind == "toolUse" and begun.get("type") != _HOSTED
+        return self._blocks.begin(make, index, is_call=is_call)
+
+
+def _index(event: JsonMapping) -> int | None:
+    index = event.get("contentBlockIndex")
+    return index if isinstance(index, int) else None
+
+
+_INFERENCE: Final = {"max_output_tokens": "maxTokens", "temperature": "temperature", "top_p": "topP"}
+
+
+@define(eq=False)
+class Bedrock:
+    """Converse: bodies as `boto3`'s `converse` and `converse_stream` take them, answers and events as it gives them.
+
+    Attributes:
+        limits: What the provider takes.
+    """
+
+    limits: BedrockLimits = DEFAULT_LIMITS
+    name: str = field(default=FAMILY, init=False)
+    _tools: StrictBudget = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._tools = bedrock_tools(self.limits)
+
+    def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
+        """The list of `toolConfig.tools`."""
+        return self._tools.exported(specs, strict)
+
+    def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
+        """Every loss and every refusal of one tool."""
+        return self._tools.one(spec, strict).losses
+
+    def request(self, request: ModelRequest) -> JsonObject:
+        """The body: keyword arguments, media as bytes.
+
+        A seed and `parallel_calls` have no place in it; what a model takes of them goes under
+        `additionalModelRequestFields`, by provider options. The option `cachePoint` ends what is cached of the system.
+
+        Raises:
+            ExportError: There is nothing to say, or the tool choice can't be met.
+        """
+        lead, messages = leading_system(request.messages)
+        names = self._tools.names_of(request)
+        wire = BedrockWire(SentIds(REFUSED_IN_IDS, self.limits.call_id), self.limits, names)
+        options = passed(request.config.provider_options, KEYS)
+        body: JsonObject = {} if request.model is None else {"modelId": request.model}
+        body["messages"] = turns_of(messages, wire)
+        body.update(_system(request, lead, options.pop(CACHE_POINT, None)))
+        body.update(self._config(request))
+        config = self._tool_config(request, names)
+        if config:
+            body["toolConfig"] = config
+        return merged(body, options)
+
+    def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
+        """An answer.
+
+        Raises:
+            ModelError: It is no answer, or the provider's error (`ClientError.response`).
+        """
+        body = object_in({"body": raw}, "body")  # what a client got may be anything
+        message = object_in(object_in(body, "output"), "message")
+        if not isinstance(message.get("content"), list):
+            raise error_of(body)
+        answer = self._answer(request)()
+        return answered(body, answer, answer.parts(objects_in(message, "content")))
+
+    def reader(self, request: ModelRequest | None = None) -> BedrockReader:
+        """What reads the events of a stream."""
+        return BedrockReader(self._answer(request), self.limits, self._own_names(request))
+
+    def _answer(self, request: ModelRequest | None) -> Callable[[], BedrockAnswer]:
+        names, schemas = self._own_names(request), strict_schemas(request)
+        return lambda: BedrockAnswer(MadeCalls(FAMILY, schemas, names, self.limits.argument_text))
+
+    def _own_names(self, request: ModelRequest | None) -> dict[str, str]:
+        return {called: name for name, called in self._tools.names_of(request).items()}
+
+    def _config(self, request: ModelRequest) -> JsonObject:
+        config = request.config
+        inference = {key: getattr(config, name) for name, key in _INFERENCE.items()}
+        inference = {key: value for key, value in inference.items() if value is not None}
+        if config.stop:
+            inference["stopSequences"] = list(config.stop)
+        thinking = passed({FAMILY: self.limits.reasoning.get(config.reasoning or "", {})}, KEYS)
+        return {**thinking, **({"inferenceConfig": inference} if inference else {})}
+
+    def _tool_config(self, request: ModelRequest, names: Mapping[str, str]) -> JsonObject:
+        """The tools and the choice, as far as they have to be said.
+
+        There is no word for "none": tools are left out then. But a conversation that holds calls is refused without
+        tools (public), so that those are listed then, and those it called where none are offered.
+        """
+        exported = self._tools.exported([tool.spec for tool in request.offered], request.config.strict)
+        choice = request.tool_choice
+        check_choice(choice, exported.names, FAMILY)
+        called = called_before(request.messages)
+        if choice == "none" and not called:
+            return {}
+        tools = list(exported.entries) or [_gone(names.get(name, name)) for name in called]
+        if not tools:
+            return {}
+        if isinstance(choice, NamedTool):
+            return {"tools": tools, "toolChoice": {"tool": {"name": names.get(choice.name, choice.name)}}}
+        return {"tools": tools, "toolChoice": {"any": {}}} if choice == "required" else {"tools": tools}
+
+
+def _system(request: ModelRequest, lead: Sequence[str], point: object) -> JsonObject:
+    said: list[JsonObject] = [{"text": part} for part in (request.system, *lead) if part.strip()]
+    if said and isinstance(point, dict):
+        said.append({CACHE_POINT: point})
+    return {"system": said} if said else {}
+
+
+def _gone(name: str) -> JsonObject:
+    schema: JsonObject = {"type": "object", "properties": {}}
+    return {"toolSpec": {"name": name, "description": "No longer available.", "inputSchema": {"json": schema}}}
+
+
+@cache
+def exporter() -> Bedrock:
+    """The one of this process, which keeps what it has written."""
+    return Bedrock()
+
+
+__all__ = [
+    "AUDIO",
+    "CACHE_POINT",
+    "DEFAULT_LIMITS",
+    "DOCUMENTS",
+    "FAMILY",
+    "IMAGES",
+    "KEYS",
+    "MOST_LISTED",
+    "REASONING",
+    "REFUSED_IN_IDS",
+    "VIDEOS",
+    "Bedrock",
+    "BedrockAnswer",
+    "BedrockBlock",
+    "BedrockLimits",
+    "BedrockMedia",
+    "BedrockReader",
+    "BedrockWire",
+    "answered",
+    "bedrock_tools",
+    "error_of",
+    "exception_in",
+    "exporter",
+    "kind_of",
+    "read_citations",
+    "result_block",
+    "result_content",
+    "written_citations",
+]

@@ -1,0 +1,413 @@
+"""`Ollama`: Ollama's chat, both ways."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar, Final
+
+from attrs import Factory, define, field
+
+from pegboard.dialects.combinators import any_of_alone, one_of_to_any_of
+from pegboard.dialects.dialect import Dialect
+from pegboard.dialects.keywords import only_keywords
+from pegboard.dialects.references import inline_references
+from pegboard.dialects.rows import READ, SHAPE, SIMPLE
+from pegboard.dialects.values import boolean_schemas, tuple_items, typed_enums
+from pegboard.errors import ExportError, ModelError
+from pegboard.messages.message import CallPart, MediaPart, Message, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.response import CallDelta, Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
+from pegboard.request.entries import Written, WrittenTools, described, fitted, passed, refusal
+from pegboard.request.exporter import ExportedTools, Loss, ResponseReader
+from pegboard.request.model_config import ModelConfig
+from pegboard.request.model_request import ModelRequest
+from pegboard.request.tool_choice import NamedTool, ToolChoice
+from pegboard.schema.json import json_text
+from pegboard.tools.call import ToolCall
+from pegboard.tools.content import Content, ImageContent
+from pegboard.tools.spec import ToolSpec
+from pegboard.typing import JsonMapping, JsonObject
+from pegboard.wire.bodies import (
+    arguments_object,
+    as_object,
+    check_choice,
+    count_in,
+    known,
+    list_in,
+    merged,
+    object_in,
+    objects_in,
+    own,
+    text_in,
+    worded,
+)
+from pegboard.wire.ids import ORIGINAL, GivenIds, in_order, made_call, sendable, shown
+from pegboard.wire.streams import Gathered, Room, StreamEnd
+
+OLLAMA: Final = Dialect(
+    "ollama",
+    (
+        *READ,
+        boolean_schemas,
+        inline_references("loosen"),
+        one_of_to_any_of,
+        *SIMPLE,
+        tuple_items(),
+        typed_enums,
+        only_keywords(SHAPE),
+        any_of_alone,
+    ),
+)
+"""Ollama, whose templates show a model little more than names, types and descriptions."""
+
+
+_KINDS = ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"GIF8", "image/gif"), (b"RIFF", "image/webp"))
+
+
+def image_of(raw: Any) -> ImageContent | None:
+    """A picture from base64; its kind is told by its first bytes, as Ollama doesn't say it. `None` of anything else."""
+    if not isinstance(raw, str):
+        return None
+    try:
+        data = base64.b64decode(raw, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return ImageContent(data, next((kind for start, kind in _KINDS if data.startswith(start)), "image/png"))
+
+
+FAMILY: Final = "ollama"
+
+
+def written(spec: ToolSpec, strict: bool | None) -> Written:
+    """`{"type": "function", "function": {"name", "description", "parameters"}}`.
+
+    Ollama hosts no tools and holds no calls to schemas; it takes every name that a spec can have.
+    """
+    if spec.kind == "provider":
+        return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Ollama hosts")
+    schema = fitted(spec, OLLAMA, None, strict)
+    if schema.refused:
+        return Written(None, schema.losses)
+    function: JsonObject = {
+        "name": spec.name,
+        "description": described(spec, examples=True, grammar=True),
+        "parameters": schema.schema,
+    }
+    entry = {"type": "function", "function": function}
+    return Written({**entry, **passed(spec.provider_options, (FAMILY,))}, schema.losses)
+
+
+_REASONS: Final[Mapping[str, FinishReason]] = {"stop": "stop", "length": "length", "": "stop"}
+_RETRYABLE: Final = frozenset({408, 429, 500, 502, 503, 504})
+
+
+@define(eq=False)
+class OllamaReader:
+    """Reads one answer, whole or in lines: both have the same shape.
+
+    Attributes:
+        room: What the answer may still bring.
+    """
+
+    room: Room = field(factory=Room)
+    _text: Gathered = field(default=Factory(lambda self: Gathered(self.room), takes_self=True), init=False)
+    _thoughts: Gathered = field(default=Factory(lambda self: Gathered(self.room), takes_self=True), init=False)
+    _media: list[Part] = field(factory=list[Part], init=False)
+    _calls: list[ToolCall] = field(factory=list[ToolCall], init=False)
+    _ids: GivenIds = field(factory=GivenIds, init=False)
+    _last: JsonMapping = field(factory=dict[str, Any], init=False)
+    _model: str = field(default="", init=False)
+    _end: StreamEnd = field(factory=StreamEnd, init=False)
+
+    def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
+        """Takes in one line and gives what came with it. Never raises."""
+        if not is_answer(chunk):
+            if as_object(chunk).get("error"):
+                self._end.failed(None, str(error_of(chunk)))
+            return ()
+        self._model = text_in(chunk, "model") or self._model
+        if chunk.get("done") is True:
+            self._last, self._end.reached = chunk, True
+        message = object_in(chunk, "message")
+        self._media += [MediaPart(image) for raw in list_in(message, "images") if (image := image_of(raw)) is not None]
+        deltas: list[Delta] = []
+        if thought := self._thoughts.add(message.get("thinking")):
+            deltas.append(ReasoningDelta(thought))
+        if text := self._text.add(message.get("content")):
+            deltas.append(TextDelta(text))
+        return [*deltas, *(self._called(each) for each in objects_in(message, "tool_calls"))]
+
+    def _called(self, said: JsonMapping) -> CallDelta:
+        call_id, wire = self._ids.take(said.get("id"))
+        metadata = None if wire is None else {FAMILY: {ORIGINAL: wire}}
+        function = object_in(said, "function")
+        call = made_call(function.get("name"), function.get("arguments"), call_id, metadata)
+        self._calls.append(call)
+        return CallDelta(len(self._calls) - 1, shown(call.arguments), call.id, call.name)
+
+    def response(self, *, broken: str | None = None) -> ModelResponse:
+        """The answer from all that has come; interrupted where no line was the last.
+
+        Args:
+            broken: Why the stream ended early, for the operator.
+        """
+        read = ModelResponse(
+            Message("assistant", self._parts()),  # pyright: ignore[reportArgumentType]
+            self._reason(),
+            Usage(count_in(self._last, "prompt_eval_count"), count_in(self._last, "eval_count")),
+            self._model or None,
+            complete=self._reason() != "length",
+        )
+        return self._end.of(read, broken, spent=self.room.spent)
+
+    def _parts(self) -> list[Part]:
+        thoughts, text = self._thoughts.text, self._text.text
+        parts: list[Part] = [ReasoningPart(thoughts, {FAMILY: {}})] if thoughts else []
+        if text:
+            parts.append(TextPart(text))
+        return [*parts, *self._media, *map(CallPart, self._calls)]
+
+    def _reason(self) -> FinishReason:
+        reason: FinishReason = _REASONS.get(text_in(self._last, "done_reason"), "other")
+        return "tool_calls" if self._calls and reason == "stop" else reason
+
+
+def response_of(raw: Any) -> ModelResponse:
+    """An answer that came whole.
+
+    Raises:
+        ModelError: It is no answer, or the provider's error.
+    """
+    if not is_answer(raw):
+        raise error_of(raw)
+    reader = OllamaReader()
+    reader.feed({**raw, "done": True})
+    return reader.response()
+
+
+def is_answer(raw: Any) -> bool:
+    """Whether this is the body of an answer, or a line of one."""
+    read = as_object(raw)
+    return not read.get("error") and ("message" in read or "done" in read)
+
+
+def error_of(body: Any, *, status: int | None = None, retry_after: float | None = None) -> ModelError:
+    """The error that a body tells.
+
+    Args:
+        body: `{"error": "..."}`, or whatever came instead.
+        status: The HTTP status.
+        retry_after: Seconds, by a header.
+    """
+    said = text_in(as_object(body), "error")
+    message = said or f"an answer that can't be read: {type(body).__name__}"
+    return ModelError(message, provider=FAMILY, status=status, retryable=status in _RETRYABLE, retry_after=retry_after)
+
+
+@define(eq=False)
+class Conversation:
+    """Writes messages; each result of a turn is a message of its own, in the order of the calls.
+
+    Attributes:
+        said: What has been written.
+    """
+
+    said: list[JsonObject] = field(factory=list[JsonObject])
+    _calls: list[str] = field(factory=list[str])
+    _wire_ids: dict[str, str] = field(factory=dict[str, str])
+    _answers: list[ResultPart] = field(factory=list[ResultPart])
+
+    def add(self, messages: Iterable[Message]) -> list[JsonObject]:
+        """Writes messages, and gives all so far."""
+        for message in messages:
+            if message.role == "assistant":
+                self._answered()
+                self._speak(message)
+            else:
+                self._hear(message)
+        self._answered()
+        return self.said
+
+    def _speak(self, message: Message) -> None:
+        calls = [part.call for part in message.parts if isinstance(part, CallPart) and not part.call.provider_executed]
+        self._calls = [call.id for call in calls]
+        text, images = _content(message.parts)
+        thoughts = "".join(
+            part.text for part in message.parts if isinstance(part, ReasoningPart) and FAMILY in part.provider_metadata
+        )
+        written: JsonObject = {"role": "assistant", "content": text}
+        if thoughts:
+            written["thinking"] = thoughts
+        if images:
+            written["images"] = images
+        if calls:
+            written["tool_calls"] = [self._call(call) for call in calls]
+        if text or len(written) > 2:
+            self.said.append(written)
+
+    def _call(self, call: ToolCall) -> JsonObject:
+        wire_id = own(call.provider_metadata, FAMILY).get(ORIGINAL, call.id)
+        self._wire_ids[call.id] = wire_id if isinstance(wire_id, str) else ""
+        named = {"id": self._wire_ids[call.id]} if self._wire_ids[call.id] else {}
+        return {**named, "function": {"name": sendable(call.name, _TAKEN), "arguments": arguments_object(call)}}
+
+    def _hear(self, message: Message) -> None:
+        results = message.results if message.role == "tool" else ()
+        self._answers += results
+        text, images = _content([part for part in message.parts if not (results and isinstance(part, ResultPart))])
+        if text or images:
+            self._answered()
+            role = "system" if message.role == "system" and not images else "user"
+            self.said.append({"role": role, "content": text, **({"images": images} if images else {})})
+
+    def _answered(self) -> None:
+        """Writes the results that have come, in the order of their calls."""
+        for part in in_order(self._answers, self._calls):
+            self._answer(part)
+        self._answers.clear()
+
+    def _answer(self, part: ResultPart) -> None:
+        images = _images(part.result.content)
+        texts = [worded(item) for item in part.result.content if not isinstance(item, ImageContent)]
+        if not texts and not images and part.result.structured_content is not None:
+            texts = [json_text(part.result.structured_content)]
+        text = "\n".join(texts)
+        answer: JsonObject = {"role": "tool", "tool_name": sendable(part.name, _TAKEN)}
+        answer["content"] = f"Error: {text or 'failed'}" if part.result.is_error else text
+        wire_id = self._wire_ids.get(part.call_id, part.call_id)
+        if wire_id:
+            answer["tool_call_id"] = wire_id
+        if images:
+            answer["images"] = images
+        self.said.append(answer)
+
+
+def _content(parts: Sequence[Part]) -> tuple[str, list[str]]:
+    """The words of a message, and its pictures as base64; whatever else is in it is told in words."""
+    images = _images(part.content for part in parts if isinstance(part, MediaPart))
+    return "".join(text for part in parts if (text := _words(part))), images
+
+
+def _words(part: Part) -> str:
+    if isinstance(part, TextPart):
+        return part.text
+    if isinstance(part, MediaPart) and not isinstance(part.content, ImageContent):
+        return f"\n{worded(part.content)}\n"
+    if isinstance(part, ResultPart):
+        return f"\n[result of {part.name}]\n" + "\n".join(map(worded, part.result.content))
+    return ""
+
+
+def _images(contents: Iterable[Content]) -> list[str]:
+    return [base64.b64encode(item.data).decode() for item in contents if isinstance(item, ImageContent)]
+
+
+_TAKEN: Final = r"(?s).+"
+"""What Ollama takes as a name: anything but nothing."""
+
+
+_OPTIONS: Final = (
+    ("max_output_tokens", "num_predict"),
+    ("temperature", "temperature"),
+    ("top_p", "top_p"),
+    ("seed", "seed"),
+)
+
+
+@define(eq=False)
+class Ollama:
+    """Writes requests of Ollama's `/api/chat`, and reads their answers.
+
+    Ollama has no word for what a model must call: a request that requires a call offers the tools, or only the one
+    that is named, and says so in the system's words.
+    """
+
+    name: ClassVar[str] = FAMILY
+    _tools: WrittenTools = field(factory=lambda: WrittenTools(written), init=False)
+
+    def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
+        """The list of a request: `{"type": "function", "function": {...}}` for each."""
+        return self._tools.exported(specs, strict)
+
+    def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
+        """Every loss and every refusal of one tool."""
+        return self._tools.one(spec, strict).losses
+
+    def request(self, request: ModelRequest) -> JsonObject:
+        """The body; `stream` isn't in it, as it is for the client to say.
+
+        Raises:
+            ExportError: There is nothing to say, or a tool must be called that isn't there.
+        """
+        tools, order = self._offered(request)
+        system = "\n\n".join(text for text in (request.system, order) if text)
+        messages = Conversation([{"role": "system", "content": system}] if system else []).add(request.messages)
+        if len(messages) == bool(system):
+            raise ExportError("there is nothing to answer: no message says anything", exporter=self.name)
+        facts = {
+            "model": request.model,
+            "messages": messages,
+            "tools": tools,
+            "options": _options(request.config),
+            "think": _think(request.config),
+        }
+        return merged(known(facts), passed(request.config.provider_options, (FAMILY,)))
+
+    def _offered(self, request: ModelRequest) -> tuple[list[JsonObject], str]:
+        """The tools, and what is said of calling them.
+
+        Raises:
+            ExportError: A tool must be called that isn't there.
+        """
+        exported = self.tools([tool.spec for tool in request.offered], strict=request.config.strict)
+        choice: ToolChoice = request.tool_choice
+        check_choice(choice, exported.names, FAMILY)
+        if choice == "none":
+            return [], ""
+        if isinstance(choice, NamedTool):
+            named = [entry for entry in exported.entries if entry["function"]["name"] == choice.name]
+            return named, f"Answer by calling the tool {choice.name}."
+        return list(exported.entries), "Answer by calling a tool." if choice == "required" else ""
+
+    def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:  # noqa: ARG002  as `Exporter` has it: nothing is written strictly
+        """An answer, from its body.
+
+        Raises:
+            ModelError: It is no answer, or the provider's error.
+        """
+        return response_of(raw)
+
+    def reader(self, request: ModelRequest | None = None) -> ResponseReader:  # noqa: ARG002
+        """What reads a streamed answer, line by line."""
+        return OllamaReader()
+
+
+def _options(config: ModelConfig) -> JsonObject:
+    said: JsonObject = {wire: value for name, wire in _OPTIONS if (value := getattr(config, name)) is not None}
+    return {**said, "stop": list(config.stop)} if config.stop else said
+
+
+def _think(config: ModelConfig) -> bool | str | None:
+    return False if config.reasoning == "none" else config.reasoning
+
+
+@cache
+def exporter() -> Ollama:
+    """The one of this process, which keeps what it has written."""
+    return Ollama()
+
+
+__all__ = [
+    "FAMILY",
+    "Conversation",
+    "Ollama",
+    "OllamaReader",
+    "error_of",
+    "exporter",
+    "image_of",
+    "is_answer",
+    "response_of",
+    "written",
+]

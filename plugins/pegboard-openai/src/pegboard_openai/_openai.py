@@ -1,0 +1,599 @@
+"""What chat completions and the responses API share."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
+from urllib.parse import unquote
+
+from attrs import define, evolve, field, frozen
+
+from pegboard.dialects.combinators import any_of_alone, one_of_to_any_of, root_object
+from pegboard.dialects.dialect import Dialect, copied
+from pegboard.dialects.keywords import Counts, Within, formats, only_keywords, patterns
+from pegboard.dialects.objects import close_objects, free_form_maps, require_all
+from pegboard.dialects.references import named_definitions, references_alone
+from pegboard.dialects.rows import BOUNDS, FORMATS, READ, SHAPE, SIMPLE, UNIONS
+from pegboard.dialects.values import (
+    arrays_need_items,
+    boolean_schemas,
+    simple_enums,
+    tuple_items,
+    typed_enums,
+    typed_values,
+)
+from pegboard.errors import ExportError, ModelError
+from pegboard.messages.message import Citation, MediaPart, Part, TextPart
+from pegboard.messages.response import Usage
+from pegboard.request.entries import described, fitted
+from pegboard.request.exporter import ExportedTools, Loss
+from pegboard.request.model_request import ModelRequest
+from pegboard.request.tool_choice import NamedTool, ToolChoice
+from pegboard.schema.json import json_text
+from pegboard.tools.call import writable
+from pegboard.tools.content import (
+    AudioContent,
+    Content,
+    FileContent,
+    ImageContent,
+    LinkContent,
+    TextContent,
+    ToolResult,
+)
+from pegboard.tools.spec import ToolSpec
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard.wire.bodies import (
+    check_choice,
+    check_chosen,
+    count_in,
+    known,
+    known_text,
+    object_in,
+    object_or_none,
+    own,
+    place_in,
+    worded,
+)
+
+STRICT_SIZE: Final = Counts(properties=5_000, levels=10, enum_values=1_000, characters=120_000)
+"""How much a strict schema may hold (OpenAI's pages and error reports)."""
+
+OPENAI: Final = Dialect(
+    "openai", (*READ, root_object(*UNIONS, "enum", "const", "not"), arrays_need_items, named_definitions)
+)
+"""OpenAI's functions, not strict: any schema with a plain root, whose arrays name their items."""
+
+OPENAI_STRICT: Final = Dialect(
+    "openai-strict",
+    (
+        *READ,
+        boolean_schemas,
+        named_definitions,
+        one_of_to_any_of,
+        *SIMPLE,
+        tuple_items(closed=True),
+        typed_enums,
+        simple_enums,
+        typed_values,
+        only_keywords(
+            {*SHAPE, *BOUNDS, "$ref", "$defs", "additionalProperties", "pattern", "format", "minItems", "maxItems"}
+        ),
+        formats(FORMATS),
+        patterns(),
+        any_of_alone,
+        arrays_need_items,
+        typed_values,
+        references_alone,
+        free_form_maps,
+        close_objects,
+        require_all,
+        named_definitions,
+        Within(STRICT_SIZE),
+    ),
+)
+"""OpenAI's strict functions: closed objects that require everything; recursion stays."""
+
+
+def words(parts: Iterable[Part]) -> str:
+    """Texts joined as they are; pictures, sounds and files are described."""
+    said: list[str] = []
+    for part in parts:
+        if isinstance(part, TextPart):
+            said.append(part.text)
+        elif isinstance(part, MediaPart):
+            said.append(("\n" if said else "") + worded(part.content))
+    return "".join(said)
+
+
+REFUSED_IN_IDS: Final = re.compile("[\ud800-\udfff]")
+"""What can't stand in a call's id: what UTF-8 can't say."""
+
+IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument."
+FILES: Final = frozenset(
+    {
+        "application/pdf",
+        f"{_OFFICE}wordprocessingml.document",
+        f"{_OFFICE}presentationml.presentation",
+        f"{_OFFICE}spreadsheetml.sheet",
+    }
+)
+
+
+@frozen(kw_only=True)
+class Limits:
+    """What the provider takes; known from its reference and from its error reports.
+
+    Attributes:
+        tools: Entries in a request's list of tools.
+        description: Characters of a tool's description, or `None` where they are free.
+        call_id: Characters of a call's id.
+        images: Media types of pictures.
+        audio: Media types of sounds, and what each is called.
+        files: Media types of files that are no text; text goes as text.
+        argument_text: Characters of one call's arguments that are read of an answer; a call with more is invalid.
+        answer_text: Characters of all that is read of a streamed answer; one with more isn't complete.
+    """
+
+    tools: int = 128
+    description: int | None = None
+    call_id: int = 64
+    images: frozenset[str] = field(default=IMAGES, converter=frozenset)
+    audio: dict[str, str] = field(factory=dict[str, str])
+    files: frozenset[str] = field(default=FILES, converter=frozenset)
+    argument_text: int = 1 << 20
+    answer_text: int = 16 << 20
+
+
+CHAT: Final = Limits(
+    description=1_024,
+    call_id=40,
+    audio={"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"},
+)
+RESPONSES: Final = Limits()
+
+
+@frozen
+class Listed:
+    """A list of tools as one request has it.
+
+    Attributes:
+        exported: The list.
+        by_name: The entry of each tool in it, by the tool's name.
+    """
+
+    exported: ExportedTools
+    by_name: Mapping[str, JsonObject] = field(repr=False)
+
+    def is_custom(self, name: str) -> bool:
+        """Whether the tool of this name is listed as one that takes free text."""
+        entry = self.by_name.get(name)
+        return entry is not None and entry.get("type") == "custom"
+
+
+def beyond(spec: ToolSpec, most: int) -> Loss:
+    """What becomes of a tool that comes after as many as the provider takes."""
+    return Loss(spec.name, "", "tools", f"the provider takes at most {most:,} tools in one request", refused=True)
+
+
+ALLOWED: str = "allowed_tools"
+"""The provider option that names the tools among which the model may choose, while all stay in the list: what the
+provider has cached of the list stays good."""
+
+Reference: TypeAlias = Callable[[str, JsonObject], JsonObject]
+"""What points to a tool, from its name and its entry."""
+
+
+class Choosing(Protocol):
+    """How a wire says it."""
+
+    def one(self, name: str, entry: JsonObject) -> JsonObject:
+        """That the model must call this tool."""
+        ...
+
+    def some(self, mode: Literal["auto", "required"], tools: Sequence[tuple[str, JsonObject]]) -> JsonObject:
+        """That it may, or must, call one of these."""
+        ...
+
+
+def tool_facts(request: ModelRequest, listed: Listed, allowed: object, exporter: str, wire: Choosing) -> JsonObject:
+    """What a request's body says of tools and choice; empty where there are none.
+
+    Args:
+        request: The request.
+        listed: The tools in its list.
+        allowed: The names among which the model may choose, or `None` for all.
+        exporter: For errors.
+        wire: How it is said.
+
+    Raises:
+        ExportError: It names a tool that isn't in the list, or wants a call where there is nothing to call.
+    """
+    check_choice(request.tool_choice, listed.by_name, exporter)
+    if not listed.exported.entries:
+        return {}
+    facts = {
+        "tools": list(listed.exported.entries),
+        "tool_choice": _choice(request.tool_choice, listed.by_name, allowed, exporter, wire),
+        "parallel_tool_calls": request.config.parallel_calls,
+    }
+    return known(facts)
+
+
+def _choice(
+    choice: ToolChoice, listed: Mapping[str, JsonObject], allowed: object, exporter: str, wire: Choosing
+) -> str | JsonObject | None:
+    """What is said of choice; `None` where nothing need be."""
+    if isinstance(choice, NamedTool):
+        return wire.one(choice.name, listed[choice.name])
+    if choice == "none" or allowed is None:
+        return None if choice == "auto" else choice
+    names = _names(allowed, exporter)
+    for name in names:
+        check_chosen(name, listed, exporter)
+    return wire.some(choice, [(name, listed[name]) for name in names])
+
+
+def _names(allowed: object, exporter: str) -> list[str]:
+    names = cast("Sequence[Any]", allowed) if isinstance(allowed, list | tuple) else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ExportError(
+            f"the option {ALLOWED} must be a list of tools' names, got {allowed!r:.80}", exporter=exporter
+        )
+    return list(names)
+
+
+_NULLABLE: Final = frozenset({"code", "outputs", "result"})
+"""Members of hosted items that are there even where they hold nothing."""
+
+_OPAQUE: Final = frozenset({"arguments", "input_schema", "output_schema", "parameters"})
+"""Members that hold JSON of somebody else's, where null may mean something."""
+
+
+def kept(data: JsonMapping) -> JsonObject | None:
+    """An item of the provider's to be given back, in a copy, without what is null; `None` where it is beyond bounds."""
+    copy, fault = copied(dict(data))
+    return None if fault is not None else _without_nulls(copy, _NULLABLE)
+
+
+def _without_nulls(item: JsonObject, nullable: frozenset[str] = frozenset()) -> JsonObject:
+    """What the SDK dumps as null was never on the wire, but for members that have to be there."""
+    return {
+        key: value if key in _OPAQUE else _cleared(value)
+        for key, value in item.items()
+        if value is not None or key in nullable
+    }
+
+
+def _cleared(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_cleared(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+    return _without_nulls(value) if isinstance(value, dict) else value  # pyright: ignore[reportUnknownArgumentType]
+
+
+def read_citations(annotations: Iterable[JsonMapping], key: str) -> tuple[Citation, ...]:
+    """The citations of a text; one that can't be read is passed over.
+
+    Args:
+        annotations: As chat completions nest them (`{"type", "url_citation": {...}}`), or flat as responses have them.
+        key: Under which the provider's own is kept.
+    """
+    return tuple(_citation(each, key) for each in annotations)
+
+
+def _citation(annotation: JsonMapping, key: str) -> Citation:
+    said = object_in(annotation, "url_citation") or annotation
+    whole = kept(annotation)
+    return Citation(
+        uri=known_text(said, "url"),
+        title=known_text(said, "title") or known_text(said, "filename"),
+        start=place_in(said, "start_index"),
+        end=place_in(said, "end_index"),
+        data={key: whole} if whole else {},
+    )
+
+
+def said_citations(citations: Iterable[Citation], key: str) -> list[JsonObject]:
+    """The provider's own annotations, as it wrote them; another's can't be said."""
+    return [dict(annotation) for each in citations if (annotation := own(each.data, key))]
+
+
+def read_usage(usage: JsonMapping, asked: str, answered: str) -> Usage:
+    """The tokens of an answer; what isn't said, or isn't a count, is 0.
+
+    Args:
+        usage: The provider's.
+        asked: What it calls those of the request (`"prompt"` or `"input"`).
+        answered: What it calls those of the answer (`"completion"` or `"output"`).
+    """
+    request = object_in(usage, f"{asked}_tokens_details")
+    answer = object_in(usage, f"{answered}_tokens_details")
+    return Usage(
+        count_in(usage, f"{asked}_tokens"),
+        count_in(usage, f"{answered}_tokens"),
+        count_in(request, "cached_tokens"),
+        count_in(request, "cache_write_tokens"),
+        count_in(answer, "reasoning_tokens"),
+    )
+
+
+_CUT: Final = "…"
+
+
+@frozen
+class Definition:
+    """A tool in OpenAI's words.
+
+    Attributes:
+        description: `""` where there is none.
+        parameters: Its schema; empty for a custom tool.
+        strict: Whether calls shall be held to the schema.
+        losses: What was lost; refused where the tool can't be told.
+    """
+
+    description: str
+    parameters: JsonSchema
+    strict: bool = False
+    losses: tuple[Loss, ...] = ()
+
+
+def function_definition(spec: ToolSpec, strict: bool | None, most: int | None) -> Definition:
+    """A tool as a function; a freeform one takes its text as `input`, and its grammar stands in the description.
+
+    Args:
+        spec: The tool.
+        strict: Whether calls shall be held to the schema, where it can be said strictly.
+        most: Characters of a description, or `None`.
+    """
+    description, cut = _fitting(spec, most, grammar=spec.kind == "freeform")
+    told = fitted(spec, OPENAI, OPENAI_STRICT, strict)
+    return Definition(description, told.schema, told.strict, (*told.losses, *cut))
+
+
+def custom_definition(spec: ToolSpec, most: int | None) -> Definition:
+    """A freeform tool as a custom tool; its grammar has a field of its own."""
+    description, cut = _fitting(spec, most, grammar=False)
+    return Definition(description, {}, losses=cut)
+
+
+def _fitting(spec: ToolSpec, most: int | None, *, grammar: bool) -> tuple[str, tuple[Loss, ...]]:
+    """The description with what there is no field for; examples go first where it is too long, then its end."""
+    text = described(spec, examples=True, grammar=grammar)
+    if most is None or len(text) <= most:
+        return text, ()
+    losses: list[Loss] = []
+    if spec.examples:
+        losses.append(Loss(spec.name, "/examples", "examples", f"left out: with them it has over {most:,} characters"))
+        text = described(spec, grammar=grammar)
+    if len(text) > most:
+        losses.append(Loss(spec.name, "/description", "description", f"cut to {most:,} of {len(text):,} characters"))
+        text = text[: most - len(_CUT)] + _CUT
+    return text, tuple(losses)
+
+
+_AGAIN: Final = frozenset(
+    {"overloaded_error", "rate_limit_exceeded", "requests", "server_error", "tokens", "vector_store_timeout"}
+)
+"""Codes and types of errors after which the same request may succeed."""
+
+NEVER: Final = frozenset({"insufficient_quota"})
+"""Codes of errors that don't pass, whatever the status: this one comes as 429, and it is the credit that is used up."""
+
+_AGAIN_STATUS: Final = frozenset({408, 409, 429})
+_MOST_SHOWN: Final = 2_000
+
+
+def failure(error: object, provider: str) -> ModelError:
+    """The error of an error body (`{"message", "type", "code"}`, or a text)."""
+    said = object_or_none(error) or {}
+    code, message = error_facts(said)
+    if isinstance(error, str):
+        message = error
+    status = _status(said)
+    again = code in _AGAIN or known_text(said, "type") in _AGAIN or status in _AGAIN_STATUS or (status or 0) >= 500
+    text = writable(message or "the provider answered with an error")[:_MOST_SHOWN]
+    return ModelError(text, provider=provider, status=status, code=code, retryable=again and code not in NEVER)
+
+
+def error_facts(error: JsonMapping) -> tuple[str | None, str | None]:
+    """The provider's word for an error, and its text; `None` for what it doesn't say."""
+    return known_text(error, "code") or known_text(error, "type"), known_text(error, "message")
+
+
+def no_answer(what: str, provider: str) -> ModelError:
+    """What is raised for a body that can't be read as an answer."""
+    return ModelError(f"the answer can't be read: {what}", provider=provider, code="invalid_response")
+
+
+def _status(error: JsonMapping) -> int | None:
+    """Some servers give the status as the code."""
+    code = error.get("status", error.get("code"))
+    return code if type(code) is int and 100 <= code < 600 else None
+
+
+@define
+class JsonEnd:
+    """Counts brackets outside of texts; looks at each character once.
+
+    Attributes:
+        depth: Brackets that are open.
+        begun: Whether there was one.
+    """
+
+    depth: int = 0
+    begun: bool = False
+    _within: bool = False
+    _escaped: bool = False
+
+    def reached(self, more: str) -> bool:
+        """Whether the text, with what has come since it was asked last, ends where an object does."""
+        for character in more:
+            if self._within:
+                self._in_text(character)
+            elif character == '"':
+                self._within = True
+            elif character in "{[":
+                self.depth, self.begun = self.depth + 1, True
+            elif character in "}]":
+                self.depth -= 1
+        return self.begun and self.depth <= 0 and not self._within
+
+    def _in_text(self, character: str) -> None:
+        if self._escaped:
+            self._escaped = False
+        elif character == "\\":
+            self._escaped = True
+        elif character == '"':
+            self._within = False
+
+
+_TEXTUAL: Final = ("application/json", "application/xml", "application/yaml", "application/x-yaml")
+
+
+@frozen
+class Spoken:
+    """One content.
+
+    Attributes:
+        kind: What it goes as.
+        value: The text, the picture's URL, the sound in base64, or the file as a data URL.
+        name: The file's name, or the sound's format.
+    """
+
+    kind: Literal["text", "image", "audio", "file"]
+    value: str = field(repr=False)
+    name: str = ""
+
+
+def spoken(content: Content, limits: Limits, *, links: bool = False) -> Spoken:
+    """One content as it can be said.
+
+    Args:
+        content: The content.
+        limits: What the provider takes.
+        links: Whether the provider may fetch a picture that is linked; not where a tool has named it.
+    """
+    if isinstance(content, TextContent):
+        return Spoken("text", content.text)
+    if isinstance(content, ImageContent) and content.mime_type in limits.images:
+        return Spoken("image", _data_url(content.mime_type, content.data))
+    if isinstance(content, AudioContent) and content.mime_type in limits.audio:
+        return Spoken("audio", base64.b64encode(content.data).decode(), limits.audio[content.mime_type])
+    if isinstance(content, FileContent):
+        return _file(content, limits)
+    if isinstance(content, LinkContent) and links and _is_picture(content, limits):
+        return Spoken("image", writable(content.uri))
+    return Spoken("text", worded(content))
+
+
+def _file(content: FileContent, limits: Limits) -> Spoken:
+    text = _text_of(content)
+    if text is not None:
+        return Spoken("text", writable(f"{content.uri}:\n{text}" if content.uri else text))
+    data = content.data
+    if isinstance(data, bytes) and content.mime_type in limits.images:
+        return Spoken("image", _data_url(content.mime_type, data))
+    if isinstance(data, bytes) and content.mime_type in limits.files:
+        return Spoken("file", _data_url(content.mime_type, data), file_name(content.uri))
+    return Spoken("text", worded(content))
+
+
+def _text_of(content: FileContent) -> str | None:
+    if isinstance(content.data, str):
+        return content.data
+    kind = content.mime_type or ""
+    if not kind.startswith("text/") and kind not in _TEXTUAL:
+        return None
+    try:
+        return content.data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def file_name(uri: str) -> str:
+    """What a file is called: the last part of where it stands."""
+    return writable(unquote(uri.rstrip("/").rpartition("/")[2])) or "file"
+
+
+def _is_picture(content: LinkContent, limits: Limits) -> bool:
+    return content.uri.startswith(("https://", "http://")) and content.mime_type in limits.images
+
+
+def _data_url(mime_type: str, data: bytes) -> str:
+    return f"data:{mime_type};base64,{base64.b64encode(data).decode()}"
+
+
+ERROR: Final = "Error"
+
+
+def spoken_result(result: ToolResult, limits: Limits) -> list[Spoken]:
+    """The content of a result, sounds described; the structured content where there is no other.
+
+    An error's first text begins with the word. `detail`, `display`, `metadata`, `details` and attachments are the
+    host's.
+    """
+    silent = evolve(limits, audio={}) if limits.audio else limits  # models that hear are few
+    said = [spoken(content, silent) for content in result.content]
+    if not said and result.structured_content is not None:
+        said = [Spoken("text", str(json_text(result.to_data()["structuredContent"])))]
+    return _marked(said) if result.is_error else said
+
+
+def _marked(said: list[Spoken]) -> list[Spoken]:
+    if not said or said[0].kind != "text":
+        return [Spoken("text", f"{ERROR}."), *said]
+    if said[0].value.lower().startswith(ERROR.lower()):
+        return said
+    return [Spoken("text", f"{ERROR}: {said[0].value}"), *said[1:]]
+
+
+def joined(said: list[Spoken]) -> str:
+    """The texts of a result that has nothing else, as one."""
+    return "\n".join(each.value for each in said)
+
+
+def user_content(parts: Iterable[Part], write: Callable[[TextPart | MediaPart], JsonObject]) -> str | list[JsonObject]:
+    """What a user says: one text as it is, everything else part by part.
+
+    Args:
+        parts: Of the message; only texts, pictures, sounds and files are the user's.
+        write: Writes one.
+    """
+    said = [write(part) for part in parts if isinstance(part, MediaPart) or (isinstance(part, TextPart) and part.text)]
+    return said[0]["text"] if len(said) == 1 and "text" in said[0] else said
+
+
+__all__ = [
+    "ALLOWED",
+    "CHAT",
+    "FILES",
+    "IMAGES",
+    "NEVER",
+    "REFUSED_IN_IDS",
+    "RESPONSES",
+    "Choosing",
+    "Definition",
+    "JsonEnd",
+    "Limits",
+    "Listed",
+    "Spoken",
+    "beyond",
+    "custom_definition",
+    "error_facts",
+    "failure",
+    "file_name",
+    "function_definition",
+    "joined",
+    "kept",
+    "no_answer",
+    "read_citations",
+    "read_usage",
+    "said_citations",
+    "spoken",
+    "spoken_result",
+    "tool_facts",
+    "user_content",
+    "words",
+]

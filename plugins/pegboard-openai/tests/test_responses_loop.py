@@ -1,0 +1,68 @@
+"""Through the real SDK, against a server that refuses what the provider would."""
+
+from __future__ import annotations
+
+import pytest
+
+from model_server import Call, Citation, Error, ModelServer, Page, Reasoning, Round, Search
+from pegboard import Tool
+from pegboard.tools.content import TextContent, ToolResult
+from pegboard_openai.openai_responses import OpenAIResponses
+from vendors.loops import play
+from vendors.samples import NOTE, PNG, WEATHER, asked
+
+WEB = Tool.provider("web", "openai.web_search")
+ROUNDS = [
+    Round(
+        text="Let me look.",
+        reasoning=Reasoning("hm", "c2ln"),
+        hosted=[Search("x", [Page("http://a", "A")])],
+        citations=[Citation("http://a", "A", "x", 0, 3)],
+        calls=[Call("weather", {"city": "Oslo"}), Call("note", "x", freeform=True)],
+    ),
+    Round(calls=[Call("weather", '{"city": '), Call("weather", {"city": "Rome"}, same_index=True)]),
+    Round(text="It rains."),
+]
+
+
+def answer(call):
+    if call.name == "note":
+        return ToolResult([TextContent("drawn"), PNG])
+    return ToolResult.error("invalid_arguments", "no JSON") if "Rome" in str(call.arguments) else ToolResult("rain")
+
+
+def request(**facts):
+    return asked("go", model="m", tools=[WEATHER, NOTE, WEB], **facts)
+
+
+@pytest.mark.parametrize("store", [None, False])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_whole_loop(streamed, store):
+    options = {} if store is None else {"openai": {"store": store}}
+    with ModelServer(ROUNDS) as server:
+        responses = play(server, OpenAIResponses(), request(options=options), answer, streamed=streamed)
+
+    assert [len(response.calls) for response in responses] == [2, 2, 0]
+    assert [response.finish_reason for response in responses] == ["tool_calls", "tool_calls", "stop"]
+    assert responses[0].grounding == {"sources": [{"type": "url", "url": "http://a"}]}
+    assert responses[-1].text == "It rains."
+    assert all(response.complete for response in responses)
+
+
+@pytest.mark.parametrize(
+    "round_",
+    [Round(text="Half a sentence", break_after=6), Round(text="Half a sentence", stop_after=6)],
+    ids=["broken", "stopped"],
+)
+def test_a_stream_that_breaks_off_is_interrupted(round_):
+    with ModelServer([round_]) as server:
+        (response,) = play(server, OpenAIResponses(), request(), answer, streamed=True)
+    assert (response.interrupted, response.complete) == (True, False)
+    assert response.text
+
+
+def test_an_error_in_the_stream_keeps_what_came():
+    with ModelServer([Round(text="Half a sentence", error=Error(529, after=6))]) as server:
+        (response,) = play(server, OpenAIResponses(), request(), answer, streamed=True)
+    assert response.text
+    assert not response.complete

@@ -1,0 +1,228 @@
+"""Writes `docs/reference/api.md`, the public names by topic, from their docstrings.
+
+python scripts/api_page.py
+
+A test compares the page with what this gives. `TOPICS` says where each name stands.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import cast, is_typeddict
+
+import pegboard
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "api.md"
+INTRODUCTION = """\
+# API
+
+The public names, all importable from `pegboard`, by topic.
+`import pegboard` loads almost nothing; each name is found when it is first used.
+This page is made from the docstrings: `python scripts/api_page.py` writes it.
+"""
+TOPICS = {  # heading: what stands below it, and the names
+    "The registry": (
+        "",
+        "load ToolRegistry Handle Limits Health Catalogue PluginRecord Problem",
+    ),
+    "Tools": (
+        "See [Define tools](../how-to/define-tools.md) and [Types](types.md).",
+        "tool Tool TypedTool tool_of ToolSpec ToolAnnotations Grammar Concurrency Preview Origin Policy",
+    ),
+    "Calls and results": (
+        "See [Calls](calls.md), [Results](results.md) and [Limit results](../how-to/limit-results.md).",
+        """
+        ToolCall CallFault parse_partial ArgumentsSoFar Partial ToolResult TextContent ImageContent
+        AudioContent FileContent LinkContent ResultLimits kept_result_tool
+        """,
+    ),
+    "Conversations and requests": (
+        "See [Shape requests](../how-to/shape-requests.md).",
+        """
+        Message TextPart MediaPart CallPart ResultPart ReasoningPart HostedPart ModelRequest ModelConfig
+        NamedTool ModelResponse Usage Citation Pipeline Placed BudgetTools LimitResults
+        """,
+    ),
+    "Models and exporters": (
+        "See [Connect a model](../how-to/connect-a-model.md) and [Export tools](../how-to/export-tools.md).",
+        "Model Exporter ExportedTools Loss",
+    ),
+    "Turns": (
+        "See [Run a turn](../how-to/run-a-turn.md) and [Turns](turns.md).",
+        """
+        run_turn stream_turn resume_turn turn_of resumed_turn_of Turn TurnOptions TurnLimits TurnOutcome
+        RoundStarted AnswerDelta Answered MessageAdded ModelRetried TurnEnded
+        """,
+    ),
+    "Many calls": (
+        "See [Run a model's calls](../how-to/run-a-models-calls.md).",
+        """
+        Batch BatchOptions Outcome CallEvent CallPending CallRunning CallUpdated CallCompleted CallFailed
+        CallRefused CallAborted CallSkipped CallSuspended event_from_json Operation Completion
+        """,
+    ),
+    "Context": (
+        "See [Use the context](../how-to/use-the-context.md).",
+        """
+        ReadonlyContext ToolContext Progress Injected Actions REMOVED Memory MemoryEntry Artifacts
+        Confirmation
+        """,
+    ),
+    "Callbacks": (
+        "See [Stand round calls](../how-to/stand-round-calls.md).",
+        "ChangeArguments Deny Abort RepairRequest quick Chain",
+    ),
+    "Permission and approval": (
+        "See [Decide what may run](../how-to/decide-what-may-run.md) and [Ask a person](../how-to/ask-a-person.md).",
+        """
+        Permissions PermissionRules Rule read_permissions Approver ApprovalRequest Once Always Reject Later
+        ask_later Grants MemoryGrants FileApprovals PendingCall PendingCalls confirmation_call
+        original_call_from answer_from_result
+        """,
+    ),
+    "Executors": (
+        "See [Run tools elsewhere](../how-to/run-tools-elsewhere.md).",
+        "Executor ToolExecutor ExecutionRequest ExecutionResponse PermissionRequired ExecutorCall CallError LocalExecutor",
+    ),
+    "Toolsets and predicates": (
+        "The predicates to write in Python are in `pegboard.toolsets.predicates`, see [Predicates](predicates.md).",
+        """
+        Toolset ToolsetBase wrap ToolsetFunction StaticToolset CombinedToolset searchable search_tool
+        ToolIndex Found found_names Reshape ResolvedTools Explanation Predicate parse_predicate
+        """,
+    ),
+    "Plugins and configuration": (
+        "See [Hooks](hooks.md), [Configuration](configuration.md) and [Test a plugin](../how-to/test-a-plugin.md).",
+        "hookimpl register_plugin Config load_config",
+    ),
+    "Errors": (
+        "[Errors](errors.md) draws their tree and has their facts.",
+        """
+        PegboardError ArtifactError CallStoppedError CallbackError ConfigError DefinitionError
+        DuplicateToolError ExportError ExpressionError FatalToolError InvalidNameError ManifestError
+        MissingServiceError ModelError OperationError PendingError PluginError PredicateError ProcessorError
+        RegistrationError RunningLoopError SchemaError StaleSpecError ToolError ToolsetError
+        TurnAbortedError UnknownToolError
+        """,
+    ),
+}
+WITHOUT_DOCSTRING = {
+    "Injected": "`Injected[Type]` as a parameter's type fills it with what the host provides.",
+    "REMOVED": "Stands for a key of the state that was removed, in `Actions.state_delta`.",
+    "hookimpl": "Marks a function or a method as a plugin's implementation of the hook that it is named like.",
+}
+SECTIONS = ("Args", "Attributes", "Returns", "Yields", "Raises", "Example", "Examples")
+PLAIN = (str, int, float, bool, type(None))
+
+
+def page() -> str:
+    """The whole page.
+
+    Raises:
+        ValueError: A public name has no topic, or a topic has a name that isn't public.
+    """
+    told = [name for _, names in TOPICS.values() for name in names.split()]
+    if sorted(told) != sorted(pegboard.__all__):
+        raise ValueError(f"TOPICS and pegboard.__all__ differ in {sorted(set(told) ^ set(pegboard.__all__))}")
+    blocks = [INTRODUCTION]
+    for heading, (text, names) in TOPICS.items():
+        blocks.append(f"## {heading}\n")
+        if text:
+            blocks.append(f"{text}\n")
+        blocks.extend(block for name in names.split() for block in described(name, getattr(pegboard, name)))
+    return "\n".join(blocks)
+
+
+def described(name: str, thing: object) -> Iterator[str]:
+    """The blocks of one name: its heading, how it is called, its docstring, and its members."""
+    yield f"### `{name}`\n"
+    if name in WITHOUT_DOCSTRING:
+        yield f"{WITHOUT_DOCSTRING[name]}\n"
+        return
+    if signature := signature_of(name, thing):
+        yield f"`{signature}`\n"
+    yield from map("{}\n".format, paragraphs(inspect.getdoc(thing) or ""))
+    if inspect.isclass(thing) and (members := list(members_of(thing))):
+        yield "Members:\n"
+        yield "\n".join(members) + "\n"
+
+
+def members_of(cls: type) -> Iterator[str]:
+    """One row of a list for each public method and property with a docstring."""
+    for name, member in vars(cls).items():
+        function = getattr(member, "__func__", member)
+        text = inspect.getdoc(function)
+        if name.startswith("_") or not text or not (inspect.isfunction(function) or isinstance(member, property)):
+            continue
+        written = signature_of(name, getattr(cls, name)) or name
+        first, *_ = text.split("\n\n")
+        yield f"- `{written}`: {' '.join(first.split())}"
+
+
+def signature_of(name: str, thing: object) -> str:
+    """How a function, a method or a class is called, without types; `""` for what isn't called."""
+    if inspect.isclass(thing):
+        called = not (is_typeddict(thing) or getattr(thing, "_is_protocol", False) or issubclass(thing, Exception))
+    else:
+        called = inspect.isroutine(thing)
+    if not called:
+        return ""
+    signature = inspect.signature(cast("Callable[..., object]", thing))
+    parameters = [
+        parameter.replace(annotation=parameter.empty, default=written_default(parameter.default))
+        for parameter in signature.parameters.values()
+        if parameter.name not in ("self", "cls")
+    ]
+    text = str(signature.replace(parameters=parameters, return_annotation=signature.empty))
+    waits = "await " if inspect.iscoroutinefunction(thing) else ""
+    return f"{waits}{name}{text}"
+
+
+class Unwritten:
+    """Stands for a default whose text would say nothing."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+def written_default(value: object) -> object:
+    """What stands in a signature for a default."""
+    plain = value is inspect.Parameter.empty or isinstance(value, PLAIN) or value in ((), {}, [])
+    return value if plain else Unwritten()
+
+
+def paragraphs(docstring: str) -> Iterator[str]:
+    """A docstring as Markdown: a sentence a line, its sections as lists, what is indented as code."""
+    for block in re.split(r"\n\n+(?=\S)", docstring):
+        section, _, below = block.partition(":\n")
+        if section in SECTIONS:
+            yield from listed(section, inspect.cleandoc(below))
+        else:
+            text, *code = re.split(r"\n\n(?= )", block, maxsplit=1)
+            yield sentences(text)
+            if code:
+                yield f"```text\n{inspect.cleandoc(code[0])}\n```"
+
+
+def listed(section: str, text: str) -> Iterator[str]:
+    """A section of a docstring: its items, or its text where it has none."""
+    items = re.findall(r"^(\*{0,2}[\w.]+(?:, [\w.]+)*): (.*(?:\n +.*|\n(?=\n +))*)", text, re.MULTILINE)
+    if section in ("Returns", "Yields") or not items:
+        yield sentences(f"{section}: {text}")
+    else:
+        yield f"{section}:"
+        yield "\n".join(f"- `{name}`: {' '.join(said.split())}" for name, said in items)
+
+
+def sentences(text: str) -> str:
+    """A paragraph with a sentence a line; lists keep their lines."""
+    if re.search(r"^[-*] ", text, re.MULTILINE):
+        return text
+    return re.sub(r"(?<=[a-z0-9)`\"][.!?]) (?=[A-Z`*])", "\n", " ".join(text.split()))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

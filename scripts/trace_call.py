@@ -1,0 +1,105 @@
+"""Looks at one small program: it imports pegboard, defines and registers a tool, and calls it twice.
+
+python scripts/trace_call.py [--realistic]
+
+Prints JSON: the modules that the program has loaded beyond bare Python's after its first call (`modules`), those of
+pegboard among them (`own_modules`), and the files and functions of pegboard that the second call entered.
+With `--realistic` the tool takes a bounded integer, a literal and a list of objects, and a set of rules decides.
+"""
+
+from __future__ import annotations
+
+import sys
+
+BARE = set(sys.modules)
+
+import asyncio  # noqa: E402  what the program loads is counted
+from types import CodeType, FrameType  # noqa: E402
+from typing import Annotated, Literal  # noqa: E402
+
+import attrs  # noqa: E402
+
+import pegboard  # noqa: E402
+
+REALISTIC = "--realistic" in sys.argv
+COMPREHENSIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}  # frames of their own before Python 3.12
+
+
+@attrs.frozen
+class Most:
+    """An upper bound, as annotated-types has it."""
+
+    le: int
+
+
+@attrs.frozen
+class Condition:
+    """What an order has to meet."""
+
+    column: str
+    test: str
+    value: float
+
+
+@attrs.frozen
+class Found:
+    """What was found."""
+
+    text: str
+    count: int
+    rows: list[str]
+
+
+@pegboard.tool
+async def trivial(number: int) -> int:
+    """Gives a number back."""
+    return number
+
+
+@pegboard.tool
+async def realistic(
+    text: str,
+    most: Annotated[int, Most(100)] = 10,
+    match: Literal["all", "any", "exact"] = "all",
+    conditions: list[Condition] | None = None,
+) -> Found:
+    """Finds orders."""
+    rows = [f"{match}/{condition.column}/{condition.test}/{condition.value}" for condition in conditions or ()]
+    return Found(text, most + len(rows), rows)
+
+
+async def main() -> dict[str, int]:
+    """Runs the program; gives the figures."""
+    if REALISTIC:
+        rules = [pegboard.Rule("*", "*", "allow"), pegboard.Rule("realistic", "*secret*", "deny", field="text")]
+        registry = pegboard.ToolRegistry(permissions=pegboard.Permissions(rules))
+        registry.register(realistic)
+        conditions = [{"column": "region", "test": "is", "value": 3.0}, {"column": "year", "test": "above", "value": 2}]
+        name, arguments = "realistic", {"text": "by region", "most": 25, "match": "exact", "conditions": conditions}
+    else:
+        registry = pegboard.ToolRegistry()
+        registry.register(trivial)
+        name, arguments = "trivial", {"number": 1}
+    assert not (await registry.call(name, arguments)).is_error
+    loaded = set(sys.modules) - BARE
+    entered: set[CodeType] = set()
+
+    def enter(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_globals.get("__name__", "").partition(".")[0] == "pegboard":
+            entered.add(frame.f_code)
+
+    sys.setprofile(enter)
+    answer = await registry.call(name, arguments)
+    sys.setprofile(None)
+    assert not answer.is_error
+    functions = {code for code in entered if code.co_name not in COMPREHENSIONS and code.co_filename[0] != "<"}
+    return {
+        "modules": len(loaded),
+        "own_modules": sum(name.partition(".")[0] == "pegboard" for name in loaded),
+        "files": len({code.co_filename for code in functions}),
+        "functions": len(functions),
+    }
+
+
+if __name__ == "__main__":
+    print(str(asyncio.run(main())).replace("'", '"'))

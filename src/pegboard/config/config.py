@@ -1,0 +1,464 @@
+"""`pegboard.toml`: what the user, the project, `--config` and the environment say, as one `Config`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from attrs import define, field, frozen
+
+from pegboard.config.files import (
+    CONFIG_NAME,
+    project_file,
+    read_bounded,
+    read_private,
+    reason,
+    user_folder,
+    write_private,
+)
+from pegboard.errors import ConfigError, did_you_mean, suggest
+from pegboard.tools.name import is_valid_name
+from pegboard.tools.origin import ConflictPolicy
+
+PluginSettings: TypeAlias = Mapping[str, Any]
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_MAX_BYTES: Final = 256 * 1024
+_CONFLICTS: Final = get_args(ConflictPolicy)
+_TRUST_FORMAT: Final = 1
+_MAX_TRUSTED_BYTES: Final = 1024 * 1024
+_SWITCH: Final = {"": True, "1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+
+
+@frozen
+class Ignored:
+    """Something that a project's configuration wanted and didn't get, as it isn't trusted.
+
+    Attributes:
+        file: The path of the configuration.
+        key: The dotted key.
+    """
+
+    file: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.key} is ignored until you trust the file (registry config trust)"
+
+
+@frozen
+class Config:
+    """What the user's file, the project's, the one given and the environment say together.
+
+    Attributes:
+        block: The names of plugins that are never loaded, each once.
+        enable: The names of the only plugins that are loaded; `None` for all.
+        rename: `"tool"` or `"plugin:tool"` -> its name in the registry.
+        prefix: Plugin -> what stands before the names of its tools.
+        conflicts: What happens when two plugins bring the same name: by default the earlier keeps it.
+        where: The text of the predicate that every resolution starts with, or `None`.
+        plugins: Plugin -> its settings.
+        autoload: Whether installed plugins are loaded at all.
+        files: The files that were read, in order.
+        looked_at: Every file whose change, coming or going would change this value, the ones above included.
+        ignored: What an untrusted project wanted and didn't get.
+    """
+
+    block: tuple[str, ...] = ()
+    enable: tuple[str, ...] | None = None
+    rename: Mapping[str, str] = _NOTHING
+    prefix: Mapping[str, str] = _NOTHING
+    conflicts: ConflictPolicy = "keep"
+    where: str | None = None
+    plugins: Mapping[str, PluginSettings] = _NOTHING
+    autoload: bool = True
+    files: tuple[str, ...] = ()
+    looked_at: tuple[str, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+
+    def settings(self, plugin: str) -> PluginSettings:
+        """The settings of one plugin; empty where there are none."""
+        return self.plugins.get(plugin, _NOTHING)
+
+    def is_blocked(self, plugin: str) -> bool:
+        """Whether a plugin is never loaded."""
+        return plugin in self.block
+
+    def is_enabled(self, plugin: str) -> bool:
+        """Whether a plugin may be loaded, were it not blocked."""
+        return self.autoload and (self.enable is None or plugin in self.enable)
+
+
+def read_config(file: str) -> bytes | None:
+    """The bytes of a configuration file, or `None` where there is none.
+
+    Raises:
+        ConfigError: It is there and can't be read, or is larger than 256 KiB.
+    """
+    try:
+        return read_bounded(file, _MAX_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(f"can't be read: {reason(error)}", file=file) from None
+
+
+def parse_config(content: bytes, file: str) -> dict[str, Any]:
+    """The values of a configuration file by key, all of the right type.
+
+    Args:
+        content: TOML.
+        file: Its path, for errors.
+
+    Raises:
+        ConfigError: It isn't TOML, or a key is unknown or of the wrong type.
+    """
+    table = _toml(content, file)
+    for key in table:
+        if key not in _CHECKS:
+            raise ConfigError(f"unknown key.{_meant(key, _CHECKS)}", file=file, key=key)
+    return {key: _CHECKS[key](value, key, file) for key, value in table.items()}
+
+
+def _toml(content: bytes, file: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(content.decode())
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"not UTF-8 (at line {line})", file=file) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"not TOML: {error}", file=file) from None
+    except RecursionError:
+        raise ConfigError("nested too deep", file=file) from None
+
+
+def _wrong(wanted: str, value: object, key: str, file: str) -> ConfigError:
+    return ConfigError(f"expected {wanted}, found {type(value).__name__}", file=file, key=key)
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    return did_you_mean(suggest(word, known)) or f" Known are {', '.join(known)}."
+
+
+def _text(value: Any, key: str, file: str) -> str:
+    if not isinstance(value, str):
+        raise _wrong("a text", value, key, file)
+    if not value.strip():
+        raise ConfigError("empty", file=file, key=key)
+    return value
+
+
+def _names(value: Any, key: str, file: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise _wrong("a list of plugin names", value, key, file)
+    return tuple(_text(item, f"{key}[{index}]", file) for index, item in enumerate(value))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _table(value: Any, key: str, file: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _wrong("a table", value, key, file)
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _tool_names(value: Any, key: str, file: str) -> dict[str, str]:
+    """A table whose values are tool names, or the beginnings of such."""
+    names = {part: _text(name, f"{key}.{part}", file) for part, name in _table(value, key, file).items()}
+    for part, name in names.items():
+        if not is_valid_name(name):
+            raise ConfigError(
+                f"{name!r} can't stand in a tool's name: use A-Z, a-z, 0-9, '_' and '-', a letter or '_' first, "
+                "at most 64",
+                file=file,
+                key=f"{key}.{part}",
+            )
+    return names
+
+
+def _renames(value: Any, key: str, file: str) -> dict[str, str]:
+    names = _tool_names(value, key, file)
+    first: dict[str, str] = {}
+    for tool, name in names.items():
+        if first.setdefault(name, tool) != tool:
+            raise ConfigError(f"{first[name]!r} is renamed to {name!r} too", file=file, key=f"{key}.{tool}")
+    return names
+
+
+def _policy(value: Any, key: str, file: str) -> str:
+    text = _text(value, key, file)
+    if text not in _CONFLICTS:
+        raise ConfigError(f"{text!r} is no way to settle conflicts.{_meant(text, _CONFLICTS)}", file=file, key=key)
+    return text
+
+
+def _predicate(value: Any, key: str, file: str) -> str:
+    """A predicate's text that stands alone: put in brackets, it can't reach out of them.
+
+    What is in the brackets is judged when it is parsed, once the plugins' own predicates are known.
+    """
+    text = _text(value, key, file)
+    if not _stands_alone(text):
+        raise ConfigError(f"brackets or quotes don't match in {text!r}", file=file, key=key)
+    return text
+
+
+def _stands_alone(text: str) -> bool:
+    """Whether brackets match outside quotes, as the predicate language quotes (`"` as in JSON, `'` without escapes)."""
+    depth, quote, escaped = 0, "", False
+    for character in text:
+        if quote:
+            escaped, closes = not escaped and quote == '"' and character == "\\", not escaped and character == quote
+            quote = "" if closes else quote
+        elif character in "\"'":
+            quote = character
+        else:
+            depth += (character == "(") - (character == ")")
+        if depth < 0:
+            return False
+    return not depth and not quote
+
+
+def _plugins(value: Any, key: str, file: str) -> dict[str, dict[str, Any]]:
+    tables = _table(value, key, file)
+    return {plugin: _table(settings, f"{key}.{plugin}", file) for plugin, settings in tables.items()}
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any, str, str], Any]]] = {
+    "block": _names,
+    "enable": _names,
+    "rename": _renames,
+    "prefix": _tool_names,
+    "conflicts": _policy,
+    "where": _predicate,
+    "plugins": _plugins,
+}
+
+
+def _trust_file() -> Path:
+    """Where it is kept: `trusted.json` in the user's state folder, as platformdirs names it."""
+    return Path(user_folder("state"), "trusted.json")
+
+
+def trust(file: str | Path) -> str:
+    """Trusts a configuration file as it is now; once it changes it is untrusted again.
+
+    Returns:
+        The digest of what it says, `"sha256:..."`.
+
+    Raises:
+        ConfigError: The file can't be read, or the decision can't be kept.
+    """
+    path = str(Path(file).resolve())
+    try:
+        digest = _digest(read_bounded(path, _MAX_BYTES))
+        _keep({**_trusted(), path: digest})
+    except OSError as error:
+        raise ConfigError(f"can't be trusted: {reason(error)}", file=str(file)) from None
+    return digest
+
+
+def distrust(file: str | Path) -> bool:
+    """Takes trust back; gives whether there was any.
+
+    Raises:
+        ConfigError: The decision can't be kept.
+    """
+    path = str(Path(file).resolve())
+    trusted = _trusted()
+    if trusted.pop(path, None) is None:
+        return False
+    try:
+        _keep(trusted)
+    except OSError as error:
+        raise ConfigError(f"trust can't be taken back: {reason(error)}", file=str(file)) from None
+    return True
+
+
+def is_trusted(file: str | Path, content: bytes) -> bool:
+    """Whether the user has trusted the file with exactly this content."""
+    return _trusted().get(str(Path(file).resolve())) == _digest(content)
+
+
+def _digest(content: bytes) -> str:
+    import hashlib
+
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+def _trusted() -> dict[str, str]:
+    """Path -> digest; nothing where the list is missing, broken or not private: then nothing is trusted."""
+    import json
+
+    try:
+        data: Any = json.loads(read_private(str(_trust_file()), _MAX_TRUSTED_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(data, dict) or data.get("format") != _TRUST_FORMAT or not isinstance(data.get("files"), dict):  # pyright: ignore[reportUnknownMemberType]
+        return {}
+    return data["files"]  # pyright: ignore[reportUnknownVariableType]
+
+
+def _keep(trusted: dict[str, str]) -> None:
+    import json
+
+    text = json.dumps({"format": _TRUST_FORMAT, "files": trusted}, indent=2, sort_keys=True) + "\n"
+    write_private(str(_trust_file()), text.encode())
+
+
+def load_config(
+    *,
+    user: bool = True,
+    project: Path | Literal["search"] | None = None,
+    explicit: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Config:
+    """Reads and merges all configuration, later over earlier: the user's, the project's, the one given.
+
+    Blocked plugins and predicates add up. A project's file may only narrow (`block`, `where`, and `rename` and
+    `prefix` where the user has said nothing) until it is trusted; what it didn't get stands in `Config.ignored`.
+
+    Args:
+        user: Whether the user's own file is read (`pegboard.toml` in platformdirs' user config folder).
+        project: The project's file; `"search"` looks for the nearest in the current folder and above it.
+        explicit: A file that the user names (`--config`); it binds like the user's own.
+        environ: Where `PEGBOARD_BLOCK` (names, comma-separated) and `PEGBOARD_AUTOLOAD` (`0` or `1`) are read;
+            the process's by default.
+
+    Raises:
+        ConfigError: A file can't be read, isn't TOML, or has a key that is unknown or of the wrong type; the file
+            given is missing; a variable isn't understood.
+    """
+    environ = os.environ if environ is None else environ
+    merge = _Merge()
+    for source in _sources(user=user, project=project, explicit=explicit, environ=environ):
+        merge.add(source)
+    merge.add_environment(environ)
+    return merge.config()
+
+
+@frozen
+class _Source:
+    """A file to read: `binds` whatever it says, or only once it is trusted."""
+
+    file: str
+    binds: bool
+    required: bool = False
+
+
+def _sources(
+    *, user: bool, project: Path | Literal["search"] | None, explicit: Path | None, environ: Mapping[str, str]
+) -> list[_Source]:
+    """The files in order, each once; one that the user names isn't held to be the project's."""
+    found: dict[Path, _Source] = {}
+    if user:
+        _put(found, _user_file(), binds=True)
+    local = _searched(environ) if project == "search" else project
+    if local is not None and Path(local).resolve() not in found:
+        _put(found, local, binds=False)
+    if explicit is not None:
+        _put(found, explicit, binds=True, required=True)
+    return list(found.values())
+
+
+def _put(found: dict[Path, _Source], file: str | Path, *, binds: bool, required: bool = False) -> None:
+    path = Path(file)
+    found.pop(path.resolve(), None)
+    found[path.resolve()] = _Source(str(path.absolute()), binds, required)
+
+
+def _user_file() -> Path:
+    """Where the user's own configuration is, or would be."""
+    return Path(user_folder("config"), CONFIG_NAME)
+
+
+def _searched(environ: Mapping[str, str]) -> str | None:
+    try:
+        folder = Path.cwd()
+    except OSError:  # the current folder was removed
+        return None
+    return project_file(str(folder), environ)
+
+
+@define
+class _Merge:
+    """What has been read so far, open for one merge."""
+
+    values: dict[str, Any] = field(factory=dict[str, Any])
+    files: list[str] = field(factory=list[str])
+    looked_at: list[str] = field(factory=list[str])
+    ignored: list[Ignored] = field(factory=list[Ignored])
+
+    def add(self, source: _Source) -> None:
+        self.looked_at.append(source.file)
+        if not source.binds:
+            self.looked_at.append(str(_trust_file()))
+        content = read_config(source.file)
+        if content is None:
+            if source.required:
+                raise ConfigError("no such file", file=source.file)
+            return
+        self.files.append(source.file)
+        binds = source.binds or is_trusted(source.file, content)
+        for key, value in parse_config(content, source.file).items():
+            _TAKEN[key](self, key, value, None if binds else source.file)
+
+    def add_environment(self, environ: Mapping[str, str]) -> None:
+        names = environ.get("PEGBOARD_BLOCK", "").split(",")
+        self.add_names("block", tuple(name.strip() for name in names if name.strip()), None)
+        switch = environ.get("PEGBOARD_AUTOLOAD", "").strip().lower()
+        if switch not in _SWITCH:
+            raise ConfigError(f"{switch!r} is neither 0 nor 1", file="environment", key="PEGBOARD_AUTOLOAD")
+        self.values["autoload"] = _SWITCH[switch]
+
+    def add_names(self, key: str, value: tuple[str, ...], _untrusted: str | None) -> None:
+        self.values[key] = tuple(dict.fromkeys((*self.values.get(key, ()), *value)))
+
+    def add_predicate(self, key: str, value: str, _untrusted: str | None) -> None:
+        earlier = self.values.get(key)
+        self.values[key] = f"({earlier}) and ({value})" if earlier else value
+
+    def add_table(self, key: str, value: dict[str, str], untrusted: str | None) -> None:
+        """The later says what holds, except that an untrusted file changes nothing that the user has said."""
+        earlier: dict[str, str] = self.values.get(key, {})
+        if untrusted is not None:
+            self.ignored += [Ignored(untrusted, f"{key}.{part}") for part in value if part in earlier]
+        self.values[key] = {**earlier, **value} if untrusted is None else {**value, **earlier}
+
+    def replace(self, key: str, value: Any, untrusted: str | None) -> None:
+        if untrusted is None:
+            self.values[key] = value
+        else:
+            self.ignored.append(Ignored(untrusted, key))
+
+    def add_settings(self, key: str, value: dict[str, dict[str, Any]], untrusted: str | None) -> None:
+        if untrusted is not None:
+            self.ignored += [Ignored(untrusted, f"{key}.{plugin}") for plugin in value]
+            return
+        earlier: dict[str, dict[str, Any]] = self.values.get(key, {})
+        merged = {plugin: {**earlier.get(plugin, {}), **settings} for plugin, settings in value.items()}
+        self.values[key] = {**earlier, **merged}
+
+    def config(self) -> Config:
+        tables: dict[str, Any] = {
+            key: MappingProxyType(self.values.get(key, {})) for key in ("rename", "prefix", "plugins")
+        }
+        return Config(
+            **{**self.values, **tables},
+            files=tuple(self.files),
+            looked_at=tuple(dict.fromkeys(self.looked_at)),
+            ignored=tuple(self.ignored),
+        )
+
+
+_TAKEN: Final[Mapping[str, Callable[[_Merge, str, Any, str | None], None]]] = {
+    "block": _Merge.add_names,
+    "enable": _Merge.replace,
+    "rename": _Merge.add_table,
+    "prefix": _Merge.add_table,
+    "conflicts": _Merge.replace,
+    "where": _Merge.add_predicate,
+    "plugins": _Merge.add_settings,
+}

@@ -1,0 +1,201 @@
+"""Where files are, and how they are read and written: with a bound, whole or not at all, private where they have to be.
+
+The warm command reads by this, so it loads nothing that a bare Python hasn't loaded.
+"""
+
+# pathlib costs more than everything else that is done here:
+# ruff: noqa: PTH101, PTH103, PTH105, PTH108, PTH110, PTH111, PTH113, PTH116, PTH118, PTH120, PTH123
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import time
+
+TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_APP = "pegboard"
+CONFIG_NAME = "pegboard.toml"
+_IN_HOME = {
+    "linux": {"cache": ".cache", "config": ".config", "state": ".local/state"},
+    "darwin": {
+        "cache": "Library/Caches",
+        "config": "Library/Application Support",
+        "state": "Library/Application Support",
+    },
+}
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_FIRST_READ = 32 * 1024
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+def user_folder(kind: str) -> str:
+    """The user's folder for pegboard's `"cache"`, `"config"` or `"state"`, as platformdirs names it.
+
+    Platformdirs itself is asked only where `known_user_folder` doesn't know: it takes half as long as a bare Python.
+    """
+    known = known_user_folder(kind)
+    if known is not None:
+        return known
+    import platformdirs
+
+    return getattr(platformdirs, f"user_{kind}_dir")(_APP, appauthor=False)
+
+
+def known_user_folder(kind: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The same, or `None` on systems other than Linux and macOS, and where there is no absolute home folder."""
+    in_home = None if hasattr(sys, "getandroidapilevel") else _IN_HOME.get(sys.platform)
+    if in_home is None:
+        return None
+    base = environ.get(f"XDG_{kind.upper()}_HOME", "")
+    if not base.startswith("/"):
+        home = _home_folder(environ)
+        if home is None:
+            return None
+        base = os.path.join(home, in_home[kind])
+    return os.path.join(base, _APP)
+
+
+def _home_folder(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The user's home folder, or `None` where it isn't known."""
+    home = environ.get("HOME")
+    if home is None:
+        home = os.path.expanduser("~")
+    return (home.rstrip("/") or "/") if home.startswith("/") else None
+
+
+def project_file(folder: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The nearest `pegboard.toml` in `folder` or above it; `None` where there is none.
+
+    Looks no further up than the root of a git checkout, the user's home and the root of the file system.
+
+    Args:
+        folder: An absolute path.
+        environ: Where `HOME` is read.
+    """
+    home = _home_folder(environ)
+    top = None if home is None else os.path.realpath(home)
+    while True:
+        file = os.path.join(folder, CONFIG_NAME)
+        if os.path.isfile(file):
+            return file
+        parent = os.path.dirname(folder)
+        if folder in (top, parent) or os.path.exists(os.path.join(folder, ".git")):
+            return None
+        folder = parent
+
+
+def read_bounded(path: str, limit: int) -> bytes:
+    """The bytes of a file.
+
+    A pipe in the file's place isn't waited for: it reads as empty.
+
+    Args:
+        path: Of the file.
+        limit: The most bytes that it may have.
+
+    Raises:
+        OSError: It can't be read, or is larger (`EFBIG`).
+    """
+    fd = os.open(path, _READ)
+    try:
+        return _read(fd, path, limit)
+    finally:
+        os.close(fd)
+
+
+def _read(fd: int, path: str, limit: int) -> bytes:
+    data = b""
+    while part := os.read(fd, max(_FIRST_READ, len(data))):
+        data += part
+        if len(data) > limit:
+            raise OSError(errno.EFBIG, f"larger than {limit} bytes", path)
+    return data
+
+
+def open_private(path: str) -> int:
+    """A descriptor for reading a file that only the user can have written or read.
+
+    Raises:
+        OSError: It can't be opened, is a link or no file, isn't the user's own, or others have rights on it.
+    """
+    fd = os.open(path, _READ | _NO_LINK)
+    try:
+        _check_private(os.fstat(fd), path)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _check_private(facts: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(facts.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    if os.name == "posix" and (facts.st_uid != os.geteuid() or facts.st_mode & 0o077):
+        raise PermissionError(errno.EPERM, "not private: another's, or others have rights on it", path)
+
+
+def read_private(path: str, limit: int) -> bytes:
+    """The bytes of a file, as `open_private` opens it and `read_bounded` bounds it."""
+    fd = open_private(path)
+    try:
+        return _read(fd, path, limit)
+    finally:
+        os.close(fd)
+
+
+def _make_private_folder(path: str) -> None:
+    """Makes a folder that only the user can enter; takes the rights of others from one that exists.
+
+    Raises:
+        OSError: It can't be made, is no folder, or is another user's.
+    """
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    facts = os.stat(path)
+    if os.name != "posix":
+        return
+    if facts.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "another user's folder", path)
+    if facts.st_mode & 0o077:
+        os.chmod(path, 0o700)
+
+
+def write_whole(path: str, *parts: bytes, mode: int = 0o666) -> None:
+    """Puts a file in place at once: a reader sees the old one or the new one, never half.
+
+    Args:
+        path: Of the file; its folder exists.
+        parts: Its content.
+        mode: Its rights, before the umask.
+
+    Raises:
+        OSError: It can't be written; nothing is left behind.
+    """
+    draft = f"{path}.{os.getpid()}-{time.monotonic_ns()}.tmp"
+    fd = os.open(draft, _CREATE, mode)
+    try:
+        with open(fd, "wb") as file:
+            file.writelines(parts)
+        os.replace(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+def write_private(path: str, *parts: bytes) -> None:
+    """Puts a file that only the user can read into a private folder, at once.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    _make_private_folder(os.path.dirname(path))
+    write_whole(path, *parts, mode=0o600)
+
+
+def reason(error: OSError) -> str:
+    """Why a file couldn't be read or written, without its path."""
+    return error.strerror or str(error)

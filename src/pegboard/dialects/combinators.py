@@ -1,0 +1,673 @@
+"""`allOf`, `anyOf` and `oneOf`: merged, spread or folded; and a root that is plainly an object."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from attrs import define, field
+
+from pegboard.dialects.dialect import (
+    NOTES,
+    Place,
+    Rewritten,
+    Step,
+    described,
+    distinct,
+    exchanged,
+    here,
+    mapped,
+    only,
+    only_with,
+    told,
+    where,
+    without,
+)
+from pegboard.dialects.references import bounded, named_definitions, target_of, types_of
+from pegboard.schema.json import canonical_json
+from pegboard.typing import JsonSchema
+
+CANNOT: Final = object()
+"""What a merge gives where one rule can't say both."""
+
+MERGES: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
+    "required": lambda one, other: list(dict.fromkeys((*one, *other))),
+    "uniqueItems": lambda one, other: one or other,
+    "multipleOf": lambda one, other: (
+        math.lcm(one, other) if isinstance(one, int) and isinstance(other, int) else CANNOT
+    ),
+    "dependentRequired": lambda one, other: {
+        name: list(dict.fromkeys((*one.get(name, ()), *other.get(name, ())))) for name in {**one, **other}
+    },
+    "not": lambda one, other: {"anyOf": [one, other]},
+}
+"""What makes one rule of two, by keyword; it gives `CANNOT` where none does."""
+
+
+class NothingFitsError(Exception):
+    """No value fits both schemas."""
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal, as JSON Schema compares them."""
+    return one is other or canonical_json(one) == canonical_json(other)
+
+
+def member_of(schema: JsonSchema, name: str) -> Any:
+    """What a schema says of one property."""
+    properties: JsonSchema = schema.get("properties", {})
+    if name in properties:
+        return properties[name]
+    # A pattern may fit the name: then nothing is said of it here, which takes more.
+    return True if "patternProperties" in schema else schema.get("additionalProperties", True)
+
+
+def item_of(schema: JsonSchema, index: int) -> Any:
+    """What a schema says of the item at one position."""
+    first: list[Any] = schema.get("prefixItems", [])
+    return first[index] if index < len(first) else schema.get("items", True)
+
+
+def types_of_both(one: Any, other: Any) -> Any:
+    """The types that two rules of `type` share; every integer is a number.
+
+    Raises:
+        NothingFitsError: They share none.
+    """
+    first, second = ([each] if isinstance(each, str) else list(each) for each in (one, other))
+    both = [name for name in first if name in second or (name == "integer" and "number" in second)]
+    both += [name for name in second if name == "integer" and "number" in first and name not in both]
+    if not both:
+        raise NothingFitsError
+    return both[0] if len(both) == 1 else both
+
+
+def values_of_both(one: list[Any], other: list[Any]) -> list[Any]:
+    """The values that two rules of `enum` share, in the order of the first.
+
+    Raises:
+        NothingFitsError: They share none.
+    """
+    known = {canonical_json(value) for value in other}
+    both = [value for value in one if canonical_json(value) in known]
+    if not both:
+        raise NothingFitsError
+    return both
+
+
+def fitting(schema: JsonSchema) -> JsonSchema:
+    """The same, unless its bounds already say that nothing fits."""
+    for least, most in (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")):
+        if least in schema and most in schema and schema[least] > schema[most] and "type" in schema:
+            kinds = {"minimum": ("integer", "number"), "minLength": ("string",), "minItems": ("array",)}[least]
+            if schema["type"] in kinds:
+                raise NothingFitsError
+    return schema
+
+
+def with_notes(new: JsonSchema, one: JsonSchema, other: JsonSchema) -> JsonSchema:
+    """The notes of both; where both have one, the first's, but for descriptions, which both stand."""
+    merged = {**new, **{keyword: rule for keyword, rule in other.items() if keyword in NOTES and keyword not in one}}
+    merged.update(only(one, NOTES))
+    said, also = one.get("description"), other.get("description")
+    return described(merged, also) if said and also else merged
+
+
+MOST_MERGED: Final = 5_000
+"""Pairs of schemas that one step may merge."""
+
+MOST_LEVELS: Final = 16
+"""How deep two schemas are merged."""
+
+MOST_PARTS: Final = 100
+"""Parts that one `allOf`, with those within it, may have."""
+
+MOST_ALTERNATIVES: Final = 16
+"""Alternatives that two unions may come to."""
+
+_OBJECT: Final = ("properties", "patternProperties", "additionalProperties")
+_ARRAY: Final = ("prefixItems", "items")
+_TOGETHER: Final = (
+    ("if", "then", "else"),
+    ("contains", "minContains", "maxContains"),
+    ("unevaluatedProperties",),
+    ("unevaluatedItems",),
+)
+
+
+@define
+class Conjunction:
+    """Merges schemas, within bounds: what can't be merged is left out of the second and taken down as lost.
+
+    Leaving one side of a conjunction out takes more values, never fewer.
+
+    Attributes:
+        definitions: What references point to, by name.
+        left: How many pairs may still be merged.
+    """
+
+    definitions: Mapping[str, JsonSchema]
+    left: int = MOST_MERGED
+    _open: set[tuple[int, int]] = field(factory=set[tuple[int, int]], init=False)
+
+    def of(self, one: JsonSchema, other: JsonSchema, place: Place, level: int = 0) -> JsonSchema:
+        """A schema that takes what both take.
+
+        Args:
+            one: Its notes go first, its order of keywords is kept.
+            other: The second.
+            place: Where losses are taken down.
+            level: How deep the two lie below what was first merged.
+
+        Raises:
+            NothingFitsError: No value can fit both.
+        """
+        if not other or same(one, other):
+            return one
+        if not one:
+            return other
+        if not without(other, NOTES) or not without(one, NOTES):
+            return with_notes({**without(one, NOTES), **without(other, NOTES)}, one, other)
+        pair = (id(one), id(other))
+        self.left -= 1
+        if self.left < 0 or level > MOST_LEVELS or pair in self._open:
+            place.lost("allOf", "too much to be merged; only a part of it is said")
+            return one
+        self._open.add(pair)
+        try:
+            return self._merged(self.flat(one, place, level), self.flat(other, place, level), place, level)
+        finally:
+            self._open.discard(pair)
+
+    def flat(self, schema: JsonSchema, place: Place, level: int = 0) -> JsonSchema:
+        """A schema without `allOf` and without a reference at its root.
+
+        Raises:
+            NothingFitsError: Its parts contradict each other.
+        """
+        own = without(schema, ("allOf", "$ref"))
+        parts: list[JsonSchema] = []
+        seen: list[JsonSchema] = []
+        self._gather(schema, parts, seen)
+        for part in parts:
+            self.left -= 1
+            own = self._merged(own, part, place, level) if self.left >= 0 else own
+        if self.left < 0:
+            place.lost("allOf", "too much to be merged; only a part of it is said")
+        return own
+
+    def _gather(self, schema: JsonSchema, parts: list[JsonSchema], seen: list[JsonSchema]) -> None:
+        """What a schema's reference and `allOf` come to, each without any; one within itself is left out."""
+        inner: list[JsonSchema] = [part for part in schema.get("allOf", ()) if isinstance(part, dict)]
+        target = target_of(schema, self.definitions)
+        if target is not None:
+            inner.insert(0, target)
+        for part in inner:
+            if any(part is known for known in seen) or len(seen) >= MOST_PARTS:
+                continue
+            seen.append(part)
+            parts.append(without(part, ("allOf", "$ref")))
+            self._gather(part, parts, seen)
+
+    def _merged(self, one: JsonSchema, other: JsonSchema, place: Place, level: int) -> JsonSchema:
+        new = dict(one)
+        left_out: list[str] = []
+        self._merge_members(new, one, other, place, level)
+        self._merge_items(new, one, other, place, level)
+        self._merge_together(new, other, left_out)
+        handled = {*_OBJECT, *_ARRAY, *NOTES, *(keyword for group in _TOGETHER for keyword in group)}
+        for keyword, rule in other.items():
+            if keyword in handled or (keyword in new and same(new[keyword], rule)):
+                continue
+            merged = self._rule(keyword, new, rule, place, level) if keyword in new else rule
+            if merged is CANNOT:
+                left_out.append(keyword)
+            else:
+                new[keyword] = merged
+        for keyword in left_out:
+            place.lost(keyword, "stands twice and can't be merged; moved into the description")
+        return described(fitting(with_notes(new, one, other)), *(told(keyword, other) for keyword in left_out))
+
+    def _rule(self, keyword: str, new: JsonSchema, rule: Any, place: Place, level: int) -> Any:
+        if keyword == "type":
+            return types_of_both(new["type"], rule)
+        if keyword == "enum":
+            return values_of_both(new["enum"], rule)
+        if keyword == "const":
+            raise NothingFitsError
+        if keyword == "propertyNames":
+            return self.of(new[keyword], rule, place, level + 1)
+        if keyword == "anyOf":
+            return self._alternatives(new["anyOf"], rule, place, level)
+        merge = MERGES.get(keyword)
+        return merge(new[keyword], rule) if merge else CANNOT
+
+    def _alternatives(self, one: list[Any], other: list[Any], place: Place, level: int) -> Any:
+        if len(one) * len(other) > MOST_ALTERNATIVES:
+            return CANNOT
+        pairs = [self._possible(first, second, place, level) for first in one for second in other]
+        possible = [pair for pair in pairs if pair is not None]
+        if not possible:
+            raise NothingFitsError
+        return distinct(possible)
+
+    def _possible(self, one: JsonSchema, other: JsonSchema, place: Place, level: int) -> JsonSchema | None:
+        try:
+            return self.of(one, other, place, level + 1)
+        except NothingFitsError:
+            return None
+
+    def _merge_members(self, new: JsonSchema, one: JsonSchema, other: JsonSchema, place: Place, level: int) -> None:
+        if all(keyword not in other for keyword in _OBJECT):
+            return
+        if all(keyword not in one for keyword in _OBJECT):
+            new.update(only(other, _OBJECT))
+            return
+        names = dict.fromkeys((*one.get("properties", ()), *other.get("properties", ())))
+        properties: JsonSchema = {}
+        for name in names:
+            member = self._both(member_of(one, name), member_of(other, name), place.below(("properties", name)), level)
+            if member is not False:
+                properties[name] = member
+            elif name in (*one.get("required", ()), *other.get("required", ())):
+                raise NothingFitsError
+        if names:
+            new["properties"] = properties
+        self._merge_others(new, one, other, place, level)
+
+    def _merge_others(self, new: JsonSchema, one: JsonSchema, other: JsonSchema, place: Place, level: int) -> None:
+        """`additionalProperties` and `patternProperties` of both, as far as they can be merged."""
+        patterns = {**other.get("patternProperties", {}), **one.get("patternProperties", {})}
+        if patterns:
+            new["patternProperties"] = patterns
+        if "additionalProperties" in other or "additionalProperties" in one:
+            rest = self._both(
+                one.get("additionalProperties", True),
+                other.get("additionalProperties", True),
+                place.below(("additionalProperties",)),
+                level,
+            )
+            new["additionalProperties"] = rest
+        if patterns and not ("patternProperties" in one and "additionalProperties" not in other):
+            place.lost("patternProperties", "merged with other rules; it may take more")
+
+    def _merge_items(self, new: JsonSchema, one: JsonSchema, other: JsonSchema, place: Place, level: int) -> None:
+        if all(keyword not in other for keyword in _ARRAY):
+            return
+        length = max(len(one.get("prefixItems", ())), len(other.get("prefixItems", ())))
+        first = [
+            self._both(item_of(one, at), item_of(other, at), place.below(("prefixItems", at)), level)
+            for at in range(length)
+        ]
+        rest = self._both(one.get("items", True), other.get("items", True), place.below(("items",)), level)
+        for keyword in _ARRAY:
+            new.pop(keyword, None)
+        if False in (*first, rest):
+            most = (*first, rest).index(False)
+            new["maxItems"] = min(new.get("maxItems", most), other.get("maxItems", most), most)
+            first = first[:most]
+        if first:
+            new["prefixItems"] = first
+        if isinstance(rest, dict):
+            new["items"] = rest
+
+    def _both(self, one: Any, other: Any, place: Place, level: int) -> Any:
+        """Two schemas, booleans among them, as one; `False` where nothing fits both."""
+        if one is False or other is False:
+            return False
+        if one is True or other is True:
+            return other if one is True else one
+        possible = self._possible(one, other, place, level)
+        return False if possible is None else possible
+
+    def _merge_together(self, new: JsonSchema, other: JsonSchema, left_out: list[str]) -> None:
+        """Keywords that mean something only together go over together, or not at all."""
+        for group in _TOGETHER:
+            added = only(other, group)
+            if not added or same(added, only(new, group)):
+                continue
+            if any(keyword in new for keyword in group):
+                left_out.append(next(iter(added)))
+            else:
+                new.update(added)
+
+
+@only_with("allOf", "$ref")
+@bounded
+def merge_all_of(schema: JsonSchema) -> Rewritten:
+    """Merges the parts of `allOf`, and what stands beside a `$ref`, into one schema.
+
+    Notes alone beside a `$ref` stay there. What can't be merged (two patterns, two conditions) is said of the first
+    part only and goes into the description.
+    """
+    merging = _Merging(Conjunction(schema.get("$defs", {})))
+    return here(schema, lambda root, place: merging.merged(root, place, ()))
+
+
+@define
+class _Merging:
+    conjunction: Conjunction
+
+    def merged(self, schema: JsonSchema, place: Place, within: tuple[int, ...]) -> JsonSchema:
+        """The schema merged, and then each within it; `within` holds what is being merged further out."""
+        if "allOf" in schema or ("$ref" in schema and without(schema, NOTES | {"$ref", "$defs"})):
+            within, own = (*within, id(schema)), schema
+            again = id(schema) in within[:-1] or len(within) > MOST_LEVELS
+            schema = self._cut(schema, place) if again else self._flat(schema, place)
+            if schema is not own and again:
+                return schema
+        return mapped(schema, lambda part, steps: self.merged(part, place.below(steps), within))
+
+    def _flat(self, schema: JsonSchema, place: Place) -> JsonSchema:
+        reference = _only_reference(schema)
+        if reference is not None:
+            return reference
+        try:
+            return self.conjunction.flat(schema, place)
+        except NothingFitsError:
+            place.lost("allOf", "its parts contradict each other; left out")
+            return without(schema, ("allOf", "$ref"))
+
+    def _cut(self, schema: JsonSchema, place: Place) -> JsonSchema:
+        """What stands for a schema that is merged within itself: one of its parts."""
+        place.lost("allOf", "merged with itself without end; only a part of it is said")
+        references = [part["$ref"] for part in (schema, *schema.get("allOf", ())) if "$ref" in part]
+        return {"$ref": references[0], **only(schema, NOTES)} if references else without(schema, ("allOf",))
+
+
+def _only_reference(schema: JsonSchema) -> JsonSchema | None:
+    """The schema as a reference with notes beside it, if it is no more than that."""
+    parts: list[JsonSchema] = [without(schema, ("allOf",)), *schema.get("allOf", ())]
+    ruling = [part for part in parts if without(part, NOTES | {"$defs"})]
+    if len(ruling) != 1 or set(without(ruling[0], NOTES)) != {"$ref"}:
+        return None
+    notes: JsonSchema = {}
+    for part in reversed(parts):
+        notes.update(only(part, NOTES))
+    return {"$ref": ruling[0]["$ref"], **notes, **only(schema, ("$defs",))}
+
+
+_STAYS: Final = NOTES | {"anyOf"}
+
+
+def _calls(schema: JsonSchema, place: Place) -> bool:
+    """Whether a union has rules beside it, or could be said with fewer alternatives."""
+    return "anyOf" in schema and not place.is_root and (_has_rules(schema) or _simplified(schema) is not schema)
+
+
+@only_with("anyOf", calls=_calls)
+@bounded
+def any_of_alone(schema: JsonSchema) -> Rewritten:
+    """Moves the rules beside an `anyOf` into each of its alternatives; notes stay beside it. Nothing is lost.
+
+    Alternatives that the rules rule out go, alternatives of alternatives become its own, and one that is left alone
+    takes the place of the union. The root keeps what stands beside its `anyOf`, which `root_object` folds.
+    """
+    spreading = _Spreading(Conjunction(schema.get("$defs", {})))
+    return here(schema, lambda root, place: spreading.spread(root, place, ()))
+
+
+@define
+class _Spreading:
+    conjunction: Conjunction
+
+    def spread(self, schema: JsonSchema, place: Place, within: tuple[JsonSchema, ...]) -> JsonSchema:
+        """The schema, and then each within it: alternatives may have become new ones.
+
+        Args:
+            schema: As it is.
+            place: Where it stands.
+            within: The unions further out whose rules have been moved; kept, so that no other takes an identity over.
+        """
+        while "anyOf" in schema and not place.is_root and _has_rules(schema):
+            again = len(within) > MOST_LEVELS or any(schema is union for union in within)
+            within = (*within, schema)
+            schema = _simplified(self._cut(schema, place) if again else self._spread(schema, place))
+        new = mapped(schema, lambda part, steps: self.spread(part, place.below(steps), within))
+        return new if place.is_root else _simplified(new)
+
+    def _cut(self, schema: JsonSchema, place: Place) -> JsonSchema:
+        """A union within itself, without the rules beside it."""
+        place.lost("anyOf", "a union within itself; the rules beside it are left out")
+        return only(schema, _STAYS)
+
+    def _spread(self, schema: JsonSchema, place: Place) -> JsonSchema:
+        rules = without(schema, _STAYS)
+        members: list[Any] = []
+        for index, member in enumerate(schema["anyOf"]):
+            try:
+                members.append(self.conjunction.of(rules, member, place.below(("anyOf", index))))
+            except NothingFitsError:
+                continue
+        if not members:
+            place.lost("anyOf", "contradicts the rules beside it, left out")
+            return without(schema, ("anyOf",))
+        return {**only(schema, NOTES), "anyOf": members}
+
+
+def _has_rules(schema: JsonSchema) -> bool:
+    return not _STAYS.issuperset(schema)
+
+
+def _simplified(schema: JsonSchema) -> JsonSchema:
+    members: list[Any] | None = schema.get("anyOf")
+    if members is None or _has_rules(schema):
+        return schema
+    flat: list[Any] = []
+    for member in members:
+        flat += member["anyOf"] if set(member) == {"anyOf"} else [member]
+    flat = distinct(flat)
+    if len(flat) > 1:
+        return schema if len(flat) == len(members) and flat == members else {**schema, "anyOf": flat}
+    only_one: JsonSchema = flat[0]
+    if "$ref" in only_one:
+        return schema
+    merged = {**only_one, **only(schema, NOTES)}
+    said = only_one.get("description", "")
+    return described(merged, said) if "description" in schema and said else merged
+
+
+@where("oneOf")
+def one_of_to_any_of(schema: JsonSchema, place: Place) -> JsonSchema:
+    """Says `oneOf` as `anyOf`, which also takes what fits several.
+
+    Nothing is lost where the alternatives exclude each other by their types, or by a `const` or `enum` of a property
+    that each requires. Beside an `anyOf`, both become parts of `allOf`.
+    """
+    members = schema.get("oneOf")
+    if members is None:
+        return schema
+    if not _exclusive(members):
+        place.lost("oneOf", "said as anyOf: values that fit several alternatives are taken")
+        schema = described(schema, "Exactly one of the alternatives.")
+    if "anyOf" not in schema:
+        return exchanged(schema, "oneOf", "anyOf", members)
+    parts: list[Any] = [*schema.get("allOf", ()), {"anyOf": members}]
+    return {**without(schema, ("oneOf", "allOf")), "allOf": parts}
+
+
+def _exclusive(members: list[Any]) -> bool:
+    if not all(isinstance(member, dict) for member in members):
+        return len(members) == 1
+    return len(members) == 1 or _by_types(members) or _by_tag(members)
+
+
+def _by_types(members: list[JsonSchema]) -> bool:
+    seen: set[str] = set()
+    for member in members:
+        types = types_of(member, {})
+        wider = {"number" if name == "integer" else name for name in types or ()}
+        if types is None or seen & wider:
+            return False
+        seen |= wider
+    return True
+
+
+def _by_tag(members: list[JsonSchema]) -> bool:
+    """Whether one property, required by each of them as an object, tells them apart."""
+    if any(member.get("type") != "object" for member in members):
+        return False
+    shared = set(members[0].get("required", ())).intersection(*(member.get("required", ()) for member in members))
+    return any(_tells_apart(name, members) for name in sorted(shared))
+
+
+def _tells_apart(name: str, members: list[JsonSchema]) -> bool:
+    seen: set[str] = set()
+    for member in members:
+        rule = member.get("properties", {}).get(name)
+        values = _texts(rule) if isinstance(rule, dict) else None  # pyright: ignore[reportUnknownArgumentType]
+        if not values or seen & values:
+            return False
+        seen |= values
+    return True
+
+
+def _texts(rule: JsonSchema) -> set[str] | None:
+    values: list[Any] = [rule["const"]] if "const" in rule else rule.get("enum", [])
+    return set(values) if all(isinstance(value, str) for value in values) else None
+
+
+UNIONS = ("anyOf", "oneOf")
+
+
+def root_object(*unwanted: str) -> Step:
+    """The step that makes the root an object, without some keywords there.
+
+    A reference at the root is written out, `allOf` merged, and the alternatives of `anyOf` and `oneOf` folded into
+    one object that names the properties of all and requires what all require; others go into the description.
+    Arguments are always objects, so a root that takes other values too loses nothing. A property that only some
+    alternatives name is told as they tell it, though others may take more.
+
+    Args:
+        unwanted: Keywords that the provider takes below the root only (`"anyOf"`, `"enum"`).
+    """
+
+    @bounded
+    def fold(schema: JsonSchema) -> Rewritten:
+        if schema.get("type") == "object" and not any(keyword in schema for keyword in (*unwanted, "$ref")):
+            return Rewritten(schema)
+        named = named_definitions(schema)
+        folding = _Folding(unwanted, Conjunction(named.schema.get("$defs", {})))
+        folded = here(named.schema, folding.folded)
+        return Rewritten(folded.schema, named.changes + folded.changes)
+
+    return fold
+
+
+@define
+class _Folding:
+    unwanted: tuple[str, ...]
+    conjunction: Conjunction
+
+    def folded(self, schema: JsonSchema, place: Place) -> JsonSchema:
+        schema = _as_object(self._flat(schema, place), place)
+        for keyword in UNIONS:
+            if keyword in self.unwanted and keyword in schema:
+                schema = self._united(schema, keyword, place)
+        others = [keyword for keyword in self.unwanted if keyword in schema]
+        for keyword in others:
+            place.lost(keyword, "not taken at the root, moved into the description")
+        return described(without(schema, others), *(told(keyword, schema) for keyword in others)) if others else schema
+
+    def _flat(self, schema: JsonSchema, place: Place) -> JsonSchema:
+        if "$ref" not in schema and ("allOf" not in self.unwanted or "allOf" not in schema):
+            return schema
+        try:
+            return self.conjunction.flat(schema, place)
+        except NothingFitsError:
+            place.lost("allOf", "its parts contradict each other; left out")
+            return without(schema, ("allOf", "$ref"))
+
+    def _united(self, schema: JsonSchema, keyword: str, place: Place) -> JsonSchema:
+        members = [self._member(part, place) for part in schema[keyword]]
+        objects = [part for part in members if part is not None and "object" in _types(part)]
+        base = without(schema, (keyword,))
+        place.lost(keyword, "not taken at the root; its alternatives are told as one object")
+        if not objects:
+            return base
+        new = {**base, "properties": self._properties(base, objects, place)}
+        common = set(objects[0].get("required", ())).intersection(*(part.get("required", ()) for part in objects))
+        first: list[str] = [name for name in objects[0].get("required", ()) if name in common]
+        if required := list(dict.fromkeys((*base.get("required", ()), *first))):
+            new["required"] = required
+        if "additionalProperties" not in base and all(part.get("additionalProperties") is False for part in objects):
+            new["additionalProperties"] = False
+        return described(new, *(part.get("description", "") for part in objects), _needs(objects, set(required)))
+
+    def _member(self, part: Any, place: Place) -> JsonSchema | None:
+        if not isinstance(part, dict):
+            return {} if part else None
+        try:
+            return self.conjunction.flat(part, place)  # pyright: ignore[reportUnknownArgumentType]
+        except NothingFitsError:
+            return None
+
+    def _properties(self, base: JsonSchema, objects: list[JsonSchema], place: Place) -> JsonSchema:
+        own: JsonSchema = base.get("properties", {})
+        closed = base.get("additionalProperties") is False and "patternProperties" not in base
+        found: dict[str, list[Any]] = {name: [] for name in own}
+        for part in objects:
+            for name, rule in part.get("properties", {}).items():
+                if name in own or not closed:
+                    found.setdefault(name, []).append(rule)
+        return {name: self._property(name, own, rules, len(objects), place) for name, rules in found.items()}
+
+    def _property(self, name: str, own: JsonSchema, rules: list[Any], count: int, place: Place) -> Any:
+        kinds = [rule for rule in distinct(rules) if rule is not False]
+        union: Any = kinds[0] if len(kinds) == 1 else {"anyOf": [rule for rule in kinds if rule is not True]}
+        if name not in own:
+            return {} if True in kinds or not kinds else union
+        # Alternatives that don't name it leave the root's own rule alone.
+        if len(rules) < count or True in kinds or not kinds or not isinstance(own[name], dict):
+            return own[name]
+        try:
+            return self.conjunction.of(own[name], union, place.below(("properties", name)))
+        except NothingFitsError:
+            return own[name]
+
+
+def _as_object(schema: JsonSchema, place: Place) -> JsonSchema:
+    if "object" not in _types(schema):
+        place.refused("type", "arguments are an object, which the root doesn't take")
+    return schema if schema.get("type") == "object" else {"type": "object", **without(schema, ("type",))}
+
+
+def _types(schema: JsonSchema) -> list[Any]:
+    types: Any = schema.get("type", "object")
+    return types if isinstance(types, list) else [types]  # pyright: ignore[reportUnknownVariableType]
+
+
+def _needs(objects: list[JsonSchema], common: set[str]) -> str:
+    """What the alternatives require each, where they differ in it."""
+    sets = [[name for name in part.get("required", ()) if name not in common] for part in objects]
+    if not all(sets):
+        return ""
+    ways = list(dict.fromkeys(" with ".join(names) for names in sets))
+    return f"Needs {ways[0] if len(ways) == 1 else 'one of: ' + '; '.join(ways)}."
+
+
+__all__ = [
+    "CANNOT",
+    "MERGES",
+    "MOST_ALTERNATIVES",
+    "MOST_LEVELS",
+    "MOST_MERGED",
+    "MOST_PARTS",
+    "UNIONS",
+    "Conjunction",
+    "NothingFitsError",
+    "any_of_alone",
+    "fitting",
+    "item_of",
+    "member_of",
+    "merge_all_of",
+    "one_of_to_any_of",
+    "root_object",
+    "same",
+    "types_of_both",
+    "values_of_both",
+    "with_notes",
+]

@@ -1,0 +1,646 @@
+"""`Dialect`: what a provider takes of JSON Schema, as a row of steps; and the walk that steps share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set as AbstractSet
+from itertools import combinations
+from typing import Any, Final, TypeAlias, cast
+
+from attrs import define, field, frozen
+
+from pegboard.schema.json import canonical_json, is_array, is_object, json_text
+from pegboard.typing import JsonObject, JsonSchema
+
+
+@frozen
+class Change:
+    """One thing that the rewritten schema no longer says as the schema did.
+
+    What is only said otherwise (`const` as `enum`, a reference replaced by what it means, an optional property as a
+    required one that may be null) is no change: nothing is lost by it.
+
+    Attributes:
+        path: Where, as a JSON pointer within the schema: `""` is the root, `"/properties/count"` a property. Where
+            earlier steps have moved something, it is the place that it was moved to.
+        keyword: The keyword at fault (`"minimum"`, `"$ref"`).
+        what: What became of it, for people (`"moved into the description"`).
+        refused: Whether the provider takes no schema that says this: not at all, or not strictly.
+    """
+
+    path: str
+    keyword: str
+    what: str
+    refused: bool = False
+
+
+@frozen
+class Rewritten:
+    """A schema in the words of a dialect, and what that cost.
+
+    Attributes:
+        schema: The schema; what `Dialect.rewrite` gives shares nothing with any other and may be changed. Where
+            `refused` is true it is only as near as could be, and not to be sent.
+        changes: What was lost or refused, in the order of the steps; empty where nothing was.
+    """
+
+    schema: JsonSchema
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the dialect can't say the schema at all."""
+        return any(change.refused for change in self.changes)
+
+
+Step: TypeAlias = Callable[[JsonSchema], Rewritten]
+"""One behaviour: takes a schema, which it never changes, and gives the next. A dialect's `rewrite` is a step too."""
+
+
+ONE: Final = frozenset(
+    {
+        "additionalItems",  # drafts 4 to 2019-09
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+"""Keywords that hold one schema."""
+
+SOME: Final = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+"""Keywords that hold a list of schemas; `items` in drafts 4 to 2019-09 only."""
+
+NAMED: Final = frozenset(
+    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
+)
+"""Keywords that hold schemas by name; among `dependencies` (drafts 4 to 7) there may be others."""
+
+NOTES: Final = frozenset(
+    {"$comment", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
+)
+"""Keywords that judge nothing."""
+
+_HOLDERS: Final = ONE | SOME | NAMED
+
+Steps: TypeAlias = tuple[str | int, ...]
+Part: TypeAlias = Callable[[JsonSchema, Steps], JsonSchema]
+Visit: TypeAlias = "Callable[[JsonSchema, Place], JsonSchema]"
+
+
+@define
+class Place:
+    """Where a schema stands, and the list that takes down what is lost there.
+
+    Attributes:
+        above: The place around it; `None` at the root.
+        steps: The way from there: a keyword, and a name or a position.
+        changes: What has been taken down so far, wherever.
+    """
+
+    above: Place | None = None
+    steps: Steps = ()
+    changes: list[Change] = field(factory=list[Change])
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this is the whole schema."""
+        return self.above is None
+
+    @property
+    def path(self) -> str:
+        """As a JSON pointer (RFC 6901)."""
+        above = "" if self.above is None else self.above.path
+        return "".join([above, *(f"/{_escaped(step)}" for step in self.steps)]) if self.steps else above
+
+    def below(self, steps: Steps) -> Place:
+        """The place of a part."""
+        return Place(self, steps, self.changes)
+
+    def lost(self, keyword: str, what: str) -> None:
+        """Takes down what the schema here no longer says."""
+        self.changes.append(Change(self.path, keyword, what))
+
+    def refused(self, keyword: str, what: str) -> None:
+        """Takes down what the dialect has no words for."""
+        self.changes.append(Change(self.path, keyword, what, refused=True))
+
+
+def parts_of(schema: JsonSchema) -> Sequence[tuple[Steps, JsonSchema]]:
+    """The schemas directly within `schema`, each with the steps to it.
+
+    Args:
+        schema: Values of `const`, `enum` and the like are data, never schemas. What is no schema where one ought to
+            stand is passed over.
+    """
+    if _HOLDERS.isdisjoint(schema):
+        return ()
+    parts: list[tuple[Steps, JsonSchema]] = []
+    for keyword, rule in schema.items():
+        if keyword not in _HOLDERS:
+            continue
+        if is_object(rule):
+            if keyword in ONE:
+                parts.append(((keyword,), rule))
+            elif keyword in NAMED:
+                parts += [((keyword, name), part) for name, part in rule.items() if is_object(part)]
+        elif is_array(rule) and keyword in SOME:
+            parts += [((keyword, at), part) for at, part in enumerate(rule) if is_object(part)]
+    return parts
+
+
+def with_parts(schema: JsonSchema, parts: Iterable[tuple[Steps, JsonSchema]]) -> JsonSchema:
+    """A copy with other schemas directly within it, each given with the steps to it."""
+    new = dict(schema)
+    for steps, part in parts:
+        keyword = str(steps[0])
+        if len(steps) == 1:
+            new[keyword] = part
+            continue
+        if new[keyword] is schema[keyword]:
+            new[keyword] = schema[keyword].copy()
+        new[keyword][steps[1]] = part
+    return new
+
+
+def mapped(schema: JsonSchema, part: Part) -> JsonSchema:
+    """`schema` with each schema directly within it replaced; itself where none is.
+
+    Args:
+        schema: Well formed; it is left as it is.
+        part: Gets each with the steps to it.
+    """
+    changed = [(steps, new) for steps, old in parts_of(schema) if (new := part(old, steps)) is not old]
+    return with_parts(schema, changed) if changed else schema
+
+
+def walked(schema: JsonSchema, place: Place, visit: Visit) -> JsonSchema:
+    """`schema` with every schema within it visited, the innermost first, and itself last."""
+    return visit(mapped(schema, lambda part, steps: walked(part, place.below(steps), visit)), place)
+
+
+def from_outside(visit: Visit) -> Step:
+    """The step that visits every schema within a schema, the outermost first.
+
+    Args:
+        visit: Gets a schema, and gives it back or a new one; what it leaves out is not visited.
+    """
+
+    def walk(schema: JsonSchema, place: Place) -> JsonSchema:
+        own = visit(schema, place)
+        below = [(steps, part, walk(part, place.below(steps))) for steps, part in parts_of(own)]
+        changed = [(steps, new) for steps, part, new in below if new is not part]
+        return with_parts(own, changed) if changed else own
+
+    return lambda schema: here(schema, walk)
+
+
+def here(schema: JsonSchema, visit: Visit) -> Rewritten:
+    """What one visit at the root comes to."""
+    place = Place()
+    visited = visit(schema, place)
+    return Rewritten(visited, tuple(place.changes))
+
+
+def _escaped(step: str | int) -> str:
+    return str(step).replace("~", "~0").replace("/", "~1")
+
+
+@define
+class Survey:
+    """The schemas within a schema, and the keywords that they use.
+
+    Attributes:
+        schema: Well formed, or near it; nothing here is changed.
+        schemas: It and all within it, each with its place, the innermost first and itself last; one that stands at
+            several places is there several times.
+        keywords: Those of all of them.
+    """
+
+    schema: JsonSchema
+    schemas: list[tuple[JsonSchema, Place]] = field(factory=list[tuple[JsonSchema, Place]], init=False)
+    keywords: set[str] = field(factory=set[str], init=False)
+    _changes: list[Change] = field(factory=list[Change], init=False)
+    _untouched: Rewritten = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._add(self.schema, Place(None, (), self._changes))
+        self._untouched = Rewritten(self.schema)
+
+    def _add(self, schema: JsonSchema, place: Place) -> None:
+        for steps, part in parts_of(schema):
+            self._add(part, Place(place, steps, self._changes))
+        self.keywords.update(schema)
+        self.schemas.append((schema, place))
+
+    def lacks(self, keywords: AbstractSet[str]) -> bool:
+        """Whether none of some keywords is used."""
+        return self.keywords.isdisjoint(keywords)
+
+    def untouched(self) -> Rewritten:
+        """What a step gives that has nothing to do."""
+        return self._untouched
+
+    def rewritten(self, schema: JsonSchema) -> Rewritten:
+        """What a step gives, with all that was taken down at the places since the last such."""
+        if schema is self.schema and not self._changes:
+            return self._untouched
+        changes = tuple(self._changes)
+        self._changes.clear()
+        return Rewritten(schema, changes)
+
+
+class Surveying:
+    """A step that works from a survey, which a dialect shares among its steps; called, it makes one of its own."""
+
+    def over(self, survey: Survey) -> Rewritten:
+        """The step done to the schema of a survey."""
+        raise NotImplementedError
+
+    def __call__(self, schema: JsonSchema) -> Rewritten:
+        """The step done to a schema."""
+        return self.over(Survey(schema))
+
+
+@frozen
+class Everywhere(Surveying):
+    """The step that visits every schema within a schema, definitions too, the innermost first.
+
+    Attributes:
+        visit: Gets a schema whose parts have been visited; gives it back where nothing is to be done, else a new
+            one. It changes nothing that it is given.
+        keywords: Without one of these, a visit has nothing to do; none where it may always have.
+    """
+
+    visit: Visit
+    keywords: frozenset[str] = frozenset()
+
+    def over(self, survey: Survey) -> Rewritten:
+        """The step done to the schema of a survey."""
+        if self.keywords and survey.lacks(self.keywords):
+            return survey.untouched()
+        visit = self.visit
+        new = survey.schema
+        changed: dict[int, list[tuple[Steps, JsonSchema]]] = {}  # the new parts, by the identity of the place around
+        for schema, place in survey.schemas:
+            parts = changed.pop(id(place), None) if changed else None
+            own = schema if parts is None else with_parts(schema, parts)
+            new = visit(own, place)
+            if new is not schema and place.above is not None:
+                changed.setdefault(id(place.above), []).append((place.steps, new))
+        return survey.rewritten(new)
+
+
+def everywhere(visit: Visit) -> Step:
+    """The step that visits every schema within a schema."""
+    return Everywhere(visit)
+
+
+def where(*keywords: str) -> Callable[[Visit], Step]:
+    """Makes the step that visits every schema within a schema where one of some keywords is used.
+
+    Args:
+        keywords: Without one of these, the visit gives back what it gets, and takes nothing down.
+    """
+    return lambda visit: Everywhere(visit, frozenset(keywords))
+
+
+@frozen
+class OnlyWith(Surveying):
+    """A step that is left out where nothing in the schema calls for it.
+
+    Attributes:
+        step: It gives back a schema that nothing calls in, and takes nothing down.
+        keywords: One of these is used wherever something calls.
+        calls: Whether a schema with one of them calls, or one within it.
+    """
+
+    step: Step
+    keywords: frozenset[str]
+    calls: Callable[[JsonSchema, Place], bool]
+
+    def over(self, survey: Survey) -> Rewritten:
+        """The step done to the schema of a survey."""
+        if survey.lacks(self.keywords) or not any(self.calls(schema, place) for schema, place in survey.schemas):
+            return survey.untouched()
+        return self.step(survey.schema)
+
+
+def only_with(*keywords: str, calls: Callable[[JsonSchema, Place], bool] | None = None) -> Callable[[Step], Step]:
+    """Leaves a step out wherever nothing in the schema calls for it.
+
+    Args:
+        keywords: One of these is used wherever something calls for it.
+        calls: Whether one schema calls for it; any that uses one of the keywords where nothing is given.
+    """
+    heeded = frozenset(keywords)
+    return lambda step: OnlyWith(step, heeded, calls or (lambda schema, _place: not heeded.isdisjoint(schema)))
+
+
+MOST_LEVELS: Final = 128
+"""Containers within containers of a schema as it is given; what parsers of JSON commonly read."""
+
+MOST_VALUES: Final = 500_000
+"""Values of a schema as it is given, each counted as often as it is reached."""
+
+_MOST_BITS: Final = 14_000
+"""Of an integer: some 4,200 digits, which Python still writes as text."""
+
+_NO_BOUND: Final = 1 << 60
+_LEAVES: Final = (str, int, float, bool, type(None))
+_SAFE: Final = frozenset({str, bool, type(None)})
+"""What needs no look; most values of a schema are texts."""
+
+
+class _BeyondError(Exception):
+    """The value is no JSON, or beyond a bound."""
+
+
+def copied(value: Any, *, bounded: bool = True) -> tuple[Any, str | None]:
+    """A copy that shares no container with `value`, and why there is none: `{}` then.
+
+    Args:
+        value: What may be JSON; cycles and parts shared without end are found out by the bounds.
+        bounded: Whether the bounds hold; not for values that we have made ourselves.
+    """
+    left = [(MOST_VALUES if bounded else _NO_BOUND) - 1]
+    try:
+        return _copy(value, MOST_LEVELS if bounded else _NO_BOUND, left), None
+    except _BeyondError as error:
+        return {}, str(error)
+
+
+def _copy(value: Any, levels: int, left: list[int]) -> Any:
+    """A copy of one value, itself counted already."""
+    if not isinstance(value, (dict, list, tuple)):
+        return _leaf(value)
+    left[0] -= len(value)  # pyright: ignore[reportUnknownArgumentType]
+    if left[0] < 0:
+        raise _BeyondError(f"it holds more than {MOST_VALUES} values")
+    if levels == 0:
+        raise _BeyondError(f"it is nested more than {MOST_LEVELS} levels deep")
+    if not isinstance(value, dict):
+        items = cast("list[Any]", value)
+        return [item if type(item) in _SAFE else _copy(item, levels - 1, left) for item in items]
+    new: dict[str, Any] = {}
+    for key, item in cast("dict[Any, Any]", value).items():
+        if not isinstance(key, str):
+            raise _BeyondError("it is no JSON: it has keys that are no strings")
+        new[key] = item if type(item) in _SAFE else _copy(item, levels - 1, left)
+    return new
+
+
+def _leaf(value: Any) -> Any:
+    if not isinstance(value, _LEAVES):
+        raise _BeyondError(f"it is no JSON: it holds a Python {type(value).__name__}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _BeyondError("it is no JSON: it holds a number that isn't finite")
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise _BeyondError("it holds an integer that is too long to be written")
+    return value
+
+
+_FEW: Final = 8
+_TEXT: Final = frozenset({str})
+
+
+def without(schema: Mapping[str, Any], keywords: Collection[str]) -> JsonObject:
+    """A copy without some keys."""
+    return {key: value for key, value in schema.items() if key not in keywords}
+
+
+def only(schema: Mapping[str, Any], keywords: Collection[str]) -> JsonObject:
+    """A copy with some keys only."""
+    return {key: value for key, value in schema.items() if key in keywords}
+
+
+def exchanged(schema: Mapping[str, Any], old: str, new: str, value: Any) -> JsonObject:
+    """A copy in which one key is another, at its place; what stood under the other is gone."""
+    return {
+        (new if key == old else key): (value if key == old else each)
+        for key, each in schema.items()
+        if key == old or key != new
+    }
+
+
+def _plainly_distinct(values: list[Any]) -> bool:
+    """Whether they are seen to be different without being written: texts, or a few of which Python finds no two equal.
+
+    What JSON holds to be equal, Python does too; the other way round it need not be.
+    """
+    if _TEXT.issuperset(map(type, values)):
+        return len(set(values)) == len(values)
+    return len(values) <= _FEW and not any(one == other for one, other in combinations(values, 2))
+
+
+def distinct(values: list[Any]) -> list[Any]:
+    """JSON values, each once, in their order; equal as JSON says it (`true` is not 1)."""
+    if _plainly_distinct(values):
+        return values
+    found: dict[str, Any] = {}
+    for value in values:
+        found.setdefault(canonical_json(value), value)
+    return list(found.values())
+
+
+_MOST_SHOWN: Final = 200
+_MOST_LISTED: Final = 50
+
+
+def shown(value: Any) -> str:
+    """A JSON value as text, cut after 200 characters."""
+    text = str(json_text(value))
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+def listed(values: Sequence[Any]) -> str:
+    """JSON values with commas between them, the first 50."""
+    more = f" and {len(values) - _MOST_LISTED} more" if len(values) > _MOST_LISTED else ""
+    return ", ".join(shown(value) for value in values[:_MOST_LISTED]) + more
+
+
+def _counted(limit: str, noun: str) -> Callable[[Any], str]:
+    return lambda count: f"{limit} {count} {noun if count == 1 else noun + 's'}."
+
+
+def _beside(rule: Mapping[str, Sequence[str]]) -> str:
+    pairs = [f"With {name}, {', '.join(needed)} must be given too." for name, needed in rule.items() if needed]
+    return " ".join(pairs[:_MOST_LISTED])
+
+
+def _keys(rule: Mapping[str, Any]) -> str:
+    return " ".join(f"Keys matching {pattern} hold {shown(part)}." for pattern, part in rule.items())
+
+
+def _kinds(rule: Sequence[Any]) -> str:
+    """Schemas by what they say of their values: the title, a plain type, or the schema itself."""
+    return ", ".join(_kind(part) for part in rule[:_MOST_LISTED])
+
+
+def _kind(part: Any) -> str:
+    known: JsonSchema = part if is_object(part) else {}
+    plain = known.get("type") if set(known) == {"type"} else None
+    return str(known.get("title") or plain or shown(part))
+
+
+_WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
+    "minimum": lambda rule: f"At least {shown(rule)}.",
+    "maximum": lambda rule: f"At most {shown(rule)}.",
+    "exclusiveMinimum": lambda rule: f"More than {shown(rule)}.",
+    "exclusiveMaximum": lambda rule: f"Less than {shown(rule)}.",
+    "multipleOf": lambda rule: f"A multiple of {shown(rule)}.",
+    "minLength": _counted("At least", "character"),
+    "maxLength": _counted("At most", "character"),
+    "pattern": lambda rule: f"Matches the pattern {rule}.",
+    "format": lambda rule: f"Format: {rule}.",
+    "contentEncoding": lambda rule: f"Encoded as {rule}.",
+    "contentMediaType": lambda rule: f"Of the media type {rule}.",
+    "minItems": _counted("At least", "item"),
+    "maxItems": _counted("At most", "item"),
+    "uniqueItems": lambda rule: "No item twice." if rule else "",
+    "contains": lambda rule: f"Holds an item that fits {shown(rule)}.",
+    "prefixItems": lambda rule: f"Its first items, in this order: {_kinds(rule)}.",
+    "minProperties": _counted("At least", "key"),
+    "maxProperties": _counted("At most", "key"),
+    "propertyNames": lambda rule: f"Its keys fit {shown(rule)}.",
+    "patternProperties": _keys,
+    "additionalProperties": lambda rule: f"Other keys hold {shown(rule)}." if rule else "",
+    "dependentRequired": _beside,
+    "dependentSchemas": lambda rule: f"Depending on its keys, it fits {shown(rule)}.",
+    "default": lambda rule: f"Default: {shown(rule)}.",
+    "examples": lambda rule: f"Examples: {listed(rule)}.",
+    "enum": lambda rule: f"One of: {listed(rule)}.",
+    "const": lambda rule: f"Always {shown(rule)}.",
+    "anyOf": lambda rule: f"Fits one of: {listed(rule)}.",
+    "oneOf": lambda rule: f"Fits exactly one of: {listed(rule)}.",
+    "allOf": lambda rule: f"Fits all of: {listed(rule)}.",
+    "not": lambda rule: f"Must not fit {shown(rule)}." if rule else "",
+    "deprecated": lambda rule: "Deprecated." if rule else "",
+    "readOnly": lambda rule: "Read only." if rule else "",
+    "writeOnly": lambda rule: "Write only." if rule else "",
+}
+
+
+def told(keyword: str, schema: JsonSchema) -> str:
+    """What a keyword of a schema asks, as a sentence; empty where nothing need or can be said."""
+    if keyword == "if":
+        return _condition(schema)
+    words = _WORDS.get(keyword)
+    return words(schema[keyword]) if words else ""
+
+
+def _condition(schema: JsonSchema) -> str:
+    ways = (("then", "it"), ("else", "otherwise it"))
+    said = [f"{who} fits {shown(schema[way])}" for way, who in ways if way in schema]
+    return f"If it fits {shown(schema['if'])}: {'; '.join(said)}." if said else ""
+
+
+def described(schema: JsonSchema, *sentences: str) -> JsonSchema:
+    """A copy with sentences at the end of its description, each unless it stands there already."""
+    text = str(schema.get("description", ""))
+    for sentence in filter(None, sentences):
+        if sentence not in text:
+            text = f"{text} {sentence}" if text else sentence
+    return {**schema, "description": text} if text else dict(schema)
+
+
+@frozen
+class Dialect:
+    """What a provider takes of JSON Schema.
+
+    Attributes:
+        name: For people and tables (`"openai-strict"`).
+        steps: What rewrites a schema, in this order.
+    """
+
+    name: str
+    steps: tuple[Step, ...] = field(default=(), repr=False)
+
+    def rewrite(self, schema: JsonSchema) -> Rewritten:
+        """The schema as this dialect says it; never raises for what stands in a schema, and ends fast for any.
+
+        The same schema always gives the same text, key for key. Rewriting it again changes nothing more.
+
+        Args:
+            schema: JSON Schema of any draft; it is left as it is.
+
+        Returns:
+            A schema of its own, and what it lost. A schema that is no JSON, or beyond every bound (128 levels,
+            500,000 values), is refused, and stands there as an object of any kind.
+        """
+        own, fault = copied(schema)
+        if fault is not None:
+            return Rewritten({"type": "object"}, (Change("", "", fault, refused=True),))
+        changes: list[Change] = []
+        rewritten = self._stepped(own, changes)
+        return Rewritten(own if rewritten is own else _unshared(rewritten), tuple(dict.fromkeys(changes)))
+
+    def _stepped(self, schema: JsonSchema, changes: list[Change]) -> JsonSchema:
+        """What the steps come to; one survey serves all steps until one gives another schema."""
+        survey: Survey | None = None
+        for step in self.steps:
+            if isinstance(step, Surveying):
+                survey = survey or Survey(schema)
+                stepped = step.over(survey)
+            else:
+                stepped = step(schema)
+            changes += stepped.changes
+            if stepped.schema is not schema:
+                schema, survey = stepped.schema, None
+        return schema
+
+
+def _unshared(schema: JsonSchema) -> JsonSchema:
+    """A copy in which nothing stands twice, and nothing of a step's own: steps may write one part at several places."""
+    own, _ = copied(schema, bounded=False)
+    return own
+
+
+PLAIN: Final = Dialect("plain")
+"""Nothing is rewritten."""
+
+__all__ = [
+    "MOST_LEVELS",
+    "MOST_VALUES",
+    "NAMED",
+    "NOTES",
+    "ONE",
+    "SOME",
+    "Change",
+    "Dialect",
+    "Everywhere",
+    "OnlyWith",
+    "Part",
+    "Place",
+    "Rewritten",
+    "Step",
+    "Steps",
+    "Survey",
+    "Surveying",
+    "Visit",
+    "copied",
+    "described",
+    "distinct",
+    "everywhere",
+    "exchanged",
+    "from_outside",
+    "here",
+    "listed",
+    "mapped",
+    "only",
+    "only_with",
+    "parts_of",
+    "shown",
+    "told",
+    "walked",
+    "where",
+    "with_parts",
+    "without",
+]

@@ -1,0 +1,525 @@
+"""Keywords: drafts, unknown ones, formats, patterns, bounds, and how much a schema may hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from pegboard.dialects.dialect import (
+    NAMED,
+    NOTES,
+    ONE,
+    SOME,
+    Change,
+    Place,
+    Rewritten,
+    Step,
+    described,
+    distinct,
+    everywhere,
+    exchanged,
+    from_outside,
+    only,
+    only_with,
+    parts_of,
+    told,
+    where,
+    without,
+)
+from pegboard.dialects.references import target_of
+from pegboard.schema.json import is_array, is_object
+from pegboard.schema.references import References
+from pegboard.typing import JsonSchema
+
+TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "null")
+"""The types of JSON Schema."""
+
+_NOTHING: Final = object()
+_SCHEMAS: Final = frozenset[type]({dict, bool})
+_TEXTS: Final = frozenset[type]({str})
+
+
+def _schema(rule: Any) -> Any:
+    return rule if is_object(rule) or isinstance(rule, bool) else _NOTHING
+
+
+def _schemas(rule: Any) -> Any:
+    if not is_array(rule):
+        return _NOTHING
+    return rule if rule and _SCHEMAS.issuperset(map(type, rule)) else _kept(rule, _schema) or _NOTHING
+
+
+def _named(rule: Any) -> Any:
+    if not is_object(rule):
+        return _NOTHING
+    if _SCHEMAS.issuperset(map(type, rule.values())):
+        return rule
+    kept = {name: part for name, part in rule.items() if _schema(part) is not _NOTHING}
+    return rule if len(kept) == len(rule) else kept
+
+
+def _kept(rule: list[Any], sound: Callable[[Any], Any]) -> list[Any]:
+    kept = [item for item in rule if sound(item) is not _NOTHING]
+    return rule if len(kept) == len(rule) else kept
+
+
+def _text(rule: Any) -> Any:
+    return rule if isinstance(rule, str) else _NOTHING
+
+
+def _texts(rule: Any) -> Any:
+    if not is_array(rule):
+        return _NOTHING
+    if _TEXTS.issuperset(map(type, rule)) and len(set(rule)) == len(rule):
+        return rule
+    kept = list(dict.fromkeys(item for item in rule if isinstance(item, str)))
+    return rule if len(kept) == len(rule) else kept
+
+
+def _lists_of_texts(rule: Any) -> Any:
+    if not is_object(rule):
+        return _NOTHING
+    sound = {name: _texts(part) for name, part in rule.items() if _texts(part) is not _NOTHING}
+    return rule if sound == rule else sound
+
+
+def _type(rule: Any) -> Any:
+    if isinstance(rule, str):
+        return rule if rule in TYPES else _NOTHING
+    names = _texts(rule)
+    kept = _kept(names, lambda name: name if name in TYPES else _NOTHING) if names is not _NOTHING else []
+    return kept or _NOTHING
+
+
+def _number(rule: Any) -> Any:
+    return rule if isinstance(rule, (int, float)) and not isinstance(rule, bool) else _NOTHING
+
+
+def _positive(rule: Any) -> Any:
+    return rule if _number(rule) is not _NOTHING and rule > 0 else _NOTHING
+
+
+def _count(rule: Any) -> Any:
+    return rule if _number(rule) is not _NOTHING and rule >= 0 and rule == int(rule) else _NOTHING
+
+
+def _flag(rule: Any) -> Any:
+    return rule if isinstance(rule, bool) else _NOTHING
+
+
+def _values(rule: Any) -> Any:
+    if not is_array(rule):
+        return _NOTHING
+    kept = distinct(rule)
+    return rule if len(kept) == len(rule) else kept
+
+
+def _examples(rule: Any) -> Any:
+    return rule if is_array(rule) else _NOTHING
+
+
+_SHAPES: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(ONE, _schema),
+    **dict.fromkeys(SOME, _schemas),
+    **dict.fromkeys(NAMED, _named),
+    "items": _schema,
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
+    **dict.fromkeys(("minContains", "maxContains"), _count),
+    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), _flag),
+    **dict.fromkeys(("$schema", "$id", "$anchor", "$dynamicAnchor", "$ref", "$dynamicRef", "$comment"), _text),
+    **dict.fromkeys(("title", "description", "pattern", "format", "contentEncoding", "contentMediaType"), _text),
+    "multipleOf": _positive,
+    "type": _type,
+    "required": _texts,
+    "dependentRequired": _lists_of_texts,
+    "enum": _values,
+    "examples": _examples,
+}
+
+
+@everywhere
+def well_formed(schema: JsonSchema, place: Place) -> JsonSchema:
+    """Leaves out what is not valid by draft 2020-12, so that later steps may rely on every rule's shape."""
+    for keyword, rule in schema.items():
+        shape = _SHAPES.get(keyword)
+        if shape is not None and shape(rule) is not rule:
+            return _mended(schema, place)
+    return schema
+
+
+def _mended(schema: JsonSchema, place: Place) -> JsonSchema:
+    kept: JsonSchema = {}
+    for keyword, rule in schema.items():
+        shape = _SHAPES.get(keyword)
+        sound = rule if shape is None else shape(rule)
+        if sound is not _NOTHING:
+            kept[keyword] = sound
+        if sound is _NOTHING or (sound is not rule and keyword != "enum"):
+            place.lost(keyword, "not valid, left out")
+    return kept
+
+
+_OLD: Final = frozenset({"$schema", "$ref", "id", "dependencies", "exclusiveMinimum", "exclusiveMaximum"})
+_CURRENT: Final = "2020-12"
+_BESIDE_A_REFERENCE: Final = NOTES | {"$ref", "$defs", "definitions", "$id", "$schema"}
+
+
+def _calls(schema: JsonSchema, _place: Place) -> bool:
+    return is_array(schema.get("items")) or not _OLD.isdisjoint(schema)
+
+
+@only_with("items", *_OLD, calls=_calls)
+def modern_draft(schema: JsonSchema) -> Rewritten:
+    """Says what older drafts say otherwise as draft 2020-12 does; nothing is lost.
+
+    These are lists under `items` with `additionalItems`, `dependencies`, exclusive bounds that are true or false,
+    `id`, and what stands hidden beside a `$ref`. A `$schema` that names another draft goes.
+    """
+    hides = References(schema).legacy
+    own = everywhere(lambda part, _place: _modern(part, hides=hides))(schema).schema
+    return Rewritten(own if _CURRENT in str(own.get("$schema", _CURRENT)) else without(own, {"$schema"}))
+
+
+def _modern(schema: JsonSchema, *, hides: bool) -> JsonSchema:
+    if hides and isinstance(schema.get("$ref"), str):
+        schema = only(schema, _BESIDE_A_REFERENCE)
+    if hides and isinstance(schema.get("id"), str):
+        schema = without(schema, {"id"})
+    for change in (_with_prefix, _with_dependents, _with_lower_bound, _with_upper_bound):
+        schema = change(schema)
+    return schema
+
+
+def _with_prefix(schema: JsonSchema) -> JsonSchema:
+    first = schema.get("items")
+    if not is_array(first):
+        return schema
+    rest = schema.get("additionalItems", True)
+    schema = without(exchanged(schema, "items", "prefixItems", first), {"additionalItems"})
+    if not first:
+        schema = without(schema, {"prefixItems"})
+    return schema if rest is True else {**schema, "items": rest}
+
+
+def _with_dependents(schema: JsonSchema) -> JsonSchema:
+    both = schema.get("dependencies")
+    if not is_object(both):
+        return schema
+    names = {name: rule for name, rule in both.items() if is_array(rule)}
+    others = {name: rule for name, rule in both.items() if not is_array(rule)}
+    schema = without(schema, {"dependencies"})
+    if names:
+        schema["dependentRequired"] = names
+    if others:
+        schema["dependentSchemas"] = others
+    return schema
+
+
+def _with_lower_bound(schema: JsonSchema) -> JsonSchema:
+    return _with_bound(schema, "exclusiveMinimum", "minimum")
+
+
+def _with_upper_bound(schema: JsonSchema) -> JsonSchema:
+    return _with_bound(schema, "exclusiveMaximum", "maximum")
+
+
+def _with_bound(schema: JsonSchema, exclusive: str, bound: str) -> JsonSchema:
+    """Draft 4 says of `minimum` whether it is exclusive; later drafts have two keywords."""
+    flag = schema.get(exclusive)
+    if not isinstance(flag, bool):
+        return schema
+    schema = without(schema, {exclusive})
+    return exchanged(schema, bound, exclusive, schema[bound]) if flag and bound in schema else schema
+
+
+_SAYS_NOTHING: Final = frozenset({"$comment", "$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "title"})
+_OTHERS: Final = ("additionalProperties", "unevaluatedProperties", "unevaluatedItems")
+_WITH_ANOTHER: Final = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
+
+
+def only_keywords(kept: Collection[str], *, untold: Collection[str] = ()) -> Step:
+    """The step that leaves out all keywords but some, and tells in the description what the others asked.
+
+    Args:
+        kept: The keywords that stay.
+        untold: Keywords that go without a word, and are not taken down.
+    """
+    silent = _SAYS_NOTHING | frozenset(untold)
+    stay = frozenset(kept)
+
+    def visit(schema: JsonSchema, place: Place) -> JsonSchema:
+        if stay.issuperset(schema):
+            return schema
+        said: list[str] = []
+        for keyword in schema:
+            if keyword not in stay and keyword not in silent and not _is_idle(keyword, schema):
+                said.append(told(keyword, schema))
+                place.lost(keyword, "moved into the description" if said[-1] else "left out")
+        return described(only(schema, stay), *said)
+
+    return from_outside(visit)
+
+
+def _is_idle(keyword: str, schema: JsonSchema) -> bool:
+    """Whether a keyword asks nothing by itself, or nothing that the model has to know.
+
+    Other keys than those that are told don't come to a model's mind, whether they are refused or welcome.
+    """
+    rule = schema[keyword]
+    idle = rule is False or rule in ({}, []) or (rule is True and keyword in _OTHERS)
+    return idle or _WITH_ANOTHER.get(keyword) in schema
+
+
+def drop_keywords(*dropped: str) -> Step:
+    """The step that leaves some keywords out, without a word in the description."""
+
+    def visit(schema: JsonSchema, place: Place) -> JsonSchema:
+        gone = [keyword for keyword in dropped if keyword in schema]
+        for keyword in gone:
+            place.lost(keyword, "left out")
+        return without(schema, gone) if gone else schema
+
+    return where(*dropped)(visit)
+
+
+def formats(known: Collection[str]) -> Step:
+    """The step that tells formats that a provider doesn't know in the description.
+
+    Args:
+        known: Those that stay.
+    """
+
+    def visit(schema: JsonSchema, place: Place) -> JsonSchema:
+        if "format" not in schema or schema["format"] in known:
+            return schema
+        place.lost("format", "not known to the provider, moved into the description")
+        return described(without(schema, ("format",)), told("format", schema))
+
+    return where("format")(visit)
+
+
+_TOKEN: Final = re.compile(r"\\(?P<escape>.)|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<look>\(\?(?:<?[=!]|>))", re.DOTALL)
+
+
+def patterns(*, word_bounds: bool = True) -> Step:
+    r"""The step that tells patterns with look-around or backreferences in the description.
+
+    Args:
+        word_bounds: Whether the provider reads `\b` and `\B`.
+    """
+
+    def visit(schema: JsonSchema, place: Place) -> JsonSchema:
+        if "pattern" not in schema or is_plain(schema["pattern"], word_bounds=word_bounds):
+            return schema
+        place.lost("pattern", "needs more than the provider's engine has, moved into the description")
+        return described(without(schema, ("pattern",)), told("pattern", schema))
+
+    return where("pattern")(visit)
+
+
+def is_plain(pattern: str, *, word_bounds: bool = True) -> bool:
+    r"""Whether a pattern has no look-around, no atomic group, no backreference, and `\b` only if that may be."""
+    for token in _TOKEN.finditer(pattern):
+        escape = token["escape"]
+        if token["look"] or (escape and escape in "k123456789"):
+            return False
+        if escape and escape in "bB" and not word_bounds:
+            return False
+    return True
+
+
+def bounds_into_description(*keywords: str) -> Step:
+    """The step that tells some keywords in the description instead.
+
+    Args:
+        keywords: Those that the provider doesn't read (`"minimum"`, `"maxLength"`).
+    """
+
+    def visit(schema: JsonSchema, place: Place) -> JsonSchema:
+        moved = [keyword for keyword in keywords if keyword in schema]
+        if not moved:
+            return schema
+        for keyword in moved:
+            place.lost(keyword, "moved into the description")
+        return described(without(schema, moved), *(told(keyword, schema) for keyword in moved))
+
+    return where(*keywords)(visit)
+
+
+def least_items(most: int) -> Step:
+    """The step that keeps `minItems` up to a number, and tells a larger one in the description.
+
+    Args:
+        most: The largest that the provider reads; a larger bound is said as this one.
+    """
+
+    def visit(schema: JsonSchema, place: Place) -> JsonSchema:
+        if schema.get("minItems", 0) <= most:
+            return schema
+        place.lost("minItems", f"said as {most}, and told in the description")
+        return described({**schema, "minItems": most}, told("minItems", schema))
+
+    return where("minItems")(visit)
+
+
+@where("exclusiveMinimum", "exclusiveMaximum")
+def whole_bounds(schema: JsonSchema, _place: Place) -> JsonSchema:
+    """Says exclusive bounds of integers as inclusive ones: more than 3 is at least 4. Nothing is lost."""
+    if schema.get("type") != "integer":
+        return schema
+    for exclusive, bound, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
+        limit = schema.get(exclusive)
+        if isinstance(limit, int):
+            tighter = max if step == 1 else min
+            schema = exchanged(schema, exclusive, bound, tighter(limit + step, schema.get(bound, limit + step)))
+    return schema
+
+
+@frozen
+class Counts:
+    """What a schema holds, or how much of it may be held; as limits, `None` is no limit.
+
+    Attributes:
+        properties: In all objects together.
+        levels: Objects within objects, the root being the first; a type within itself counts once.
+        enum_values: In all `enum` and `const` together.
+        characters: Of the names of properties and definitions, and of the values that are strings.
+        optional: Properties that aren't required.
+        unions: Properties of several types, or with `anyOf`.
+    """
+
+    properties: int | None = None
+    levels: int | None = None
+    enum_values: int | None = None
+    characters: int | None = None
+    optional: int | None = None
+    unions: int | None = None
+
+
+MOST_LEVELS: Final = 128
+"""Schemas within schemas that are measured: beyond all limits on levels."""
+
+_WORDS: Final = {
+    "properties": "properties",
+    "levels": "levels of objects",
+    "enum_values": "values of enums",
+    "characters": "characters of names and values",
+    "optional": "optional properties",
+    "unions": "properties of several types",
+}
+
+
+@frozen
+class Within:
+    """The step that refuses a schema beyond limits.
+
+    Attributes:
+        limits: The most that may be held.
+    """
+
+    limits: Counts
+
+    def __call__(self, schema: JsonSchema) -> Rewritten:
+        """The schema as it is, refused for each limit that it is beyond."""
+        counts = counts_of(schema)
+        beyond = [
+            Change("", "limits", f"{count} {_WORDS[name]}, at most {most} are taken", refused=True)
+            for name in _WORDS
+            if (most := getattr(self.limits, name)) is not None and (count := getattr(counts, name)) > most
+        ]
+        return Rewritten(schema, tuple(beyond))
+
+
+def limited(steps: tuple[Step, ...], limits: Counts) -> tuple[Step, ...]:
+    """A dialect's steps with other limits: `attrs.evolve(OPENAI_STRICT, steps=limited(OPENAI_STRICT.steps, mine))`.
+
+    Args:
+        steps: The dialect's.
+        limits: They take the place of its own; the others stay as they are.
+    """
+    kept = tuple(step for step in steps if not isinstance(step, Within))
+    return (*kept, Within(limits))
+
+
+def counts_of(schema: JsonSchema) -> Counts:
+    """What a schema holds; its references point to `$defs` at the root."""
+    counting = _Counting(schema.get("$defs", {}))
+    levels = counting.height(schema)
+    for name, part in counting.definitions.items():
+        counting.characters += len(name)
+        counting.height(part)
+    return Counts(
+        properties=counting.properties,
+        levels=levels,
+        enum_values=counting.enum_values,
+        characters=counting.characters,
+        optional=counting.optional,
+        unions=counting.unions,
+    )
+
+
+@define
+class _Counting:
+    definitions: Mapping[str, JsonSchema]
+    properties: int = 0
+    enum_values: int = 0
+    characters: int = 0
+    optional: int = 0
+    unions: int = 0
+    known: dict[int, int] = field(factory=dict[int, int])
+
+    def height(self, schema: JsonSchema, level: int = 0) -> int:
+        """The levels of objects that a schema comes to, everything else being counted on the way, once."""
+        known = self.known.get(id(schema))
+        if known is not None:
+            return known
+        if level > MOST_LEVELS:
+            return 0
+        self.known[id(schema)] = 0  # what a type within itself adds
+        self._count(schema)
+        highest = 0
+        for steps, part in parts_of(schema):
+            if steps[0] != "$defs":
+                highest = max(highest, self.height(part, level + 1))
+        if (target := target_of(schema, self.definitions)) is not None:
+            highest = max(highest, self.height(target, level + 1))
+        self.known[id(schema)] = height = highest + ("properties" in schema)
+        return height
+
+    def _count(self, schema: JsonSchema) -> None:
+        if properties := schema.get("properties"):
+            self.properties += len(properties)
+            self.optional += len(properties.keys() - frozenset(schema.get("required", ())))
+            self.unions += sum(_is_union(part) for part in properties.values())
+            self.characters += sum(map(len, properties))
+        if "enum" in schema or "const" in schema:
+            values: list[Any] = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
+            self.enum_values += len(values)
+            self.characters += sum(len(each) for each in values if isinstance(each, str))
+
+
+def _is_union(part: Any) -> bool:
+    return isinstance(part, dict) and ("anyOf" in part or isinstance(part.get("type"), list))  # pyright: ignore[reportUnknownMemberType]
+
+
+__all__ = [
+    "TYPES",
+    "Counts",
+    "Within",
+    "bounds_into_description",
+    "counts_of",
+    "drop_keywords",
+    "formats",
+    "is_plain",
+    "least_items",
+    "limited",
+    "modern_draft",
+    "only_keywords",
+    "patterns",
+    "well_formed",
+    "whole_bounds",
+]

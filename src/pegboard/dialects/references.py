@@ -1,0 +1,433 @@
+"""References: inlined, pointed to `$defs`, or alone; and what stands for a schema that is left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from attrs import define, field
+
+from pegboard.dialects.dialect import (
+    NOTES,
+    Change,
+    Place,
+    Rewritten,
+    Step,
+    Steps,
+    described,
+    mapped,
+    only,
+    only_with,
+    walked,
+    where,
+    without,
+)
+from pegboard.schema.json import is_array, is_object
+from pegboard.schema.references import REFERENCES, References, schemas
+from pegboard.typing import JsonSchema
+
+PREFIX: Final = "#/$defs/"
+"""What every reference begins with after this step; a definition's name follows."""
+
+MOST_SCHEMAS: Final = 20_000
+"""Schemas to go through before no further definition is made of what a reference points to elsewhere."""
+
+ASIDE: Final = frozenset({"$defs", "definitions", "$anchor", "$dynamicAnchor", "$id", "$recursiveAnchor"})
+"""Keywords that only references need, at their places; all are gone after this step but the root's `$defs`."""
+
+_OUTSIDE_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+@only_with(*ASIDE, *REFERENCES)
+def named_definitions(schema: JsonSchema) -> Rewritten:
+    """Points every reference to a definition in the root's `$defs`, and leaves there what is referred to.
+
+    References by pointer, anchor or `$id` would break as soon as a step moves something. What several places share
+    is written once. A reference that points nowhere in the schema is left out: nothing is ever fetched.
+    """
+    return _Naming(References(schema)).rewritten()
+
+
+@define
+class _Naming:
+    """The definitions found so far.
+
+    Attributes:
+        references: Of the schema as it is.
+        names: Of the definitions, by the identity of what they are made of.
+        waiting: Definitions, in the order in which they were found.
+        taken: The names given.
+        seen: How many schemas have been gone through.
+    """
+
+    references: References
+    names: dict[int, str] = field(factory=dict[int, str])
+    waiting: list[tuple[str, JsonSchema]] = field(factory=list[tuple[str, JsonSchema]])
+    taken: set[str] = field(factory=set[str])
+    seen: int = 0
+
+    def rewritten(self) -> Rewritten:
+        place = Place()
+        root = walked(without(self.references.root, ("$defs", "definitions")), place, self.visit)
+        definitions: dict[str, JsonSchema] = {}
+        for name, target in self.waiting:  # grows as the definitions are gone through
+            below = place.below(("$defs", name))
+            definitions[name] = walked(without(target, ASIDE), below, self.visit)
+        ordered = self._in_order(definitions)
+        return Rewritten({**root, "$defs": ordered} if ordered else root, tuple(place.changes))
+
+    def visit(self, schema: JsonSchema, place: Place) -> JsonSchema:
+        self.seen += 1
+        for keyword in REFERENCES:
+            if keyword in schema:
+                schema = self._pointed(schema, keyword, place)
+        return schema if ASIDE.isdisjoint(schema) else without(schema, ASIDE)
+
+    def _pointed(self, schema: JsonSchema, keyword: str, place: Place) -> JsonSchema:
+        reference = schema[keyword]
+        target = self.references.target(reference) if isinstance(reference, str) else None
+        rest = without(schema, (keyword,))
+        if target is None:
+            place.lost(keyword, "points to nothing in the schema, left out")
+            return rest
+        if isinstance(target, bool):
+            return rest if target else {**rest, "not": {}}
+        if not is_object(target) or (self.seen > MOST_SCHEMAS and id(target) not in self.names):
+            place.lost(keyword, "leads to too much to be written out, left out")
+            return rest
+        pointer = PREFIX + self._name(target, reference)
+        return {
+            ("$ref" if key == keyword else key): pointer if key == keyword else rule for key, rule in schema.items()
+        }
+
+    def _name(self, target: JsonSchema, reference: str) -> str:
+        known = self.names.get(id(target))
+        if known is not None:
+            return known
+        wanted = _OUTSIDE_NAMES.sub("_", reference.rpartition("/")[2].lstrip("#")) or "root"
+        name, count = wanted, 2
+        while name in self.taken:
+            name, count = f"{wanted}_{count}", count + 1
+        self.taken.add(name)
+        self.names[id(target)] = name
+        self.waiting.append((name, target))
+        return name
+
+    def _in_order(self, definitions: dict[str, JsonSchema]) -> dict[str, JsonSchema]:
+        """The definitions as the schema had them in its own, and then the others."""
+        own: dict[str, Any] = {**self._own("definitions"), **self._own("$defs")}
+        first = [name for part in own.values() if (name := self.names.get(id(part))) is not None]
+        return {name: definitions[name] for name in dict.fromkeys((*first, *definitions))}
+
+    def _own(self, keyword: str) -> dict[str, Any]:
+        found = self.references.root.get(keyword)
+        return found if is_object(found) else {}
+
+
+def target_of(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema | None:
+    """What the `$ref` of a schema points to, once every reference is one to `$defs`; `None` where it has none."""
+    reference = schema.get("$ref")
+    return definitions.get(reference.removeprefix(PREFIX)) if isinstance(reference, str) else None
+
+
+def name_in(reference: str) -> str:
+    """The name of the definition that a reference points to, once every reference is one to `$defs`."""
+    return reference.removeprefix(PREFIX)
+
+
+_MOST_HOPS: Final = 16
+_NAMES: Final[Mapping[type, str]] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    dict: "object",
+    list: "array",
+}
+_STAYS: Final = ("title", "description")
+
+
+def type_of_value(value: Any) -> str:
+    """The type that JSON Schema has for a JSON value; `"number"` for all numbers but integers."""
+    return _NAMES.get(cast("type[Any]", type(value)), "null")
+
+
+def types_of(schema: JsonSchema, definitions: Mapping[str, JsonSchema], hops: int = _MOST_HOPS) -> list[str] | None:
+    """The types that a schema can take, in the order in which it names them; `None` where that may be any.
+
+    Args:
+        schema: Any, its references pointing to `definitions`.
+        definitions: By name.
+        hops: How many references and alternatives may be followed.
+    """
+    declared = schema.get("type")
+    if declared is not None:
+        return [declared] if isinstance(declared, str) else list(declared)
+    if "const" in schema:
+        return [type_of_value(schema["const"])]
+    if "enum" in schema:
+        return list(dict.fromkeys(type_of_value(value) for value in schema["enum"]))
+    if hops == 0:
+        return None
+    return _types_within(schema, definitions, hops)
+
+
+def _types_within(schema: JsonSchema, definitions: Mapping[str, JsonSchema], hops: int) -> list[str] | None:
+    target = target_of(schema, definitions)
+    if target is not None:
+        return types_of(target, definitions, hops - 1)
+    members: list[Any] = schema.get("anyOf") or schema.get("oneOf") or []
+    share = (hops - 1) // max(len(members), 1)  # no more hops in all than there were
+    found = [types_of(member, definitions, share) if is_object(member) else None for member in members]
+    if not found or None in found:
+        return None
+    return list(dict.fromkeys(name for names in found for name in names or ()))
+
+
+def loosened(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
+    """A schema of the same types and notes that says nothing of what is within.
+
+    An array takes any items, an object any keys.
+    """
+    types = types_of(schema, definitions)
+    loose: JsonSchema = {}
+    if types:
+        loose["type"] = types[0] if len(types) == 1 else types
+        if "array" in types:
+            loose["items"] = {}
+    return {**loose, **only(schema, _STAYS)}
+
+
+MOST_VALUES: Final = 50_000
+"""JSON values that a step may make of a smaller schema."""
+
+_OUTLINED: Final = NOTES | {"type", "required"}
+
+
+def bounded(step: Step) -> Step:
+    """The step; where what it makes is larger than `MOST_VALUES` and than what it got, a schema that says less.
+
+    That one still names the properties at the root with their types and notes, and nothing within them.
+    """
+
+    def within_bounds(schema: JsonSchema) -> Rewritten:
+        rewritten = step(schema)
+        if rewritten.schema is schema or size_of(rewritten.schema) <= max(MOST_VALUES, size_of(schema)):
+            return rewritten
+        what = "comes to too much once written out; only the properties at the root are told"
+        return Rewritten(_outline(schema), (*rewritten.changes, Change("", "$defs", what)))
+
+    within_bounds.__doc__ = step.__doc__
+    return within_bounds
+
+
+def size_of(schema: Any) -> int:
+    """How many JSON values there are, each counted as often as it stands there; linear in those that are shared."""
+    return _size(schema, {})
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    items: Any = value.values() if is_object(value) else value
+    if not is_object(value) and not is_array(value):
+        return 1
+    size = known.get(id(value))
+    if size is None:
+        size = known[id(value)] = 1 + sum(_size(item, known) for item in items)
+    return size
+
+
+def _outline(schema: JsonSchema) -> JsonSchema:
+    definitions: JsonSchema = schema.get("$defs", {})
+    properties: JsonSchema = schema.get("properties", {})
+    named = {name: loosened(part, definitions) for name, part in properties.items() if is_object(part)}
+    return {**only(schema, _OUTLINED), "type": "object", "properties": named}
+
+
+Cycles: TypeAlias = Literal["keep", "keep_optional", "loosen", "refuse"]
+"""What to do with a type that is made of itself: keep the reference; keep it below properties that aren't required
+and loosen it elsewhere (Gemini); loosen it to a value of its type of which nothing more is said; refuse it."""
+
+MOST_INLINED: Final = 2_000
+"""Schemas that all references of a schema may come to, written out; what is beyond is loosened."""
+
+MOST_LEVELS: Final = 40
+"""Schemas within schemas that may be reached by references; what is deeper is loosened."""
+
+
+def inline_references(cycles: Cycles = "loosen") -> Step:
+    """The step that replaces references by what they point to, and leaves `$defs` out.
+
+    Args:
+        cycles: What to do with a definition that is made of itself.
+
+    Returns:
+        A step. What would come to more than `MOST_INLINED` schemas, or lie deeper than `MOST_LEVELS`, is loosened.
+    """
+
+    @only_with(*ASIDE, *REFERENCES)
+    @bounded
+    def inline(schema: JsonSchema) -> Rewritten:
+        named = named_definitions(schema)
+        if "$defs" not in named.schema:
+            return named
+        inlined = _Inlining(cycles, named.schema["$defs"]).rewritten(named.schema)
+        return Rewritten(inlined.schema, named.changes + inlined.changes)
+
+    return inline
+
+
+@define
+class _At:
+    """How a schema was reached: the definitions written out round it, its level, and whether it may be left out."""
+
+    place: Place
+    within: tuple[str, ...] = ()
+    level: int = 0
+    optional: bool = False
+
+
+@define
+class _Inlining:
+    cycles: Cycles
+    definitions: dict[str, JsonSchema]
+    left: int = MOST_INLINED
+    kept: dict[str, None] = field(factory=dict[str, None])
+    cyclic: frozenset[str] = frozenset()
+
+    def rewritten(self, root: JsonSchema) -> Rewritten:
+        self.cyclic = _cyclic(self.definitions)
+        place = Place()
+        schema = self._inline(without(root, ("$defs",)), _At(place))
+        written: dict[str, JsonSchema] = {}
+        while waiting := [name for name in self.kept if name not in written]:
+            for name in waiting:
+                at = _At(place.below(("$defs", name)), (name,))
+                written[name] = self._inline(self.definitions[name], at)
+        own = {name: written[name] for name in self.definitions if name in written}
+        return Rewritten({**schema, "$defs": own} if own else schema, tuple(place.changes))
+
+    def _inline(self, schema: JsonSchema, at: _At) -> JsonSchema:
+        if at.within:
+            self.left -= 1
+        if (target := target_of(schema, self.definitions)) is not None:
+            return self._followed(schema, target, at)
+        optional_names = self._optional(schema)
+        return mapped(schema, lambda part, steps: self._inline(part, _below(at, steps, optional_names)))
+
+    def _optional(self, schema: JsonSchema) -> frozenset[str | int]:
+        return frozenset(schema.get("properties", ())).difference(schema.get("required", ()))
+
+    def _followed(self, schema: JsonSchema, target: JsonSchema, at: _At) -> JsonSchema:
+        name = name_in(schema["$ref"])
+        beside = without(schema, ("$ref",))
+        if name in self.cyclic and (self.cycles == "keep" or (self.cycles == "keep_optional" and at.optional)):
+            self.kept[name] = None
+            return schema if not beside else {"$ref": schema["$ref"], **self._inline_beside(beside, at)}
+        if self.left < 0 or at.level >= MOST_LEVELS:
+            at.place.lost("$ref", "leads to too much to be written out; any value of its type is taken")
+            return {**loosened(target, self.definitions), **_notes(beside)}
+        if name in at.within:
+            return self._cut(name, target, beside, at)
+        inlined = self._inline(target, _At(at.place, (*at.within, name), at.level + 1, at.optional))
+        return _joined(inlined, self._inline_beside(beside, at))
+
+    def _inline_beside(self, beside: JsonSchema, at: _At) -> JsonSchema:
+        return self._inline(beside, at) if beside else beside
+
+    def _cut(self, name: str, target: JsonSchema, beside: JsonSchema, at: _At) -> JsonSchema:
+        """What stands for a type within itself."""
+        if self.cycles == "refuse":
+            at.place.refused("$ref", f"{name} is made of itself")
+        else:
+            at.place.lost("$ref", f"{name} is made of itself; within it, any value of its type is taken")
+        again = described(loosened(target, self.definitions), f"Of the same form as the {name} around it.")
+        return {**again, **without(_notes(beside), ("description",))}
+
+
+def _below(at: _At, steps: Steps, optional_names: frozenset[str | int]) -> _At:
+    optional = at.optional or (steps[0] == "properties" and steps[1] in optional_names)
+    return _At(at.place.below(steps), at.within, at.level + bool(at.within), optional)
+
+
+def _notes(beside: JsonSchema) -> JsonSchema:
+    return {keyword: rule for keyword, rule in beside.items() if keyword in NOTES}
+
+
+def _joined(target: JsonSchema, beside: JsonSchema) -> JsonSchema:
+    """The target with what stood beside the reference: notes go before its own, rules hold as well."""
+    if not beside:
+        return target
+    rules = without(beside, NOTES)
+    own = {**target, **_notes(beside)}
+    if not rules:
+        return own
+    if set(rules).isdisjoint(target) and not _reads_others(rules) and not _reads_others(target):
+        return {**own, **rules}
+    return {**_notes(beside), "allOf": [target, rules]}
+
+
+def _reads_others(schema: JsonSchema) -> bool:
+    """Whether some rule depends on others beside it, so that what is put beside it changes what it means."""
+    reading = {"additionalProperties", "items", "unevaluatedProperties", "unevaluatedItems", "if", "then", "else"}
+    reading |= {"contains", "minContains", "maxContains", "$ref"}
+    return not reading.isdisjoint(schema)
+
+
+def _cyclic(definitions: Mapping[str, JsonSchema]) -> frozenset[str]:
+    """The definitions made of themselves, and those between two such: what is left once all ends are taken away."""
+    leads = {name: _references(part) & definitions.keys() for name, part in definitions.items()}
+    led: dict[str, set[str]] = {name: set() for name in definitions}
+    for name, targets in leads.items():
+        for target in targets:
+            led[target].add(name)
+    return _without_ends(_without_ends(frozenset(definitions), leads, led), led, leads)
+
+
+def _without_ends(names: frozenset[str], leads: Mapping[str, set[str]], led: Mapping[str, set[str]]) -> frozenset[str]:
+    """The names that lead on without end among themselves."""
+    onward = {name: len(leads[name] & names) for name in names}
+    ends = [name for name, count in onward.items() if count == 0]
+    for end in ends:  # grows as new ends are found
+        for name in led[end] & names:
+            onward[name] -= 1
+            if onward[name] == 0:
+                ends.append(name)
+    return names.difference(ends)
+
+
+def _references(schema: JsonSchema) -> set[str]:
+    """The names of the definitions that a schema refers to."""
+    return {part["$ref"].removeprefix(PREFIX) for part in schemas(schema) if isinstance(part.get("$ref"), str)}
+
+
+@where("$ref")
+def references_alone(schema: JsonSchema, place: Place) -> JsonSchema:
+    """Moves a `$ref` that has notes beside it into an `anyOf` of one, so that it stands alone; nothing is lost.
+
+    Rules beside a `$ref` are for `merge_all_of`, which comes before.
+    """
+    if place.is_root or "$ref" not in schema or len(schema) == 1:
+        return schema
+    return {"anyOf": [{"$ref": schema["$ref"]}], **only(schema, NOTES)}
+
+
+__all__ = [
+    "ASIDE",
+    "MOST_INLINED",
+    "MOST_LEVELS",
+    "MOST_SCHEMAS",
+    "MOST_VALUES",
+    "PREFIX",
+    "Cycles",
+    "bounded",
+    "inline_references",
+    "loosened",
+    "name_in",
+    "named_definitions",
+    "references_alone",
+    "size_of",
+    "target_of",
+    "type_of_value",
+    "types_of",
+]

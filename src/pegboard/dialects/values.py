@@ -1,0 +1,392 @@
+"""Types and values: enums, null, tuples, boolean schemas."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pegboard.dialects.combinators import same
+from pegboard.dialects.dialect import (
+    NAMED,
+    NOTES,
+    ONE,
+    SOME,
+    Place,
+    Step,
+    described,
+    distinct,
+    everywhere,
+    exchanged,
+    only,
+    told,
+    where,
+    without,
+)
+from pegboard.dialects.references import type_of_value, types_of
+from pegboard.schema.json import is_array, is_object
+from pegboard.typing import JsonSchema
+
+_WITHIN: Final = ("string", "number", "boolean", "object", "null")
+_ALL: Final = ("string", "number", "boolean", "object", "array", "null")
+
+
+@everywhere
+def any_value(schema: JsonSchema, place: Place) -> JsonSchema:
+    """Names all types where a schema names none; a list within a list of anything is lost by it."""
+    if not {"type", "anyOf", "$ref", "enum"}.isdisjoint(schema):
+        return schema
+    new = {**schema, "type": list(_ALL)}
+    if "items" not in schema:
+        place.lost("type", "any value is told by all types; lists within its lists are left out")
+        new["items"] = {"type": list(_WITHIN)}
+    return new
+
+
+@where("type")
+def arrays_need_items(schema: JsonSchema, _place: Place) -> JsonSchema:
+    """Gives arrays without `items` items of any kind, which is what they have; OpenAI and Gemini ask for it."""
+    types: Any = schema.get("type")
+    if "items" in schema or (types != "array" and not (isinstance(types, list) and "array" in types)):
+        return schema
+    return {**schema, "items": {}}
+
+
+_MAY_STAY: Final = ("additionalProperties", "unevaluatedProperties", "unevaluatedItems")
+_MAY_GO: Final = (ONE | SOME | NAMED).difference(_MAY_STAY)
+
+
+@everywhere
+def boolean_schemas(schema: JsonSchema, place: Place) -> JsonSchema:
+    """Says `true` as `{}`, and `false` by what it means: no such property, no more items, no such alternative.
+
+    Where that can't be said it becomes `{"not": {}}`. `additionalProperties` stays as it is.
+    """
+    if _MAY_GO.isdisjoint(schema) or not any(_holds_boolean(keyword, rule) for keyword, rule in schema.items()):
+        return schema
+    new = {keyword: _said(keyword, rule) for keyword, rule in schema.items()}
+    return _without_forbidden(_without_items(new), place)
+
+
+def _holds_boolean(keyword: str, rule: Any) -> bool:
+    if keyword not in _MAY_GO:
+        return False
+    if isinstance(rule, bool):
+        return keyword in ONE
+    if is_object(rule):
+        return keyword in NAMED and any(isinstance(part, bool) for part in rule.values())
+    return is_array(rule) and keyword in SOME and any(isinstance(part, bool) for part in rule)
+
+
+def _said(keyword: str, rule: Any) -> Any:
+    """The rule of one keyword without booleans, but for those that the object or array itself has to answer to."""
+    if keyword in _MAY_STAY or (keyword == "items" and rule is False):
+        return rule
+    if keyword in ONE and isinstance(rule, bool):
+        return _plain(rule)
+    if keyword in SOME and is_array(rule):
+        return _listed(keyword, rule)
+    if keyword in NAMED and is_object(rule) and any(isinstance(part, bool) for part in rule.values()):
+        stays = keyword == "properties"
+        return {name: part if part is False and stays else _plain(part) for name, part in rule.items()}
+    return rule
+
+
+def _plain(part: Any) -> Any:
+    return ({} if part else {"not": {}}) if isinstance(part, bool) else part
+
+
+def _listed(keyword: str, rule: list[Any]) -> list[Any]:
+    if not any(isinstance(part, bool) for part in rule):
+        return rule
+    possible = [part for part in rule if part is not False] if keyword in ("anyOf", "oneOf") else rule
+    return [_plain(part) for part in possible] or [{"not": {}}]
+
+
+def _without_items(schema: JsonSchema) -> JsonSchema:
+    if schema.get("items") is not False:
+        return schema
+    most = len(schema.get("prefixItems", ()))
+    return {**without(schema, {"items"}), "maxItems": min(schema.get("maxItems", most), most)}
+
+
+def _without_forbidden(schema: JsonSchema, place: Place) -> JsonSchema:
+    """Without the properties that must not be given; where other keys are welcome, that is lost."""
+    properties: dict[str, Any] = schema.get("properties", {})
+    forbidden = [name for name, part in properties.items() if part is False]
+    if not forbidden:
+        return schema
+    if schema.get("additionalProperties") is not False or "patternProperties" in schema:
+        place.lost("properties", f"that {', '.join(forbidden)} must not be given is left out")
+    new = {**schema, "properties": without(properties, forbidden)}
+    if "required" in new:
+        new["required"] = [name for name in new["required"] if name not in forbidden]
+    return new
+
+
+@where("const")
+def const_to_enum(schema: JsonSchema, place: Place) -> JsonSchema:
+    """Says `const` as an `enum` of one value; nothing is lost, unless an `enum` beside it doesn't have the value."""
+    if "const" not in schema:
+        return schema
+    only = schema["const"]
+    if "enum" in schema and not any(same(only, value) for value in schema["enum"]):
+        place.lost("const", "contradicts the enum beside it, left out")
+        return without(schema, ("const",))
+    return exchanged(schema, "const", "enum", [only])
+
+
+@where("anyOf")
+def nullable(schema: JsonSchema, _place: Place) -> JsonSchema:
+    """Says the alternative `{"type": "null"}` as `"nullable": true`; nothing is lost.
+
+    One alternative that is left takes the place of the union.
+    """
+    members: list[Any] | None = schema.get("anyOf")
+    if members is None or not any(_is_null(member) for member in members):
+        return schema
+    others = [member for member in members if not _is_null(member)]
+    if not others:
+        return {**without(schema, ("anyOf",)), "type": "null"}
+    rest: JsonSchema = {"anyOf": others}
+    if len(others) == 1:
+        rest = others[0]
+        if "description" in schema and "description" in rest:
+            rest = {**rest, **described(only(schema, ("description",)), rest["description"])}
+            schema = without(schema, ("description",))
+    return {**rest, **only(schema, NOTES), **without(schema, NOTES | {"anyOf"}), "nullable": True}
+
+
+def _is_null(member: JsonSchema) -> bool:
+    return member.get("type") == "null"
+
+
+def or_null(schema: JsonSchema) -> JsonSchema:
+    """A schema that takes null besides what `schema` takes; itself where it takes null already."""
+    if takes_null(schema):
+        return schema
+    if "$ref" in schema or ("anyOf" in schema and len(without(schema, NOTES | {"anyOf"})) > 0):
+        return {"anyOf": [without(schema, NOTES), {"type": "null"}], **only(schema, NOTES)}
+    new = dict(schema)
+    if "anyOf" in schema:
+        new["anyOf"] = [*schema["anyOf"], {"type": "null"}]
+    if "type" in schema:
+        types: Any = schema["type"]
+        names: list[Any] = [types] if isinstance(types, str) else types
+        new["type"] = [*names, *(["null"] if "null" not in names else [])]
+    if "enum" in schema and None not in schema["enum"]:
+        new["enum"] = [*schema["enum"], None]
+    return new
+
+
+def takes_null(schema: JsonSchema) -> bool:
+    """Whether a schema of the simple keywords (`type`, `enum`, `anyOf`) takes null; a reference counts as not."""
+    if "$ref" in schema:
+        return False
+    types: Any = schema.get("type", "null")
+    names: list[Any] = [types] if isinstance(types, str) else types
+    if "null" not in names or None not in schema.get("enum", (None,)):
+        return False
+    return "anyOf" not in schema or any(takes_null(member) for member in schema["anyOf"])
+
+
+def tuple_items(*, closed: bool = False) -> Step:
+    """The step that says `prefixItems` as `items` of any of their schemas, and tells the order in the description.
+
+    Nothing is lost where all are the same.
+
+    Args:
+        closed: Whether items beyond the first ones are ruled out where nothing is said of them; else they make
+            `items` take anything.
+    """
+
+    def visit(schema: JsonSchema, place: Place) -> JsonSchema:
+        first: list[Any] | None = schema.get("prefixItems")
+        if first is None:
+            return schema
+        new = without(schema, ("prefixItems", "items"))
+        members = list(first)
+        if schema.get("maxItems", len(first) + 1) > len(first):
+            if "items" in schema or not closed:
+                members.append(schema.get("items", {}))
+            else:
+                new["maxItems"] = len(first)
+        kinds = distinct(members)
+        if len(kinds) > 1 or new.get("maxItems") != schema.get("maxItems"):
+            place.lost("prefixItems", "the order of its items is moved into the description")
+            new = described(new, told("prefixItems", schema))
+        return {**new, "items": _any(kinds)}
+
+    return where("prefixItems")(visit)
+
+
+def _any(kinds: list[Any]) -> JsonSchema:
+    if len(kinds) == 1:
+        return kinds[0]
+    return {} if {} in kinds else {"anyOf": kinds}
+
+
+_NUMBER: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+KEYWORDS: Final = {
+    "string": frozenset({"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"}),
+    "number": _NUMBER,
+    "integer": _NUMBER,
+    "array": frozenset(
+        {"items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"}
+    ),
+    "object": frozenset(
+        {
+            "properties",
+            "required",
+            "additionalProperties",
+            "patternProperties",
+            "propertyNames",
+            "minProperties",
+            "maxProperties",
+            "dependentRequired",
+        }
+    ),
+    "boolean": frozenset[str](),
+    "null": frozenset[str](),
+}
+"""The keywords that say something of values of one type only."""
+
+_OF_SOME_TYPE: Final = frozenset[str]().union(*KEYWORDS.values())
+
+
+@where("type")
+def type_lists(schema: JsonSchema, _place: Place) -> JsonSchema:
+    """Says `{"type": ["string", "null"], ...}` as an `anyOf` of one schema a type; nothing is lost.
+
+    Each takes the keywords that concern its type, and the values of `enum` that are of it.
+    """
+    types: Any = schema.get("type")
+    if not is_array(types):
+        return schema
+    if len(types) == 1:
+        return {**schema, "type": types[0]}
+    if "anyOf" in schema:
+        return schema
+    if "number" in types:
+        types = [name for name in types if name != "integer"]
+    members = [member for name in types if (member := _of_type(name, schema)) is not None]
+    if len(members) <= 1:
+        return {**only(schema, NOTES), **(members[0] if members else {"enum": []})}
+    kept = exchanged(schema, "type", "anyOf", members)
+    return without(kept, _OF_SOME_TYPE | {"enum"})
+
+
+def _of_type(name: str, schema: JsonSchema) -> JsonSchema | None:
+    member: JsonSchema = {"type": name, **only(schema, KEYWORDS[name])}
+    if "enum" in schema:
+        member["enum"] = [value for value in schema["enum"] if is_of(value, name)]
+        if not member["enum"]:
+            return None
+    return without(member, ("enum",)) if name == "null" else member
+
+
+def is_of(value: Any, name: str) -> bool:
+    """Whether a JSON value is of a type; every integer is a number, and 1.0 an integer."""
+    found = type_of_value(value)
+    if name == "integer" and found == "number":
+        return float(value).is_integer()
+    return found == name or (name == "number" and found == "integer")
+
+
+@where("enum")
+def typed_enums(schema: JsonSchema, _place: Place) -> JsonSchema:
+    """Says the types of the values of an `enum`; nothing is lost."""
+    if "type" in schema or not schema.get("enum"):
+        return schema
+    types: Any = types_of(schema, {})
+    return {"type": types[0] if len(types) == 1 else types, **schema}
+
+
+@everywhere
+def typed_values(schema: JsonSchema, place: Place) -> JsonSchema:
+    """Says the type that the other keywords speak of, where none is said; refuses a schema that takes any value."""
+    if not {"type", "anyOf", "$ref", "enum"}.isdisjoint(schema):
+        return schema
+    spoken_of = [name for name in ("string", "number", "array", "object") if not KEYWORDS[name].isdisjoint(schema)]
+    if len(spoken_of) == 1:
+        place.lost("type", f"not said; taken to be {spoken_of[0]}")
+        return {"type": spoken_of[0], **schema}
+    place.refused("type", "a value of any type can't be told strictly")
+    return schema
+
+
+@where("enum")
+def simple_enums(schema: JsonSchema, place: Place) -> JsonSchema:
+    """Refuses `enum` with objects or arrays among its values."""
+    if "enum" in schema and any(isinstance(value, (dict, list)) for value in schema["enum"]):
+        place.refused("enum", "objects and arrays as values can't be told strictly")
+    return schema
+
+
+@where("enum")
+def string_enums(schema: JsonSchema, place: Place) -> JsonSchema:
+    """Tells an `enum` with other values than strings, or with an empty one, in the description."""
+    if "enum" not in schema or (schema["enum"] and all(value and isinstance(value, str) for value in schema["enum"])):
+        return schema
+    place.lost("enum", "only strings can be listed; moved into the description")
+    return described(without(schema, ("enum",)), told("enum", schema))
+
+
+@where("enum")
+def plain_enums(schema: JsonSchema, place: Place) -> JsonSchema:
+    """Tells an `enum` with booleans, objects or arrays in the description; the others are strings, numbers, null.
+
+    What `google.genai.types` says of Gemini's JSON Schema: "`enum` (for strings and numbers)".
+    """
+    if "enum" not in schema or not any(isinstance(value, (bool, dict, list)) for value in schema["enum"]):
+        return schema
+    place.lost("enum", "only strings and numbers can be listed; moved into the description")
+    return described(without(schema, ("enum",)), told("enum", schema))
+
+
+_ELSEWHERE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "$ref", "contains")
+
+
+@where("unevaluatedProperties", "unevaluatedItems")
+def unevaluated(schema: JsonSchema, _place: Place) -> JsonSchema:
+    """Says `unevaluatedProperties` as `additionalProperties`, and `unevaluatedItems` as `items`.
+
+    That is the same where no other schema speaks of the same value; elsewhere it stays. Where the simpler keyword
+    stands already, nothing is left unevaluated, and the other goes.
+    """
+    for keyword, simple in (("unevaluatedProperties", "additionalProperties"), ("unevaluatedItems", "items")):
+        if keyword in schema and simple in schema:
+            schema = without(schema, (keyword,))
+        elif keyword in schema and not any(other in schema for other in _ELSEWHERE):
+            schema = _simply(schema, keyword, simple)
+    return schema
+
+
+def _simply(schema: JsonSchema, keyword: str, simple: str) -> JsonSchema:
+    rule = schema[keyword]
+    if keyword == "unevaluatedProperties" or not isinstance(rule, bool):
+        return exchanged(schema, keyword, simple, rule)
+    schema = without(schema, (keyword,))
+    if rule:
+        return schema
+    most = len(schema.get("prefixItems", ()))
+    return {**schema, "maxItems": min(schema.get("maxItems", most), most)}
+
+
+__all__ = [
+    "KEYWORDS",
+    "any_value",
+    "arrays_need_items",
+    "boolean_schemas",
+    "const_to_enum",
+    "is_of",
+    "nullable",
+    "or_null",
+    "plain_enums",
+    "simple_enums",
+    "string_enums",
+    "takes_null",
+    "tuple_items",
+    "type_lists",
+    "typed_enums",
+    "typed_values",
+    "unevaluated",
+]

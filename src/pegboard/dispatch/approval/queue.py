@@ -1,0 +1,437 @@
+"""Approval queue: requests that wait for a person, asked through an `Approver`."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from contextlib import AbstractContextManager
+from threading import RLock
+from types import MethodType
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+
+from attrs import define, field
+
+from pegboard.dispatch.approval.grants import session_key
+from pegboard.dispatch.approval.pending import RefusedError
+from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
+from pegboard.dispatch.cancellation import cancels_the_call
+from pegboard.dispatch.failure import detail_of
+from pegboard.dispatch.work import CallError, Surroundings
+from pegboard.threads import off_loop
+from pegboard.tools.context import ToolContext
+from pegboard.tools.handler import Flavour
+
+GRACE_SECONDS: Final = 1.0
+"""How long an approver may take to end once its answer isn't needed any more."""
+
+_DENIED: Final = "It was denied; go on without it."
+
+
+@runtime_checkable
+class Approver(Protocol):
+    """Puts a request before a person and gives the answer.
+
+    An approver with a true `one_at_a_time`, such as a terminal, is asked one thing after the other. So is every
+    approver whose `approve` is a plain function: it runs in a thread of its own and may block.
+    """
+
+    def approve(self, request: ApprovalRequest, context: ToolContext) -> Awaitable[Answer | None] | Answer | None:
+        """What the person says; `async` or plain.
+
+        It is cancelled when the answer isn't needed any more: the call ended, another answer settled this request
+        too, or the time to answer is over. A plain function can't be; what it gives then is dropped.
+
+        Args:
+            request: What is asked, and for whom.
+            context: That of the call.
+
+        Returns:
+            The answer, or `None` where nobody can be asked.
+        """
+        ...
+
+
+ApproverFunction: TypeAlias = Callable[[ApprovalRequest, ToolContext], Any]
+"""The same as a function, plain or async."""
+
+AnyApprover: TypeAlias = Approver | ApproverFunction
+
+
+def asks_one_at_a_time(approver: AnyApprover) -> bool:
+    """Whether it has to be asked one thing after the other.
+
+    Raises:
+        TypeError: It is no approver.
+    """
+    return bool(getattr(approver, "one_at_a_time", False)) or _may_block(_function_of(approver))
+
+
+async def ask_later(_request: ApprovalRequest, _context: ToolContext) -> Later:
+    """An approver for hosts in which every answer comes in another turn or process."""
+    return Later()
+
+
+def unanswerable(request: ApprovalRequest) -> RefusedError:
+    """The refusal where there is no approver, or none that can answer."""
+    return RefusedError("denied", f"{request.call.name} needs approval and nobody is there to ask. {_DENIED}")
+
+
+@define(eq=False)
+class KeyedLock:
+    """FIFO mutex by key, over threads and event loops. A key that isn't locked takes no memory."""
+
+    # Reentrant: the end of a closed loop's task may come inside a change of a queue, when it is collected as garbage.
+    _mutex: AbstractContextManager[Any] = field(factory=RLock, init=False)
+    _queues: dict[Hashable, deque[_Waiter]] = field(factory=dict[Hashable, "deque[_Waiter]"], init=False)
+
+    async def acquire(self, key: Hashable) -> LockHandle:
+        """Waits for the lock of this key. A waiter that is cancelled leaves the queue."""
+        with self._mutex:
+            if key not in self._queues:
+                self._queues[key] = deque()
+                return LockHandle(self, key)
+            loop = asyncio.get_running_loop()
+            waiter = _Waiter(loop, loop.create_future())
+            self._queues[key].append(waiter)
+        try:
+            await waiter.woken
+        except BaseException:
+            self._leave(key, waiter)
+            raise
+        return LockHandle(self, key)
+
+    def __len__(self) -> int:
+        """How many keys are locked."""
+        return len(self._queues)
+
+    def share(self, handle: LockHandle, change: int) -> None:
+        """Adds or removes a holder; the last that is removed passes the lock on. From any thread."""
+        with self._mutex:
+            handle.holders += change
+            if handle.holders == 0:
+                self._pass_on(handle.key)
+
+    def _pass_on(self, key: Hashable) -> None:
+        queue = self._queues[key]
+        while queue:
+            if queue.popleft().wake():
+                return
+        del self._queues[key]
+
+    def _leave(self, key: Hashable, waiter: _Waiter) -> None:
+        with self._mutex:
+            if waiter.is_holder:
+                self._pass_on(key)
+            elif (queue := self._queues.get(key)) and waiter in queue:
+                queue.remove(waiter)
+
+
+@define(eq=False)
+class LockHandle:
+    """A lock that was acquired, with the number of those that hold it: a thread goes on with its caller's."""
+
+    lock: KeyedLock
+    key: Hashable
+    holders: int = 1
+
+    def hold(self) -> None:
+        """One holder more."""
+        self.lock.share(self, 1)
+
+    def release(self) -> None:
+        """One holder less."""
+        self.lock.share(self, -1)
+
+
+@define(eq=False)
+class _Waiter:
+    """A place in the queue of a lock, in its own event loop."""
+
+    loop: asyncio.AbstractEventLoop
+    woken: asyncio.Future[None]
+    is_holder: bool = False
+
+    def wake(self) -> bool:
+        """Hands the lock over; false where the loop is closed."""
+        self.is_holder = _set_threadsafe(self.loop, self.woken)
+        return self.is_holder
+
+
+def _set_threadsafe(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> bool:
+    """Sets a future's result in its loop, from any thread; false where the loop is closed."""
+    try:
+        loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(None))
+    except RuntimeError:
+        return False
+    return True
+
+
+def _future() -> asyncio.Future[None]:
+    return asyncio.get_running_loop().create_future()
+
+
+@define(eq=False)
+class _Entry:
+    """One request in the queue, in its own event loop.
+
+    Attributes:
+        request: With its preview once that is made.
+        session: As `session_key` gives it.
+        covered: Whether the rules allow it by now.
+        lock_key: Of the approver, where that is asked one thing after the other; else `None`.
+        settled: Done once the outcome is carried out.
+        left: Done once the call doesn't wait any more.
+        since: From when on its time to answer counts, by `time.monotonic()`.
+        outcome: The answer, or why there is none; the first counts.
+    """
+
+    request: ApprovalRequest
+    session: str | None
+    covered: Callable[[], bool]
+    lock_key: Hashable
+    loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
+    settled: asyncio.Future[None] = field(factory=_future, init=False)
+    left: asyncio.Future[None] = field(factory=_future, init=False)
+    since: float = field(factory=time.monotonic, init=False)
+    outcome: Answer | CallError | None = field(default=None, init=False)
+
+    def is_covered(self, around: Surroundings) -> bool:
+        """Whether the rules allow it by now; where they fail, a person is asked."""
+        try:
+            return self.covered()
+        except Exception as error:  # noqa: BLE001  rules may come from a host's store
+            _observe(around, "the permission rules", error)
+            return False
+
+    async def wait(self, seconds: float | None) -> Answer | CallError:
+        """The outcome; a person has so many seconds."""
+        while not self.settled.done():
+            remaining = None if seconds is None else self.since + seconds - time.monotonic()
+            if remaining is not None and remaining <= 0:
+                name = self.request.call.name
+                text = f"{name} needs approval and nobody answered within {seconds:g} s. {_DENIED}"
+                return self.outcome or RefusedError("denied", text)
+            await asyncio.wait([self.settled], timeout=remaining)
+        assert self.outcome is not None
+        return self.outcome
+
+
+@define(eq=False)
+class ApprovalQueue:
+    """Requests that wait for a person, by session. One serves all calls of a registry, over all event loops."""
+
+    _entries: dict[_Entry, None] = field(factory=dict[_Entry, None], init=False)
+    _approvers: KeyedLock = field(factory=KeyedLock, init=False)
+    _mutex: AbstractContextManager[Any] = field(factory=RLock, init=False)  # reentrant, as that of KeyedLock
+
+    def waiting(self) -> tuple[ApprovalRequest, ...]:
+        """The requests that wait now, in order of arrival."""
+        with self._mutex:
+            return tuple(entry.request for entry in self._entries)
+
+    async def ask(
+        self,
+        request: ApprovalRequest,
+        context: ToolContext,
+        around: Surroundings,
+        covered: Callable[[], bool] = lambda: False,
+    ) -> tuple[Answer, ApprovalRequest]:
+        """Puts a request before a person.
+
+        `Always` is granted to the session, and settles what else waits in it and is covered by now; `Reject` rejects
+        what else waits in it. A person has `around.limits.approval_timeout` seconds: from when the request arrives, or
+        from the last answer of an approver that is asked one thing after the other.
+
+        Args:
+            request: What is asked; its preview is made right before the approver is asked.
+            context: That of the call.
+            around: Its approver is asked, and its grants are added to.
+            covered: Whether the rules allow the request by now. Called from any thread.
+
+        Returns:
+            The answer, and the request as the person saw it.
+
+        Raises:
+            CallError: `denied`: there is no approver, no answer in time, or the approver failed.
+        """
+        if around.approver is None:
+            raise unanswerable(request)
+        entry = self._enter(request, context, around, covered)
+        try:
+            outcome = await self._outcome(entry, context, around)
+        finally:
+            entry.left.cancel()
+        if isinstance(outcome, CallError):
+            raise outcome
+        return outcome, entry.request
+
+    def _enter(
+        self, request: ApprovalRequest, context: ToolContext, around: Surroundings, covered: Callable[[], bool]
+    ) -> _Entry:
+        try:
+            key = _lock_key(around.approver)
+        except Exception as error:  # it is no approver
+            raise _failed(request, error, around) from error
+        entry = _Entry(request, session_key(context.request), covered, key)
+        with self._mutex:
+            self._entries[entry] = None
+        return entry
+
+    async def _outcome(self, entry: _Entry, context: ToolContext, around: Surroundings) -> Answer | CallError:
+        asking: asyncio.Task[None] | None = None
+        try:
+            if entry.is_covered(around):
+                return Once()
+            asking = entry.loop.create_task(self._ask_in_turn(entry, context, around))
+            return await entry.wait(around.limits.approval_timeout)
+        finally:
+            with self._mutex:  # what comes now comes too late
+                del self._entries[entry]
+                entry.outcome = entry.outcome or unanswerable(entry.request)
+            if asking is not None and not entry.loop.is_closed():
+                asking.cancel()  # one that won't end is left to itself
+                await asyncio.wait([asking], timeout=GRACE_SECONDS)
+
+    async def _ask_in_turn(self, entry: _Entry, context: ToolContext, around: Surroundings) -> None:
+        """Asks under the approver's lock, which is kept until the answer is carried out: it may settle the next one."""
+        lock = None if entry.lock_key is None else await self._approvers.acquire(entry.lock_key)
+        try:
+            if entry.outcome is None:
+                outcome = await _ask_approver(entry, context, around, lock)
+                if self._settle(entry, outcome):  # it may come too late: an approver can ignore its cancellation
+                    await self._carry_out(entry, outcome, around)
+                    _set_threadsafe(entry.loop, entry.settled)
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def _settle(self, entry: _Entry, outcome: Answer | CallError) -> bool:
+        """Notes the outcome; false where there is one already."""
+        with self._mutex:
+            if entry.outcome is not None:
+                return False
+            entry.outcome, entry.since = outcome, time.monotonic()
+            return True
+
+    async def _carry_out(self, entry: _Entry, outcome: Answer | CallError, around: Surroundings) -> None:
+        """What the answer means for others: those of the same approver get their time anew, some are settled."""
+        with self._mutex:
+            for other in self._entries:
+                if entry.lock_key is not None and other.lock_key == entry.lock_key:
+                    other.since = time.monotonic()
+            others = [other for other in self._entries if other is not entry and other.session == entry.session]
+        if isinstance(outcome, Always):
+            await _add_grant(entry, outcome, around)
+            self._settle_all((other for other in others if other.is_covered(around)), Once())
+        elif isinstance(outcome, Reject):
+            rejected = self._settle_all(others, Reject(outcome.feedback, along_with=entry.request.call.name))
+            # The turn may end with this rejection: the others get theirs first, rather than being skipped.
+            here = [other.left for other in rejected if other.loop is entry.loop]
+            if here:
+                await asyncio.wait(here, timeout=GRACE_SECONDS)
+
+    def _settle_all(self, others: Iterable[_Entry], outcome: Answer) -> list[_Entry]:
+        """Gives those that have no outcome this one."""
+        settled = [other for other in others if self._settle(other, outcome)]
+        for other in settled:
+            _set_threadsafe(other.loop, other.settled)
+        return settled
+
+
+def _observe(around: Surroundings, source: str, error: BaseException) -> None:
+    if around.observe is not None:
+        around.observe(source, error)
+
+
+async def _add_grant(entry: _Entry, answer: Always, around: Surroundings) -> None:
+    """Adds to the session's grants; where that fails, the answer counts this once."""
+    patterns = answer.patterns or entry.request.always
+    if around.grants is None or not patterns:
+        return
+    try:
+        await off_loop(around.grants.add, entry.session, entry.request.permission, patterns, answer.seconds)
+    except Exception as error:  # noqa: BLE001  a host's store
+        _observe(around, "keeping what was allowed", error)
+
+
+# The approver, which may be plain or async, slow, or broken ---------------------------------------------------------
+
+
+def _function_of(approver: Any) -> ApproverFunction:
+    function = getattr(approver, "approve", approver)
+    if not callable(function):
+        raise TypeError(f"an approver has approve(request, context), or is such a function, not {approver!r:.80}")
+    return function
+
+
+def _may_block(function: ApproverFunction) -> bool:
+    return Flavour.of(function) is Flavour.PLAIN
+
+
+def _lock_key(approver: Any) -> Hashable:
+    """The key of the lock that asks of this approver take; `None` where it takes several at once."""
+    if not asks_one_at_a_time(approver):
+        return None
+    return approver if isinstance(approver, MethodType) else id(approver)  # a bound method is made anew each time
+
+
+async def _ask_approver(
+    entry: _Entry, context: ToolContext, around: Surroundings, lock: LockHandle | None
+) -> Answer | CallError:
+    """What the approver answers, however it fails; the request gets its preview first."""
+    try:
+        request = entry.request
+        if request.tool is not None and request.tool.preview is not None and request.preview is None:
+            preview = await preview_of(request.tool, request.arguments_text, observe=around.observe)
+            request = entry.request = request.with_preview(preview)
+        function: Any = _function_of(around.approver)
+        if lock is not None and _may_block(function):
+            answer = await _in_thread(function, request, context, lock)
+        else:
+            answer = function(request, context)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return _checked(answer) or unanswerable(request)
+    except BaseException as error:  # an approver's SystemExit costs only its request
+        if cancels_the_call(error) or isinstance(error, GeneratorExit):
+            raise
+        return _failed(entry.request, error, around)
+
+
+def _checked(answer: object) -> Answer | None:
+    if answer is None or isinstance(answer, Once | Always | Reject | Later):
+        return answer
+    raise TypeError(f"an approver may answer Once(), Always(), Reject(), Later() or None, not {answer!r:.80}")
+
+
+async def _in_thread(
+    function: ApproverFunction, request: ApprovalRequest, context: ToolContext, lock: LockHandle
+) -> Any:
+    """Asks in a thread of its own, which can't be ended, and so holds the lock for as long as it takes."""
+    has_started = False
+
+    def ask() -> Any:
+        nonlocal has_started
+        has_started = True
+        try:
+            return function(request, context)
+        finally:
+            lock.release()
+
+    lock.hold()
+    try:
+        return await off_loop(ask)
+    except RuntimeError:
+        if not has_started:  # the system gives no thread
+            lock.release()
+        raise
+
+
+def _failed(request: ApprovalRequest, error: BaseException, around: Surroundings) -> CallError:
+    """The denial where asking failed; the log says how."""
+    _observe(around, "approver", error)
+    text = f"{request.call.name} needs approval and asking for it failed. {_DENIED}"
+    return RefusedError("denied", text, detail=f"the approver failed\n{detail_of(error)}")

@@ -1,0 +1,403 @@
+"""The stages `permit` and `approve`, and what a running call asks: it runs, is denied, or waits for a person."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+from weakref import WeakKeyDictionary
+
+import attrs
+
+from pegboard.dispatch.approval.grants import session_key
+from pegboard.dispatch.approval.pending import (
+    Approval,
+    PendingCall,
+    RefusedError,
+    RejectedError,
+    SuspendedError,
+    digest_of_parts,
+)
+from pegboard.dispatch.approval.queue import unanswerable
+from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
+from pegboard.dispatch.approval.resume import confirmation_of
+from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions
+from pegboard.dispatch.permissions.rule import Rule, exactly
+from pegboard.dispatch.work import CallError, Work
+from pegboard.schema.json import json_faults, json_text
+from pegboard.tools.call import writable
+from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.tool import Tool
+
+MOST_AT_ONCE: Final = 2_000
+"""Characters (an item of a list counts as 10 more) that are looked at on the event loop; more are in a thread."""
+
+
+def permit(work: Work) -> Awaitable[None] | None:
+    """Fills in `work.asks` where a person has to be asked.
+
+    Raises:
+        CallError: `denied`.
+    """
+    permissions, tool = work.around.permissions, work.tool
+    assert tool is not None
+    if permissions is None:
+        return None
+    cached = permissions.policies.get(id(tool))  # nothing else is entered for a tool whose every call runs
+    if cached is not None and cached[0]() is tool and cached[1].is_settled:
+        return None
+    if permissions.settled(tool):
+        return None
+    if tool.confirms is not None:
+        return _decide_in_time(work, permissions, tool)
+    if _is_long(work.arguments):
+        return work.around.threads.run(_decide, work, permissions, tool)
+    _decide(work, permissions, tool)
+    return None
+
+
+async def _decide_in_time(work: Work, permissions: Permissions, tool: Tool) -> None:
+    """Decides in a thread, as the tool's own predicate is asked, which may take long."""
+    import asyncio
+
+    try:
+        async with asyncio.timeout(work.around.limits.callback_timeout):
+            await work.around.threads.run(_decide, work, permissions, tool)
+    except TimeoutError:
+        text = f"{tool.name} was not run: it didn't say in time whether the call has to be confirmed."
+        raise CallError("denied", text) from None
+
+
+def _is_long(arguments: Mapping[str, Any]) -> bool:
+    """Whether there is much to look at."""
+    left = MOST_AT_ONCE
+    for value in arguments.values():
+        left -= len(value) if type(value) is str else _length(value)
+    return left < 0
+
+
+def _length(value: Any) -> int:
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        return 10 * len(items) + sum(len(each) for each in items if isinstance(each, str))
+    return len(value) if isinstance(value, str) else 1
+
+
+def _decide(work: Work, permissions: Permissions, tool: Tool) -> None:
+    request, grants = work.context.request, work.around.grants
+    granted = () if grants is None else grants.rules(session_key(request))
+    arguments, folder = work.arguments, request.work_dir
+    decision = permissions.decide(tool, arguments, work_dir=folder, grants=granted)
+    if decision.action == "deny":
+        raise denial(permissions, tool, decision)
+    if decision.action == "ask":
+        work.asks = permissions.ask(tool, arguments, decision, work_dir=folder, grants=granted)
+
+
+def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> CallError:
+    """The error of a call that is denied: the model learns that much, the operator which rule it was.
+
+    Args:
+        permissions: Who decided.
+        tool: What was called.
+        decision: What was decided.
+        permission: What was asked for, where it isn't the tool's own.
+    """
+    if decision.rule is None and permissions.mode == "plan":
+        why = "in plan mode only tools run that change nothing"
+    elif decision.rule is None or decision.rule.action == "ask":
+        why = f"it needs the permission {permission or _permission(tool)!r}, and nobody is asked"
+    else:
+        why = f"the permission {permission or _permission(tool)!r} isn't given for this call"
+    detail = f"{tool.name}: {decision.reason}" + (f" ({decision.rule})" if decision.rule else "")
+    text = f"{tool.name} was not run: {why}. Go on without it, or tell the user what you need."
+    return CallError("denied", text, detail=detail)
+
+
+def _permission(tool: Tool) -> str:
+    return tool.spec.permission or tool.name
+
+
+Decide = Callable[[tuple[Rule, ...]], Decision]
+"""What the rules say, with what has been granted to the session."""
+
+
+def tool_of(work: Work) -> Tool:
+    """The tool, which every call has that asks."""
+    assert work.tool is not None
+    return work.tool
+
+
+def granted_to(work: Work) -> tuple[Rule, ...]:
+    """What people have allowed in this call's session."""
+    grants = work.around.grants
+    return () if grants is None else grants.rules(session_key(work.context.request))
+
+
+def request_of(work: Work, **facts: Any) -> ApprovalRequest:
+    """What a person is asked about this call; its arguments are written down, so that nobody can change them.
+
+    Args:
+        work: The call.
+        facts: The other attributes of the request, `permission` at least.
+    """
+    tool, context = tool_of(work), work.context
+    text = str(json_text(dict(work.arguments)))
+    return ApprovalRequest(
+        attrs.evolve(work.call, name=tool.name, arguments=text),
+        digest_of_parts(tool.spec.digest, json.loads(text)),
+        tool=tool,
+        user=context.user,
+        session=context.session,
+        **facts,
+    )
+
+
+async def ask_person(work: Work, request: ApprovalRequest, decide: Decide) -> Answer:
+    """Asks, and fills in `work.pending` and `work.ends`, and `work.context.confirmation`.
+
+    Args:
+        work: The call.
+        request: What is asked.
+        decide: Says whether the rules allow it, once more has been granted.
+
+    Returns:
+        `Once`, `Always`; for a question also `Reject`.
+
+    Raises:
+        CallError: `rejected`; `denied`, where nobody can be asked or answers; `confirmation_required`, where the answer
+            comes later.
+    """
+    asking, limits = work.around.asking, work.around.limits
+    if asking is None:
+        raise unanswerable(request)
+    answer, shown = await asking.ask(request, work.context, work.around, _covered(work, decide))
+    if isinstance(answer, Later):
+        work.pending = _pending(work, shown)
+        raise SuspendedError(work.pending)
+    if isinstance(answer, Reject) and request.subject != "question":
+        if limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
+            work.ends = "rejected"
+        raise RejectedError(request.call.name, answer)
+    work.context.confirmation = confirmation_of(shown, answer, _history(work)) or work.context.confirmation
+    return answer
+
+
+def _covered(work: Work, decide: Decide) -> Callable[[], bool]:
+    """Whether the rules allow by now what they didn't when the request was made."""
+    before = granted_to(work)
+
+    def covered() -> bool:
+        granted = granted_to(work)
+        return granted != before and decide(granted).action == "allow"
+
+    return covered
+
+
+def _pending(work: Work, request: ApprovalRequest) -> PendingCall:
+    return PendingCall.of(
+        request,
+        tool_of(work).spec.digest,
+        created=time.time(),
+        approved=work.approval is not None,
+        earlier=_history(work),
+    )
+
+
+def _history(work: Work) -> tuple[Confirmation, ...]:
+    """What was answered to this call so far, the latest first."""
+    return () if work.context.confirmation is None else work.context.confirmation.history()
+
+
+QUESTION: Final = "confirmation"
+"""The permission that a question asks for; its pattern is the tool's name."""
+
+MOST_HINT: Final = 10_000
+_answers: Final[WeakKeyDictionary[Work, list[Confirmation]]] = WeakKeyDictionary()
+"""Of calls that run again: the answers that came with them and that no ask has used yet, the oldest first."""
+
+
+async def ask_inside(
+    work: Work,
+    permission: str,
+    patterns: Sequence[str] = ("*",),
+    always: Sequence[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Comes back where the rules, or a person, let a running call go on.
+
+    Where the call runs again because an answer came later, that answer is used, once.
+
+    Args:
+        work: The call.
+        permission: What is asked for.
+        patterns: What it is asked for.
+        always: What an answer "always" would allow; `patterns` by default, as far as they are no wildcards.
+        metadata: Facts for whoever decides.
+
+    Raises:
+        RefusedError: `denied` or `rejected`; a `ToolError` too, so that a tool may go on without.
+        SuspendedError: `confirmation_required`: the answer comes later.
+        ValueError: No patterns, an empty text, or a permission that is a pattern.
+        TypeError: Something that is no text.
+    """
+    patterns = _texts("patterns", patterns)
+    always = _texts("always", always) if always else ()
+    (permission,) = _texts("permission", [permission])
+    if exactly(permission) is None:
+        raise ValueError(f"a permission is a name, not a pattern: {permission!r:.100}")
+    tool, permissions, folder = tool_of(work), work.around.permissions, work.context.work_dir
+    if permissions is None:
+        return
+
+    def decide(granted: tuple[Rule, ...]) -> Decision:
+        return permissions.decide_asked(tool, permission, patterns, work_dir=folder, grants=granted)
+
+    granted = granted_to(work)
+    decision = decide(granted)
+    if decision.action == "deny":
+        raise RefusedError.of(denial(permissions, tool, decision, permission))
+    if decision.action == "allow" or _was_allowed(work, permission, patterns):
+        return
+    lasting = _lasting(patterns, always)
+    wider = (*granted, *(Rule(permission, each, "allow") for each in lasting))
+    request = request_of(
+        work,
+        permission=permission,
+        patterns=patterns,
+        always=lasting if decide(wider).action == "allow" else (),
+        reason=decision.reason,
+        subject="permission",
+        metadata=dict(metadata or {}),
+    )
+    await ask_person(work, request, decide)
+
+
+async def confirm_inside(work: Work, hint: str, payload: Any = None) -> Confirmation:
+    """What a person says to a question of a running call; a no is an answer too.
+
+    Where the call runs again because an answer came later, that answer is given.
+
+    Args:
+        work: The call.
+        hint: The question. Of several questions of one call each has its own.
+        payload: JSON data for whoever answers.
+
+    Raises:
+        RefusedError: `denied`: nobody can be asked.
+        SuspendedError: `confirmation_required`: the answer comes later.
+        ValueError: An empty or very long hint, or a payload that isn't JSON.
+        TypeError: A hint that is no text.
+    """
+    (hint,) = _texts("hint", [hint])
+    if len(hint) > MOST_HINT:
+        raise ValueError(f"the hint has {len(hint):,} characters; at most {MOST_HINT:,} are taken")
+    if faults := json_faults(payload):
+        raise ValueError(f"the payload must be JSON: {faults[0]}")
+    told = work.context.confirmation and work.context.confirmation.to_question(hint)
+    if told:
+        return told
+    tool, permissions = tool_of(work), work.around.permissions or Permissions()
+
+    def decide(granted: tuple[Rule, ...]) -> Decision:
+        return permissions.decide_asked(tool, QUESTION, (tool.name,), grants=granted)
+
+    decision = decide(granted_to(work))
+    if decision.action == "deny":
+        raise RefusedError.of(denial(permissions, tool, decision, QUESTION))
+    if decision.action == "allow":
+        return Confirmation(hint, confirmed=True, payload=payload)
+    request = request_of(
+        work,
+        permission=QUESTION,
+        patterns=(tool.name,),
+        reason=decision.reason,
+        subject="question",
+        hint=hint,
+        payload=payload,
+    )
+    await ask_person(work, request, decide)
+    assert work.context.confirmation is not None
+    return work.context.confirmation
+
+
+def _texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
+    """Texts that JSON can say.
+
+    Raises:
+        ValueError: There is none, or an empty one.
+        TypeError: Something that is no text.
+    """
+    texts = (given,) if isinstance(given, str) else tuple(given)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{what} must be text, got {texts!r:.100}")
+    if not texts or not all(texts):
+        raise ValueError(f"{what} must say something, got {texts!r:.100}")
+    return tuple(writable(text) for text in texts)
+
+
+def _lasting(patterns: tuple[str, ...], always: tuple[str, ...]) -> tuple[str, ...]:
+    """What "always" would allow.
+
+    A pattern that is asked for may come from the model. In a rule its `*` and `?` would stand for anything, so only
+    what the tool itself says is taken as a wildcard, and the bare `*`, which a person can't miss.
+    """
+    if always and always != patterns:
+        return always
+    return tuple(each for each in patterns if each == "*" or exactly(each) is not None)
+
+
+def _was_allowed(work: Work, permission: str, patterns: tuple[str, ...]) -> bool:
+    """Whether an answer that came with the call allows this; each is good for one ask."""
+    if work not in _answers:
+        told = work.context.confirmation
+        _answers[work] = [] if told is None else list(reversed(told.history()))
+    for answer in _answers[work]:
+        if answer.confirmed and answer.to_permission(permission, patterns):
+            _answers[work].remove(answer)
+            return True
+    return False
+
+
+def approve(work: Work) -> Awaitable[None] | None:
+    """Asks a person where `permit` says so; fills in `work.approval`, or `work.pending` and `work.ends`.
+
+    A call that comes with the approval of an earlier turn isn't asked about again.
+
+    Raises:
+        CallError: `rejected`; `denied`, where nobody can be asked or answers; `confirmation_required`, where the answer
+            comes later.
+    """
+    if work.asks is None or work.approval is not None:
+        return None
+    return _approve(work, work.asks)
+
+
+def consume_approval(work: Work) -> None:
+    """Uses the approval up, right before the call runs; the arguments become those that were approved.
+
+    Raises:
+        CallError: `denied`: the call isn't what was approved, it was used, or one is needed and there is none.
+    """
+    if work.approval is not None:
+        assert work.tool is not None
+        work.arguments = work.approval.consume(work.tool, work.arguments)
+    elif work.asks is not None:
+        raise CallError("denied", f"{work.call.name} was not run: nobody has approved it. Ask again.")
+
+
+async def _approve(work: Work, asks: PermissionPrompt) -> None:
+    tool, permissions, folder = tool_of(work), work.around.permissions, work.context.work_dir
+    request = request_of(
+        work, permission=asks.permission, patterns=asks.patterns, always=asks.always, reason=asks.reason
+    )
+    arguments = json.loads(request.arguments_text)
+
+    def decide(granted: tuple[Rule, ...]) -> Decision:
+        if permissions is None:
+            return asks.decision
+        return permissions.decide(tool, arguments, work_dir=folder, grants=granted)
+
+    await ask_person(work, request, decide)
+    work.approval = Approval.of_text(tool.spec.digest, request.arguments_text, request.id)

@@ -1,0 +1,518 @@
+"""Fair reader/writer locks by key and counting semaphores for the calls of one registry; the order within a batch."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
+
+from attrs import frozen
+
+from pegboard.schema.json import canonical_json
+from pegboard.tools.spec import ToolSpec
+from pegboard.tools.tool import Tool
+
+_ALL: Final = 1 << 60
+"""The size of a lock: a reader takes 1 of it, a writer everything."""
+
+_by_order: Final = attrgetter("order")
+
+
+@frozen
+class LockRequest:
+    """What one call has to acquire before it runs: the lock of everything, the lock of a key, a slot of its tool.
+
+    Attributes:
+        exclusive: It runs alone among all.
+        key: What it reads or writes, as text; `None` where it has no key.
+        writes: Whether it has the key alone, else it shares it with other readers.
+        slots: The tool whose slots it takes one of, and how many there are; `None` where the tool sets no limit.
+    """
+
+    exclusive: bool = False
+    key: str | None = None
+    writes: bool = True
+    slots: tuple[str, int] | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it needs no lock for itself, at most a slot."""
+        return not self.exclusive and self.key is None
+
+    def conflicts(self, other: LockRequest) -> bool:
+        """Whether the locks of the two exclude each other; slots don't count."""
+        if self.exclusive or other.exclusive:
+            return True
+        return self.key is not None and self.key == other.key and (self.writes or other.writes)
+
+
+SHARED: Final = LockRequest()
+EXCLUSIVE: Final = LockRequest(exclusive=True)
+_UNKNOWN: Final = LockRequest(key="unknown")
+
+
+def lock_request(tool: Tool, arguments: Mapping[str, Any], work_dir: str | None = None) -> LockRequest:
+    """What a call of `tool` with these validated arguments has to acquire.
+
+    Two calls have the same key where the arguments that make it have the same names and the same JSON values,
+    whichever their tools: so a reader and a writer of one path meet. An argument that is missing counts as null.
+
+    - A text is compared as a normal path (`a/./b` is `a/b`): few tools declare which texts are paths, and two keys that
+      are taken for one cost no more than a wait.
+    - Where the tool declares it (`permission_arguments`), a relative path starts from `work_dir`. Links are not
+      followed.
+    - A key of no arguments is the tool itself. A key that can't be written as JSON asks for everything.
+
+    Args:
+        tool: The tool, with its policy.
+        arguments: By name.
+        work_dir: The folder that relative paths start from; the process's own where it is `None`.
+    """
+    spec, most = tool.spec, tool.policy.max_concurrency
+    mode = spec.concurrency.mode
+    slots = None if most is None else (tool.name, most)
+    key = _key(spec, arguments, work_dir) if mode == "key" else None
+    if key is not None:
+        return LockRequest(key=key, writes=spec.concurrency.access == "write", slots=slots)
+    if slots is None:
+        return SHARED if mode == "shared" else EXCLUSIVE
+    return LockRequest(exclusive=mode != "shared", slots=slots)
+
+
+def _key(spec: ToolSpec, arguments: Mapping[str, Any], work_dir: str | None) -> str | None:
+    """The key as canonical JSON; `None` where it can't be written."""
+    names = spec.concurrency.key
+    if not names:
+        return spec.name
+    kinds = spec.permission_arguments
+    try:
+        return canonical_json({name: _compared(arguments.get(name), kinds.get(name), work_dir) for name in names})
+    except (TypeError, ValueError, RecursionError, OSError):
+        return None
+
+
+def _compared(value: Any, kind: str | None, work_dir: str | None) -> Any:
+    if not isinstance(value, str):
+        return value
+    # Texts all of them: nothing is looked up, and a `Path` would keep `a/../b` as it is.
+    if kind == "path":
+        value = os.path.join(work_dir or os.getcwd(), value)  # noqa: PTH109, PTH118
+    return os.path.normcase(os.path.normpath(value))
+
+
+class Semaphore:
+    """Weighted fair semaphore; a reader/writer lock is one of which a reader takes 1 and a writer everything.
+
+    Args:
+        size: How much there is to acquire, at least 1.
+        key: Under which the manager keeps it while it is in use, or `None`.
+
+    Attributes:
+        used: What running calls hold.
+        reserved: What waiting calls will take here, and still wait for elsewhere.
+        queue: The calls that wait here, in their order.
+        nested: How many of them are nested calls.
+        users: How many calls, waiting or running, need it; counted where it has a key.
+
+    Raises:
+        ValueError: A size below 1.
+    """
+
+    def __init__(self, size: int, key: object = None) -> None:
+        if size < 1:
+            raise ValueError(f"at least one call must be able to run at once, got {size!r}")
+        self.size: Final = size
+        self.key: Final = key
+        self.used = 0
+        self.reserved = 0
+        self.queue: list[LockHandle] = []
+        self.nested = 0
+        self.users = 0
+
+    def admits(self, handle: LockHandle, need: int) -> bool:
+        """Whether a call can have its share now, without overtaking.
+
+        A nested call overtakes those that have a share reserved, and those that wait for one of its callers.
+        """
+        if handle.parent is None:
+            before = bool(self.queue) and self.queue[0].order < handle.order
+            return not before and self.used + self.reserved + need <= self.size
+        inherited = handle.inherited(self)
+        if self.used - inherited + need > self.size:
+            return False
+        if inherited:
+            return True
+        earlier = takewhile(lambda other: other.order < handle.order, self.queue)
+        return not any(other.parent or self.used + other.need_of(self) > self.size for other in earlier)
+
+    def enqueue(self, handle: LockHandle) -> None:
+        """Lets a call wait here, in its place in the order."""
+        insort(self.queue, handle, key=_by_order)
+        self.nested += handle.parent is not None
+        handle.queued = self
+
+    def dequeue(self, handle: LockHandle) -> None:
+        """Takes a call out that waits here."""
+        del self.queue[bisect_left(self.queue, handle.order, key=_by_order)]
+        self.nested -= handle.parent is not None
+        handle.queued = None
+
+
+_Steps: TypeAlias = tuple[tuple[Semaphore, int], ...]
+
+
+class LockHandle:
+    """One call's acquisition of locks and slots, waiting or held; release it once.
+
+    A plain class whose defaults stand in the class: a call that doesn't wait sets three attributes.
+
+    Attributes:
+        manager: Where it belongs; only the manager changes it.
+        steps: Each semaphore that it needs, and how much of it, in the order in which they are acquired.
+        order: Its place among those that wait: when its outermost caller arrived, then when it did itself.
+        parent: The handle of the calling tool, for a nested call.
+        is_shared: Whether it holds no lock for itself.
+        is_over: Whether it was released.
+        reached: In how many steps it has its share reserved, while it waits; -1 once it holds everything.
+        queued: The semaphore that it waits at, or `None`.
+        children: How many nested calls of its are under way.
+        lent: The semaphore whose share it gives up until its nested calls have ended, or `None`.
+        future: Done when everything is acquired; `None` where it never waited.
+    """
+
+    order: tuple[int, int] = (0, 0)
+    parent: LockHandle | None = None
+    is_shared: bool = True
+    is_over: bool = False
+    reached: int = -1
+    queued: Semaphore | None = None
+    children: int = 0
+    lent: Semaphore | None = None
+    future: asyncio.Future[None] | None = None
+
+    def __init__(self, manager: LockManager, steps: _Steps, arrival: int) -> None:
+        self.manager = manager
+        self.steps = steps
+        self.order = (arrival, arrival)
+
+    def release(self) -> None:
+        """Releases everything, or gives up waiting. From any thread; never blocks.
+
+        Raises:
+            RuntimeError: It was released before.
+        """
+        if self.is_over:
+            raise RuntimeError("this lock handle was released before")
+        self.is_over = True
+        self.manager.release(self)
+
+    def need_of(self, semaphore: Semaphore) -> int:
+        """How much of a semaphore it needs, or holds."""
+        if semaphore is self.lent:
+            return 0
+        return next((need for each, need in self.steps if each is semaphore), 0)
+
+    def inherited(self, semaphore: Semaphore) -> int:
+        """How much of a semaphore its callers hold."""
+        total, caller = 0, self.parent
+        while caller is not None:
+            total += caller.need_of(semaphore)
+            caller = caller.parent
+        return total
+
+    def wake(self) -> bool:
+        """Wakes the waiting call in its own event loop; false where that loop is closed."""
+        assert self.future is not None
+        loop = self.future.get_loop()
+        try:
+            if asyncio._get_running_loop() is loop:  # noqa: SLF001  (as `get_running_loop`, which raises where there is none)
+                _settle(self.future)
+            else:
+                loop.call_soon_threadsafe(_settle, self.future)
+        except RuntimeError:
+            return False
+        return True
+
+
+class LockManager:
+    """Fair reader/writer locks by key and semaphores, from any thread and several event loops at once.
+
+    A call acquires what it needs in a fixed order: a slot of its batch, the lock of everything (all calls read it, an
+    exclusive call writes it), the lock of its key, a slot of its tool, a slot of the registry. Each is first come,
+    first served. A call that waits has earlier shares reserved, but holds none: so waiting calls never block each other
+    for good.
+
+    A nested call, from inside a tool, has its callers' locks and slots, and takes no slot of the batch or the registry.
+    It waits in the place of its outermost caller, and passes calls that only have reservations. While a shared caller
+    has nested calls, it gives up its share of the lock of everything, so that two of them can each call an exclusive
+    tool. Whatever else makes calls wait for each other ends with their time limits.
+
+    Args:
+        max_concurrency: How many calls may run at once, nested ones excepted; `None` is no limit.
+
+    Raises:
+        ValueError: A limit below 1.
+    """
+
+    def __init__(self, max_concurrency: int | None = None) -> None:
+        if max_concurrency is not None and max_concurrency < 1:
+            raise ValueError(f"max_concurrency must be at least 1, got {max_concurrency!r}")
+        self._everything: Final = Semaphore(_ALL)
+        self._slots: Final = None if max_concurrency is None else Semaphore(max_concurrency)
+        self._made: Final[dict[Any, Semaphore]] = {}
+        self._shared: Final[_Steps] = ((self._everything, 1),)
+        self._overtaken: Final[list[LockHandle]] = []
+        self._arrivals = 0
+        self._lock: Final = threading.Lock()
+        # A finaliser may release a handle while this very thread holds the lock, so releases queue up here.
+        self._released: Final[deque[LockHandle]] = deque()
+        self._woken: Final[deque[LockHandle]] = deque()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is held or awaited."""
+        everything = self._everything
+        return not (everything.used or everything.reserved or everything.queue or self._made or self._released)
+
+    def try_acquire(self) -> LockHandle | None:
+        """Acquires what a shared call needs, if it need not wait; else `None`."""
+        everything = self._everything
+        if everything.queue or everything.used >= _ALL or self._slots is not None:
+            return None
+        with self._lock:
+            if everything.queue or everything.used + everything.reserved >= _ALL:
+                return None
+            everything.used += 1
+            self._arrivals = arrival = self._arrivals + 1
+        return LockHandle(self, self._shared, arrival)
+
+    async def acquire(
+        self, request: LockRequest = SHARED, *, slots: Semaphore | None = None, parent: LockHandle | None = None
+    ) -> LockHandle:
+        """Acquires what one call needs, and waits until it has it. Cancelling gives up the place.
+
+        Args:
+            request: What it needs for itself.
+            slots: Those of its batch, or `None`. A nested call takes none.
+            parent: The handle of the calling tool, for a nested call; once that is released, the call is one like any
+                other.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            with self._lock:
+                self._arrivals = arrival = self._arrivals + 1
+                handle = LockHandle(self, (), arrival)
+                handle.reached, handle.is_shared = 0, request.is_shared
+                if parent is not None and not parent.is_over:
+                    handle.parent, handle.order = parent, (parent.order[0], arrival)
+                    self._lend(parent)
+                handle.steps = tuple(self._steps(handle, request, slots))
+                if not self._advance(handle):
+                    handle.future = loop.create_future()
+                if handle.parent is not None:
+                    self._serve(self._everything)  # what the caller has given up
+        finally:
+            self._settle()
+        try:
+            if handle.future is not None:
+                await handle.future
+        except BaseException:
+            if not handle.is_over:
+                handle.release()
+            raise
+        return handle
+
+    def release(self, handle: LockHandle) -> None:
+        """Takes back what a handle holds, or its place; `LockHandle.release` calls it."""
+        self._released.append(handle)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Carries out releases, and wakes the calls that have everything now.
+
+        Where another thread holds the lock, or this one further up, that does it once it has let go of it.
+        """
+        while (self._released or self._woken) and self._lock.acquire(blocking=False):
+            try:
+                while self._released:
+                    self._end(self._released.popleft())
+                woken = tuple(self._woken)
+                self._woken.clear()
+            finally:
+                self._lock.release()
+            for handle in woken:
+                if not handle.wake() and not handle.is_over:
+                    handle.is_over = True
+                    self._released.append(handle)
+
+    # Under the lock --------------------------------------------------------------------------------------------------
+
+    def _steps(
+        self, handle: LockHandle, request: LockRequest, slots: Semaphore | None
+    ) -> Iterator[tuple[Semaphore, int]]:
+        if slots is not None and handle.parent is None:
+            yield slots, 1
+        yield self._everything, _ALL if request.exclusive else 1
+        if request.key is not None:
+            yield self._semaphore(request.key, _ALL), _ALL if request.writes else 1
+        if request.slots is not None:
+            semaphore = self._made.get(request.slots)
+            if semaphore is None or not handle.inherited(semaphore):
+                yield self._semaphore(request.slots, request.slots[1]), 1
+        if self._slots is not None and handle.parent is None:
+            yield self._slots, 1
+
+    def _semaphore(self, key: object, size: int) -> Semaphore:
+        semaphore = self._made.get(key)
+        if semaphore is None:
+            semaphore = self._made[key] = Semaphore(size, key)
+        semaphore.users += 1
+        return semaphore
+
+    def _lend(self, caller: LockHandle) -> None:
+        caller.children += 1
+        if caller.children == 1 and caller.is_shared:
+            caller.lent = self._everything
+            self._everything.used -= 1
+
+    def _advance(self, handle: LockHandle) -> bool:
+        """Reserves one share after the other; whether the handle has everything."""
+        for semaphore, need in handle.steps[handle.reached :]:
+            if not semaphore.admits(handle, need):
+                semaphore.enqueue(handle)
+                return False
+            semaphore.reserved += need
+            handle.reached += 1
+        if not self._start(handle):
+            self._overtaken.append(handle)
+            return False
+        return True
+
+    def _start(self, handle: LockHandle) -> bool:
+        """Turns reservations into holdings, unless a nested call has overtaken."""
+        if any(each.used - handle.inherited(each) + need > each.size for each, need in handle.steps):
+            return False
+        for semaphore, need in handle.steps:
+            semaphore.reserved -= need
+            semaphore.used += need
+        handle.reached = -1
+        if handle.future is not None:
+            self._woken.append(handle)
+        return True
+
+    def _serve(self, semaphore: Semaphore) -> None:
+        """Lets those go on whose turn has come here."""
+        for handle in tuple(semaphore.queue):
+            if semaphore.admits(handle, handle.need_of(semaphore)):
+                semaphore.dequeue(handle)
+                self._advance(handle)
+            elif not semaphore.nested:
+                break
+
+    def _end(self, handle: LockHandle) -> None:
+        """Takes back what a handle holds or has reserved, and lets the next calls go on."""
+        if handle.reached < 0:
+            for semaphore, need in handle.steps:
+                semaphore.used -= 0 if semaphore is handle.lent else need
+        else:
+            self._withdraw(handle)
+        steps, handle.steps, handle.lent = handle.steps, (), None
+        if handle.parent is not None:
+            self._take_again(handle.parent)
+        self._overtaken[:] = [each for each in self._overtaken if not self._start(each)]
+        for semaphore, _ in steps:
+            self._serve(semaphore)
+            if semaphore.key is not None:
+                semaphore.users -= 1
+                if not semaphore.users:
+                    del self._made[semaphore.key]
+
+    def _withdraw(self, handle: LockHandle) -> None:
+        for semaphore, need in handle.steps[: handle.reached]:
+            semaphore.reserved -= need
+        if handle.queued is not None:
+            handle.queued.dequeue(handle)
+        elif handle in self._overtaken:
+            self._overtaken.remove(handle)
+
+    def _take_again(self, caller: LockHandle) -> None:
+        """A caller has its share again once its last nested call has ended, whatever has started meanwhile."""
+        caller.children -= 1
+        if caller.children == 0 and caller.lent is not None:
+            caller.lent.used += 1
+            caller.lent = None
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class BatchScheduler:
+    """Dependency scheduler: each call of a batch acquires its locks after the earlier calls that it conflicts with.
+
+    Earlier calls may take longer before they come: they are approved, their callbacks wait, their code is loaded. What
+    a call needs is known late, too; until then it might be anything that isn't shared. So an exclusive call waits for
+    all earlier ones; a call with a key for the exclusive ones, for those that conflict on the key, and for those that
+    nothing is known of; a shared call for the exclusive ones. A call that waits here is in no other batch's way.
+    Where the answer of a person comes in another turn, the calls that would have waited must not run at all.
+
+    Args:
+        calls: How many calls the batch has. It runs in one event loop.
+    """
+
+    def __init__(self, calls: int) -> None:
+        self._requests: Final[list[LockRequest]] = [_UNKNOWN] * calls
+        self._left: Final = list(range(calls))
+        self._suspended: Final[set[int]] = set()
+        self._waiting: Final[dict[int, tuple[int, asyncio.Future[None]]]] = {}
+
+    def know(self, index: int, request: LockRequest) -> None:
+        """Notes what a call needs, as soon as that is known, and again when it has changed."""
+        self._requests[index] = request
+        self._wake(index)
+
+    async def turn(self, index: int) -> None:
+        """Waits until the call may acquire its locks."""
+        while (blocker := self._blocker(index)) is not None:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting[index] = blocker, future
+            try:
+                await future
+            finally:
+                del self._waiting[index]
+
+    def passed(self, index: int) -> None:
+        """Notes that a call has its locks, or has ended; a second time changes nothing."""
+        place = bisect_left(self._left, index)
+        if place < len(self._left) and self._left[place] == index:
+            del self._left[place]
+            self._wake(index)
+
+    def suspend(self, index: int) -> None:
+        """Notes that a call goes on in another turn."""
+        self._suspended.add(index)
+
+    def overtakes(self, index: int) -> bool:
+        """Whether the call conflicts with an earlier one that goes on in another turn."""
+        return any(each < index and self._conflict(each, index) for each in self._suspended)
+
+    def _blocker(self, index: int) -> int | None:
+        """The last of the earlier calls that this one has to wait for."""
+        earlier = reversed(self._left[: bisect_left(self._left, index)])
+        return next((each for each in earlier if self._conflict(each, index)), None)
+
+    def _conflict(self, earlier: int, later: int) -> bool:
+        ones, others = self._requests[earlier], self._requests[later]
+        return others.conflicts(ones) or (ones is _UNKNOWN and not others.is_shared)
+
+    def _wake(self, index: int) -> None:
+        for waiting, (blocker, future) in self._waiting.items():
+            if index in (waiting, blocker):
+                _settle(future)

@@ -1,0 +1,364 @@
+"""Shell commands as rules match them, with the commands that they wrap (`sudo`, `env`, `xargs`, `sh -c`, `find -exec`).
+
+What a command wraps is looked for so that it can be denied and asked about; nothing found there allows anything. Where
+an option may or may not take a value, both readings are looked at.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
+
+from attrs import define, field, frozen
+
+from pegboard.dispatch.permissions.rule import HOLE, Match, Matcher, Rule, Unreadable, exactly
+from pegboard.dispatch.permissions.shell import Command, Line, UnreadableError, read_line
+
+Wrapped: TypeAlias = "Command | str"
+"""What is run: a command, or a text that a shell reads."""
+
+SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "yash"})
+WRAPPERS: Final = {
+    **dict.fromkeys(("sudo", "doas", "su", "runuser", "setpriv", "command", "builtin", "exec", "env", "nohup"), 0),
+    **dict.fromkeys(("time", "nice", "ionice", "stdbuf", "setsid", "unbuffer", "watch", "script", "systemd-run"), 0),
+    **dict.fromkeys(("busybox", "toybox", "unshare", "nsenter", "strace", "ltrace", "fakeroot", "entr"), 0),
+    **dict.fromkeys(("xargs", "parallel"), 0),
+    **dict.fromkeys(("timeout", "chroot", "flock", "taskset", "chrt", "ssh"), 1),
+}
+"""Their names, and how many words of their own stand before the command."""
+
+_FILL_IN: Final = frozenset({"xargs", "parallel"})
+"""Add words that they read elsewhere."""
+
+_READ_TEXTS: Final = frozenset({"ssh", "su", "runuser", "env", "watch", "script", "flock", "parallel"})
+"""Hand a word to a shell, or split it as one."""
+
+_ONLY_TELLS: Final = frozenset({"-v", "-V"})
+"""What `command` tells about a command."""
+
+_FINDERS: Final = {
+    "find": frozenset({"-exec", "-execdir", "-ok", "-okdir"}),
+    "fd": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
+    "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
+}
+
+
+_ENDS_OF_EXEC: Final = (";", "+")
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_TAKES_TEXT: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")
+_BEFORE_TEXT: Final = re.compile(r"-[A-Za-z]*c|--command")
+_TAKES_NAME: Final = re.compile(r"[-+][A-Za-z]*[oO]")
+_GLUED: Final = re.compile(r"--?[A-Za-z-]*=|-[A-Za-z]")
+MOST_STARTS: Final = 8
+_SOURCES: Final = frozenset({".", "source"})
+_STANDARD_INPUT: Final = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+_SEVERAL: Final = re.compile(r"[\s;&|()<>$`]")
+
+
+def name_of(words: Sequence[str]) -> str:
+    """The name of a command, without its folder, in lower case (there are systems that find `RM`).
+
+    A `=` before it, which zsh replaces by its folder, is taken away too.
+    """
+    return words[0].rpartition("/")[2].lower().lstrip("=")
+
+
+def wrapped_commands(command: Command) -> Iterator[Wrapped]:
+    """What a command runs, as far as its words say."""
+    if not command.is_program or not command.words:
+        return
+    name, arguments = name_of(command.words), command.words[1:]
+    if name in SHELLS:
+        yield from _by_shell(arguments, command.scripts)
+    if name in WRAPPERS and not (name == "command" and arguments and arguments[0] in _ONLY_TELLS):
+        for words in starts(arguments, WRAPPERS[name]):
+            yield Command(_filled(words, arguments) if name in _FILL_IN else words, scripts=command.scripts)
+    if name in _READ_TEXTS:
+        yield from _shell_texts(arguments)
+    if name in _FINDERS:
+        yield from _by_finder(arguments, _FINDERS[name])
+    yield from _by_builtin(name, arguments)
+
+
+def _by_builtin(name: str, arguments: Sequence[str]) -> Iterator[str]:
+    """The texts that a shell's own commands run."""
+    if name == "eval":
+        yield " ".join(arguments)
+    elif name == "trap":
+        yield from arguments[:1]
+    elif name == "alias":
+        yield from (each.partition("=")[2] for each in arguments)
+    elif name in _SOURCES and (HOLE in "".join(arguments[:1]) or not _STANDARD_INPUT.isdisjoint(arguments[:1])):
+        yield HOLE
+
+
+def starts(arguments: Sequence[str], own: int) -> Iterator[list[str]]:
+    """Every way to read `[options] [own words] command`: the command, at each place where it may start.
+
+    At most 8; where there are more ways, the last says that it may be any command.
+    """
+    least = most = found = 0
+    behind_option = False
+    for place, word in enumerate(arguments):
+        if HOLE not in word and ((word.startswith("-") and word != "-") or _ASSIGNMENT.match(word)):
+            behind_option = word.startswith("-") and "=" not in word and word != "--"
+            continue
+        if least <= own <= most:
+            found += 1
+            yield list(arguments[place:]) if found < MOST_STARTS else [HOLE]
+        most += 1
+        least += not (behind_option or HOLE in word)
+        behind_option = HOLE in word
+        if least > own or found == MOST_STARTS:
+            return
+
+
+def _filled(words: list[str], arguments: Sequence[str]) -> list[str]:
+    """A command with holes where `xargs` fills it in: at its end, and at a mark."""
+    marks = {"{}"}
+    for place, word in enumerate(arguments):
+        if word.startswith("-I"):
+            marks.add(word[2:] or "".join(arguments[place + 1 : place + 2]))
+    for mark in marks - {""}:
+        words = [word.replace(mark, HOLE) for word in words]
+    return [*words, HOLE]
+
+
+def _shell_texts(arguments: Sequence[str]) -> Iterator[str]:
+    """What stands behind `-c`; and the words that are several, as they are and without an option they are glued to."""
+    for place, word in enumerate(arguments):
+        if _SEVERAL.search(word) or _BEFORE_TEXT.fullmatch(arguments[place - 1] if place else ""):
+            yield word
+            if glued := _GLUED.match(word):
+                yield word[glued.end() :]
+
+
+def _by_shell(arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]:
+    """The texts that a shell is given; what nobody can see is a hole."""
+    operands = list[str]()
+    text_follows = reads = skip = False
+    for word in arguments:
+        if HOLE in word and not operands and not text_follows:
+            yield HOLE
+        if text_follows:
+            yield word
+        if word.startswith(("-", "+")) and word not in _STANDARD_INPUT:
+            text_follows = text_follows or _TAKES_TEXT.fullmatch(word) is not None
+            reads = reads or (not word.startswith("--") and "s" in word)
+            skip = _TAKES_NAME.fullmatch(word) is not None
+        elif skip:
+            skip = False
+        else:
+            operands.append(word)
+    if not text_follows and (reads or not operands or operands[0] in _STANDARD_INPUT):
+        yield from scripts or (HOLE,)
+
+
+def _by_finder(arguments: Sequence[str], options: frozenset[str]) -> Iterator[Command]:
+    for place, word in enumerate(arguments):
+        if word in options:
+            rest = arguments[place + 1 :]
+            end = min((rest.index(each) for each in _ENDS_OF_EXEC if each in rest), default=len(rest))
+            if end:
+                yield Command([each.replace("{}", HOLE) for each in rest[:end]])
+
+
+_SUBCOMMANDS: Final = {
+    **dict.fromkeys(("git", "gh", "helm", "cargo", "go", "npm", "pnpm", "yarn"), 2),
+    **dict.fromkeys(("bun", "pip", "pip3", "uv", "poetry", "brew", "apt", "apt-get", "dnf", "systemctl", "conda"), 2),
+    **dict.fromkeys(("just", "dotnet", "terraform", "gradle", "mvn", "rustup", "nox", "tox"), 2),
+    **dict.fromkeys(("aws", "gcloud", "az"), 3),
+    **dict.fromkeys((f"{tool} run" for tool in ("npm", "pnpm", "yarn", "bun", "uv", "poetry", "cargo")), 3),
+    **dict.fromkeys(("git remote", "git stash", "git config", "git worktree", "uv pip"), 3),
+    **dict.fromkeys((f"gh {what}" for what in ("pr", "issue", "repo", "release", "run", "api")), 3),
+}
+"""How many words name what is done, where it is more than one."""
+
+_DO_ANYTHING: Final = frozenset(
+    {*WRAPPERS, *SHELLS, "eval", "source", ".", "trap", "alias", "export", "find", "fd", "fdfind", "awk", "sed", "tee"}
+    | {"python", "python3", "node", "deno", "perl", "ruby", "php", "lua", "osascript", "npx", "uvx", "pipx", "make"}
+    | {"rm", "rmdir", "mv", "dd", "shred", "truncate", "chmod", "chown", "ln", "kill", "pkill", "killall", "curl"}
+    | {"wget", "scp", "rsync", "nc", "docker", "podman", "kubectl"}
+)
+"""Programs of which one call says nothing of the next: only exactly the same is proposed."""
+
+_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
+
+
+def suggest_rule(command: Command, text: str) -> str | None:
+    """The pattern that is proposed, or `None` where none could be said.
+
+    Args:
+        command: Of a line that could be allowed.
+        text: The command as one text.
+    """
+    words = command.words
+    if not command.is_program or words[0] in _DO_ANYTHING or "/" in words[0]:
+        return None if HOLE in text else exactly(text)
+    named = words[: _named_words(words)]
+    if not all(_WORD.fullmatch(word) for word in named):
+        return None if HOLE in text else exactly(text)
+    return f"{' '.join(named)} *"
+
+
+def _named_words(words: list[str]) -> int:
+    length = 1
+    while (longer := _SUBCOMMANDS.get(" ".join(words[:length]), length)) > length:
+        length = longer
+    return length
+
+
+MOST_CHARACTERS: Final = 100_000
+MOST_LEVELS: Final = 6
+_SPANS: Final = frozenset(";&|<>\n")
+_NEEDS_QUOTES: Final = frozenset(" \t\n\"'\\;&|()<>")
+
+
+def command_parts(text: str) -> tuple[Matcher, ...]:
+    """The commands of a shell's line, each decided by itself, and behind them what is only seen inside them.
+
+    Args:
+        text: The line.
+    """
+    try:
+        line = read_line(text)
+        inner = _Search().seen(line.commands)
+    except UnreadableError:
+        return (Unreadable(text),)
+    if not line.commands:
+        return (Unreadable(text),)
+    parts = sorted((part_of(command, line) for command in line.commands), key=lambda part: part.inside)
+    return (*parts, WholeLine(text.strip()), *inner)
+
+
+@frozen
+class WholeLine:
+    """A line as it was written: only rules whose pattern spans several commands look at it, to deny and to ask.
+
+    Attributes:
+        shown: The line.
+    """
+
+    shown: str
+    inside: bool = field(default=True, init=False)
+    always: None = field(default=None, init=False)
+
+    def match(self, rule: Rule) -> Match:
+        """What matches one command is left to that."""
+        if rule.allows or _SPANS.isdisjoint(rule.pattern):
+            return Match.NO
+        return Match.SURELY if rule.wildcard.matches(self.shown) else Match.NO
+
+
+@frozen
+class CommandPart:
+    """One command.
+
+    Attributes:
+        exact: Its text, as it is and as it was written.
+        loose: Other texts of it, which rules may deny and ask about: without its folder or its options, say.
+        is_plain: Whether a rule can allow it: its name is known, and its line holds no substitution.
+        inside: Whether it is only seen inside another command.
+        shown: What people are shown of it.
+        always: The pattern that an answer "always" would allow.
+    """
+
+    exact: tuple[str, ...] = ()
+    loose: tuple[str, ...] = ()
+    is_plain: bool = False
+    inside: bool = False
+    shown: str = ""
+    always: str | None = None
+
+    def match(self, rule: Rule) -> Match:
+        """To allow, the pattern must match whatever the shell fills in; to deny and to ask, it may."""
+        pattern = rule.wildcard
+        if rule.allows:
+            return Match.SURELY if self.is_plain and any(map(pattern.covers, self.exact)) else Match.NO
+        if any(map(pattern.covers, self.exact)):
+            return Match.SURELY
+        return Match.PERHAPS if any(map(pattern.touches, (*self.exact, *self.loose))) else Match.NO
+
+
+_ANYTHING: Final = CommandPart(loose=(HOLE,), inside=True)
+
+
+def part_of(command: Command, line: Line, *, inside: bool = False) -> CommandPart:
+    """What is decided of one command."""
+    text = _written(command.words) if command.is_program else " ".join(command.words)
+    exact = (text,) if command.source in (None, text) else (text, command.source)
+    is_plain = line.is_plain and not (command.is_program and HOLE in command.words[0]) and command.words[0] != ""
+    shown = (command.source or text).replace(HOLE, "*")
+    always = suggest_rule(command, text) if is_plain else None
+    return CommandPart(exact, tuple(_loose(command)), is_plain, inside or command.inside, shown, always)
+
+
+def _written(words: list[str]) -> str:
+    """One text for words, in which each stays one."""
+    return " ".join(word if word and _NEEDS_QUOTES.isdisjoint(word) else shlex.quote(word) for word in words)
+
+
+def _loose(command: Command) -> Iterator[str]:
+    """Other texts that mean the same command."""
+    words = command.words
+    if not command.is_program:
+        return
+    rests = [words[1:], *starts(words[1:], 0)]
+    for name in dict.fromkeys((words[0], *_names(words))):
+        yield from (_vague([name, *rest]) for rest in rests)
+    if command.assignments:
+        yield _written(command.assignments + words)
+
+
+def _vague(words: list[str]) -> str:
+    """One text for words, of which those that the shell fills in may be none at all."""
+    text = " ".join(HOLE + word.lstrip("~") if word.startswith("~") else word for word in words)
+    return text.replace(f" {HOLE}", HOLE).replace(f"{HOLE} ", HOLE) if HOLE in text else text
+
+
+def _names(words: list[str]) -> Iterator[str]:
+    yield words[0].rpartition("/")[2]
+    yield name_of(words)
+    if HOLE in words[0]:  # the hole may hold a folder
+        yield HOLE + words[0].rpartition(HOLE)[2]
+
+
+@define
+class _Search:
+    """Looks for what commands run, and what that runs, with an end to it.
+
+    Attributes:
+        left: Characters that may still be looked at.
+    """
+
+    left: int = MOST_CHARACTERS
+
+    def seen(self, commands: Sequence[Command], level: int = 0) -> list[CommandPart]:
+        """What these commands run.
+
+        Raises:
+            UnreadableError: It is too much.
+        """
+        parts = list[CommandPart]()
+        for found in (each for command in commands for each in wrapped_commands(command)):
+            line = self._line_of(found)
+            if line is None or level >= MOST_LEVELS:
+                parts.append(_ANYTHING)
+                continue
+            parts += (part_of(inner, line, inside=True) for inner in line.commands)
+            parts += self.seen(line.commands, level + 1)
+        return parts
+
+    def _line_of(self, found: Wrapped) -> Line | None:
+        """What is run as a line; `None`: that could be anything."""
+        self.left -= len(found) if isinstance(found, str) else sum(map(len, found.words)) + len(found.words)
+        if self.left < 0:
+            raise UnreadableError("commands in commands in commands")
+        if isinstance(found, Command):
+            return Line([found])
+        try:
+            return read_line(found)
+        except UnreadableError:
+            return None

@@ -1,0 +1,499 @@
+"""Paths, hosts and URLs as rules match them: in one normal form, and only where programs agree on it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import re
+import sys
+from functools import cached_property
+from typing import Final
+from urllib.parse import unquote
+
+from attrs import field, frozen
+
+from pegboard.dispatch.permissions.rule import Match, Rule, Unreadable, Wildcard, exactly, wildcard
+
+MOST_LINKS: Final = 40
+"""Links on the way to one place, as Linux has it."""
+
+MOST_PATH: Final = 4096
+"""Of one path, as Linux has it (`PATH_MAX`)."""
+
+_NO_LINK: Final = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EACCES})
+"""What `readlink` says where there is no link, nothing at all, or where this process can't go either."""
+
+_MOST_FOLDERS: Final = 256
+"""For which one rule keeps its compiled pattern."""
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
+"""Whether `A` and `a` may be one file: then what is denied is denied in either case."""
+
+
+class UnresolvablePathError(ValueError):
+    """Nobody can say where a path leads."""
+
+
+def path_parts(text: str, folder: str) -> tuple[Place | Unreadable]:
+    """The place of a path, or what is said of a path that leads nowhere.
+
+    Args:
+        text: The path; a relative one starts at `folder`, `~` is the user's home.
+        folder: Absolute.
+    """
+    try:
+        return (place_of(text, folder),)
+    except UnresolvablePathError:
+        return (Unreadable(text),)
+
+
+def place_of(text: str, folder: str) -> Place:
+    """Where a path leads: component by component, through links; what doesn't exist yet stays as it is written.
+
+    A tool may take `..` back before it follows links, or after: where these differ, both places count.
+
+    Raises:
+        LostError: Links that go round in circles, a path that no system takes, or a URL.
+    """
+    if not text or _SCHEME.match(text):
+        raise UnresolvablePathError("no path")
+    written = _joined(text, folder)
+    real = resolved(written)
+    short = os.path.normpath(written)
+    other = resolved(short) if ".." in written else real
+    return Place((real,) if other == real else (real, other), short, folder)
+
+
+def resolved(path: str) -> str:
+    """An absolute path without links, `.` and `..`; its end need not exist.
+
+    Raises:
+        LostError: See `place_of`.
+    """
+    done, links = "", 0
+    waiting = path.split("/")[::-1]
+    while waiting:
+        part = waiting.pop()
+        if part in ("", "."):
+            continue
+        if part == "..":
+            done = done.rpartition("/")[0]
+            continue
+        target = _target(f"{done}/{part}")
+        if target is None:
+            done = f"{done}/{part}"
+            continue
+        links += 1
+        if links > MOST_LINKS:
+            raise UnresolvablePathError("too many links")
+        done = "" if target.startswith("/") else done
+        waiting.extend(target.split("/")[::-1])
+    return done or "/"
+
+
+def _joined(text: str, folder: str) -> str:
+    path = os.path.join(folder, os.path.expanduser(text))  # noqa: PTH111, PTH118  (pathlib takes "." and "//" away)
+    try:
+        if "\0" in path or len(os.fsencode(path)) > MOST_PATH:
+            raise UnresolvablePathError("no path")
+    except UnicodeEncodeError:
+        raise UnresolvablePathError("no path") from None
+    return path
+
+
+def _target(path: str) -> str | None:
+    """Where a link leads, or `None` where there is none."""
+    try:
+        return os.readlink(path)  # noqa: PTH115  (it costs half as much)
+    except OSError as error:
+        if error.errno in _NO_LINK:
+            return None
+        raise UnresolvablePathError(f"{error.strerror}") from None
+
+
+@frozen
+class PathPattern:
+    """A pattern of paths.
+
+    Attributes:
+        start: What a place has to start with, literally: a folder without links, with its last `/`.
+        rest: What has to follow; `None`: nothing.
+    """
+
+    start: str
+    rest: Wildcard | None
+
+    def matches(self, place: str) -> bool:
+        """Whether a place is meant."""
+        if self.rest is None:
+            return place == self.start
+        return place.startswith(self.start) and self.rest.matches(place[len(self.start) :])
+
+    def touches(self, place: str) -> bool:
+        """Whether a place may be meant, on a system that may take `A` for `a`."""
+        return self.matches(place) or (_FOLDS_CASE and self._folded().matches(place.casefold()))
+
+    def _folded(self) -> PathPattern:
+        rest = self.rest and wildcard(self.rest.pattern.casefold())
+        return PathPattern(self.start.casefold(), rest)
+
+
+def path_pattern(pattern: str, folder: str, *, follow: bool = True) -> PathPattern | None:
+    """The pattern for places: its literal start is resolved as a path is.
+
+    A pattern that starts with `*` or `?` starts anywhere; any other that is relative starts at `folder`.
+
+    Args:
+        pattern: As in a rule.
+        folder: Absolute.
+        follow: Whether links in its literal start are followed.
+
+    Returns:
+        `None` where its start leads nowhere.
+    """
+    literal = re.match(r"[^*?]*", pattern)
+    assert literal is not None
+    if not literal[0]:
+        return PathPattern("", wildcard(pattern))
+    cut = len(pattern) if literal[0] == pattern else literal[0].rfind("/") + 1
+    start, rest = pattern[:cut], pattern[cut:]
+    try:
+        place = _joined(start or ".", folder)
+        place = resolved(place) if follow else os.path.normpath(place)
+    except UnresolvablePathError:
+        return None
+    if not rest:
+        return PathPattern(place, None)
+    return PathPattern(place if place == "/" else f"{place}/", wildcard(rest))
+
+
+@frozen
+class Place:
+    """A place in the file system.
+
+    Attributes:
+        real: Where it really is, without links; two where `..` can be read in two ways.
+        written: As it was written, but absolute and without `..`: only to deny and to ask.
+        folder: Where relative patterns start.
+    """
+
+    real: tuple[str, ...]
+    written: str
+    folder: str
+    inside: bool = field(default=False, init=False)
+
+    @property
+    def shown(self) -> str:
+        """Where it really is."""
+        return self.real[0]
+
+    @property
+    def always(self) -> str | None:
+        """Everything in its folder; only itself in the root."""
+        around = self.shown.rpartition("/")[0]
+        return exactly(self.shown) if not around else (start := exactly(around)) and f"{start}/*"
+
+    def match(self, rule: Rule) -> Match:
+        """By where it really is; what denies or asks also looks at the way there."""
+        first = _first_pattern(rule, self.folder)
+        if rule.allows:
+            return Match.SURELY if first is not None and all(map(first.matches, self.real)) else Match.NO
+        patterns = (
+            first,
+            path_pattern(rule.pattern, self.folder),
+            path_pattern(rule.pattern, self.folder, follow=False),
+        )
+        if None in patterns:
+            return Match.PERHAPS
+        meant = [any(p.touches(each) for p in patterns if p is not None) for each in (*self.real, self.written)]
+        if not any(meant):
+            return Match.NO
+        return Match.SURELY if all(meant) else Match.PERHAPS
+
+
+def _first_pattern(rule: Rule, folder: str) -> PathPattern | None:
+    """A rule's pattern with its links followed as they were when it was first used: changed links mustn't widen it."""
+    key = f"path {folder}"
+    if key not in rule.compiled:
+        pattern = path_pattern(rule.pattern, folder)
+        if len(rule.compiled) >= _MOST_FOLDERS:
+            return pattern
+        rule.compiled[key] = pattern
+    return rule.compiled[key]
+
+
+_MOST_HOST: Final = 253
+_LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
+"""The last label of what browsers read as an IPv4 address, also written as 127.1, 2130706433 or 0x7f000001."""
+
+
+class HostError(ValueError):
+    """No host, or one that programs don't read alike."""
+
+
+@frozen
+class Host:
+    """A host.
+
+    Attributes:
+        name: In lower case, without its last dot, ASCII (`xn--...`); of an address its shortest form.
+        is_address: Whether it is an IP address, which has no subdomains.
+    """
+
+    name: str
+    is_address: bool = False
+
+    def __str__(self) -> str:
+        return f"[{self.name}]" if ":" in self.name else self.name
+
+
+def host_of(text: str) -> Host:
+    """Reads a host.
+
+    Args:
+        text: A name, an IPv4 address, or an IPv6 address in brackets.
+
+    Raises:
+        HostError: It isn't one that all programs read alike: escapes, other spellings of an IPv4 address, letters
+            that are changed on their way to ASCII.
+    """
+    if text.startswith("[") and text.endswith("]"):
+        return _address(text[1:-1])
+    name = ascii_name(text.lower().removesuffix("."))
+    labels = name.split(".")
+    if len(name) > _MOST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
+        raise HostError("no host")
+    return _address(name) if _NUMBER.fullmatch(labels[-1]) else Host(name)
+
+
+def ascii_name(name: str) -> str:
+    """A lower-case name as DNS has it; letters that stand for others there are refused.
+
+    Raises:
+        HostError: It has no such form, or says something else in it (`ß` is `ss` to some programs).
+    """
+    if name.isascii():
+        return name
+    try:
+        encoded = name.encode("idna").decode()
+        same = encoded.encode().decode("idna") == name
+    except UnicodeError:
+        raise HostError("no host") from None
+    if not same:
+        raise HostError("no host")
+    return encoded
+
+
+def _address(text: str) -> Host:
+    import ipaddress
+
+    try:
+        address = ipaddress.IPv6Address(text) if ":" in text else ipaddress.IPv4Address(text)
+    except ValueError:
+        raise HostError("no address") from None
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.scope_id is not None:
+            raise HostError("no address")
+        address = address.ipv4_mapped or address
+    return Host(str(address), is_address=True)
+
+
+@frozen
+class HostPattern:
+    """A pattern of hosts: a name means its subdomains, too.
+
+    Attributes:
+        names: The names.
+    """
+
+    names: Wildcard
+
+    @classmethod
+    def of(cls, pattern: str) -> HostPattern:
+        """A pattern as it is written; one that is no host means none, save by `*`."""
+        try:
+            return cls(wildcard(host_of(pattern).name))
+        except HostError:
+            labels = pattern.lower().removesuffix(".").split(".")
+            return cls(wildcard(".".join(map(_ascii_label, labels))))
+
+    def matches(self, host: Host) -> bool:
+        """Whether the host, or one that it is a subdomain of, is meant."""
+        if host.is_address:
+            return self.names.matches(host.name)
+        labels = host.name.split(".")
+        return any(self.names.matches(".".join(labels[place:])) for place in range(len(labels)))
+
+
+def _ascii_label(label: str) -> str:
+    try:
+        return ascii_name(label)
+    except HostError:
+        return label
+
+
+MOST_URL: Final = 8192
+_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
+_WEB: Final = frozenset({None, "http", "https", "ws", "wss"})
+"""What a pattern without a scheme allows."""
+
+_URL: Final = re.compile(
+    r"(?:([A-Za-z][A-Za-z0-9+.-]*)://)?(\[[^\]/?#@]*\]|[^/?#@:\[\]]*)(?::([0-9]*))?([/?][^#]*)?(?:#.*)?"
+)
+
+
+_STEPS: Final = re.compile(r"(?:^|/)\.{1,2}(?:$|[/;])|//")
+"""What servers may shorten before they look at a path."""
+
+
+def url_parts(text: str) -> tuple[Url | Unreadable]:
+    """Where a URL leads, or what is said of one that programs may read in two ways."""
+    try:
+        return (url_of(text),)
+    except HostError:
+        return (Unreadable(text),)
+
+
+def url_of(text: str) -> Url:
+    r"""Reads a URL strictly. A missing scheme is left to the tool.
+
+    Raises:
+        HostError: It has spaces, control characters, `\` or a user name, no host or one that programs don't read
+            alike, or a port that is none.
+    """
+    if len(text) > MOST_URL or "\\" in text or not text.isprintable() or " " in text:
+        raise HostError("no URL")
+    found = _URL.fullmatch(text)
+    if found is None:
+        raise HostError("no URL")
+    scheme, host, port, path = found.groups()
+    read = host_of(host)
+    if scheme is None and port is not None and not _is_surely_host(read, port):
+        raise HostError("this may be a scheme")  # as in tel:110
+    scheme = scheme and scheme.lower()
+    number = int(port[:6]) if port else _PORTS.get(scheme or "")
+    if number is not None and number > 65535:
+        raise HostError("no port")
+    path = path or "/"
+    return Url(scheme, read, number, path if path.startswith("/") else f"/{path}")
+
+
+def _is_surely_host(host: Host, port: str) -> bool:
+    return port != "" and (host.is_address or "." in host.name or host.name == "localhost")
+
+
+@frozen
+class Url:
+    """A URL.
+
+    Attributes:
+        scheme: In lower case, or `None`.
+        host: Its host.
+        port: Its own, or that of its scheme, or `None`.
+        path: Path and query, from the first `/`.
+    """
+
+    scheme: str | None
+    host: Host
+    port: int | None
+    path: str
+    inside: bool = field(default=False, init=False)
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host, and the port where it isn't the scheme's own."""
+        port = "" if self.port is None or self.port == _PORTS.get(self.scheme or "") else f":{self.port}"
+        return f"{self.scheme + '://' if self.scheme else ''}{self.host}{port}"
+
+    @property
+    def shown(self) -> str:
+        """In its normal form."""
+        return self.origin + self.path
+
+    @property
+    def always(self) -> str | None:
+        """Its scheme, host and port."""
+        return self.origin
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """Path and query in each form that a server may read them in; as written and unescaped first."""
+        path, mark, query = self.path.partition("?")
+        plain = unquote(unquote(path)).replace("\\", "/")
+        return tuple(f"{form}{mark}{query}" for form in (path, plain, _shortened(plain)))
+
+    @cached_property
+    def is_certain(self) -> bool:
+        """Whether all servers read the path alike: it has no steps back, also none in an escaped form."""
+        path, plain = (each.partition("?")[0] for each in self.paths[:2])
+        return path.count("/") == plain.count("/") and not _STEPS.search(plain) and plain.isprintable()
+
+    def match(self, rule: Rule) -> Match:
+        """By host first, then by what else the pattern says."""
+        pattern = rule.compiled.get("url") or rule.compiled.setdefault("url", UrlPattern.of(rule.pattern))
+        if pattern.covers(self):
+            return Match.SURELY
+        return Match.PERHAPS if not rule.allows and pattern.touches(self) else Match.NO
+
+
+def _shortened(path: str) -> str:
+    """A path without `.`, `..`, empty parts and what stands behind a `;` in one."""
+    parts = "/".join(part.partition(";")[0] for part in path.split("/"))
+    short = posixpath.normpath(re.sub(r"//+", "/", parts))
+    return f"{short}/" if path.endswith("/") and short != "/" else short
+
+
+@frozen
+class UrlPattern:
+    """`[scheme://]host[:port][/path]`; what it leaves out may be anything, but for a scheme that isn't the web's.
+
+    Attributes:
+        scheme: Of the scheme, or `None`.
+        host: Of the host, its subdomains included.
+        port: Or `None`.
+        path: Of path and query, or `None`.
+    """
+
+    scheme: Wildcard | None
+    host: HostPattern
+    port: Wildcard | None
+    path: Wildcard | None
+
+    @classmethod
+    def of(cls, pattern: str) -> UrlPattern:
+        """Reads a pattern; any text is one."""
+        scheme, mark, rest = pattern.partition("://")
+        if not mark:
+            scheme, rest = "", pattern
+        start, slash, path = rest.partition("/")
+        port = re.search(r":([0-9*?]+)$", start)
+        host = start[: port.start()] if port else start
+        return cls(
+            wildcard(scheme.lower()) if scheme else None,
+            HostPattern.of(host or "*"),
+            wildcard(port[1]) if port else None,
+            wildcard(f"/{path}") if slash else None,
+        )
+
+    def covers(self, url: Url) -> bool:
+        """Whether the URL is surely meant."""
+        if not (_fits(self.scheme, url.scheme, url.scheme in _WEB) and self.host.matches(url.host)):
+            return False
+        if not _fits(self.port, url.port, otherwise=True):
+            return False
+        return self.path is None or (url.is_certain and all(map(self.path.matches, url.paths[:2])))
+
+    def touches(self, url: Url) -> bool:
+        """Whether the URL may be meant."""
+        if not (url.scheme is None or _fits(self.scheme, url.scheme, otherwise=True)):
+            return False
+        if not (url.port is None or _fits(self.port, url.port, otherwise=True)):
+            return False
+        return self.host.matches(url.host) and (self.path is None or any(map(self.path.matches, url.paths)))
+
+
+def _fits(pattern: Wildcard | None, value: str | int | None, otherwise: bool) -> bool:
+    return otherwise if pattern is None else value is not None and pattern.matches(str(value))

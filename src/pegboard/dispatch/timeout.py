@@ -1,0 +1,232 @@
+"""Time limits for coroutines, with pauses and a grace period; a coroutine that never waits costs no timer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from attrs import define, field
+
+if TYPE_CHECKING:
+    from pegboard.dispatch.watchdog import Watchdog
+    from pegboard.tools.context import ToolContext
+
+GRACE_SECONDS: Final = 1.0
+"""How long a coroutine may take to end once it is cancelled at its limit."""
+
+_COROUTINE: Final[type] = CoroutineType
+
+
+class LimitExpiredError(Exception):
+    """The coroutine was cancelled at its limit."""
+
+
+@define(eq=False)
+class Deadline:
+    """Time limit of one coroutine in a task, and, once it is cancelled, the end of its grace period.
+
+    It may be paused while a person is asked: that time isn't the tool's. Meanwhile its call has no deadline.
+    `asyncio.timeout` can't end a coroutine that ignores cancellation, and costs three times as much.
+
+    Attributes:
+        task: The task that the coroutine runs in.
+        seconds: The limit, and after a pause what is left of it; `None` is none.
+        grace: Seconds to clean up in.
+        watchdog: Gets each step, or `None`.
+        name: What the watchdog calls it.
+        context: Whose `deadline` moves with each pause, or `None`.
+        was_ignored: Whether the coroutine didn't end when it was cancelled, and so was given up.
+    """
+
+    task: asyncio.Task[Any]
+    seconds: float | None
+    grace: float = GRACE_SECONDS
+    watchdog: Watchdog | None = None
+    name: str = ""
+    context: ToolContext | None = None
+    was_ignored: bool = field(default=False, init=False)
+    _expired: int = field(default=0, init=False)  # 1: the limit; 2: the grace period
+    _cancelled: int = field(default=0, init=False)  # by the limit, or by the end of the grace period
+    _runs: bool = field(default=False, init=False)
+    _pauses: int = field(default=0, init=False)
+    _left: float | None = field(default=None, init=False)
+    _before: int = field(default=0, init=False)
+    _limit: asyncio.TimerHandle | None = field(default=None, init=False)
+    _grace: asyncio.TimerHandle | None = field(default=None, init=False)
+
+    def start(self) -> None:
+        """Starts the timer; a deadline that is paused waits for `resume`."""
+        self._runs, self._before = True, self.task.cancelling()
+        self._expired = self._cancelled = 0
+        self._start_timer()
+
+    def pause(self) -> None:
+        """Stops the timer until `resume`; a limit that has expired stays expired."""
+        self._pauses += 1
+        if self._pauses == 1 and self.context is not None and self.context.deadline is not None:
+            self._left = self.context.deadline - time.monotonic()
+            self.context.deadline = None
+        if self._limit is not None and not self._expired:
+            self.seconds = max(self._limit.when() - self.task.get_loop().time(), 0.0)
+            self._limit.cancel()
+            self._limit = None
+
+    def resume(self) -> None:
+        """Goes on with what was left, once every pause has ended."""
+        self._pauses -= 1
+        if not self._pauses and self.context is not None and self._left is not None:
+            self.context.deadline = time.monotonic() + self._left
+            self._left = None
+        if self._runs:
+            self._start_timer()
+
+    def is_over(self) -> bool:
+        """Whether a cancellation is the last word; the first one starts the grace period."""
+        if self._grace is None:
+            self._grace = self.task.get_loop().call_later(self.grace, self._expire, 2)
+        return self._expired == 2
+
+    def undo(self) -> None:
+        """Ends the grace period of a cancellation that was taken back, by a timeout inside that has been handled."""
+        if self._grace is not None and self._expired < 2 and self.task.cancelling() <= self._before:
+            self._grace.cancel()
+            self._grace = None
+
+    def stop(self) -> bool:
+        """Stops both timers, and takes their cancellations back; whether there were any, and no others."""
+        self._runs = False
+        for timer in (self._limit, self._grace):
+            if timer is not None:
+                timer.cancel()
+        self._limit = self._grace = None
+        for _ in range(self._cancelled):
+            self.task.uncancel()
+        return self._cancelled > 0 and self.task.cancelling() <= self._before
+
+    def _start_timer(self) -> None:
+        if self.seconds is not None and self._limit is None and not self._pauses:
+            self._limit = self.task.get_loop().call_later(self.seconds, self._expire, 1)
+
+    def _expire(self, which: int) -> None:
+        self._expired = which
+        self._cancelled += 1
+        self.task.cancel()
+
+
+@types.coroutine
+def finish_within(deadline: Deadline, coroutine: Coroutine[Any, Any, Any], waits_for: Any) -> Generator[Any, Any, Any]:
+    """Awaits the rest of a coroutine that has begun; cancels it at its limit, as `asyncio.timeout` does.
+
+    The first step is made by hand before, as `coroutine.send(None)`: a coroutine that returns at once needs no limit,
+    and never comes here. One that doesn't end when it is cancelled, by its limit or by the caller, has a grace period;
+    then it is closed.
+
+    Args:
+        deadline: The limit.
+        coroutine: It has begun, and waits for something.
+        waits_for: What its first step gave.
+
+    Raises:
+        LimitExpiredError: It was cancelled at the limit. Its own `TimeoutError` stays what it is.
+    """
+    deadline.start()
+    try:
+        result = yield from _finish(coroutine, waits_for, deadline)
+    except BaseException as error:
+        if deadline.stop() and isinstance(error, asyncio.CancelledError):
+            raise LimitExpiredError from error
+        raise
+    deadline.stop()
+    return result
+
+
+def _finish(coroutine: Coroutine[Any, Any, Any], waits_for: Any, deadline: Deadline) -> Generator[Any, Any, Any]:
+    """`yield from` for a coroutine that has begun already, one watched step after the other."""
+    watchdog, name = deadline.watchdog, deadline.name
+    while True:
+        try:
+            sent = yield waits_for
+        except GeneratorExit:
+            coroutine.close()
+            raise
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and deadline.is_over():
+                deadline.was_ignored = True
+                _close(coroutine)
+                raise
+            step, word = coroutine.throw, error
+        else:
+            step, word = coroutine.send, sent
+        try:
+            waits_for = step(word) if watchdog is None else watched(watchdog, name, step, word)
+        except StopIteration as end:
+            return end.value
+        finally:
+            del step, word
+        deadline.undo()
+
+
+async def within(
+    seconds: float | Deadline | None,
+    awaitable: Awaitable[Any],
+    *,
+    grace: float = GRACE_SECONDS,
+    watchdog: Watchdog | None = None,
+    name: str = "",
+) -> Any:
+    """Awaits something for at most `seconds`; what waits for nothing costs no timer.
+
+    Args:
+        seconds: The limit; `None` is none. A `Deadline` that can be paused brings everything else along.
+        awaitable: A coroutine, or anything else that can be awaited.
+        grace: Seconds to clean up in, once it is cancelled.
+        watchdog: Gets each step.
+        name: What the watchdog calls it.
+
+    Raises:
+        LimitExpiredError: It was cancelled at the limit.
+        BaseException: Whatever it raised.
+    """
+    coroutine = cast("Coroutine[Any, Any, Any]", awaitable if type(awaitable) is _COROUTINE else _awaited(awaitable))
+    if isinstance(seconds, Deadline):
+        watchdog, name = seconds.watchdog, seconds.name
+    try:
+        waits_for = watched(watchdog, name, coroutine.send, None)
+    except StopIteration as end:
+        return end.value
+    deadline = seconds if isinstance(seconds, Deadline) else Deadline(running_task(), seconds, grace, watchdog, name)
+    return await finish_within(deadline, coroutine, waits_for)
+
+
+def watched(watchdog: Watchdog | None, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a function on the event loop, watched for blocking it."""
+    if watchdog is None:
+        return function(*arguments)
+    step = watchdog.enter(name)
+    try:
+        return function(*arguments)
+    finally:
+        watchdog.leave(step)
+
+
+def running_task() -> asyncio.Task[Any]:
+    """The task that this runs in."""
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+async def _awaited(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def _close(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Ends a coroutine that ignores cancellation; what it raises on the way out is dropped."""
+    try:
+        coroutine.close()
+    except BaseException:  # noqa: BLE001  it had its time to clean up
+        return

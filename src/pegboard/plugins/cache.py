@@ -1,0 +1,418 @@
+"""The user's cache: what loading a plugin showed, and the texts that the warm command prints.
+
+Both live in the user's cache folder, readable by the user alone, put in place at once, checked before use, and bounded
+in number, size and age. Whatever can't be kept isn't; nothing here fails a command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+from zlib import crc32
+
+from attrs import define, field, frozen
+
+from pegboard.config.files import read_private, user_folder, write_private
+from pegboard.errors import ManifestError
+from pegboard.plugins.discovery import FoundPlugin, normalised
+from pegboard.plugins.manifest import PluginManifest, find_manifest
+from pegboard.plugins.snapshot import MAGIC, MISSING, Environment, own_files, own_key, stamp_of
+
+_SETTLED_NS: Final = 20_000_000
+"""File times move in ticks of some milliseconds: what changed this short a time before may change again unseen."""
+_MOST_MANIFEST_BYTES: Final = 16 * 1024 * 1024
+_MOST_SNAPSHOT_BYTES: Final = 128 * 1024 * 1024
+_MOST_FILES: Final = 4_000
+_MOST_SNAPSHOTS: Final = 24
+_MOST_BYTES: Final = 256 * 1024 * 1024
+_OLDEST_SECONDS: Final = 90 * 24 * 3600
+_FORMAT: Final = 1
+_FAILED_SECONDS: Final = 3600
+_MOST_FAILURE_BYTES: Final = 64 * 1024
+_LIST_START: Final = len(b'{"tools":[\n')
+_SCHEMA: Final = b',"inputSchema":'
+"""Found only as a key: inside a JSON string its quotes would stand escaped."""
+
+
+@frozen
+class ListedTool:
+    """One tool's texts; hidden characters are visible in all of them.
+
+    Attributes:
+        name: Its name in the registry.
+        plugin: Its plugin's name; `""` for the host's.
+        summary: One line without tabs.
+        listed: Its object in `list --json`, without line ends.
+        schema: Its input schema, as it stands in `listed`.
+        more: What `show --json` says beyond `listed`: members, each after a comma; `""` for nothing.
+        shown: What `show` prints.
+    """
+
+    name: str
+    plugin: str
+    summary: str
+    listed: str
+    schema: str
+    more: str
+    shown: str
+
+    @property
+    def line(self) -> str:
+        """Its line in a plain list: name, plugin and summary, with tabs between."""
+        return f"{self.name}\t{self.plugin}\t{self.summary}\n"
+
+    @property
+    def full(self) -> str:
+        """What `show --json` prints."""
+        return full_json(self.listed, self.more)
+
+
+@frozen
+class Listing:
+    """All that there is to print.
+
+    Attributes:
+        tools: In the registry's order, by name.
+        problems: The JSON array that stands as `problems` in `list --json`.
+        notice: What `list` says on standard error; `""` for nothing, else with a line end.
+        version: What `--version` prints, without a line end.
+        commands: The names of all commands and a line of help for each, as completion offers them.
+    """
+
+    tools: tuple[ListedTool, ...]
+    problems: str = "[]"
+    notice: str = ""
+    version: str = ""
+    commands: tuple[tuple[str, str], ...] = ()
+
+    def json(self, names: Collection[str] | None = None) -> str:
+        """What `list --json` prints, of all tools or of some; a tool a line."""
+        chosen = [tool.listed for tool in self.tools if names is None or tool.name in names]
+        return list_json(chosen, self.problems)
+
+    def plain(self, names: Collection[str] | None = None) -> str:
+        """What `list` prints where standard output is no terminal; a tool a line."""
+        return "".join(tool.line for tool in self.tools if names is None or tool.name in names)
+
+
+def list_json(listed: Collection[str], problems: str) -> str:
+    """`list --json` of ready objects: a tool a line, so that lines can be searched and compared."""
+    inside = "\n" + ",\n".join(listed) + "\n" if listed else ""
+    return f'{{"tools":[{inside}],"problems":{problems}}}\n'
+
+
+def full_json(listed: str, more: str) -> str:
+    """`show --json` of a ready object and what comes on top of it."""
+    return f"{listed[:-1]}{more}}}\n"
+
+
+@define
+class Stamps:
+    """Collects paths and their stamps, for one listing that is made meanwhile.
+
+    Attributes:
+        settled: Whether nothing has changed since this was made, or so shortly before that a further change could go
+            unseen.
+        complete: Whether everything that the listing rests on could be added.
+    """
+
+    settled: bool = field(default=True, init=False)
+    complete: bool = field(default=True, init=False)
+    _stamps: dict[bytes, bytes] = field(factory=dict[bytes, bytes], init=False)
+    _started: int = field(factory=time.time_ns, init=False)
+
+    @classmethod
+    def of_environment(cls) -> Stamps:
+        """Those of the folders on `sys.path`, and of pegboard itself. Take them before anything else is read."""
+        stamps = cls()
+        stamps.add(*(os.path.abspath(path) for path in sys.path))  # noqa: PTH100  a text, not a path object
+        stamps.add(*own_files())
+        return stamps
+
+    def add(self, *paths: str) -> None:
+        """Adds files and folders, missing ones too; the first stamp of a path is kept."""
+        for path in map(os.fsencode, paths):
+            if path not in self._stamps:
+                self._stamps[path] = stamp = stamp_of(path)
+                self.settled = self.settled and not self._is_fresh(stamp)
+
+    def _is_fresh(self, stamp: bytes) -> bool:
+        """Whether something changed just now. A time in the future is no change, but a wrong clock."""
+        if stamp == MISSING:
+            return False
+        changed = int(stamp.partition(b":")[0])
+        return self._started - _SETTLED_NS < changed <= time.time_ns()
+
+    def add_plugin(self, found: FoundPlugin) -> None:
+        """Adds a plugin's metadata and its manifest; where the metadata says nothing of the code, the code too.
+
+        The code of a regular install isn't watched: an installer that changes it writes RECORD anew. After an
+        edit in place, run `registry list --refresh`.
+        """
+        location = found.location
+        if location is not None:
+            metadata = "PKG-INFO" if location.endswith(".egg-info") else "METADATA"
+            self.add(f"{location}/entry_points.txt", f"{location}/{metadata}", f"{location}/RECORD")
+        manifest = find_manifest(found)
+        if manifest is not None:
+            self.add(str(manifest))
+        if found.record() is None:
+            sources = found.sources()
+            self.complete = self.complete and sources is not None
+            self.add(*(sources or ()))
+
+    def fields(self) -> Iterable[bytes]:
+        """Path, stamp, path, stamp, ..."""
+        return (part for pair in self._stamps.items() for part in pair)
+
+
+def cache_folder() -> Path:
+    """The user's cache folder, as platformdirs names it."""
+    return Path(user_folder("cache"))
+
+
+def _manifests_folder() -> Path:
+    return cache_folder() / "manifests"
+
+
+@define
+class CachedManifests:
+    """What plugins without a manifest brought when they were last loaded, one private file each.
+
+    It holds for: distribution, version, entry point, RECORD (or the sources' times), settings, Python's minor
+    version, platform, environment (`sys.prefix`) and pegboard.
+
+    Attributes:
+        folder: Where the files are; `manifests` in the user's cache folder by default.
+    """
+
+    folder: Path = field(factory=_manifests_folder)
+    _own: str | None = field(default=None, init=False)
+    _pruned: bool = field(default=False, init=False)
+
+    def get(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | None:
+        """What is known of a plugin with these settings; `None` where nothing is, or what is isn't sound."""
+        key = self._key(found, settings)
+        if key is None:
+            return None
+        try:
+            return _unpacked(read_private(str(self._file(found, key)), _MOST_MANIFEST_BYTES), key)
+        except (OSError, ValueError, RecursionError, ManifestError):
+            return None
+
+    def put(self, found: FoundPlugin, settings: Mapping[str, Any], manifest: PluginManifest) -> bool:
+        """Keeps what loading a plugin with these settings showed; gives whether it could be kept."""
+        key = self._key(found, settings)
+        if key is None:
+            return False
+        packed = _packed(key, manifest)
+        if len(packed) > _MOST_MANIFEST_BYTES:
+            return False
+        try:
+            write_private(str(self._file(found, key)), packed)
+        except OSError:
+            return False
+        if not self._pruned:
+            prune(self.folder, most=_MOST_FILES)
+            self._pruned = True
+        return True
+
+    def failure(self, found: FoundPlugin, settings: Mapping[str, Any]) -> str | None:
+        """Why loading a plugin with these settings failed, less than an hour ago; `None` where that isn't known.
+
+        What was installed or taken away since counts as a change: the cause may have been a missing package.
+        """
+        key = self._key(found, settings)
+        if key is None:
+            return None
+        try:
+            return _failure(read_private(str(self._failed(found, key)), _MOST_FAILURE_BYTES), key)
+        except (OSError, ValueError, RecursionError, LookupError, TypeError):
+            return None
+
+    def put_failure(self, found: FoundPlugin, settings: Mapping[str, Any], cause: str) -> None:
+        """Keeps why loading a plugin with these settings failed, for an hour."""
+        key = self._key(found, settings)
+        if key is None:
+            return
+        data = {"key": key, "around": _around(), "at": time.time(), "cause": cause}
+        try:
+            write_private(str(self._failed(found, key)), json.dumps(data).encode())
+        except OSError:
+            return
+
+    def forget(self, found: FoundPlugin, settings: Mapping[str, Any]) -> None:
+        """Drops what is known of a plugin with these settings: its code was seen to say something else."""
+        key = self._key(found, settings)
+        if key is not None:
+            _remove(self._file(found, key))
+
+    def _key(self, found: FoundPlugin, settings: Mapping[str, Any]) -> str | None:
+        own = found.key()
+        digest = _settings_digest(settings)
+        if own is None or digest is None:
+            return None
+        if self._own is None:
+            self._own = own_key()
+        python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        return f"{own}\n{digest}\n{python}\n{sys.platform}\n{sys.prefix}\n{self._own}"
+
+    def _failed(self, found: FoundPlugin, key: str) -> Path:
+        return self._file(found, key).with_suffix(".failed")
+
+    def _file(self, found: FoundPlugin, key: str) -> Path:
+        plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in found.name)[:60]
+        name = f"{normalised(found.distribution)[:60]}-{plain}-{_digest(key.encode('utf-8', 'surrogatepass'))[:16]}"
+        return self.folder / f"{name}.json"
+
+
+def _around() -> list[str]:
+    """The times of the folders on `sys.path`."""
+    return [stamp_of(os.fsencode(path or ".")).decode() for path in sys.path]
+
+
+def _failure(data: bytes, key: str) -> str | None:
+    kept = json.loads(data)
+    if kept["key"] != key or kept["around"] != _around() or not 0 <= time.time() - kept["at"] < _FAILED_SECONDS:
+        return None
+    return str(kept["cause"])
+
+
+def _settings_digest(settings: Mapping[str, Any]) -> str | None:
+    """The SHA-256 of a plugin's settings, hexadecimal; `None` where they hold what has no stable text."""
+    try:
+        text = json.dumps(_plain(settings), sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return _digest(text.encode())
+
+
+def _plain(value: Any) -> Any:
+    """Mappings as objects, TOML's dates as texts; what json doesn't know is left for it to refuse."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    return f"{type(value).__name__} {value.isoformat()}" if hasattr(value, "isoformat") else value
+
+
+def _digest(data: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
+def _packed(key: str, manifest: PluginManifest) -> bytes:
+    data = {"format": _FORMAT, "key": key, "manifest": manifest.to_json()}
+    body = json.dumps(data, separators=(",", ":")).encode()
+    return _digest(body).encode() + b"\n" + body
+
+
+def _unpacked(packed: bytes, key: str) -> PluginManifest | None:
+    checksum, _, body = packed.partition(b"\n")
+    if _digest(body).encode() != checksum:
+        return None
+    data = json.loads(body)
+    if data["format"] != _FORMAT or data["key"] != key:
+        return None
+    return PluginManifest.from_json(data["manifest"])
+
+
+def write_snapshot(place: Environment | None, listing: Listing, stamps: Stamps, until: int = 0) -> bool:
+    """Keeps a listing for the warm command; gives whether it could be kept.
+
+    Nothing is kept where the stamps can't tell every later change, as of a file that changed a moment ago.
+
+    Args:
+        place: The environment, taken before anything was loaded.
+        listing: What to print.
+        stamps: What the listing rests on, taken before it was read.
+        until: When it ends to hold, in seconds since 1970; 0 for no end.
+    """
+    if place is None or not stamps.settled or not stamps.complete:
+        return False
+    header, body = _contents(place.key, listing, stamps, until)
+    if sum(map(len, body)) > _MOST_SNAPSHOT_BYTES:
+        return False
+    front = MAGIC + f"{crc32(header):08x} {len(header)}\n".encode()
+    try:
+        write_private(place.path, front, header, *body)
+    except OSError:
+        return False
+    prune(Path(place.path).parent, most=_MOST_SNAPSHOTS)
+    return True
+
+
+def _contents(key: bytes, listing: Listing, stamps: Stamps, until: int) -> tuple[bytes, list[bytes]]:
+    sections = dict(_sections(listing))
+    fields = [key, str(until).encode(), str(len(sections)).encode()]
+    offset = 0
+    for name, data in sections.items():
+        fields += [name, *(str(number).encode() for number in (offset, len(data), crc32(data)))]
+        offset += len(data)
+    return b"\0".join((*fields, *stamps.fields())), list(sections.values())
+
+
+def _sections(listing: Listing) -> Iterator[tuple[bytes, bytes]]:
+    whole = list_json([tool.listed for tool in listing.tools], listing.problems).encode()
+    more = [tool.more.encode() for tool in listing.tools]
+    shown = [tool.shown.encode() for tool in listing.tools]
+    yield b"json", whole
+    yield b"more", b"".join(more)
+    yield b"shown", b"".join(shown)
+    yield b"plain", "".join(tool.line for tool in listing.tools).encode()
+    yield b"tools", _table(listing.tools, more, shown)
+    yield b"problems", listing.problems.encode()
+    yield b"notice", listing.notice.encode()
+    yield b"version", listing.version.encode()
+    yield b"commands", "".join(f"{name}\t{words}\n" for name, words in listing.commands).encode()
+
+
+def _table(tools: tuple[ListedTool, ...], more: list[bytes], shown: list[bytes]) -> bytes:
+    """Where each tool's texts are: after its name and plugin (offset, length, CRC-32) of listed, schema, more, shown.
+
+    Each line begins with a line end, so that a name is found by one search of the bytes.
+    """
+    lines: list[str] = []
+    at, more_at, shown_at = _LIST_START, 0, 0
+    for tool, rest, text in zip(tools, more, shown, strict=True):
+        listed, schema = tool.listed.encode(), tool.schema.encode()
+        inside = at + listed.index(_SCHEMA + schema) + len(_SCHEMA)
+        places = ((at, listed), (inside, schema), (more_at, rest), (shown_at, text))
+        numbers = "\t".join(f"{place} {len(data)} {crc32(data)}" for place, data in places)
+        lines.append(f"\n{tool.name}\t{tool.plugin}\t{numbers}")
+        at, more_at, shown_at = at + len(listed) + 2, more_at + len(rest), shown_at + len(text)
+    return "".join((*lines, "\n")).encode()
+
+
+def prune(folder: Path, *, most: int) -> None:
+    """Removes what is older than 90 days, and the oldest beyond so many files or 256 MiB."""
+    kept = size = 0
+    now = time.time()
+    for written, length, path in sorted(_files(folder), reverse=True):
+        kept, size = kept + 1, size + length
+        if kept > most or size > _MOST_BYTES or now - written > _OLDEST_SECONDS:
+            _remove(path)
+
+
+def _files(folder: Path) -> Iterator[tuple[float, int, Path]]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                facts = entry.stat(follow_symlinks=False)
+                if entry.is_file(follow_symlinks=False):
+                    yield facts.st_mtime, facts.st_size, Path(entry.path)
+    except OSError:
+        return
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return

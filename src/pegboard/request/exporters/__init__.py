@@ -1,1 +1,0 @@
-"""The providers' wire formats, one package or file each."""

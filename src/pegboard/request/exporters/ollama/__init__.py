@@ -1,7 +1,0 @@
-"""Ollama: `/api/chat`."""
-
-from __future__ import annotations
-
-from pegboard.request.exporters.ollama.exporter import Ollama
-
-__all__ = ["Ollama"]

@@ -1,0 +1,127 @@
+"""`MCP`: tools as an MCP server lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final, NoReturn
+
+from attrs import define, field
+
+from pegboard.dialects.dialect import Dialect
+from pegboard.dialects.keywords import modern_draft, well_formed
+from pegboard.dialects.references import named_definitions
+from pegboard.errors import ExportError
+from pegboard.request.entries import Written, WrittenTools, described, fitted, losses_of, passed, refusal
+from pegboard.request.exporter import ExportedTools, Loss, ResponseReader
+from pegboard.request.model_request import ModelRequest
+from pegboard.tools.spec import ToolSpec
+from pegboard.typing import JsonObject, JsonSchema
+
+EDIT_HINT: Final = "pegboard/editHint"
+"""The key of `edit_hint` in `_meta`: MCP has no such annotation, and wants a prefix on keys that aren't its own."""
+
+DIALECT: Final = Dialect("mcp", (modern_draft, well_formed, named_definitions))
+"""JSON Schema 2020-12, which is what a schema without `$schema` is in; no reference that leads out of it."""
+
+
+@define(eq=False)
+class MCP:
+    """Lists tools as the answer to `tools/list` does (MCP 2025-11-25, server/tools).
+
+    `name`, `title`, `description`, `inputSchema`, `outputSchema`, `annotations` and `_meta`, each where the tool says
+    it. Clients hold nobody to schemas, so there is no strict form.
+    """
+
+    name: str = field(default="mcp", init=False)
+    _written: WrittenTools = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._written = WrittenTools(_write)
+
+    def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
+        """What `tools` holds in the answer to `tools/list`."""
+        return self._written.exported(specs, strict)
+
+    def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
+        """Every loss and every refusal of one tool."""
+        return self._written.one(spec, strict).losses
+
+    def request(self, request: ModelRequest) -> NoReturn:  # noqa: ARG002  as `Exporter` has it
+        """Never writes one.
+
+        Raises:
+            ExportError: Always: it is a form for listings.
+        """
+        raise ExportError("it lists tools; no model takes requests in this form", exporter=self.name)
+
+    def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> NoReturn:  # noqa: ARG002
+        """Never reads one.
+
+        Raises:
+            ExportError: Always: it is a form for listings.
+        """
+        raise ExportError("it lists tools; no model answers in this form", exporter=self.name)
+
+    def reader(self, request: ModelRequest | None = None) -> ResponseReader:  # noqa: ARG002
+        """Never reads one.
+
+        Raises:
+            ExportError: Always: it is a form for listings.
+        """
+        raise ExportError("it lists tools; no model answers in this form", exporter=self.name)
+
+
+def _write(spec: ToolSpec, strict: bool | None) -> Written:
+    if spec.kind == "provider":
+        return refusal(spec, "/providerId", "providerId", "a provider hosts it; no server runs it")
+    schema = fitted(spec, DIALECT, None, strict)
+    if schema.refused:
+        return Written(None, schema.losses)
+    output, losses = _output(spec)
+    facts: JsonObject = {
+        "name": spec.name,
+        "title": spec.title,
+        "description": described(spec, examples=True, grammar=True),
+        "inputSchema": _of_object(schema.schema),
+        "outputSchema": output,
+        "annotations": _annotations(spec),
+        "_meta": _meta(spec),
+    }
+    facts = {name: fact for name, fact in facts.items() if fact not in (None, "", {})}
+    return Written({**facts, **passed(spec.provider_options, ("mcp",))}, (*schema.losses, *losses))
+
+
+def _output(spec: ToolSpec) -> tuple[JsonSchema | None, tuple[Loss, ...]]:
+    """The output schema, where it is an object's: MCP takes no other there."""
+    own = spec.output_schema
+    if own is None:
+        return None, ()
+    rewritten = DIALECT.rewrite(own)
+    if rewritten.refused or rewritten.schema.get("type") != "object":
+        what = "left out: only an object's schema may stand there"
+        return None, (Loss(spec.name, "/outputSchema", "outputSchema", what),)
+    return rewritten.schema, losses_of(spec, rewritten.changes, "/outputSchema")
+
+
+def _of_object(schema: JsonSchema) -> JsonSchema:
+    """The schema with the root's type, which MCP wants to read; arguments are an object anyway."""
+    return schema if schema.get("type") == "object" else {**schema, "type": "object"}
+
+
+def _annotations(spec: ToolSpec) -> JsonObject:
+    return {key: hint for key, hint in spec.annotations.to_json().items() if key != "editHint"}
+
+
+def _meta(spec: ToolSpec) -> JsonObject:
+    hint = spec.annotations.edit_hint
+    return spec.meta if hint is None else {**spec.meta, EDIT_HINT: hint}
+
+
+@cache
+def mcp() -> MCP:
+    """The one listing of this process, which keeps what it has written."""
+    return MCP()
+
+
+__all__ = ["EDIT_HINT", "MCP", "mcp"]

@@ -1,0 +1,180 @@
+"""What a docstring says of a function or class, in Google, NumPy or Sphinx style."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
+
+from attrs import field, frozen
+
+if TYPE_CHECKING:
+    from docstring_parser import Docstring as Parsed
+
+_PARAMETERS: Final = (
+    "Args",
+    "Arguments",
+    "Attributes",
+    "Keyword Args",
+    "Keyword Arguments",
+    "Other Parameters",
+    "Parameters",
+    "Params",
+)
+
+
+_RETURNS: Final = ("Return", "Returns", "Yield", "Yields")
+
+
+_OTHERS: Final = ("Example", "Examples", "Except", "Exceptions", "Raises")
+
+
+_GOOGLE: Final[Mapping[str, str]] = {
+    **{f"{title}:": "parameters" for title in _PARAMETERS},
+    **{f"{title}:": "returns" for title in _RETURNS},
+    **{f"{title}:": "others" for title in _OTHERS},
+}
+
+
+_NUMPY: Final = r"^(?:Other Parameters|Parameters|Attributes|Returns|Yields|Raises|Examples)[ \t]*\n-{3,}[ \t]*$"
+
+
+_SPHINX: Final = (
+    r"^:(?:param(?:eter)?|arg(?:ument)?|key(?:word)?|attribute|[ic]?var|r?type|returns?|raises?|yields?)\b[^:\n]*:"
+)
+
+
+_TYPE: Final = r"(?:[^:\s]+|[^:]*\]):\s"
+
+
+_OWN_LINE: Final = re.compile(r"\s|[-*+>|]|\d+[.)]\s")
+
+
+@frozen
+class Docstring:
+    """What a docstring says.
+
+    Attributes:
+        description: Summary and body as they were written, without the sections.
+        parameters: The description of each parameter (without stars) or attribute, on one line a paragraph.
+        returns: The description of the result, or `None`.
+    """
+
+    description: str = ""
+    parameters: Mapping[str, str] = field(factory=dict[str, str])
+    returns: str | None = None
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph, on one line."""
+        return _joined(self.description.partition("\n\n")[0])
+
+
+def parse_docstring(text: str) -> Docstring:
+    """Reads a docstring of any of the three styles; never raises, prose in an odd form says nothing of parameters.
+
+    A library parses the sections; it is asked only where there are some, and for the one style that they are in.
+    """
+    clean = inspect.cleandoc(text)
+    lines = clean.splitlines()
+    if any(line.rstrip() in _GOOGLE for line in lines):
+        return _of_google(lines if lines[0].rstrip() not in _GOOGLE else inspect.cleandoc("\n" + text).splitlines())
+    for marker, parser in ((_NUMPY, _numpy), (_SPHINX, _sphinx)):
+        if found := re.search(marker, clean, re.MULTILINE):
+            parsed = _parsed(parser, clean)
+            returns = parsed.returns.description if parsed and parsed.returns else None
+            return Docstring(clean[: found.start()].strip(), _parameters(parsed), _joined(returns or "") or None)
+    return Docstring(clean)
+
+
+def attribute_docs(cls: type) -> Mapping[str, str]:
+    """The description of each attribute of `cls`, from the docstrings of it and its bases, the nearest first.
+
+    Read from `Attributes:` and `Args:` sections and their kin; worked out once a class.
+    """
+    known = _of_classes.get(cls)
+    if known is None:
+        known = _of_classes[cls] = {}
+        for base in reversed(cls.__mro__[:-1]):
+            if text := base.__dict__.get("__doc__"):
+                known.update(parse_docstring(text).parameters)
+    return known
+
+
+_of_classes: Final[WeakKeyDictionary[type, dict[str, str]]] = WeakKeyDictionary()
+
+
+def _of_google(lines: Sequence[str]) -> Docstring:
+    """Each known section ends with its indentation; what comes after, such as a note, is description again."""
+    parts: dict[str, list[str]] = {"description": [], "parameters": [], "returns": [], "others": []}
+    part = "description"
+    for line in lines:
+        title = line.rstrip()
+        if title and not title[0].isspace():
+            part = _GOOGLE.get(title, "description")
+            if part == "returns":
+                continue
+        parts[part].append(line)
+    parameters = _parsed(_google, "\n".join(["-", *parts["parameters"]])) if parts["parameters"] else None
+    returns = _joined(inspect.cleandoc("\n".join(parts["returns"])))
+    if typed := re.match(_TYPE, returns):
+        returns = returns[typed.end() :]
+    return Docstring("\n".join(parts["description"]).strip(), _parameters(parameters), returns or None)
+
+
+def _parameters(parsed: Parsed | None) -> dict[str, str]:
+    return {
+        bare: _joined(each.description)
+        for each in (parsed.params if parsed else ())
+        if each.description
+        for name in each.arg_name.split(",")
+        if (bare := name.strip().lstrip("*"))
+    }
+
+
+def _parsed(make_parser: Callable[[], Callable[[str], Parsed]], text: str) -> Parsed | None:
+    try:
+        return make_parser()(text)
+    except Exception:  # noqa: BLE001  (the library raises many kinds for prose that only looks like sections)
+        return None
+
+
+def _joined(text: str) -> str:
+    """Wrapped lines in one; paragraphs, list items, indented and quoted lines keep their own."""
+    text = text.strip()
+    if "\n" not in text:
+        return text
+    joined = ""
+    for line in text.splitlines():
+        if not line.strip():
+            joined += "\n\n" if not joined.endswith("\n\n") else ""
+        elif not joined or joined.endswith("\n\n"):
+            joined += line
+        else:
+            joined += ("\n" if _OWN_LINE.match(line) else " ") + line
+    return joined
+
+
+@lru_cache(maxsize=1)
+def _google() -> Callable[[str], Parsed]:
+    from docstring_parser import google
+
+    several = google.SectionType.MULTIPLE
+    return google.GoogleParser([google.Section(title, "param", several) for title in _PARAMETERS]).parse
+
+
+@lru_cache(maxsize=1)
+def _numpy() -> Callable[[str], Parsed]:
+    from docstring_parser import numpydoc
+
+    return numpydoc.NumpydocParser().parse
+
+
+@lru_cache(maxsize=1)
+def _sphinx() -> Callable[[str], Parsed]:
+    from docstring_parser import rest
+
+    return rest.parse

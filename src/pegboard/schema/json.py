@@ -1,0 +1,238 @@
+"""JSON values and their text: compact, canonical (behind digests), and bounded in depth and size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final, TypeAlias, TypeGuard, cast
+
+from pegboard.schema.problems import MOST_PROBLEMS, problem, shown
+from pegboard.typing import JsonObject
+
+
+class JsonText(str):
+    """JSON kept as its text: immutable, small, and ready to be joined into an export."""
+
+    __slots__ = ()
+
+
+_compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+_sorted: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode
+
+
+EMPTY_OBJECT: Final = JsonText("{}")
+
+
+NULL: Final = JsonText("null")
+
+
+def json_text(value: Any) -> JsonText:
+    """`value` as compact JSON text in its own key order; a `JsonText` is taken as it is.
+
+    Raises:
+        ValueError: NaN, an infinity or a cycle.
+        TypeError: A value that JSON can't say.
+    """
+    return value if type(value) is JsonText else JsonText(_compact(value))
+
+
+def canonical_json(value: Any) -> str:
+    """The one text of a JSON value: keys sorted, no spaces, `1.0` written as `1`.
+
+    Equal JSON values (as JSON Schema compares them) have equal texts, in every process.
+
+    Raises:
+        ValueError: NaN, an infinity or a cycle.
+        TypeError: A value that JSON can't say.
+    """
+    text = _sorted(value)
+    # Only a whole number that was a float is written with ".0" or "e+"; few texts hold either.
+    return text if ".0" not in text and "e+" not in text else _sorted(_exact(value))
+
+
+def digest_of(value: Any) -> str:
+    """`"sha256:"` and the hexadecimal SHA-256 of the canonical JSON of `value`."""
+    import hashlib
+
+    return "sha256:" + hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, dict):
+        return {key: _exact(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, (list, tuple)):
+        return [_exact(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+MAX_DEPTH: Final = 64
+
+
+"""Containers within containers. jsonschema_rs walks on the C stack: 100,000 levels end the process."""
+
+
+MAX_DIGITS: Final = 4300
+
+
+"""Digits of an integer: what Python itself writes and reads as text (`sys.int_info.default_max_str_digits`)."""
+
+
+MAX_VALUES: Final = 500_000
+
+
+"""Values in all, each counted as often as it is reached: shared parts can make a small value endless."""
+
+
+MOST_SHORT: Final = 10_000
+
+
+"""Characters of JSON text that are still short: a default is sent to the model with every request."""
+
+
+_SURROGATES: Final = "must not hold lone surrogates"
+
+
+_TOO_LARGE: Final = 10**MAX_DIGITS
+
+
+_INFINITY: Final = float("inf")
+
+
+_CONTAINERS: Final = (dict, list, tuple)
+
+
+_Path: TypeAlias = tuple[Any, ...]
+
+
+def is_object(value: object) -> TypeGuard[JsonObject]:
+    """Whether a parsed JSON value is an object."""
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    """Whether a parsed JSON value is an array."""
+    return isinstance(value, list)
+
+
+class _TooManyValuesError(Exception):
+    """The walk has seen as many values as it may."""
+
+
+def json_faults(value: Any, most: int = MAX_VALUES) -> tuple[str, ...]:
+    """What keeps `value` from being JSON, at most 20 times `"path: reason"`; empty where it is JSON.
+
+    Types are taken exactly (a subclass of `str` is no JSON string), as jsonschema_rs takes them; a tuple is an
+    array. Never raises, ends for cycles and for parts shared without end: no more than `most` values are looked at.
+    """
+    if _is_plain(value, MAX_DEPTH, [most]):
+        return ()
+    faults = _walk(value, (), (), [most])
+    try:
+        return tuple(problem(path, reason) for path, reason in islice(faults, MOST_PROBLEMS))
+    except _TooManyValuesError:
+        return (problem((), f"must hold at most {most} values"),)
+
+
+def _is_plain(value: Any, levels: int, left: list[int]) -> bool:
+    """The same without places, three times as fast; a cycle uses up the levels or the values that are left."""
+    kind = cast("type[Any]", type(value))
+    if kind is not dict and kind is not list and kind is not tuple:
+        return _leaf_fault(value) is None
+    left[0] -= 1 + len(value)
+    if levels == 0 or left[0] < 0:
+        return False
+    if kind is dict:
+        for key, item in value.items():
+            if _key_fault(key) is not None or not _is_plain(item, levels - 1, left):
+                return False
+        return True
+    return all(_is_plain(item, levels - 1, left) for item in value)
+
+
+def _walk(value: Any, path: _Path, above: tuple[int, ...], left: list[int]) -> Iterator[tuple[_Path, str]]:
+    """Each fault with its path; `above` holds the identities of the containers around `value`."""
+    left[0] -= 1
+    if left[0] < 0:
+        raise _TooManyValuesError
+    if type(value) in _CONTAINERS:
+        yield from _walk_container(value, path, above, left)
+    elif (reason := _leaf_fault(value)) is not None:
+        yield path, reason
+
+
+def _walk_container(value: Any, path: _Path, above: tuple[int, ...], left: list[int]) -> Iterator[tuple[_Path, str]]:
+    if id(value) in above:
+        yield path, "must not contain itself"
+        return
+    if len(above) >= MAX_DEPTH:
+        yield path, f"must not be nested more than {MAX_DEPTH} levels deep"
+        return
+    within = (*above, id(value))
+    named = is_object(value)
+    for step, item in value.items() if is_object(value) else enumerate(value):
+        if named and (reason := _key_fault(step)) is not None:
+            yield path, reason
+        else:
+            yield from _walk(item, (*path, step), within, left)
+
+
+def _key_fault(key: object) -> str | None:
+    if type(key) is not str:
+        return f"keys must be strings, got one of type {type(key).__name__}"
+    return None if is_unicode(key) else f"keys {_SURROGATES}"
+
+
+def _leaf_fault(value: Any) -> str | None:
+    """Why a value that holds no others isn't JSON, or `None` where it is."""
+    if value is None or value is True or value is False:
+        return None
+    kind = cast("type[Any]", type(value))
+    if kind is str:
+        return None if is_unicode(value) else _SURROGATES
+    if kind is int:
+        return None if -_TOO_LARGE < value < _TOO_LARGE else f"must have at most {MAX_DIGITS} digits"
+    if kind is float:
+        finite = -_INFINITY < value < _INFINITY
+        return None if finite else f"must be a finite number, got {shown(value)}"
+    return f"must be JSON (null, boolean, number, string, list, dict), got a Python {kind.__name__}"
+
+
+def is_unicode(text: str) -> bool:
+    """Whether `text` can be written as UTF-8."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_short(value: Any) -> bool:
+    """Whether JSON says `value` in at most 10,000 characters; what is no JSON isn't short."""
+    if value is None or value is True or value is False or value == "":
+        return True
+    try:
+        return len(json_text(value)) <= MOST_SHORT
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def surrogate_fault(text: str) -> str | None:
+    """Where a JSON text holds lone surrogates, which can't be written as UTF-8; `None` where it doesn't.
+
+    Args:
+        text: JSON as `json_text` writes it, with nothing escaped that needn't be.
+    """
+    if is_unicode(text):
+        return None
+    try:
+        faults = json_faults(json.loads(text))
+    except (ValueError, RecursionError):
+        faults = ()
+    return next((fault for fault in faults if fault.endswith(_SURROGATES)), f"it {_SURROGATES}")

@@ -1,0 +1,308 @@
+"""Subschemas and references within a JSON Schema, its size once they are followed, and its compiled form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from attrs import Factory, define, field
+
+from pegboard.schema.json import is_array, is_object
+from pegboard.typing import JsonSchema
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
+
+_ONE_IN_PLACE: Final = frozenset({"not", "if", "then", "else"})
+
+
+_SOME_IN_PLACE: Final = frozenset({"allOf", "anyOf", "oneOf"})
+
+
+_NAMED_IN_PLACE: Final = frozenset({"dependentSchemas", "dependencies"})
+
+
+_ONE_BELOW: Final = frozenset(
+    {
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "items",
+        "propertyNames",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+
+
+_SOME_BELOW: Final = frozenset({"prefixItems", "items"})
+
+
+_NAMED_BELOW: Final = frozenset({"properties", "patternProperties"})
+
+
+_NAMED_ASIDE: Final = frozenset({"$defs", "definitions"})
+
+
+_SOME: Final = _SOME_IN_PLACE | _SOME_BELOW
+
+
+_NAMED: Final = _NAMED_IN_PLACE | _NAMED_BELOW
+
+
+_ONE: Final = _ONE_IN_PLACE | _ONE_BELOW
+
+
+_IN_PLACE: Final = _ONE_IN_PLACE | _SOME_IN_PLACE | _NAMED_IN_PLACE
+
+
+_NOTES: Final = frozenset(
+    {"$comment", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
+)
+
+
+"""What says something to people and models, and nothing to a judge."""
+
+
+def parts(schema: JsonSchema, *, aside: bool = False) -> Iterator[tuple[JsonSchema, bool]]:
+    """The schemas directly within `schema`, each with whether it applies to the same value.
+
+    Values of `const`, `enum`, `default` and `examples` are data, never schemas.
+
+    Args:
+        schema: An object schema.
+        aside: Whether the definitions that apply nowhere by themselves are given too.
+    """
+    for keyword, value in schema.items():
+        if keyword in _NAMED or (aside and keyword in _NAMED_ASIDE):
+            found: Iterable[Any] = value.values() if is_object(value) else ()
+        elif keyword in _SOME and is_array(value):
+            found = value
+        elif keyword in _ONE:
+            found = (value,)
+        else:
+            continue
+        in_place = keyword in _IN_PLACE
+        for part in found:
+            if is_object(part):
+                yield part, in_place
+
+
+def below(schema: JsonSchema) -> Iterator[tuple[str | int | None, JsonSchema]]:
+    """The schemas directly within `schema` that apply to what its value holds.
+
+    Each with the property or the position that it applies to; `None` where that may be any, or a key.
+    """
+    for keyword, rule in schema.items():
+        if keyword in _NAMED_BELOW and is_object(rule):
+            named = keyword == "properties"
+            found: Iterable[tuple[str | int | None, Any]] = (
+                rule.items() if named else ((None, each) for each in rule.values())
+            )
+        elif keyword in _SOME_BELOW and is_array(rule):
+            found = enumerate(rule)
+        elif keyword in _ONE_BELOW:
+            found = ((None, rule),)
+        else:
+            continue
+        for place, part in found:
+            if is_object(part):
+                yield place, part
+
+
+def schemas(root: JsonSchema) -> Iterator[JsonSchema]:
+    """`root` and every schema written within it, definitions too."""
+    waiting = [root]
+    while waiting:
+        schema = waiting.pop()
+        yield schema
+        waiting.extend(part for part, _ in parts(schema, aside=True))
+
+
+def bare(schema: Any) -> Any:
+    """A schema without notes, which judges the same values in less memory (a third of it, in most)."""
+    if not is_object(schema):
+        return schema
+    return {keyword: _bare_rule(keyword, rule) for keyword, rule in schema.items() if keyword not in _NOTES}
+
+
+def _bare_rule(keyword: str, rule: Any) -> Any:
+    if is_object(rule) and (keyword in _NAMED or keyword in _NAMED_ASIDE):
+        return {name: bare(part) for name, part in rule.items()}
+    if is_array(rule) and keyword in _SOME:
+        return [bare(part) for part in rule]
+    return bare(rule) if keyword in _ONE else rule
+
+
+PATTERN_BYTES: Final = 1 << 20
+
+
+"""Memory that one compiled pattern may take; `^.{1,1000}$` takes some 600 KiB."""
+
+
+def compiled(schema: str) -> Validator:
+    """Compiles a schema.
+
+    Patterns run in linear time (no lookaround, no backreferences). References outside the schema are refused,
+    never fetched. `format` says something to people and isn't asserted, as JSON Schema 2020-12 has it by
+    default. The draft is the one that `$schema` names, else 2020-12.
+
+    Args:
+        schema: As JSON text.
+
+    Raises:
+        ValueError: The schema is invalid, refers to what isn't there, or has a pattern that can't be compiled.
+    """
+    import jsonschema_rs
+
+    return jsonschema_rs.validator_for(
+        str(schema),  # it takes exactly this type
+        validate_formats=False,
+        pattern_options=jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES),
+        offline=True,
+    )
+
+
+REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+LEGACY_DRAFTS: Final = ("draft-04", "draft-06", "draft-07")
+
+
+"""Drafts in which `$ref` hides what stands beside it."""
+
+
+class EndlessSchemaError(Exception):
+    """A schema that applies itself to the same value again and again, or is nested too deep."""
+
+
+def _is_legacy(root: JsonSchema) -> bool:
+    return any(draft in str(root.get("$schema", "")) for draft in LEGACY_DRAFTS)
+
+
+@define
+class References:
+    """The references of one schema.
+
+    Attributes:
+        root: The whole schema.
+        legacy: Whether `$ref` hides what stands beside it (drafts 4 to 7).
+    """
+
+    root: JsonSchema
+    legacy: bool = field(init=False, default=Factory(lambda self: _is_legacy(self.root), takes_self=True))
+    _anchors: dict[str, JsonSchema] | None = field(default=None, init=False)
+
+    def targets(self, schema: JsonSchema) -> Iterator[Any]:
+        """What the references of `schema` point to; `None` for one that points nowhere in here."""
+        for keyword in REFERENCES:
+            if isinstance(reference := schema.get(keyword), str):
+                yield self.target(reference)
+
+    def target(self, reference: str) -> Any:
+        """The schema behind `#`, `#/a/pointer`, `#anchor` or the same after the root's own `$id`, else `None`."""
+        base, _, fragment = reference.partition("#")
+        if base and base != str(self.root.get("$id", "")).partition("#")[0]:
+            return None
+        if not fragment:
+            return self.root
+        if fragment.startswith("/"):
+            return self._at(unquote(fragment)[1:].split("/"))
+        return self._anchored().get(fragment)
+
+    def _at(self, steps: list[str]) -> Any:
+        """What a JSON Pointer (RFC 6901) leads to, or `None`."""
+        here: Any = self.root
+        for step in steps:
+            name = step.replace("~1", "/").replace("~0", "~")
+            if is_array(here) and name.isdecimal() and int(name) < len(here):
+                here = here[int(name)]
+            elif is_object(here) and name in here:
+                here = here[name]
+            else:
+                return None
+        return here
+
+    def _anchored(self) -> dict[str, JsonSchema]:
+        if self._anchors is None:
+            self._anchors = {
+                name: schema
+                for schema in schemas(self.root)
+                for keyword in ("$anchor", "$dynamicAnchor")
+                if isinstance(name := schema.get(keyword), str)
+            }
+        return self._anchors
+
+
+@define
+class Expansion:
+    """How large a schema is with every reference replaced by its target, a recursive one counted once.
+
+    Linear in the schema as written: each schema is measured once.
+
+    Attributes:
+        references: Of the schema.
+        most_levels: How deep the followed schema may go.
+        reached: Every schema that can apply to a value, by identity.
+    """
+
+    references: References
+    most_levels: int
+    reached: dict[int, JsonSchema] = field(factory=dict[int, JsonSchema], init=False)
+    _measured: dict[int, tuple[int, int]] = field(factory=dict[int, tuple[int, int]], init=False)
+
+    def size(self) -> int:
+        """The number of schemas after expansion.
+
+        Raises:
+            EndlessSchemaError: A schema applies itself to the same value, or the levels are too many.
+        """
+        size, _ = self._measure(self.references.root, 0)
+        self._refuse_loops()
+        return size
+
+    def _measure(self, schema: JsonSchema, level: int) -> tuple[int, int]:
+        """Size and height of one schema; one that is being measured further out counts as one."""
+        if known := self._measured.get(id(schema)):
+            self._refuse_depth(level + known[1])
+            return known
+        self._refuse_depth(level)
+        self.reached[id(schema)] = schema
+        self._measured[id(schema)] = 1, 0
+        size, height = 1, 0
+        for part, _ in self._steps(schema):
+            part_size, part_height = self._measure(part, level + 1)
+            size, height = size + part_size, max(height, part_height + 1)
+        self._measured[id(schema)] = size, height
+        return size, height
+
+    def _steps(self, schema: JsonSchema) -> Iterator[tuple[JsonSchema, bool]]:
+        """What `schema` applies, with whether to the same value."""
+        yield from parts(schema)
+        for target in self.references.targets(schema):
+            if is_object(target):
+                yield target, True
+
+    def _refuse_depth(self, levels: int) -> None:
+        if levels > self.most_levels:
+            raise EndlessSchemaError(f"it is nested more than {self.most_levels} levels deep")
+
+    def _refuse_loops(self) -> None:
+        """Takes away, again and again, what nothing left applies in place; what stays applies itself."""
+        appliers = dict.fromkeys(self.reached, 0)
+        for schema in self.reached.values():
+            for part in self._in_place(schema):
+                appliers[id(part)] += 1
+        free = [each for each, count in appliers.items() if count == 0]
+        for each in free:
+            for part in self._in_place(self.reached[each]):
+                appliers[id(part)] -= 1
+                if appliers[id(part)] == 0:
+                    free.append(id(part))
+        if len(free) < len(appliers):
+            raise EndlessSchemaError("it applies itself to the same value without end")
+
+    def _in_place(self, schema: JsonSchema) -> Iterator[JsonSchema]:
+        return (part for part, in_place in self._steps(schema) if in_place)

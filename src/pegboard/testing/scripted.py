@@ -1,0 +1,250 @@
+"""`ScriptedModel` and `ScriptedApprover`: a model and a person that answer as a test has written down."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, ClassVar, Self, TypeAlias, cast
+
+from pegboard.dispatch.approval.request import Answer, ApprovalRequest
+from pegboard.messages.message import CallPart, Message, Part, ReasoningPart, TextPart, Writable
+from pegboard.messages.response import CallDelta, Delta, ModelResponse, ReasoningDelta, TextDelta
+from pegboard.request.model_request import ModelRequest
+from pegboard.schema.json import json_text
+from pegboard.tools.call import ToolCall
+from pegboard.tools.context import ToolContext
+
+_Step: TypeAlias = "ModelResponse | Message | Writable | Sequence[Writable] | Exception | Callable[[ModelRequest], Any]"
+"""One answer: a whole response, a message, a text, a call, a list of either; an error to raise; or a function of the
+request that gives one of these."""
+_Answer: TypeAlias = Answer | None
+Script: TypeAlias = Sequence[_Answer] | Mapping[str, Answer | Sequence[_Answer]] | Callable[[ApprovalRequest], _Answer]
+"""Answers in order, by the tool's name, or by a function of the request; `None` where no one can be asked."""
+
+
+class ScriptedModel:
+    """Answers as its script says, one request after the other.
+
+    A request beyond the script fails, and fails the test when the model is closed; so does a step that is left
+    over. Use it as a context manager, or call `close()` at the end:
+
+        with ScriptedModel([ToolCall("add", {"a": 1, "b": 2}, "c1"), "It is 3."]) as model:
+            outcome = await run_turn(model, "What is 1 + 2?", registry)
+
+    Calls without an id get one: `call_1`, `call_2` and so on, through the whole script. Where the turn streams, texts
+    come word by word, and arguments in two pieces.
+
+    Args:
+        steps: The answers, in order.
+        name: The model's name.
+        provider: The name of the exporter that would write for it.
+        loads_deferred: Whether it loads deferred tools itself.
+
+    Attributes:
+        requests: What was asked, in order, as the processors made it.
+    """
+
+    def __init__(
+        self,
+        steps: Iterable[_Step],
+        *,
+        name: str = "scripted",
+        provider: str = "scripted",
+        loads_deferred: bool = False,
+    ) -> None:
+        self.name = name
+        self.provider = provider
+        self.loads_deferred = loads_deferred
+        self.requests: list[ModelRequest] = []
+        self._left: list[_Step] = list(steps)
+        self._unexpected = 0
+        self._calls = 0
+
+    async def respond(self, request: ModelRequest) -> ModelResponse:
+        """The next answer of the script.
+
+        Raises:
+            AssertionError: There is none.
+            Exception: The one that the script has here.
+        """
+        self.requests.append(request)
+        if not self._left:
+            self._unexpected += 1
+            raise AssertionError(f"request {len(self.requests)} wasn't expected: the script has no more steps")
+        step: Any = self._left.pop(0)
+        if callable(step) and not isinstance(step, Exception):
+            step = step(request)
+        if isinstance(step, Exception):
+            raise step
+        return self._with_ids(_as_response(step))
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
+        """The same answer, piece by piece."""
+        response = await self.respond(request)
+        index = 0
+        for part in response.parts:
+            for delta in _pieces(part, index):
+                yield delta
+            index += isinstance(part, CallPart)
+        yield response
+
+    def close(self) -> None:
+        """Checks that the script was used up.
+
+        Raises:
+            AssertionError: Something else was asked, or a step is left.
+        """
+        faults: list[str] = []
+        if self._unexpected:
+            faults.append(f"requests beyond the script: {self._unexpected}")
+        if self._left:
+            faults.append(f"steps that were not asked for: {self._left!r:.300}")
+        if faults:
+            raise AssertionError("\n".join(faults))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+
+    def _with_ids(self, response: ModelResponse) -> ModelResponse:
+        parts: list[Part] = []
+        for part in response.parts:
+            if isinstance(part, CallPart) and not part.call.id:
+                self._calls += 1
+                part = CallPart(_with_id(part.call, f"call_{self._calls}"))  # noqa: PLW2901  the same part, named
+            parts.append(part)
+        return response.evolve(message=response.message.evolve(parts=parts))
+
+
+def _with_id(call: ToolCall, id_: str) -> ToolCall:
+    import attrs
+
+    return attrs.evolve(call, id=id_)
+
+
+def _as_response(step: Any) -> ModelResponse:
+    if isinstance(step, ModelResponse):
+        return step
+    message = step if isinstance(step, Message) else Message("assistant", step)
+    return ModelResponse(message, "tool_calls" if message.calls else "stop")
+
+
+def _pieces(part: Part, index: int) -> Iterator[Delta]:
+    if isinstance(part, TextPart):
+        yield from (TextDelta(word) for word in _words(part.text))
+    elif isinstance(part, ReasoningPart) and part.text:
+        yield ReasoningDelta(part.text)
+    elif isinstance(part, CallPart):
+        call = part.call
+        text = _written(call.arguments)
+        yield CallDelta(index, text[: len(text) // 2], call.id, call.name)
+        yield CallDelta(index, text[len(text) // 2 :], call.id, call.name)
+
+
+def _words(text: str) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        end = text.find(" ", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+def _written(arguments: object) -> str:
+    if isinstance(arguments, bytes):
+        return arguments.decode(errors="replace")
+    return arguments if isinstance(arguments, str) else str(json_text(dict(cast("dict[str, Any]", arguments))))
+
+
+class ScriptedApprover:
+    """Answers as its script says, one request after the other, as a person at a terminal would.
+
+    A request that the script doesn't know is denied, and fails the test when the approver is closed; so does an answer
+    that is left over. Use it as a context manager, or call `close()` at the end:
+
+        with ScriptedApprover([Once(), Reject("not this one")]) as approver:
+            ...
+
+    Args:
+        script: A sequence of answers, each given once; a mapping from a tool's name to its answer, given each time, or
+            to a sequence, each given once; or a function of the request.
+
+    Attributes:
+        requests: What was asked, in order.
+    """
+
+    one_at_a_time: ClassVar[bool] = True
+
+    def __init__(self, script: Script) -> None:
+        self.requests: list[ApprovalRequest] = []
+        self._by_name = isinstance(script, Mapping)
+        self._function = script if callable(script) else None
+        self._each_time: dict[str, Answer] = {}
+        self._left: dict[str, list[_Answer]] = {}
+        self._unexpected: list[str] = []
+        if isinstance(script, Mapping):
+            named: Mapping[str, Answer | Sequence[_Answer]] = script  # pyright: ignore[reportUnknownVariableType]
+            for name, answers in named.items():
+                if isinstance(answers, Sequence):
+                    self._left[name] = list(answers)
+                else:
+                    self._each_time[name] = answers
+        elif not callable(script):
+            self._left[""] = list(script)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tools that were asked about, in order."""
+        return [request.call.name for request in self.requests]
+
+    async def approve(self, request: ApprovalRequest, context: ToolContext) -> Answer | None:  # noqa: ARG002  the protocol's
+        """What the script says.
+
+        Raises:
+            AssertionError: It says nothing of this request.
+        """
+        self.requests.append(request)
+        name = request.call.name
+        if self._function is not None:
+            return self._function(request)
+        if name in self._each_time:
+            return self._each_time[name]
+        left = self._left.get(name if self._by_name else "")
+        if not left:
+            self._unexpected.append(request.to_text())
+            raise AssertionError(f"a question about {name} wasn't expected")
+        return left.pop(0)
+
+    def close(self) -> None:
+        """Checks that the script was used up.
+
+        Raises:
+            AssertionError: Something else was asked, or an answer is left.
+        """
+        faults = [f"an unexpected request: {text}" for text in self._unexpected]
+        faults += [
+            f"answers that were not asked for{_about(name)}: {left!r:.200}" for name, left in self._left.items() if left
+        ]
+        faults += [f"no question about {name} came" for name in self._each_time if name not in self.names]
+        if faults:
+            raise AssertionError("\n".join(faults))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+
+
+def _about(name: str) -> str:
+    return f" about {name}" if name else ""
+
+
+__all__ = ["ScriptedModel"]

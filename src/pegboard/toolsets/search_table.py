@@ -1,0 +1,300 @@
+"""The tables of the search index: SQLite's FTS5 over plain rows, ranked by BM25; and how a query is read.
+
+The warm `registry search` reads by this, so it loads nothing beyond sqlite3 that a bare Python hasn't loaded.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+MOST_TEXT = 2_000
+
+
+"""How many characters of a question are read."""
+
+
+MOST_WORDS = 24
+
+
+"""How many different words of a question are looked for."""
+
+
+_SENTENCE = (
+    "a an and any are as at be by can do does for from have how i if in into is it its me my of on or please should "
+    "so some something that the their them then there this to want was we what when where which will with would you "
+    "your s t"
+)
+
+
+_PASSED_OVER = frozenset(_SENTENCE.split())
+
+
+"""Words of an English sentence that say nothing of a tool; `s` and `t` are what an apostrophe leaves behind."""
+
+
+def identifier_parts(identifiers: str) -> list[str]:
+    """The parts that the spelling of identifiers sets off, in small letters: `getURLs2` gives get, urls, 2.
+
+    What FTS5 sets off by itself (`_`, `-`, `.` and the like) parts words here too.
+    """
+    return [part for segment in _segments(identifiers) for part in _spelt_apart(segment)]
+
+
+def with_parts(identifiers: str) -> str:
+    """Identifiers as they are indexed: as they stand, and the parts that FTS5 wouldn't set off."""
+    if identifiers.islower() and identifiers.replace("_", "").replace(" ", "").isalpha():
+        return identifiers
+    apart = (parts for segment in _segments(identifiers) if len(parts := _spelt_apart(segment)) > 1)
+    return " ".join((identifiers, *(part for parts in apart for part in parts)))
+
+
+def spaced(text: str) -> str:
+    """A text as it is indexed: Chinese and Japanese characters stand alone, as nothing parts their words."""
+    if text.isascii():
+        return text
+    return "".join(f" {character} " if _is_ideograph(character) else character for character in text)
+
+
+def question_words(text: str) -> list[str]:
+    """The words that a question asks for, in small letters, each once, at most 24.
+
+    English words that say nothing are passed over, unless there are no others.
+    """
+    words: dict[str, None] = {}
+    for run in [run for segment in _segments(text[:MOST_TEXT]) for run in _runs(segment)]:
+        parts = _spelt_apart(run)
+        words.update(dict.fromkeys([run.lower(), *(parts if len(parts) > 1 else ())]))
+    telling = [word for word in words if word not in _PASSED_OVER]
+    return (telling or list(words))[:MOST_WORDS]
+
+
+def question_names(text: str) -> list[str]:
+    """What may be a tool's name in a question: the whole of it, and each word that is made of several."""
+    text = text[:MOST_TEXT]
+    words = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else " " for c in text).split()
+    names = [word for word in words if word == text.strip() or len(identifier_parts(word)) > 1]
+    return list(dict.fromkeys(names))[:MOST_WORDS]
+
+
+def expression(word: str) -> str:
+    """A word of `question_words` in FTS5's query language: what begins with its stem; a single character as it is.
+
+    The words hold no ASCII but letters and digits, so nothing in them is syntax.
+    """
+    if _is_ideograph(word[0]):
+        pairs = [f"{word[at]} {word[at + 1]}" for at in range(len(word) - 1)] or [word]
+        return " OR ".join([f'"{pair}"' for pair in pairs])
+    stem = _stem(word) if word.isascii() else word
+    return f'"{stem}"*' if len(word) > 1 else f'"{stem}"'
+
+
+def _runs(word: str) -> list[str]:
+    """The word parted where ideographs begin and end."""
+    if word.isascii():
+        return [word]
+    starts = [at for at in range(1, len(word)) if _is_ideograph(word[at]) is not _is_ideograph(word[at - 1])]
+    return _parted(word, starts)
+
+
+def _is_ideograph(character: str) -> bool:
+    """Whether it is a Chinese character or Japanese kana; Korean words have spaces between them."""
+    return "\u3040" <= character <= "\u30ff" or "\u3400" <= character <= "\u9fff" or character >= "\U00020000"
+
+
+def _stem(word: str) -> str:
+    """The word without an English ending, where enough is left: `searching`, `searches` and `search` find the same."""
+    for ending, replaced, least in _ENDINGS:
+        if word.endswith(ending) and len(word) - replaced >= least:
+            return word[: len(word) - replaced]
+    return word
+
+
+_ENDINGS = (
+    ("ss", 0, 0),
+    ("ies", 3, 3),
+    ("ches", 2, 3),
+    ("shes", 2, 3),
+    ("sses", 2, 3),
+    ("xes", 2, 3),
+    ("s", 1, 3),
+    ("ing", 3, 4),
+)
+
+
+"""An ending, how much of it goes, and how much must stay."""
+
+
+def _segments(text: str) -> list[str]:
+    """Runs of letters and digits; beyond ASCII of whatever shows, as FTS5 knows better what belongs to a word."""
+    if text.isascii():
+        return text.translate(_SEPARATORS).split()
+    return "".join(c if c.isalnum() or (c > "\x7f" and c.isprintable()) else " " for c in text).split()
+
+
+_SEPARATORS = {code: " " for code in range(128) if not chr(code).isalnum()}
+
+
+def _spelt_apart(segment: str) -> list[str]:
+    """A segment parted at capitals and between letters and digits, in small letters."""
+    if segment.isdigit() or (segment.islower() and segment.isalpha()):
+        return [segment]
+    starts = [at for at in range(1, len(segment)) if _begins(segment, at)]
+    return [part.lower() for part in _parted(segment, starts)]
+
+
+def _parted(word: str, starts: list[int]) -> list[str]:
+    return [word[start:end] for start, end in zip([0, *starts], [*starts, len(word)], strict=True)]
+
+
+def _begins(segment: str, at: int) -> bool:
+    """Whether a part begins there: `getURLs` is get and URLs, `HTTPServer` HTTP and Server, `v2` v and 2."""
+    before, here = segment[at - 1], segment[at]
+    if before.isdigit() is not here.isdigit():
+        return True
+    if not here.isupper():
+        return False
+    after = segment[at + 1 : at + 2]
+    return not before.isupper() or (after.islower() and segment[at + 2 : at + 3].islower())
+
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+    Row = tuple[str, str, str, str]
+    """A name, and its texts for the three columns: name, labels (title, tags, parameters), description."""
+
+    Hit = tuple[str, float]
+    """A name and its score; a higher one is better."""
+
+
+FORMAT = 1
+
+
+"""Raised whenever what is indexed, or how, changes: a kept index of another format is made anew."""
+
+
+_CREATION = f"""
+PRAGMA user_version = {FORMAT};
+CREATE TABLE tools (id INTEGER PRIMARY KEY, name TEXT NOT NULL, digest TEXT NOT NULL);
+CREATE INDEX by_name ON tools (name COLLATE NOCASE);
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE VIRTUAL TABLE words USING fts5 (name, labels, description, tokenize = 'unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE known_words USING fts5vocab (words, col);
+INSERT INTO words (words, rank) VALUES ('rank', 'bm25(10.0, 4.0, 1.0)');
+"""  # noqa: S608  made of a number of ours
+
+
+_NAMED = "SELECT name FROM tools WHERE name = ? COLLATE NOCASE ORDER BY name <> ?, name LIMIT 1"
+
+
+_OF_WORD = "SELECT rowid AS id, rank AS score FROM words WHERE words MATCH ?"
+
+
+_BEST = """
+SELECT tools.name, -sum(hits.score) * count(*) / ? AS total
+FROM ({hits}) AS hits JOIN tools ON tools.id = hits.id
+GROUP BY hits.id ORDER BY tools.name IN ({named}) DESC, total DESC, tools.name LIMIT ?
+"""
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Makes the tables.
+
+    Raises:
+        sqlite3.OperationalError: This SQLite comes without FTS5.
+    """
+    connection.executescript(_CREATION)
+
+
+def is_of_this_format(connection: sqlite3.Connection) -> bool:
+    """Whether it holds these tables, as this version makes them.
+
+    Raises:
+        sqlite3.DatabaseError: It is no database, or damaged.
+    """
+    return connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
+
+
+def is_whole(connection: sqlite3.Connection) -> bool:
+    """Whether what it holds fits together.
+
+    Raises:
+        sqlite3.DatabaseError: It doesn't.
+    """
+    connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    (missing,) = connection.execute("SELECT count(*) FROM tools WHERE id NOT IN (SELECT rowid FROM words)").fetchone()
+    return verdict == "ok" and not missing
+
+
+def add(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
+    """Puts rows in; their names aren't there yet. The digest stays empty until `set_digests`."""
+    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM tools").fetchone()
+    numbered = list(enumerate(rows, last + 1))
+    connection.executemany("INSERT INTO tools VALUES (?, ?, '')", ((at, row[0]) for at, row in numbered))
+    texts = ((at, *row[1:]) for at, row in numbered)
+    connection.executemany("INSERT INTO words (rowid, name, labels, description) VALUES (?, ?, ?, ?)", texts)
+
+
+def remove(connection: sqlite3.Connection, names: Iterable[str]) -> None:
+    """Takes the rows of these names out."""
+    for name in names:
+        found = connection.execute("SELECT id FROM tools WHERE name = ? COLLATE NOCASE AND name = ?", (name, name))
+        ids = found.fetchall()
+        connection.executemany("DELETE FROM words WHERE rowid = ?", ids)
+        connection.executemany("DELETE FROM tools WHERE id = ?", ids)
+
+
+def digests(connection: sqlite3.Connection) -> dict[str, str]:
+    """The digest that is kept with each name; empty where none was set."""
+    return dict(connection.execute("SELECT name, digest FROM tools"))
+
+
+def set_digests(connection: sqlite3.Connection, known: Iterable[tuple[str, str]]) -> None:
+    """Keeps digests: pairs of name and digest."""
+    told = ((digest, name, name) for name, digest in known)
+    connection.executemany("UPDATE tools SET digest = ? WHERE name = ? COLLATE NOCASE AND name = ?", told)
+
+
+def facts(connection: sqlite3.Connection) -> dict[str, str]:
+    """What is noted about the index as a whole."""
+    return dict(connection.execute("SELECT name, value FROM facts"))
+
+
+def set_facts(connection: sqlite3.Connection, known: Iterable[tuple[str, str]]) -> None:
+    """Notes facts: pairs of name and value."""
+    connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", known)
+
+
+def best(connection: sqlite3.Connection, text: str, limit: int) -> list[Hit]:
+    """The names that a question finds, best first, at most `limit`; names that stand in the question come first.
+
+    A score is the sum of the BM25 of the words that were found, times the part of the words that was.
+    """
+    named = _named(connection, text)
+    words = question_words(text)
+    if not words:
+        return [(name, 0.0) for name in named][:limit]
+    statement = _BEST.format(
+        hits=" UNION ALL ".join([_OF_WORD] * len(words)),
+        named=", ".join("?" * len(named)),
+    )
+    values = (len(words), *map(expression, words), *named, limit)
+    found: list[Hit] = connection.execute(statement, values).fetchall()
+    missed = [(name, 0.0) for name in named if name not in dict(found)]
+    return [*missed, *found][:limit]
+
+
+def _named(connection: sqlite3.Connection, text: str) -> list[str]:
+    """The names that stand in a question, as they are spelt here."""
+    found = (connection.execute(_NAMED, (name, name)).fetchone() for name in question_names(text))
+    return list(dict.fromkeys(row[0] for row in found if row is not None))
+
+
+def words_in_names(connection: sqlite3.Connection) -> list[str]:
+    """Every word that some name holds."""
+    return [row[0] for row in connection.execute("SELECT term FROM known_words WHERE col = 'name'")]

@@ -1,0 +1,335 @@
+"""Toolsets of tools at hand: static, function, combined; and the wrappers as methods."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from pegboard.errors import DuplicateToolError, RegistrationError
+from pegboard.tools.context import ReadonlyContext
+from pegboard.tools.handler import Flavour
+from pegboard.tools.spec import ToolAnnotations
+from pegboard.tools.tool import Tool
+from pegboard.toolsets.convert import as_tools
+from pegboard.toolsets.predicate import Predicate, PredicateFunction
+from pegboard.toolsets.search import SEARCH_TOOL, Always, SearchableToolset
+from pegboard.toolsets.toolset import (
+    Dropped,
+    Offer,
+    Source,
+    Toolset,
+    ToolsetProblem,
+    WrapperToolset,
+    checked,
+    close_all,
+    described,
+    listed,
+    shortened,
+)
+from pegboard.toolsets.wrappers import (
+    AnnotatedToolset,
+    ApprovalToolset,
+    CachedToolset,
+    FilteredToolset,
+    Key,
+    PrefixedToolset,
+    Prepare,
+    PreparedToolset,
+    RenamedToolset,
+    Reshape,
+    ReshapedToolset,
+    whole_identity,
+)
+
+
+class ToolsetBase(ABC):
+    """A base for toolsets that gives them the wrappers as methods; each gives a new toolset round this one.
+
+    A toolset of another class gets them by `wrap(toolset)`.
+
+    Attributes:
+        name: What people know it by; a subclass sets it, on the class or in `__init__`.
+    """
+
+    name: str
+
+    @abstractmethod
+    async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
+        """The tools for this context, now."""
+
+    def filtered(self, predicate: Predicate | PredicateFunction | str) -> _FluentToolset:
+        """Only the tools for which a predicate is so: data, text, or a plain function of tool and context."""
+        return _FluentToolset(FilteredToolset(self, predicate))
+
+    def prefixed(self, prefix: str) -> _FluentToolset:
+        """Every name with a prefix: `"git"` makes `git_push` of `push`.
+
+        Raises:
+            InvalidNameError: No name can start with this prefix.
+        """
+        return _FluentToolset(PrefixedToolset(self, prefix))
+
+    def renamed(self, names: Mapping[str, str]) -> _FluentToolset:
+        """Some tools under other names: old -> new.
+
+        Raises:
+            InvalidNameError: A new name isn't valid.
+            RegistrationError: Two tools would get the same name.
+        """
+        return _FluentToolset(RenamedToolset(self, names))
+
+    def prepared(self, prepare: Prepare) -> _FluentToolset:
+        """The tools as `prepare(context, tools)` makes them for each context; plain or async."""
+        return _FluentToolset(PreparedToolset(self, prepare))
+
+    def with_annotations(
+        self, annotations: ToolAnnotations, where: Predicate | PredicateFunction | str | None = None
+    ) -> _FluentToolset:
+        """Hints that you vouch for, in place of the tools' own; `where` picks the tools."""
+        return _FluentToolset(AnnotatedToolset(self, annotations, where))
+
+    def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _FluentToolset:
+        """A person confirms every call of these tools; of all of them without a predicate."""
+        return _FluentToolset(ApprovalToolset(self, predicate))
+
+    def reshaped(self, reshapes: Mapping[str, Reshape]) -> _FluentToolset:
+        """Tools whose arguments look different to the model: tool name -> `Reshape`."""
+        return _FluentToolset(ReshapedToolset(self, reshapes))
+
+    def searchable(self, *, name: str = SEARCH_TOOL, limit: int = 5, always: Always = None) -> _FluentToolset:
+        """The tool `search_tools`, and these tools, deferred until a search has found them.
+
+        Args:
+            name: The search tool's name.
+            limit: How many tools a search finds where the model doesn't say, 1 to 20.
+            always: What is never deferred: a predicate, its text, a plain function of tool and context, or a list of
+                names.
+
+        Raises:
+            InvalidNameError: The name isn't valid.
+            ValueError: The limit isn't from 1 to 20.
+            ExpressionError: The text of `always` doesn't parse.
+        """
+        return _FluentToolset(SearchableToolset(self, name=name, limit=limit, always=always))
+
+    def cached(
+        self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
+    ) -> _FluentCachedToolset:
+        """The tools, asked for at most once in `ttl` seconds for each user, agent, model, provider and session.
+
+        Args:
+            ttl: Seconds.
+            clock: Gives seconds.
+            key: What tells two contexts apart; needed where the tools depend on the state or on `extra`.
+
+        Raises:
+            ValueError: `ttl` isn't above zero.
+        """
+        return _FluentCachedToolset(CachedToolset(self, ttl, clock, key))
+
+
+class _FluentToolset(WrapperToolset, ToolsetBase):
+    """Any toolset, with the wrappers as methods."""
+
+
+class _FluentCachedToolset(_FluentToolset):
+    """A cached toolset, with the wrappers as methods."""
+
+    def __init__(self, inner: CachedToolset) -> None:
+        super().__init__(inner)
+        self._cache = inner
+
+    def clear(self) -> None:
+        """Forgets what was kept."""
+        self._cache.clear()
+
+
+def wrap(toolset: Toolset) -> _FluentToolset:
+    """Any toolset, with the wrappers as methods."""
+    return _FluentToolset(toolset)
+
+
+class StaticToolset(ToolsetBase):
+    """Always the same tools, under one name.
+
+    Args:
+        name: What people know it by.
+        tools: `Tool`s, or what `registry.register` takes for tools: functions, `TypedTool`s, objects with
+            `@tool` methods.
+        instructions: What a model is told before the conversation, as long as it is offered one of the tools.
+
+    Raises:
+        DefinitionError: A thing can't become a tool.
+        DuplicateToolError: Two tools have one name.
+    """
+
+    def __init__(self, name: str, tools: Iterable[Any], *, instructions: str | Sequence[str] | None = None) -> None:
+        self.name = name
+        self.instructions = instructions
+        by_name: dict[str, Tool] = {}
+        for tool in (tool for thing in tools for tool in as_tools(thing)):
+            if tool.name in by_name:
+                owner = f"toolset {name!r}"
+                raise DuplicateToolError(tool.name, held_by=owner, wanted_by=owner)
+            by_name[tool.name] = tool
+        self._tools = tuple(by_name.values())
+
+    async def tools(self, context: ReadonlyContext) -> tuple[Tool, ...]:  # noqa: ARG002  the same for everybody
+        """The tools in the order in which they were given."""
+        return self._tools
+
+
+class ToolsetFunction(ToolsetBase):
+    """The tools that a function gives for each context.
+
+    Args:
+        name: What people know it by.
+        function: Plain or async; takes the context or nothing; gives tools, or what can become tools. Give the same
+            objects each time: what a function becomes is kept as long as it is given.
+        blocking: Whether a plain function may block; it then runs in a thread, so that a time limit holds for it.
+
+    Raises:
+        RegistrationError: The function takes something else, or is a generator.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any], *, blocking: bool = True) -> None:
+        flavour = Flavour.of(function)
+        if flavour not in (Flavour.PLAIN, Flavour.ASYNC):
+            raise RegistrationError(f"toolset {name!r}: {function!r} is a generator; let it return a list of tools")
+        self.name = name
+        self._function = function
+        self._off_loop = blocking and flavour is Flavour.PLAIN
+        self._takes_context = _takes_context(name, function)
+        self._made: dict[int, tuple[Any, tuple[Tool, ...]]] = {}
+
+    async def tools(self, context: ReadonlyContext) -> Offer:
+        """What the function gives now."""
+        things = listed(await self._asked(*((context,) if self._takes_context else ())))
+        problems: list[ToolsetProblem] = []
+        made: dict[int, tuple[Any, tuple[Tool, ...]]] = {}
+        for index, thing in enumerate(things):
+            try:
+                made[id(thing)] = self._tools_of(thing)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the item
+                cause = f"item {index} can't become a tool: {described(error)}"
+                problems.append(ToolsetProblem(self.name, cause, error=error))
+        self._made = made
+        every = [tool for thing in things for tool in made.get(id(thing), (None, ()))[1]]
+        tools, repeated = checked(self.name, every)
+        return Offer(tools, [*shortened(self.name, problems), *repeated])
+
+    def _tools_of(self, thing: Any) -> tuple[Any, tuple[Tool, ...]]:
+        """The thing and its tools, made once; the thing is kept, so that its id stays its own."""
+        return self._made.get(id(thing)) or (thing, tuple(as_tools(thing)))
+
+    async def _asked(self, *arguments: Any) -> Any:
+        if self._off_loop:
+            from pegboard.threads import off_loop
+
+            answer = await off_loop(self._function, *arguments)
+        else:
+            answer = self._function(*arguments)
+        return await answer if inspect.isawaitable(answer) else answer
+
+
+def _takes_context(name: str, function: Callable[..., Any]) -> bool:
+    """Whether it can be called with the context.
+
+    Raises:
+        RegistrationError: It can be called neither with nor without it.
+    """
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return True  # a builtin that doesn't tell
+    for arguments in ((None,), ()):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return bool(arguments)
+    raise RegistrationError(f"toolset {name!r}: {function!r} has to take the context or nothing")
+
+
+class CombinedToolset(ToolsetBase):
+    """Several toolsets as one; of two tools of one name the earlier toolset's is offered.
+
+    They are asked at the same time; one that fails costs only its own tools.
+
+    Args:
+        name: What people know it by.
+        toolsets: In the order of their precedence.
+        timeout: Seconds that they have for their answer; less than the resolution has for this one (30).
+    """
+
+    def __init__(self, name: str, toolsets: Iterable[Toolset], *, timeout: float = 20.0) -> None:
+        self.name = name
+        self._sources = tuple(Source(toolset) for toolset in toolsets)
+        self._timeout = timeout
+
+    async def tools(self, context: ReadonlyContext) -> Offer:
+        """The tools of all of them, in their order."""
+        if not self._sources:
+            return Offer()
+        from pegboard.toolsets.gather import ask_all
+
+        offers = await ask_all(self._sources, context, self._timeout)
+        tools: dict[str, Tool] = {}
+        holders: dict[str, str] = {}
+        held: list[tuple[str, str, str]] = []
+        for source, offer in zip(self._sources, offers, strict=True):
+            for tool in offer:
+                name = tool.spec.name
+                if tools.setdefault(name, tool) is tool:
+                    holders[name] = source.name
+                else:
+                    held.append((name, source.name, f"held back: toolset {holders[name]!r} offers a tool of this name"))
+        problems = [ToolsetProblem(toolset, f"tool {name!r} is {text}", name) for name, toolset, text in held]
+        return Offer(
+            tools.values(),
+            [*(problem for offer in offers for problem in offer.problems), *shortened(self.name, problems)],
+            [*(each for offer in offers for each in offer.dropped), *(Dropped(n, "combined", t) for n, _, t in held)],
+        )
+
+    @property
+    def inner_toolsets(self) -> tuple[Toolset, ...]:
+        """The toolsets that it is made of."""
+        return tuple(source.toolset for source in self._sources)
+
+    async def close(self) -> None:
+        """Closes all of them.
+
+        Raises:
+            ExceptionGroup: What those raised that failed; the others are closed.
+        """
+        failures = await close_all(source.toolset for source in self._sources)
+        if failures:
+            raise ExceptionGroup(f"toolsets of {self.name!r} failed to close", failures)
+
+
+def searchable(toolset: Toolset, *, name: str = SEARCH_TOOL, limit: int = 5, always: Always = None) -> _FluentToolset:
+    """A toolset of the tool `search_tools`, and of the toolset's own tools, deferred until a search has found them.
+
+    For several toolsets that are searched as one, make one of them first: `searchable(CombinedToolset(...))`.
+
+    Args:
+        toolset: Any toolset.
+        name: The search tool's name.
+        limit: How many tools a search finds where the model doesn't say, 1 to 20.
+        always: What is never deferred: a predicate, its text, a plain function of tool and context, or a list of
+            names.
+
+    Raises:
+        InvalidNameError: The name isn't valid.
+        ValueError: The limit isn't from 1 to 20.
+        ExpressionError: The text of `always` doesn't parse.
+    """
+    return wrap(toolset).searchable(name=name, limit=limit, always=always)
+
+
+__all__ = ["ToolsetBase", "wrap"]

@@ -1,0 +1,635 @@
+"""Toolsets round a toolset: filtered, prefixed, renamed, annotated, approval, prepared, cached, reshaped."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+import attrs
+from attrs import define, field, frozen
+
+from pegboard.chains import settle
+from pegboard.errors import DefinitionError, RegistrationError, did_you_mean, suggest
+from pegboard.schema.json import JsonText, json_text
+from pegboard.schema.problems import StructureError, path_text, problem
+from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.handler import Binder, Handler, LateHandler
+from pegboard.tools.name import MAX_LENGTH, check_name, mapped_name
+from pegboard.tools.spec import Concurrency, ToolAnnotations
+from pegboard.tools.tool import Tool
+from pegboard.toolsets.expression import as_predicate
+from pegboard.toolsets.predicate import Predicate, PredicateFunction
+from pegboard.toolsets.toolset import (
+    ChangedToolset,
+    Dropped,
+    Offer,
+    Step,
+    Toolset,
+    ToolsetProblem,
+    WrapperToolset,
+    check_sound,
+    checked,
+    shortened,
+    sift,
+    why,
+)
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+class FilteredToolset(WrapperToolset):
+    """Only the tools for which a predicate is so; where it raises for a tool, that tool is out.
+
+    Args:
+        inner: Any toolset.
+        predicate: A predicate, its text, or a plain function of tool and context.
+    """
+
+    def __init__(self, inner: Toolset, predicate: Predicate | PredicateFunction | str) -> None:
+        super().__init__(inner)
+        self._predicate = as_predicate(predicate)
+
+    async def tools(self, context: ReadonlyContext) -> Offer:
+        """The tools that are left."""
+        offer = await self._inner.offer(context)
+        kept, faults = sift(offer, self._predicate, context)
+        left = set(kept)
+        out = [tool for tool in offer if tool not in left]
+        dropped = [Dropped(tool.spec.name, "filtered", why(self._predicate, tool, context)) for tool in out]
+        problems = [
+            ToolsetProblem(self.name, f"tool {name!r} can't be filtered: {cause}", name)
+            for name, cause in faults.items()
+        ]
+        return Offer(kept, (*offer.problems, *shortened(self.name, problems)), (*offer.dropped, *dropped))
+
+
+def _joined(prefix: str) -> str:
+    return prefix if prefix.endswith(("_", "-")) else f"{prefix}_"
+
+
+def prefixed_name(prefix: str, name: str) -> str:
+    """`"git"` and `"push"` make `"git_push"`; a prefix that ends with `_` or `-` stands as it is.
+
+    Where that is longer than 64 characters it is shortened, with a digest of the whole at its end.
+    """
+    return mapped_name(_joined(prefix) + name)
+
+
+class PrefixedToolset(ChangedToolset):
+    """Every name with a prefix; calls reach the inner toolset under the names that it knows.
+
+    Args:
+        inner: Any toolset.
+        prefix: Such as `"git"`, for `git_push`.
+
+    Raises:
+        InvalidNameError: No name can start with this prefix.
+    """
+
+    def __init__(self, inner: Toolset, prefix: str) -> None:
+        check_name(prefix[:MAX_LENGTH])
+
+        def rename(name: str) -> str:
+            return prefixed_name(prefix, name)
+
+        step = Step("prefixed", lambda tool: tool.with_spec(name=rename(tool.name)), rename=rename)
+        super().__init__(inner, step)
+
+
+class RenamedToolset(ChangedToolset):
+    """Some tools under other names; calls reach the inner toolset under the names that it knows.
+
+    Where a new name is taken by a tool that keeps its own, the tool that the inner toolset lists first has it.
+
+    Args:
+        inner: Any toolset.
+        names: Old name -> new name. A name that isn't offered now renames nothing; one that was
+            never there is noted among the problems.
+
+    Raises:
+        InvalidNameError: A new name isn't valid.
+        RegistrationError: Two tools would get the same name.
+    """
+
+    def __init__(self, inner: Toolset, names: Mapping[str, str]) -> None:
+        names = dict(names)
+        for old, new in names.items():
+            first = next(other for other in names if names[other] == check_name(new))
+            if first != old:
+                raise RegistrationError(f"{first!r} and {old!r} can't both be renamed to {new!r}: choose another name")
+
+        def rename(name: str) -> str:
+            return names.get(name, name)
+
+        step = Step(
+            "renamed",
+            lambda tool: tool.with_spec(name=names[tool.name]) if tool.name in names else tool,
+            rename=rename,
+            speaks_of=names,
+        )
+        super().__init__(inner, step)
+
+
+class AnnotatedToolset(ChangedToolset):
+    """Hints that whoever wraps the toolset vouches for.
+
+    They replace the tools' own. Of the other hints of a tool whose origin isn't trusted only those that add caution
+    stay (destructive, open world, edit), and the tool's hints are trusted from then on.
+
+    Args:
+        inner: Any toolset.
+        annotations: The hints; those that are unset leave the tool's own.
+        where: Picks the tools; `None` picks all.
+    """
+
+    def __init__(
+        self,
+        inner: Toolset,
+        annotations: ToolAnnotations,
+        where: Predicate | PredicateFunction | str | None = None,
+    ) -> None:
+        given = {name: hint for name, hint in _hints(annotations).items() if hint is not None}
+
+        def annotate(tool: Tool) -> Tool:
+            own = tool.spec.annotations if tool.origin.trusted else _cautious(tool.spec.annotations)
+            origin = tool.origin if tool.origin.trusted else attrs.evolve(tool.origin, trusted=True)
+            return tool.with_spec(annotations=attrs.evolve(own, **given)).evolve(origin=origin)
+
+        super().__init__(inner, Step("annotated", annotate, None if where is None else as_predicate(where)))
+
+
+def _hints(annotations: ToolAnnotations) -> dict[str, Any]:
+    return attrs.asdict(annotations)
+
+
+def _cautious(annotations: ToolAnnotations) -> ToolAnnotations:
+    """Only the hints that make anybody more careful."""
+    return ToolAnnotations(
+        destructive_hint=annotations.destructive_hint or None,
+        open_world_hint=annotations.open_world_hint or None,
+        edit_hint=annotations.edit_hint or None,
+    )
+
+
+class ApprovalToolset(ChangedToolset):
+    """A person confirms every call of these tools; a tool's own pick of its calls no longer counts.
+
+    Args:
+        inner: Any toolset.
+        predicate: Picks the tools; `None` picks all. Where it raises, the tool is out.
+    """
+
+    def __init__(self, inner: Toolset, predicate: Predicate | PredicateFunction | str | None = None) -> None:
+        where = None if predicate is None else as_predicate(predicate)
+        super().__init__(inner, Step("made to require approval", _confirmed, where))
+
+
+def _confirmed(tool: Tool) -> Tool:
+    return tool.with_spec(requires_confirmation=True).evolve(confirms=None)
+
+
+Prepare: TypeAlias = Callable[[ReadonlyContext, Sequence[Tool]], Sequence[Tool] | Awaitable[Sequence[Tool]]]
+
+
+"""Gets the context and the tools; gives the tools to offer, changed, left out or added. Plain or async."""
+
+
+class PreparedToolset(WrapperToolset):
+    """The tools as a function makes them for each context; where it raises, the whole toolset fails.
+
+    Args:
+        inner: Any toolset.
+        prepare: Plain or async; a plain one runs in the event loop and must not block it.
+    """
+
+    def __init__(self, inner: Toolset, prepare: Prepare) -> None:
+        super().__init__(inner)
+        self._prepare = prepare
+
+    async def tools(self, context: ReadonlyContext) -> Offer:
+        """What the function gives for the inner toolset's tools."""
+        offer = await self._inner.offer(context)
+        tools, problems = checked(self.name, await settle(self._prepare(context, tuple(offer))))
+        names = {tool.spec.name for tool in tools}
+        dropped = [
+            Dropped(tool.spec.name, "prepared", "left out by the function")
+            for tool in offer
+            if tool.spec.name not in names
+        ]
+        return Offer(tools, (*offer.problems, *problems), (*offer.dropped, *dropped))
+
+
+MOST_KEPT: Final = 256
+
+
+Key: TypeAlias = Callable[[ReadonlyContext], Hashable]
+
+
+"""What tells two contexts apart for which the tools may differ."""
+
+
+def whole_identity(context: ReadonlyContext) -> Hashable:
+    """User, agent, model, provider and session; not the state, which changes all the time."""
+    return (context.user, context.agent, context.model, context.provider, context.session)
+
+
+@frozen
+class _Kept:
+    offer: Offer
+    until: float
+
+
+@define(eq=False)
+class _Fetch:
+    """One asking that is under way, and how many wait for it."""
+
+    task: asyncio.Task[Offer | SystemExit]
+    waiting: int = 0
+
+
+class CachedToolset(WrapperToolset):
+    """The tools of a toolset, asked for at most once in `ttl` seconds for each key.
+
+    Resolutions that come while it is being asked share that asking; when none of them waits any more, it is
+    cancelled. What failed, wholly or in part, isn't kept. At most 256 keys are kept, the latest.
+
+    Args:
+        inner: Any toolset.
+        ttl: Seconds, counted from the answer.
+        clock: Gives seconds.
+        key: By default user, agent, model, provider and session. A toolset that looks at the state or at `extra`
+            needs a key that does so too; one that is the same for everybody may say `lambda context: None`.
+
+    Raises:
+        ValueError: `ttl` isn't above zero.
+    """
+
+    def __init__(
+        self, inner: Toolset, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
+    ) -> None:
+        if not ttl > 0:
+            raise ValueError(f"ttl has to be more than 0 seconds, not {ttl!r}")
+        super().__init__(inner)
+        self._ttl = ttl
+        self._clock = clock
+        self._key = key
+        self._kept: dict[Hashable, _Kept] = {}
+        self._fetches: dict[Hashable, _Fetch] = {}
+
+    def clear(self) -> None:
+        """Forgets everything; an asking that is under way is answered, but not kept."""
+        self._kept = {}
+        self._fetches = {}
+
+    async def tools(self, context: ReadonlyContext) -> Offer:
+        """What was kept, or what the inner toolset offers."""
+        key = self._key(context)
+        kept = self._kept.get(key)
+        if kept is not None and self._clock() < kept.until:
+            return kept.offer
+        return await self._shared(key, context)
+
+    async def _shared(self, key: Hashable, context: ReadonlyContext) -> Offer:
+        """Waits for the asking that is under way in this event loop, or begins one."""
+        import asyncio
+
+        place = (asyncio.get_running_loop(), key)
+        fetches = self._fetches
+        fetch = fetches.get(place)
+        if fetch is None:
+            fetch = fetches[place] = _Fetch(asyncio.ensure_future(self._fetched(key, context, self._kept)))
+            fetch.task.add_done_callback(lambda _: _end(fetches, place, fetch))
+        fetch.waiting += 1
+        try:
+            answer = await asyncio.shield(fetch.task)
+        finally:
+            fetch.waiting -= 1
+            if not fetch.waiting and not fetch.task.done():
+                fetch.task.cancel()
+                _end(fetches, place, fetch)
+        if isinstance(answer, SystemExit):
+            raise answer
+        return answer
+
+    async def _fetched(self, key: Hashable, context: ReadonlyContext, kept: dict[Hashable, Any]) -> Offer | SystemExit:
+        """Asks, and keeps the answer where it was asked for: what `clear` has put aside gets nothing any more."""
+        try:
+            offer = await self._inner.offer(context)
+        except SystemExit as error:
+            return error  # a task that raises it ends the event loop
+        if not offer.has_failed:
+            kept.pop(key, None)
+            kept[key] = _Kept(offer, self._clock() + self._ttl)
+            for oldest in list(kept)[:-MOST_KEPT]:
+                kept.pop(oldest, None)
+        return offer
+
+
+def _end(fetches: dict[Hashable, _Fetch], place: Hashable, fetch: _Fetch) -> None:
+    """Nobody joins this asking any more; what it may still raise has been seen."""
+    if fetches.get(place) is fetch:
+        del fetches[place]
+    if fetch.task.done() and not fetch.task.cancelled():
+        fetch.task.exception()
+
+
+_ROOT: Final = frozenset(
+    {"$schema", "$defs", "definitions", "$comment", "title", "description", "type"}
+    | {"properties", "required", "additionalProperties"}
+)
+
+
+"""What may stand at the root of a schema that is reshaped; other keywords could speak of arguments by name."""
+
+
+_LEFT_OUT: Final = frozenset({"default", "examples"})
+
+
+_DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
+
+
+_REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+
+
+def _as_texts(values: Mapping[str, Any]) -> dict[str, JsonText]:
+    return {name: json_text(value) for name, value in values.items()}
+
+
+@frozen
+class Reshape:
+    """How the arguments of one tool are shown to the model. Every mapping goes by the tool's own names.
+
+    Values and schemas are given as JSON data and kept as its text.
+
+    What the model sends still has to fit the tool's own schema once it is turned back, whatever `retype` allows.
+
+    Attributes:
+        rename: Argument -> the name that the model sees.
+        hide: Argument -> the value that it always has; the model sees neither.
+        default: Argument -> the value that it has where the model leaves it out.
+        retype: Argument -> the JSON Schema that stands in place of its own.
+        describe: Argument -> its description.
+
+    Raises:
+        DefinitionError: It contradicts itself, or a schema is invalid.
+        TypeError: A value that JSON can't say.
+    """
+
+    rename: Mapping[str, str] = field(factory=dict[str, str], converter=dict[str, str])
+    hide: Mapping[str, Any] = field(factory=dict[str, Any], converter=_as_texts)
+    default: Mapping[str, Any] = field(factory=dict[str, Any], converter=_as_texts)
+    retype: Mapping[str, Any] = field(factory=dict[str, Any], converter=_as_texts)
+    describe: Mapping[str, str] = field(factory=dict[str, str], converter=dict[str, str])
+
+    def __attrs_post_init__(self) -> None:
+        for name in self.hide:
+            if name in {*self.rename, *self.default, *self.retype, *self.describe}:
+                raise DefinitionError("it is hidden: the model sees nothing else of it", parameter=name)
+        if len(set(self.rename.values())) < len(self.rename):
+            raise DefinitionError(f"two arguments get the same name in {dict(self.rename)}")
+        for name, schema in self.retype.items():
+            from pegboard.schema.validator import check_schema
+
+            check_schema(schema, tool="", what=f"the schema for {name!r}")
+
+    def shown(self, schema: JsonSchema) -> JsonSchema:
+        """The schema that the model sees.
+
+        Raises:
+            DefinitionError: It has no such argument, two would get one name, a value that is hidden or a default
+                doesn't fit its argument, or the schema can't be reshaped safely.
+        """
+        properties: dict[str, Any] = schema.get("properties", {})
+        self._check(schema, properties)
+        self._check_values(schema, properties)
+        shown: JsonSchema = {key: value for key, value in schema.items() if key not in _LEFT_OUT}
+        shown["properties"] = self._properties(properties)
+        free = {*self.hide, *self.default}
+        required = [self.rename.get(name, name) for name in schema.get("required", ()) if name not in free]
+        shown.pop("required", None)
+        if required:
+            shown["required"] = required
+        return shown
+
+    def given(self, arguments: Mapping[str, Any]) -> JsonObject:
+        """The arguments as the tool takes them.
+
+        Raises:
+            StructureError: A name that stands for something hidden or renamed, which the model can't know.
+        """
+        own = {new: old for old, new in self.rename.items()}
+        given: JsonObject = {}
+        for name, value in arguments.items():
+            if name not in own and (name in self.rename or name in self.hide):
+                raise StructureError("there is no such argument", (name,))
+            given[own.get(name, name)] = value
+        for name, text in self.default.items():
+            if name not in given:
+                given[name] = json.loads(text)
+        for name, text in self.hide.items():
+            given[name] = json.loads(text)
+        return given
+
+    def shown_arguments(self, given: JsonObject) -> JsonObject:
+        """Arguments that the tool takes, as the model would write them."""
+        return {self.rename.get(name, name): value for name, value in given.items() if name not in self.hide}
+
+    def _properties(self, properties: Mapping[str, Any]) -> JsonObject:
+        shown: JsonObject = {}
+        for name, schema in properties.items():
+            if name in self.hide:
+                continue
+            new = self.rename.get(name, name)
+            if new in shown:
+                raise DefinitionError(f"two arguments would be called {new!r}", parameter=name)
+            shown[new] = self._property(name, schema)
+        return shown
+
+    def _property(self, name: str, own: Any) -> Any:
+        schema: JsonSchema | bool = json.loads(self.retype[name]) if name in self.retype else own
+        extra: JsonObject = {}
+        if name in self.describe:
+            extra["description"] = self.describe[name]
+        if name in self.default:
+            extra["default"] = json.loads(self.default[name])
+        return {**(schema if isinstance(schema, dict) else {}), **extra} if extra else schema
+
+    def _check(self, schema: JsonSchema, properties: Mapping[str, Any]) -> None:
+        for name in {**self.rename, **self.hide, **self.default, **self.retype, **self.describe}:
+            if name not in properties:
+                near = did_you_mean(suggest(name, properties)) or f" There are {', '.join(properties) or 'none'}."
+                raise DefinitionError(f"there is no such argument.{near}", parameter=name)
+        for keyword in schema:
+            if keyword not in _ROOT | _LEFT_OUT and not keyword.startswith("x-"):
+                raise DefinitionError(
+                    f"a schema with {keyword!r} at its root can't be reshaped: it may speak of arguments by name"
+                )
+        for reference in _references(schema):
+            if not str(reference).startswith(_DEFINITIONS):
+                raise DefinitionError(f"a schema with the reference {reference!r} can't be reshaped")
+
+    def _check_values(self, schema: JsonSchema, properties: Mapping[str, Any]) -> None:
+        for name, text in self.hide.items():
+            if faults := _faults(schema, properties[name], text):
+                secret = faults[0].partition(", got ")[0]
+                raise DefinitionError(f"the value that it is hidden with doesn't fit: {secret}", parameter=name)
+        for name, text in self.default.items():
+            if faults := _faults(schema, properties[name], text):
+                raise DefinitionError(f"its default doesn't fit: {'; '.join(faults)}", parameter=name)
+
+
+def _faults(root: JsonSchema, own: Any, value: str) -> tuple[str, ...]:
+    """What is wrong with a value by the schema of one argument, whose references lead to the root's definitions."""
+    from pegboard.schema.validator import validator_of
+
+    kept = {key: root[key] for key in ("$schema", "$defs", "definitions") if key in root}
+    return validator_of(json_text({**kept, "allOf": [own]})).problems(json.loads(value))
+
+
+def _references(value: Any) -> Iterator[Any]:
+    """Everything under a keyword that refers to a place in the schema."""
+    waiting = [value]
+    while waiting:
+        item: Any = waiting.pop()
+        if isinstance(item, dict):
+            members = cast("JsonObject", item)
+            yield from (member for key, member in members.items() if key in _REFERENCES)
+            waiting.extend(members.values())
+        elif isinstance(item, list):
+            waiting.extend(cast("list[Any]", item))
+
+
+class ReshapedToolset(ChangedToolset):
+    """Tools whose arguments look different to the model: renamed, hidden, with another default, type or description.
+
+    Args:
+        inner: Any toolset.
+        reshapes: Tool name -> how its arguments are shown. A tool that can't be shown so is out, and reported; a
+            name that was never there is noted among the problems.
+    """
+
+    def __init__(self, inner: Toolset, reshapes: Mapping[str, Reshape]) -> None:
+        reshapes = dict(reshapes)
+
+        def reshape(tool: Tool) -> Tool:
+            return _reshaped(tool, reshapes[tool.name]) if tool.name in reshapes else tool
+
+        super().__init__(inner, Step("reshaped", reshape, speaks_of=reshapes))
+
+
+def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
+    """A tool whose arguments look different to the model; what is listed and what is called change together.
+
+    Raises:
+        DefinitionError: The tool has no such argument, isn't a function with a handler, doesn't take a value that
+            an argument is hidden with or has by default, or its schema can't be reshaped safely.
+    """
+    if tool.spec.kind != "function" or tool.handler is None:
+        raise DefinitionError("only function tools that have a handler can be reshaped", tool=tool.name)
+    spec = tool.spec.evolve(
+        input_schema=reshape.shown(tool.spec.input_schema),
+        examples=_examples(tool, reshape),
+        concurrency=_concurrency(tool.spec.concurrency, reshape),
+        # What is hidden keeps its name: rules then find it missing, which takes away no caution.
+        permission_arguments={reshape.rename.get(name, name): k for name, k in tool.spec.permission_arguments.items()},
+    )
+    check_sound(tool.evolve(spec=spec))
+    if isinstance(tool.handler, LateHandler):
+        return tool.evolve(spec=spec)
+    return _Reshaping(tool, tool.handler, reshape).outer().evolve(spec=spec)
+
+
+def _examples(tool: Tool, reshape: Reshape) -> list[JsonObject]:
+    """Those that are still valid."""
+    return [reshape.shown_arguments(each) for each in tool.spec.examples if reshape.retype.keys().isdisjoint(each)]
+
+
+def _concurrency(own: Concurrency, reshape: Reshape) -> Concurrency:
+    """The key by its new names; exclusive where the model's arguments no longer tell the key."""
+    if not {*reshape.hide, *reshape.default}.isdisjoint(own.key):
+        return Concurrency("exclusive")
+    return attrs.evolve(own, key=tuple(reshape.rename.get(name, name) for name in own.key))
+
+
+@attrs.frozen(eq=False)
+class _Reshaping:
+    """A tool and how its arguments are shown; speaks the new names outwards and the tool's own inwards."""
+
+    tool: Tool
+    handler: Handler
+    reshape: Reshape
+
+    def outer(self) -> Tool:
+        tool = self.tool
+        return tool.evolve(
+            handler=attrs.evolve(self.handler, make_binder=self.binder),
+            preview=tool.preview and self.asking(tool.preview),
+            confirms=tool.confirms and self.asking(tool.confirms),
+            checks=self.problems,
+        )
+
+    def asking(self, function: Callable[[JsonMapping], Any]) -> Callable[[JsonMapping], Any]:
+        return lambda arguments: function(self.reshape.given(arguments))
+
+    def problems(self, arguments: JsonMapping) -> Sequence[str]:
+        """What the tool's own schema and its own check say to arguments that the shown schema takes."""
+        try:
+            given = self.reshape.given(arguments)
+        except StructureError as error:
+            return (problem(error.path, error.reason),)
+        found: Iterable[str] = ()
+        if not self.tool.validator.accepts(given):
+            found = self.tool.validator.problems(given)
+        elif self.tool.checks is not None:
+            found = self.tool.checks(given) or ()
+        return [self.renamed(text) for text in found]
+
+    def binder(self) -> Binder:
+        bind = self.tool.bind
+
+        def bind_shown(context: ToolContext, arguments: JsonMapping) -> tuple[Sequence[Any], Mapping[str, Any]]:
+            given = self.reshape.given(arguments)
+            if not self.tool.validator.accepts(given):
+                raise StructureError("; ".join(map(self.renamed, self.tool.validator.problems(given))))
+            try:
+                return bind(context, given)
+            except StructureError as error:
+                raise self.error_renamed(error) from None
+
+        return bind_shown
+
+    def error_renamed(self, error: StructureError) -> StructureError:
+        if not error.path:
+            return error
+        name, *rest = error.path
+        self.check_visible(str(name), error.reason)
+        return StructureError(error.reason, (self.reshape.rename.get(str(name), name), *rest))
+
+    def renamed(self, text: str) -> str:
+        """A problem by the new names.
+
+        Raises:
+            DefinitionError: It is about a value that the model neither sees nor can change.
+        """
+        for name in self.reshape.hide:
+            if _is_about(text, name):
+                self.check_visible(name, text)
+        for old, new in self.reshape.rename.items():
+            if _is_about(text, old):
+                return path_text((new,)) + text[len(path_text((old,))) :]
+        return text
+
+    def check_visible(self, name: str, reason: str) -> None:
+        if name in self.reshape.hide:
+            raise DefinitionError(
+                f"the value that it is hidden with is refused: {reason}", tool=self.tool.name, parameter=name
+            )
+
+
+def _is_about(text: str, name: str) -> bool:
+    start = path_text((name,))
+    return text.startswith(start) and text[len(start) : len(start) + 1] in (":", ".", "[")

@@ -1,0 +1,1 @@
+"""What exporters share: calls, bodies, streams and blocks of wire formats; public for authors of exporters."""

@@ -1,0 +1,544 @@
+"""Block-based message formats: turns that alternate, blocks of an answer, and a budget of strict tools."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+import attrs
+from attrs import define, field, frozen
+
+from pegboard.dialects.keywords import Counts, counts_of
+from pegboard.errors import ExportError
+from pegboard.messages.message import CallPart, HostedPart, Message, Part, ReasoningPart, ResultPart, TextPart
+from pegboard.messages.response import CallDelta, Delta, FinishReason
+from pegboard.request.entries import MOST_KEPT, Writer, Written, WrittenTools, refusal
+from pegboard.request.exporter import ExportedTools, Loss
+from pegboard.request.model_request import ModelRequest
+from pegboard.schema.json import json_faults
+from pegboard.tools.call import CallFault
+from pegboard.tools.spec import ToolSpec
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema
+from pegboard.wire.bodies import object_in
+from pegboard.wire.ids import CUT, ENDLESS, MadeCalls, SentIds
+from pegboard.wire.streams import Gathered, Room
+
+
+def opaque(item: JsonMapping) -> JsonObject | None:
+    """An item as it came, but for members that are null: an SDK writes those that its provider never sent.
+
+    Returns:
+        `None` where it is no JSON, or beyond every bound, so that no message could hold it.
+    """
+    kept = {name: value for name, value in item.items() if value is not None}
+    return None if json_faults(kept) else kept
+
+
+@frozen
+class HostedPairs:
+    """The hosted calls and results of one conversation.
+
+    Attributes:
+        family: The provider, to which no other's are told.
+        calls: The ids of the calls.
+        results: The ids of the calls that have results, in whichever message.
+        settled: Where the last message stands by which the user went on to something else.
+    """
+
+    family: str
+    calls: frozenset[str]
+    results: frozenset[str]
+    settled: int
+
+    @classmethod
+    def of(cls, messages: Sequence[Message], family: str) -> HostedPairs:
+        """Those of a conversation."""
+        parts = [part for message in messages for part in message.parts if isinstance(part, HostedPart)]
+        own = [part for part in parts if part.provider == family and part.id]
+        settled = [at for at, message in enumerate(messages) if message.role == "user" and not message.results]
+        return cls(
+            family,
+            frozenset(part.id for part in own if part.role == "call"),
+            frozenset(part.id for part in own if part.role == "result"),
+            settled[-1] if settled else -1,
+        )
+
+    def belongs(self, part: HostedPart, place: int) -> bool:
+        """Whether a part of the message at a place may be sent back.
+
+        A result needs its call. A call without result is one that the provider is still at (a paused turn, or a
+        program that waits for other calls); behind it the user hasn't yet gone on to something else.
+        """
+        if part.provider != self.family:
+            return False
+        if not part.id:
+            return True
+        return part.id in self.calls if part.role == "result" else part.id in self.results or place > self.settled
+
+
+Speaker: TypeAlias = Literal["user", "assistant"]
+Blocks: TypeAlias = list[JsonObject]
+
+OPENING: Final = "(The conversation begins with the assistant.)"
+_SPEAKERS: Final[Mapping[type[Any], Speaker]] = {
+    CallPart: "assistant",
+    HostedPart: "assistant",
+    ReasoningPart: "assistant",
+    ResultPart: "user",
+}
+
+
+class Wire(Protocol):
+    """How one provider writes what turns are made of."""
+
+    family: str
+    ids: SentIds
+
+    def blocks(self, part: Part, speaker: Speaker) -> Blocks:
+        """A part, in blocks of the caller's own; none where nothing is to be said."""
+        ...
+
+    def text(self, text: str) -> JsonObject:
+        """Words, not blank."""
+        ...
+
+    def mark(self, blocks: Blocks, metadata: JsonMapping) -> None:
+        """Adds what a message wants to have said behind its blocks (that they be cached)."""
+        ...
+
+    def is_result(self, block: JsonObject) -> bool:
+        """Whether it answers a call."""
+        ...
+
+    def is_thought(self, block: JsonObject) -> bool:
+        """Whether it is reasoning, with which no turn may end."""
+        ...
+
+    def completed(self, turn: JsonObject, *, last: bool) -> None:
+        """Makes a whole turn what the provider wants it to be."""
+        ...
+
+
+def leading_system(messages: Sequence[Message]) -> tuple[list[str], Sequence[Message]]:
+    """What the host says before anybody else does, and the other messages."""
+    count = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
+    return [message.text for message in messages[:count] if message.text.strip()], messages[count:]
+
+
+def turns_of(messages: Sequence[Message], wire: Wire) -> list[JsonObject]:
+    """The turns, each `{"role", "content"}`; the first is the user's, and no two of one role follow each other.
+
+    What the host says in the midst of a conversation stands in the user's turn, marked as the system's.
+
+    Raises:
+        ExportError: There is nothing to say.
+    """
+    conversation = _Conversation(wire, HostedPairs.of(messages, wire.family))
+    for place, message in enumerate(messages):
+        conversation.add(message, place)
+    turns = conversation.turns()
+    if not turns:
+        raise ExportError("there is no message to send.", exporter=wire.family)
+    if turns[0]["role"] != "user":
+        turns.insert(0, {"role": "user", "content": [wire.text(OPENING)]})
+    for turn in turns:
+        wire.completed(turn, last=turn is turns[-1])
+    return turns
+
+
+@define(eq=False)
+class _Conversation:
+    wire: Wire
+    hosted: HostedPairs
+    said: list[tuple[Speaker, Blocks]] = field(factory=list["tuple[Speaker, Blocks]"])
+
+    def add(self, message: Message, place: int) -> None:
+        own: Speaker = "assistant" if message.role == "assistant" else "user"
+        blocks: Blocks = []
+        for part in message.parts:
+            if isinstance(part, HostedPart) and not self.hosted.belongs(part, place):
+                continue
+            blocks = self._add(part, _SPEAKERS.get(type(part), own), system=message.role == "system") or blocks
+        if blocks and message.provider_metadata:
+            self.wire.mark(blocks, message.provider_metadata)
+
+    def _add(self, part: Part, speaker: Speaker, *, system: bool) -> Blocks:
+        """Writes a part; gives the turn that it went into, and an empty one where nothing was to be said."""
+        if speaker == "assistant" and (not self.said or self.said[-1][0] != speaker):
+            self.wire.ids.turn()
+        if system and isinstance(part, TextPart) and part.text.strip():
+            part = TextPart(f"<system>\n{part.text}\n</system>", provider_metadata=part.provider_metadata)
+        written = self.wire.blocks(part, speaker)
+        if not written:
+            return written
+        if not self.said or self.said[-1][0] != speaker:
+            self.said.append((speaker, []))
+        turn = self.said[-1][1]
+        turn += written
+        return turn
+
+    def turns(self) -> list[JsonObject]:
+        """The turns as they are sent."""
+        turns: list[JsonObject] = []
+        for speaker, blocks in self.said:
+            if speaker == "assistant":
+                self._end(blocks)
+            if not blocks:
+                continue
+            if turns and turns[-1]["role"] == speaker:  # the turn between them had nothing that may be sent
+                turns[-1]["content"] += blocks
+            else:
+                turns.append({"role": speaker, "content": blocks})
+        for turn in turns:
+            if turn["role"] == "user":
+                turn["content"] = self._ordered(turn["content"])
+        return turns
+
+    def _end(self, blocks: Blocks) -> None:
+        """Takes away what a turn of the assistant may not end with."""
+        while blocks and self.wire.is_thought(blocks[-1]):
+            blocks.pop()
+
+    def _ordered(self, blocks: Blocks) -> Blocks:
+        """A turn of the user with results first."""
+        return sorted(blocks, key=lambda block: not self.wire.is_result(block))
+
+
+MOST_BLOCKS: Final = 10_000
+"""Of one answer; what comes beyond is not read."""
+
+
+@define(eq=False)
+class StreamedBlock(ABC):
+    """A block on its way.
+
+    Attributes:
+        kind: What it is, in the provider's word.
+        begun: What it began with.
+        grown: What has come of its text, or of its input's.
+        signature: What has come of its signature.
+        name: What the tool is called here, if it is a call.
+        call_id: What the provider calls the call.
+        call: Which of the answer's calls it is; -1 where it is none.
+        ended: Whether all of it has come.
+    """
+
+    kind: str
+    begun: JsonMapping
+    grown: Gathered
+    signature: Gathered
+    name: str = ""
+    call_id: str = ""
+    call: int = -1
+    ended: bool = False
+
+    @property
+    @abstractmethod
+    def can_go_back(self) -> bool:
+        """Whether it is worth something as far as it has come: what the provider does itself has to be whole."""
+
+    @abstractmethod
+    def start(self) -> Delta | None:
+        """What came with its beginning."""
+
+    @abstractmethod
+    def take(self, delta: JsonMapping) -> Delta | None:
+        """Takes in more of it, and gives what came with it."""
+
+    @abstractmethod
+    def whole(self) -> JsonObject | None:
+        """The block as an answer that isn't streamed has it; `None` where its input is no object and has to be one."""
+
+    @property
+    def fault(self) -> CallFault | None:
+        """Why it can't run, if it is a call."""
+        if self.call < 0:
+            return None
+        if self.grown.over:
+            return ENDLESS
+        return None if self.ended else CUT
+
+    def called(self, text: str) -> CallDelta:
+        """What came of a call."""
+        return CallDelta(self.call, text, self.call_id, self.name)
+
+
+Block = TypeVar("Block", bound=StreamedBlock)
+
+
+@define(eq=False)
+class StreamedBlocks(Generic[Block]):
+    """The blocks of one answer.
+
+    Attributes:
+        room: What the answer may still bring.
+        most: Characters of one call's arguments.
+        all: In the order in which they began.
+    """
+
+    room: Room
+    most: int
+    all: list[Block] = field(factory=list[Block], init=False)
+    _open: dict[int | None, Block] = field(factory=dict["int | None", Block], init=False)
+    _calls: int = field(default=0, init=False)
+
+    def begin(self, make: Callable[[Gathered, Gathered], Block], index: int | None, *, is_call: bool) -> Block | None:
+        """A block begins, also at an index where there is one: that one has ended then.
+
+        Args:
+            make: Makes it, of where its text and its signature are gathered.
+            index: Where it is.
+            is_call: Whether it is a call.
+
+        Returns:
+            `None` where there is no room for another one.
+        """
+        if len(self.all) >= MOST_BLOCKS:
+            self.room.spent = True
+            return None
+        block = make(Gathered(self.room, self.most if is_call else None), Gathered(self.room))
+        if is_call:
+            block.call, self._calls = self._calls, self._calls + 1
+        if index is not None:
+            self.stop(index)
+        self._open[index] = block
+        self.all.append(block)
+        return block
+
+    def at(self, index: int | None) -> Block | None:
+        """The block that an event is about, without an index the last; `None` where it has ended."""
+        block = self._open.get(index)
+        if block is None and index is None and self.all:
+            block = self.all[-1]
+        return None if block is None or block.ended else block
+
+    def stop(self, index: int | None) -> None:
+        """All of a block has come."""
+        block = self.at(index)
+        if block is not None:
+            block.ended = True
+
+
+CUT_OFF: Final = frozenset({"length", "refusal", "content_filter", "error"})
+"""Why an answer ended where the model wasn't done: what it called mustn't run."""
+
+
+@define(eq=False)
+class AnsweredBlocks(ABC):
+    """Reads the blocks of one answer.
+
+    Attributes:
+        calls: Makes its calls.
+        passed_over: How many blocks couldn't be read, nor kept.
+    """
+
+    calls: MadeCalls
+    passed_over: int = field(default=0, init=False)
+
+    @abstractmethod
+    def part(self, block: JsonMapping, fault: CallFault | None = None) -> Part | None:
+        """A block; `None` where it is nothing that could be kept.
+
+        Args:
+            block: As the provider wrote it.
+            fault: Why it can't run, if it is a call.
+        """
+
+    def parts(self, blocks: Iterable[JsonMapping]) -> list[Part]:
+        """The parts of blocks that came whole, in order."""
+        parts = [self.part(block) for block in blocks]
+        return [part for part in parts if part is not None]
+
+    def streamed(self, blocks: Iterable[StreamedBlock]) -> list[Part]:
+        """The parts of blocks that came in pieces, as far as they came, in order."""
+        parts = [self._streamed(block) for block in blocks]
+        return [part for part in parts if part is not None]
+
+    def _streamed(self, block: StreamedBlock) -> Part | None:
+        whole = block.whole() if block.can_go_back else None
+        if whole is None:
+            self.passed_over += 1
+            return None
+        return self.part(whole, block.fault)
+
+    def facts(self, body: JsonMapping, *names: str) -> JsonObject:
+        """What else is worth knowing of an answer: objects that its body has beside, and what couldn't be read."""
+        found: dict[str, Any] = {}
+        for name in names:
+            kept = opaque(object_in(body, name))
+            if kept:
+                found[name] = kept
+        return {**found, "passed_over": self.passed_over} if self.passed_over else found
+
+
+def finish_of(reason: object, parts: Iterable[Part], finishes: Mapping[str, FinishReason]) -> FinishReason:
+    """Why an answer ended; one that calls tools has ended for that.
+
+    Args:
+        reason: The provider's word, of any type.
+        parts: What the answer came to.
+        finishes: What its words mean.
+    """
+    finish: FinishReason = finishes.get(reason, "other") if isinstance(reason, str) else "other"
+    calls = any(isinstance(part, CallPart) for part in parts)
+    return "tool_calls" if calls and finish in ("stop", "other") else finish
+
+
+@frozen
+class StrictLimits:
+    """How much of a request the provider holds to schemas; `None` is no limit.
+
+    Attributes:
+        tools: Strict tools.
+        optional: Properties that aren't required, in all of them together.
+        unions: Properties of several types, in all of them together.
+    """
+
+    tools: int | None = None
+    optional: int | None = None
+    unions: int | None = None
+
+    def __str__(self) -> str:
+        """For people."""
+        facts = ((self.tools, "strict tools"), (self.optional, "optional"), (self.unions, "union-typed parameters"))
+        return ", ".join(f"{most} {what}" for most, what in facts if most is not None)
+
+
+@frozen
+class Followed(Written):
+    """A tool with an entry of another kind right behind its own.
+
+    Attributes:
+        behind: That entry, shared and never changed, or `None`.
+    """
+
+    behind: JsonObject | None = None
+
+
+@define
+class _Left:
+    """What a request may still hold."""
+
+    limits: StrictLimits
+    spent: dict[str, int] = field(factory=lambda: {"tools": 0, "optional": 0, "unions": 0})
+
+    def takes(self, counts: Counts) -> bool:
+        """Whether one more fits; then it is counted."""
+        more = {"tools": 1, "optional": counts.optional or 0, "unions": counts.unions or 0}
+        after = {what: self.spent[what] + number for what, number in more.items()}
+        if any((most := getattr(self.limits, what)) is not None and number > most for what, number in after.items()):
+            return False
+        self.spent = after
+        return True
+
+
+@define(eq=False)
+class StrictBudget:
+    """Writes tools, strictly as long as the request may hold more of them, the rest plainly with a loss that says so.
+
+    Attributes:
+        write: Writes one tool, strictly or not.
+        schema_of: The schema of an entry that is strict, `None` of another.
+        entry_name: What an entry is called at the provider, `None` where it has no name.
+        limits: How much a request may hold.
+    """
+
+    write: Writer
+    schema_of: Callable[[JsonObject], JsonSchema | None]
+    entry_name: Callable[[JsonObject], str | None]
+    limits: StrictLimits
+    _written: WrittenTools = field(init=False)
+    _plainly: WrittenTools = field(init=False)
+    _counts: dict[ToolSpec, Counts] = field(factory=dict[ToolSpec, Counts], init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._written = WrittenTools(self.write)
+        self._plainly = WrittenTools(self._write_plainly)
+
+    def one(self, spec: ToolSpec, strict: bool | None = None) -> Written:
+        """One tool by itself."""
+        return self._written.one(spec, strict)
+
+    def exported(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> ExportedTools:
+        """The tools in their order; of two of one name, here or at the provider, the first."""
+        left = _Left(self.limits)
+        names: dict[str, None] = {}
+        called: set[str] = set()
+        entries: list[JsonObject] = []
+        losses: list[Loss] = []
+        for spec in specs:
+            written = refusal(spec, "/name", "name", _TAKEN) if spec.name in names else self._chosen(spec, strict, left)
+            name = None if written.entry is None else self.entry_name(written.entry)
+            if name is not None and name in called:
+                written = refusal(spec, "/name", "name", f"the provider calls another tool {name!r}, too")
+            losses += _of_repeated(written.losses) if spec.name in names else written.losses
+            if written.entry is not None:
+                names[spec.name] = None
+                called.update(() if name is None else (name,))
+                entries += _entries(written.entry, written)
+        return ExportedTools(tuple(entries), tuple(losses), frozenset(names))
+
+    def name_of(self, spec: ToolSpec) -> str:
+        """What the provider calls a tool: its own name for what it brings itself."""
+        entry = self.one(spec).entry if spec.kind == "provider" else None
+        return spec.name if entry is None else self.entry_name(entry) or spec.name
+
+    def names_of(self, request: ModelRequest | None) -> dict[str, str]:
+        """What the provider calls the tools of a request that it brings itself, by their names here."""
+        specs = () if request is None else (tool.spec for tool in request.offered)
+        return {spec.name: self.name_of(spec) for spec in specs if spec.kind == "provider"}
+
+    def _chosen(self, spec: ToolSpec, strict: bool | None, left: _Left) -> Written:
+        written = self._written.one(spec, strict)
+        schema = None if written.entry is None else self.schema_of(written.entry)
+        if schema is None or left.takes(self._counted(spec, schema)):
+            return written
+        return self._plainly.one(spec)
+
+    def _counted(self, spec: ToolSpec, schema: JsonSchema) -> Counts:
+        counts = self._counts.get(spec)
+        if counts is None:
+            if len(self._counts) >= MOST_KEPT:
+                self._counts.clear()
+            counts = self._counts[spec] = counts_of(schema)
+        return counts
+
+    def _write_plainly(self, spec: ToolSpec, _strict: bool | None) -> Written:
+        plainly = self.write(spec, False)  # noqa: FBT003  a `Writer` has no names
+        what = f"exported without: a request may hold {self.limits} in all, and the tools before it have used them up"
+        return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
+
+
+def _entries(entry: JsonObject, written: Written) -> list[JsonObject]:
+    behind = written.behind if isinstance(written, Followed) else None
+    return [entry] if behind is None else [entry, behind]
+
+
+_TAKEN: Final = "another tool has this name; the first is exported"
+
+
+def _of_repeated(losses: Sequence[Loss]) -> list[Loss]:
+    """A name that is exported is not refused: one of its tools is left out."""
+    return [attrs.evolve(loss, refused=False) for loss in losses]
+
+
+__all__ = [
+    "CUT_OFF",
+    "MOST_BLOCKS",
+    "OPENING",
+    "AnsweredBlocks",
+    "Blocks",
+    "Followed",
+    "HostedPairs",
+    "Speaker",
+    "StreamedBlock",
+    "StreamedBlocks",
+    "StrictBudget",
+    "StrictLimits",
+    "Wire",
+    "finish_of",
+    "leading_system",
+    "opaque",
+    "turns_of",
+]

@@ -1,0 +1,271 @@
+"""Bodies of requests and answers: members read without trust, arguments, content as text, tool choice."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final, cast
+
+from pegboard.errors import ExportError, did_you_mean, suggest
+from pegboard.request.tool_choice import NamedTool, ToolChoice
+from pegboard.schema.json import is_object, json_faults, json_text
+from pegboard.tools.call import ToolCall, writable
+from pegboard.tools.content import AudioContent, Content, ImageContent, LinkContent, TextContent
+from pegboard.typing import JsonMapping, JsonObject
+
+_NOTHING: Final[JsonMapping] = {}
+
+
+def object_or_none(value: object) -> JsonMapping | None:
+    """The value where it is an object."""
+    return cast("JsonMapping", value) if isinstance(value, Mapping) else None
+
+
+def as_object(value: object) -> JsonMapping:
+    """The value where it is an object; else an empty one."""
+    return cast("JsonMapping", value) if isinstance(value, Mapping) else _NOTHING
+
+
+def object_in(data: JsonMapping, name: str) -> JsonMapping:
+    """An object; an empty one where there is none."""
+    return as_object(data.get(name))
+
+
+def list_in(data: JsonMapping, name: str) -> list[Any]:
+    """An array; an empty one where there is none."""
+    value = data.get(name)
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def objects_in(data: JsonMapping, name: str) -> list[JsonMapping]:
+    """The objects of an array, whatever else is in it passed over; none where there is no array."""
+    return [cast("JsonMapping", item) for item in list_in(data, name) if isinstance(item, Mapping)]
+
+
+def text_in(data: JsonMapping, name: str) -> str:
+    """A text; `""` where there is none."""
+    value = data.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def known_text(data: JsonMapping, name: str) -> str | None:
+    """A text; `None` where there is none, or an empty one."""
+    return text_in(data, name) or None
+
+
+def count_in(data: JsonMapping, name: str) -> int:
+    """A whole number that isn't below 0; 0 where there is none."""
+    return place_in(data, name) or 0
+
+
+def place_in(data: JsonMapping, name: str) -> int | None:
+    """A place in a list or in a text, from 0; `None` where there is none."""
+    value = data.get(name)
+    return value if type(value) is int and value >= 0 else None
+
+
+def own(metadata: object, provider: str) -> JsonMapping:
+    """What metadata holds of one provider's; empty where it holds nothing that can be read.
+
+    Args:
+        metadata: Of a part or a call, by provider: it may come from a stored conversation, and be anything.
+        provider: Whose.
+    """
+    return object_in(as_object(metadata), provider)
+
+
+_SAYS_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
+
+
+def known(facts: Mapping[str, Any]) -> JsonObject:
+    """The facts that say something: neither `None` nor empty texts, lists and objects. `False` and 0 do."""
+    return {name: fact for name, fact in facts.items() if fact not in _SAYS_NOTHING}
+
+
+def merged(body: JsonObject, options: JsonMapping) -> JsonObject:
+    """The body with the host's options over it.
+
+    Objects in both become one, unless both say their `type`, and another one: such are alternatives (a tool choice).
+    Anything else is replaced.
+    """
+    new = dict(body)
+    for key, value in options.items():
+        old: Any = new.get(key)
+        one = isinstance(old, dict) and isinstance(value, dict) and _is_one_kind(old, value)  # pyright: ignore[reportUnknownArgumentType]
+        new[key] = merged(cast("JsonObject", old), cast("JsonObject", value)) if one else value
+    return new
+
+
+def _is_one_kind(old: JsonMapping, new: JsonMapping) -> bool:
+    return "type" not in old or old["type"] == new.get("type", old["type"])
+
+
+_MOST_OF_A_NAME = 200
+
+
+def check_choice(choice: ToolChoice, names: Collection[str], exporter: str) -> None:
+    """Refuses a choice that can't be met.
+
+    Args:
+        choice: The request's.
+        names: The tools that can be called.
+        exporter: For the error.
+
+    Raises:
+        ExportError: The tool that must be called isn't exported, or there is none and one must be called.
+    """
+    if isinstance(choice, NamedTool):
+        check_chosen(choice.name, names, exporter)
+    elif choice == "required" and not names:
+        raise ExportError("a call of a tool is required, and there is no tool to call", exporter=exporter)
+
+
+def check_chosen(name: str, names: Collection[str], exporter: str) -> None:
+    """Refuses the choice of a tool that can't be called.
+
+    Args:
+        name: The tool that is chosen.
+        names: The tools that can be called.
+        exporter: For the error.
+
+    Raises:
+        ExportError: It isn't among them, with near misses.
+    """
+    if name not in names:
+        near = did_you_mean(suggest(name[:_MOST_OF_A_NAME], names))
+        text = f"the tool choice names it, and it isn't among the tools that are exported.{near}"
+        raise ExportError(text, exporter=exporter, tool=name)
+
+
+def worded(content: Content) -> str:
+    """A text as it is; a file that is text with its name; anything else named, so that it isn't lost silently."""
+    return writable(_worded(content))
+
+
+def _worded(content: Content) -> str:
+    if isinstance(content, TextContent):
+        return content.text
+    if isinstance(content, LinkContent):
+        kind = f" ({content.mime_type})" if content.mime_type else ""
+        name = f" to {content.name}" if content.name else ""
+        return f"[link{name}{kind}: {content.uri}]"
+    if isinstance(content, ImageContent | AudioContent):
+        what = "an image" if isinstance(content, ImageContent) else "a sound"
+        return f"[{what} ({content.mime_type}, {len(content.data):,} bytes) that can't be shown here]"
+    if isinstance(content.data, str):
+        return f"[file {content.uri}]\n{content.data}"
+    kind = f"{content.mime_type}, " if content.mime_type else ""
+    return f"[file {content.uri} ({kind}{len(content.data):,} bytes) that can't be shown here]"
+
+
+INVALID: Final = "INVALID_JSON"
+"""The key under which arguments stand that were no JSON object."""
+
+INPUT: Final = "input"
+"""The one argument of a freeform tool."""
+
+MOST_SAID: Final = 2_000
+"""Characters of arguments that were no JSON: enough for the model to see what went wrong."""
+
+_MOST_SHOWN: Final = 1_000
+
+
+def arguments_object(call: ToolCall) -> JsonObject:
+    """A call's arguments as a JSON object; what is none stands as text in one, under `INVALID_JSON`. Never raises."""
+    given = call.arguments
+    if isinstance(given, Mapping):
+        parsed = _plain(given)
+        return {INVALID: "arguments that are no JSON"} if parsed is None else parsed
+    text = given.decode(errors="backslashreplace") if isinstance(given, bytes) else given
+    parsed = parsed_object(text)
+    return _told(text) if parsed is None else parsed
+
+
+def arguments_text(call: ToolCall) -> str:
+    """A call's arguments as JSON text. Never raises.
+
+    Text that a model wrote stays as it is, whether it is JSON or not; blank text is an object without members.
+    """
+    text = _text(call.arguments)
+    return text if text.strip() else "{}"
+
+
+def input_text(call: ToolCall) -> str:
+    """The free text of a call of a freeform tool; its arguments as text where there is none. Never raises."""
+    given = call.arguments
+    parsed = given if isinstance(given, Mapping) else parsed_object(_text(given))
+    free = None if parsed is None or len(parsed) != 1 else parsed.get(INPUT)
+    return writable(free) if isinstance(free, str) else _text(given)
+
+
+def parsed_object(text: str) -> JsonObject | None:
+    """The JSON object that a text is, blank text an empty one; else `None`. Never raises.
+
+    As strict as those who judge calls are: each key once, and no number that JSON doesn't have.
+    """
+    if not text.strip():
+        return {}
+    from jiter import from_json
+
+    try:
+        value: Any = from_json(text.encode(), allow_inf_nan=False, catch_duplicate_keys=True)
+    except ValueError:
+        return None
+    return value if is_object(value) and not json_faults(value) else None
+
+
+def _plain(given: Mapping[str, Any]) -> JsonObject | None:
+    """A mapping as a plain object; `None` where it is no JSON, or a host's that breaks when it is looked at."""
+    try:
+        taken = dict(given)
+    except Exception:  # noqa: BLE001  whatever a host's mapping makes of being read
+        return None
+    return None if json_faults(taken) else taken
+
+
+def _told(text: str) -> JsonObject:
+    cut = text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]} … ({len(text):,} characters)"
+    return {INVALID: writable(cut)}
+
+
+def _text(given: str | bytes | Mapping[str, Any]) -> str:
+    if isinstance(given, bytes):
+        return given.decode(errors="replace")
+    if isinstance(given, str):
+        return writable(given)
+    try:
+        return writable(str(json_text(dict(given))))
+    except Exception:  # noqa: BLE001  no JSON, or a host's mapping that breaks when it is read
+        return str(json_text({INVALID: writable(_shown(given))}))
+
+
+def _shown(arguments: Mapping[str, Any]) -> str:
+    try:
+        return repr(arguments)[:_MOST_SHOWN]
+    except Exception:  # noqa: BLE001  whatever a host's object makes of being shown
+        return type(arguments).__name__
+
+
+__all__ = [
+    "INPUT",
+    "INVALID",
+    "MOST_SAID",
+    "arguments_object",
+    "arguments_text",
+    "as_object",
+    "check_choice",
+    "check_chosen",
+    "count_in",
+    "input_text",
+    "known",
+    "known_text",
+    "list_in",
+    "merged",
+    "object_in",
+    "object_or_none",
+    "objects_in",
+    "own",
+    "parsed_object",
+    "place_in",
+    "text_in",
+    "worded",
+]

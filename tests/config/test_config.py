@@ -1,0 +1,420 @@
+"""All configuration together."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard.config.config import (
+    _MAX_BYTES,
+    Config,
+    Ignored,
+    _trust_file,
+    distrust,
+    is_trusted,
+    load_config,
+    parse_config,
+    read_config,
+    trust,
+)
+from pegboard.errors import ConfigError, ExpressionError
+from pegboard.toolsets.expression import parse_predicate
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PEGBOARD_BLOCK", raising=False)
+    monkeypatch.delenv("PEGBOARD_AUTOLOAD", raising=False)
+    (tmp_path / "config/pegboard").mkdir(parents=True)
+    (tmp_path / "project/src").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "project/src")
+
+
+@pytest.fixture
+def user(tmp_path):
+    return tmp_path / "config/pegboard/pegboard.toml"
+
+
+@pytest.fixture
+def project(tmp_path):
+    return tmp_path / "project/pegboard.toml"
+
+
+def test_nothing_said_is_the_default(user):
+    config = load_config()
+    assert config == Config(looked_at=(str(user),))
+    assert config.is_enabled("any")
+    assert not config.is_blocked("any")
+    assert config.settings("any") == {}
+
+
+def test_the_users_file_is_read(user):
+    user.write_text('block = ["a"]\n[plugins.files]\nroot = "/srv"')
+    config = load_config()
+    assert config.block == ("a",)
+    assert config.is_blocked("a")
+    assert config.settings("files") == {"root": "/srv"}
+    assert config.files == (str(user),)
+
+
+def test_the_users_file_is_not_read_unless_asked_for(user):
+    user.write_text('block = ["a"]')
+    assert load_config(user=False) == Config()
+
+
+def test_no_project_is_read_unless_asked_for(project):
+    project.write_text('block = ["a"]')
+    assert load_config().block == ()
+
+
+def test_a_project_is_searched_upwards(project):
+    project.write_text('block = ["a"]')
+    assert load_config(project="search").files == (str(project),)
+
+
+def test_no_project_where_the_current_folder_is_gone(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert load_config(project="search").files == ()
+
+
+def test_an_untrusted_project_narrows(user, project):
+    user.write_text('block = ["a"]\nwhere = "read_only or tag:x"\nprefix.p = "u_"')
+    project.write_text('block = ["b", "a"]\nwhere = "not tag:y"\nrename.t = "u"\nprefix.q = "v_"')
+    config = load_config(project=project)
+    assert config.block == ("a", "b")
+    assert config.where == "(read_only or tag:x) and (not tag:y)"
+    assert config.rename == {"t": "u"}
+    assert config.prefix == {"p": "u_", "q": "v_"}
+    assert config.ignored == ()
+
+
+def test_an_untrusted_project_changes_nothing_else(user, project):
+    user.write_text('enable = ["a"]\nrename.t = "mine"\n[plugins.a]\nx = 1')
+    project.write_text(
+        'enable = ["a", "b"]\nconflicts = "replace"\nrename.t = "theirs"\n[plugins.a]\nx = 2\n[plugins.b]\ny = 3'
+    )
+    config = load_config(project=project)
+    assert config.enable == ("a",)
+    assert config.conflicts == "keep"
+    assert config.rename == {"t": "mine"}
+    assert config.plugins == {"a": {"x": 1}}
+    assert {ignored.key for ignored in config.ignored} == {
+        "enable",
+        "conflicts",
+        "rename.t",
+        "plugins.a",
+        "plugins.b",
+    }
+    assert str(Ignored(str(project), "enable")) in {str(ignored) for ignored in config.ignored}
+    assert "registry config trust" in str(config.ignored[0])
+
+
+def test_a_trusted_project_says_what_holds(user, project):
+    user.write_text('enable = ["a"]\nconflicts = "keep"\nrename.t = "mine"\n[plugins.a]\nx = 1\ny = 1')
+    project.write_text('enable = ["b"]\nconflicts = "replace"\nrename.t = "theirs"\n[plugins.a]\nx = 2')
+    trust(project)
+    config = load_config(project=project)
+    assert config.enable == ("b",)
+    assert config.conflicts == "replace"
+    assert config.rename == {"t": "theirs"}
+    assert config.plugins == {"a": {"x": 2, "y": 1}}
+    assert config.ignored == ()
+    assert not config.is_enabled("a")
+
+
+def test_a_project_that_changed_is_untrusted_again(project):
+    project.write_text("enable = []")
+    trust(project)
+    project.write_text("enable = ['x']")
+    assert load_config(project=project).enable is None
+
+
+def test_a_given_file_binds(user, project):
+    user.write_text("enable = ['a']")
+    project.write_text("enable = ['b']")
+    assert load_config(explicit=project).enable == ("b",)
+    assert load_config(explicit=project, project="search").enable == ("b",)
+    assert load_config(explicit=project, project="search").files == (str(user), str(project))
+
+
+def test_a_given_file_must_be_there(tmp_path):
+    with pytest.raises(ConfigError, match="no such file"):
+        load_config(explicit=tmp_path / "no.toml")
+
+
+def test_the_users_file_is_not_the_projects_too(user, monkeypatch):
+    user.write_text("enable = ['a']")
+    monkeypatch.chdir(user.parent)
+    config = load_config(project="search")
+    assert config.enable == ("a",)
+    assert config.files == (str(user),)
+
+
+def test_everything_that_would_change_it_is_told(user, project, tmp_path):
+    """Missing files and the list of what is trusted too."""
+    config = load_config(project=project)
+    assert config.looked_at == (str(user), str(project), str(tmp_path / "state/pegboard/trusted.json"))
+    assert config.files == ()
+
+
+def test_the_environment_blocks():
+    config = load_config(environ={"PEGBOARD_BLOCK": " a, b,,a "})
+    assert config.block == ("a", "b")
+
+
+@pytest.mark.parametrize(("text", "loads"), [("", True), ("1", True), ("0", False), ("False", False), (" off ", False)])
+def test_the_environment_loads_none(text, loads):
+    assert load_config(environ={"PEGBOARD_AUTOLOAD": text}).autoload is loads
+    assert load_config(environ={"PEGBOARD_AUTOLOAD": text}).is_enabled("any") is loads
+
+
+def test_an_environment_that_is_not_understood():
+    with pytest.raises(ConfigError, match="PEGBOARD_AUTOLOAD: 'never' is neither 0 nor 1"):
+        load_config(environ={"PEGBOARD_AUTOLOAD": "never"})
+
+
+def test_a_bad_file_is_an_error(user):
+    user.write_text("blokc = []")
+    with pytest.raises(ConfigError, match="Did you mean 'block'"):
+        load_config()
+
+
+def test_a_config_is_read_only(user):
+    user.write_text("rename.a = 'b'")
+    with pytest.raises(TypeError):
+        load_config().rename["x"] = "y"  # pyright: ignore[reportIndexIssue]
+
+
+def test_the_process_environment_is_the_default(monkeypatch):
+    monkeypatch.setitem(os.environ, "PEGBOARD_BLOCK", "z")
+    assert load_config().block == ("z",)
+
+
+# One `pegboard.toml`: its bytes -> its checked values ----------------------------------------------------------------
+
+CUSTOM = {"a": lambda tool, context: True, "x": lambda tool, context: True}
+
+
+def parsed(text: str) -> dict:
+    return parse_config(text.encode(), "pegboard.toml")
+
+
+def test_all_keys():
+    text = """
+        block = ["a", "b"]
+        enable = []
+        conflicts = "shadow"
+        where = 'read_only and (tag:x or name:"a(b")'
+        rename.read_file = "cat"
+        prefix.github = "gh_"
+        [plugins.files]
+        root = "/srv"
+        limits = {lines = 3}
+    """
+    assert parsed(text) == {
+        "block": ("a", "b"),
+        "enable": (),
+        "conflicts": "shadow",
+        "where": 'read_only and (tag:x or name:"a(b")',
+        "rename": {"read_file": "cat"},
+        "prefix": {"github": "gh_"},
+        "plugins": {"files": {"root": "/srv", "limits": {"lines": 3}}},
+    }
+
+
+def test_nothing_says_nothing():
+    assert parsed("") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "words"),
+    [
+        ("blocks = []", "blocks", "unknown key. Did you mean 'block'?"),
+        ("zzz = 1", "zzz", "unknown key. Known are block, enable, rename,"),
+        ("block = 'a'", "block", "expected a list of plugin names, found str"),
+        ("block = ['a', 3]", "block[1]", "expected a text, found int"),
+        ("block = ['']", "block[0]", "empty"),
+        ("enable = true", "enable", "expected a list of plugin names, found bool"),
+        ("rename = 'a'", "rename", "expected a table, found str"),
+        ("rename.a = 1", "rename.a", "expected a text, found int"),
+        ("rename.a = 'not a name'", "rename.a", "'not a name' can't stand in a tool's name"),
+        ("rename.a = 'c'\nrename.b = 'c'", "rename.b", "'a' is renamed to 'c' too"),
+        ("prefix.p = '9'", "prefix.p", "'9' can't stand in a tool's name"),
+        ("prefix.p = ''", "prefix.p", "empty"),
+        ("conflicts = 'keeep'", "conflicts", "'keeep' is no way to settle conflicts. Did you mean 'keep'?"),
+        ("conflicts = '?'", "conflicts", "Known are error, keep, replace, shadow, prefix."),
+        ("where = 1", "where", "expected a text, found int"),
+        ("where = ' '", "where", "empty"),
+        ("where = 'a) or (b'", "where", "brackets or quotes don't match in 'a) or (b'"),
+        ("where = '(a'", "where", "brackets or quotes don't match"),
+        ("where = 'name:\"a'", "where", "brackets or quotes don't match"),
+        ("plugins = 1", "plugins", "expected a table, found int"),
+        ("plugins.files = 'x'", "plugins.files", "expected a table, found str"),
+    ],
+)
+def test_what_is_wrong_is_named(text, key, words):
+    with pytest.raises(ConfigError) as caught:
+        parsed(text)
+    assert caught.value.file == "pegboard.toml"
+    assert caught.value.key == key
+    assert words in str(caught.value)
+
+
+PIECES = ["(", ")", '"', "'", "\\", "a", " or ", "name:", "x"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+def test_a_predicate_cannot_reach_out_of_its_brackets(text):
+    """What is taken and parses in brackets parses to a member that stands by itself."""
+    try:
+        taken = parse_config(json.dumps(text).join(("where = ", "")).encode(), "f")["where"]
+        alone = parse_predicate(taken, CUSTOM)
+    except (ConfigError, ExpressionError):
+        return
+    assert parse_predicate(f"(read_only) and ({taken})", CUSTOM) == (parse_predicate("read_only") & alone)
+
+
+@pytest.mark.parametrize(
+    "text", [r'name:"x\" (" ) or ( name:"y\" ("', r"""name:"x\") or (name:"y" """, r"name:'x\') or (name:'y'"]
+)
+def test_a_quoted_quote_does_not_end_a_quote(text):
+    """Each would turn `(read_only) and (...)` into an `or`."""
+    with pytest.raises(ConfigError, match="brackets or quotes don't match"):
+        parsed(f"where = {json.dumps(text)}")
+
+
+def test_brackets_and_quotes_inside_quotes_do_not_count():
+    assert parsed(r"""where = 'name:"a\"(" and tag:")"' """)["where"] == r'name:"a\"(" and tag:")"'
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\n\na = = 1", "at line 3"),
+        (b"\n# \xff", "not UTF-8 (at line 2)"),
+        (b"a = " + b"[" * 50_000, "nested too deep"),
+    ],
+)
+def test_what_is_no_toml_is_named(content, words):
+    with pytest.raises(ConfigError) as caught:
+        parse_config(content, "/etc/x.toml")
+    assert str(caught.value).startswith("/etc/x.toml: ")
+    assert words in str(caught.value)
+
+
+def test_a_missing_file_is_none(tmp_path):
+    (tmp_path / "file").touch()
+    assert read_config(str(tmp_path / "no.toml")) is None
+    assert read_config(str(tmp_path / "file/no.toml")) is None
+
+
+def test_a_huge_file_is_refused(tmp_path):
+    (tmp_path / "x.toml").write_bytes(b"#" * (_MAX_BYTES + 1))
+    with pytest.raises(ConfigError, match="can't be read: larger than 262144 bytes"):
+        read_config(str(tmp_path / "x.toml"))
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="can't be read: Is a directory"):
+        read_config(str(tmp_path))
+
+
+# Which project configurations the user has trusted -------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path):
+    file = tmp_path / "pegboard.toml"
+    file.write_bytes(b"enable = []")
+    return file
+
+
+def test_a_file_is_trusted_as_it_is(file):
+    assert not is_trusted(file, b"enable = []")
+    assert trust(file).startswith("sha256:")
+    assert is_trusted(file, b"enable = []")
+
+
+def test_the_same_words_elsewhere_are_not_trusted(file, tmp_path):
+    trust(file)
+    assert not is_trusted(tmp_path / "other.toml", b"enable = []")
+
+
+def test_a_link_is_the_file_it_leads_to(file, tmp_path):
+    (tmp_path / "link.toml").symlink_to(file)
+    trust(tmp_path / "link.toml")
+    assert is_trusted(file, b"enable = []")
+
+
+def test_trust_is_kept_privately(file):
+    trust(file)
+    assert stat.S_IMODE(_trust_file().stat().st_mode) == 0o600
+    assert stat.S_IMODE(_trust_file().parent.stat().st_mode) == 0o700
+
+
+def test_trust_is_taken_back(file):
+    trust(file)
+    assert distrust(file)
+    assert not is_trusted(file, b"enable = []")
+    assert not distrust(file)
+
+
+def test_one_decision_leaves_the_others(file, tmp_path):
+    other = tmp_path / "other.toml"
+    other.touch()
+    trust(other)
+    trust(file)
+    distrust(other)
+    assert is_trusted(file, b"enable = []")
+
+
+def test_a_list_that_others_can_write_is_not_believed(file):
+    trust(file)
+    _trust_file().chmod(0o666)
+    assert not is_trusted(file, b"enable = []")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 9, "files": {}}', '{"format": 1}', "[" * 99_999])
+def test_a_broken_list_trusts_nothing_and_can_be_replaced(file, content):
+    trust(file)
+    _trust_file().write_text(content)
+    assert not is_trusted(file, b"enable = []")
+    trust(file)
+    assert is_trusted(file, b"enable = []")
+
+
+def test_the_list_is_readable_by_people(file):
+    digest = trust(file)
+    assert json.loads(_trust_file().read_text()) == {"format": 1, "files": {str(file): digest}}
+
+
+def test_a_missing_file_cannot_be_trusted(tmp_path):
+    with pytest.raises(ConfigError, match="can't be trusted: No such file"):
+        trust(tmp_path / "no.toml")
+
+
+def test_trust_that_cannot_be_kept_is_an_error(file, tmp_path):
+    (tmp_path / "state").touch()
+    with pytest.raises(ConfigError, match="can't be trusted: "):
+        trust(file)
+
+
+def test_distrust_that_cannot_be_kept_is_an_error(file, monkeypatch):
+    trust(file)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pegboard.config.config.write_private", full)
+    with pytest.raises(ConfigError, match="trust can't be taken back: No space left"):
+        distrust(file)

@@ -1,0 +1,248 @@
+"""Files: read with a bound, written whole or not at all, private where they have to be."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from pathlib import Path
+
+import platformdirs
+import pytest
+from platformdirs.macos import MacOS
+
+from pegboard.config.files import (
+    _home_folder,
+    known_user_folder,
+    open_private,
+    project_file,
+    read_bounded,
+    read_private,
+    reason,
+    user_folder,
+    write_private,
+    write_whole,
+)
+
+
+def mode(path) -> int:
+    return stat.S_IMODE(Path(path).stat().st_mode)
+
+
+def names(folder) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def test_a_file_of_exactly_the_limit_is_read(tmp_path):
+    (tmp_path / "f").write_bytes(b"12345")
+    assert read_bounded(str(tmp_path / "f"), 5) == b"12345"
+
+
+def test_a_larger_file_is_refused(tmp_path):
+    (tmp_path / "f").write_bytes(b"123456")
+    with pytest.raises(OSError, match="larger than 5 bytes") as caught:
+        read_bounded(str(tmp_path / "f"), 5)
+    assert caught.value.errno == errno.EFBIG
+    assert reason(caught.value) == "larger than 5 bytes"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert read_bounded(str(tmp_path / "pipe"), 10) == b""
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(IsADirectoryError):
+        read_bounded(str(tmp_path), 10)
+
+
+def test_a_private_file_is_written_whole_and_read_back(tmp_path):
+    file = str(tmp_path / "deep/folder/f")
+    write_private(file, b"one ", b"two")
+    assert read_private(file, 100) == b"one two"
+    assert mode(file) == 0o600
+    assert mode(tmp_path / "deep/folder") == 0o700
+    assert names(tmp_path / "deep/folder") == ["f"]
+
+
+def test_an_open_folder_is_closed_to_others(tmp_path):
+    folder = tmp_path / "open"
+    folder.mkdir(mode=0o755)
+    write_private(str(folder / "private"), b"")
+    assert mode(folder) == 0o700
+
+
+def test_another_users_folder_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(PermissionError, match="another user's folder"):
+        write_private(str(tmp_path / "private"), b"")
+
+
+def test_rights_are_left_alone_where_there_are_none(tmp_path, monkeypatch):
+    """Windows keeps no such modes."""
+    folder = tmp_path / "open"
+    folder.mkdir(mode=0o755)
+    (folder / "f").touch(mode=0o644)
+    monkeypatch.setattr(os, "name", "nt")
+    write_private(str(folder / "private"), b"")
+    os.close(open_private(str(folder / "f")))
+    monkeypatch.undo()
+    assert mode(folder) == 0o755
+
+
+@pytest.mark.parametrize("rights", [0o640, 0o604, 0o620, 0o666])
+def test_a_file_that_others_have_rights_on_is_not_believed(tmp_path, rights):
+    (tmp_path / "f").touch()
+    (tmp_path / "f").chmod(rights)
+    with pytest.raises(PermissionError, match="not private"):
+        open_private(str(tmp_path / "f"))
+
+
+def test_another_users_file_is_not_believed(tmp_path, monkeypatch):
+    write_whole(str(tmp_path / "f"), b"", mode=0o600)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(PermissionError, match="not private"):
+        open_private(str(tmp_path / "f"))
+
+
+def test_a_link_is_not_followed(tmp_path):
+    write_whole(str(tmp_path / "f"), b"", mode=0o600)
+    (tmp_path / "link").symlink_to(tmp_path / "f")
+    with pytest.raises(OSError, match="link"):
+        open_private(str(tmp_path / "link"))
+
+
+def test_a_private_folder_is_no_file(tmp_path):
+    (tmp_path / "d").mkdir(mode=0o700)
+    with pytest.raises(OSError, match="not a regular file"):
+        open_private(str(tmp_path / "d"))
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    file = str(tmp_path / "f")
+    write_whole(file, b"old")
+    with pytest.raises(TypeError):
+        write_whole(file, b"new", None)  # pyright: ignore[reportArgumentType]
+    assert read_bounded(file, 10) == b"old"
+    assert names(tmp_path) == ["f"]
+
+
+def test_a_reason_without_a_number_is_the_text():
+    assert reason(OSError("odd")) == "odd"
+
+
+# Where files are, said without platformdirs and still as platformdirs says it ----------------------------------------
+
+KINDS = ["cache", "config", "state"]
+SAID = {kind: getattr(platformdirs, f"user_{kind}_dir") for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("xdg", [None, "", "relative/cache", "/var/tmp/my cache", "/var/tmp/slash/"])
+def test_folders_equal_those_of_platformdirs(monkeypatch, kind, xdg):
+    monkeypatch.setenv("HOME", "/home/somebody")
+    if xdg is None:
+        monkeypatch.delenv(f"XDG_{kind.upper()}_HOME", raising=False)
+    else:
+        monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", xdg)
+    assert known_user_folder(kind) == SAID[kind]("pegboard", appauthor=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_folders_without_home_are_the_accounts(monkeypatch, kind):
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv(f"XDG_{kind.upper()}_HOME", raising=False)
+    assert known_user_folder(kind) == SAID[kind]("pegboard", appauthor=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_folders_of_macos_equal_those_of_platformdirs(monkeypatch, kind):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setenv("HOME", "/Users/a")
+    monkeypatch.delenv(f"XDG_{kind.upper()}_HOME", raising=False)
+    assert known_user_folder(kind) == getattr(MacOS("pegboard", appauthor=False), f"user_{kind}_dir")
+
+
+@pytest.mark.parametrize("platform", ["win32", "freebsd14", "ios"])
+def test_on_other_systems_platformdirs_is_asked(monkeypatch, platform):
+    monkeypatch.setattr(sys, "platform", platform)
+    assert known_user_folder("cache", {"HOME": "/home/a"}) is None
+    assert user_folder("cache") == SAID["cache"]("pegboard", appauthor=False)
+
+
+def test_on_android_platformdirs_is_asked(monkeypatch):
+    monkeypatch.setattr(sys, "getandroidapilevel", lambda: 30, raising=False)
+    assert known_user_folder("cache", {"HOME": "/home/a"}) is None
+
+
+def test_a_known_folder_needs_no_platformdirs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    assert user_folder("config") == known_user_folder("config")
+
+
+@pytest.mark.parametrize("home", ["", "relative"])
+def test_a_relative_home_is_no_home(home):
+    assert _home_folder({"HOME": home}) is None
+    assert known_user_folder("cache", {"HOME": home}) is None
+
+
+def test_home_has_no_slash_at_its_end():
+    assert _home_folder({"HOME": "/home/a/"}) == "/home/a"
+    assert _home_folder({"HOME": "/"}) == "/"
+
+
+def made(folder: Path) -> str:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "pegboard.toml"
+    file.touch()
+    return str(file)
+
+
+def test_the_nearest_project_file_is_found(tmp_path):
+    far, near = made(tmp_path / "a"), made(tmp_path / "a/b")
+    (tmp_path / "a/b/c").mkdir()
+    assert project_file(str(tmp_path / "a/b/c"), {"HOME": "/nowhere"}) == near
+    assert project_file(str(tmp_path / "a"), {"HOME": "/nowhere"}) == far
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_the_search_ends_at_the_root_of_a_checkout(tmp_path, kind):
+    """A worktree's `.git` is a file."""
+    made(tmp_path)
+    root = tmp_path / "repo"
+    (root / "src").mkdir(parents=True)
+    assert project_file(str(root / "src"), {"HOME": "/nowhere"}) is not None
+    (root / ".git").mkdir() if kind == "folder" else (root / ".git").touch()
+    assert project_file(str(root / "src"), {"HOME": "/nowhere"}) is None
+
+
+def test_the_root_of_a_checkout_is_looked_at(tmp_path):
+    (tmp_path / ".git").mkdir()
+    assert project_file(str(tmp_path), {}) is None
+    file = made(tmp_path)
+    assert project_file(str(tmp_path), {}) == file
+
+
+def test_the_search_ends_at_home(tmp_path):
+    made(tmp_path)
+    home = tmp_path / "home"
+    (home / "work").mkdir(parents=True)
+    assert project_file(str(home / "work"), {"HOME": str(home)}) is None
+
+
+def test_the_search_ends_at_a_home_that_is_a_link(tmp_path):
+    made(tmp_path)
+    (tmp_path / "home/work").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "home")
+    assert project_file(str(tmp_path / "home/work"), {"HOME": str(tmp_path / "link")}) is None
+
+
+def test_the_search_ends_at_the_root_of_the_file_system():
+    assert project_file("/", {"HOME": ""}) is None
+
+
+def test_a_folder_of_that_name_is_no_file(tmp_path):
+    (tmp_path / "pegboard.toml").mkdir()
+    (tmp_path / ".git").mkdir()
+    assert project_file(str(tmp_path), {}) is None

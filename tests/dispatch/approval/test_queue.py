@@ -1,0 +1,823 @@
+"""What waits for a person, and what an answer means for the others."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from dispatch.approval.samples import Operator, a_request, a_tool, surroundings
+from pegboard.dispatch.approval.grants import MemoryGrants
+from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, KeyedLock, ask_later, asks_one_at_a_time
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject
+from pegboard.dispatch.work import CallError
+from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.tool import Preview
+
+
+def context(session="s", user=None):
+    return ToolContext(ReadonlyContext(session=session, user=user))
+
+
+def asked(approver, request=None, **options):
+    """What one ask gives, with nothing left behind."""
+    around = surroundings(approver, **options)
+
+    async def main():
+        before = asyncio.all_tasks()
+        try:
+            return await around.asking.ask(request or a_request(), context(), around)
+        finally:
+            assert asyncio.all_tasks() == before
+            assert around.asking.waiting() == ()
+            assert len(around.asking._approvers) == 0
+
+    return asyncio.run(main())
+
+
+def denied(approver, **options):
+    with pytest.raises(CallError) as caught:
+        asked(approver, **options)
+    assert caught.value.kind == "denied"
+    return caught.value
+
+
+class Person:
+    """Answers when told to; asks are seen in `shown` as they happen."""
+
+    def __init__(self, *, one_at_a_time=False):
+        self.one_at_a_time = one_at_a_time
+        self.shown = []
+        self.taken_back = []
+        self._answers = {}
+        self._seen = asyncio.Event()
+
+    async def approve(self, request, context):
+        self.shown.append(request.call.name)
+        self._seen.set()
+        future = self._answers[request.call.name] = asyncio.get_running_loop().create_future()
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self.taken_back.append(request.call.name)
+            raise
+
+    async def sees(self, *names):
+        while not set(names) <= set(self.shown):
+            self._seen.clear()
+            await asyncio.wait_for(self._seen.wait(), 10)
+
+    def answers(self, name, answer):
+        self._answers[name].set_result(answer)
+
+
+def ask(around, name, *, session="s", user=None, covered=lambda: False):
+    request = a_request(name)
+    return asyncio.create_task(around.asking.ask(request, context(session, user), around, covered))
+
+
+# The approver -------------------------------------------------------------------------------------------------------
+
+
+class Plain:
+    def approve(self, request, context):
+        return Once()
+
+
+class Async:
+    async def approve(self, request, context):
+        return Once()
+
+
+class Terminal(Async):
+    one_at_a_time = True
+
+
+@pytest.mark.parametrize(
+    ("approver", "one_at_a_time"),
+    [
+        (Plain(), True),
+        (Async(), False),
+        (Terminal(), True),
+        (Async().approve, False),
+        (lambda request, context: Once(), True),
+    ],
+)
+def test_what_may_block_is_asked_one_thing_after_the_other(approver, one_at_a_time):
+    assert asks_one_at_a_time(approver) is one_at_a_time
+
+
+def test_the_protocol_is_the_method():
+    assert isinstance(Plain(), Approver)
+    assert not isinstance(Plain().approve, Approver)
+
+
+def test_every_answer_can_come_later():
+    assert asked(ask_later)[0] == Later()
+
+
+# One request --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [Once(), Once(7), Always(), Reject("no"), Later()])
+def test_a_person_answers(answer):
+    async def function(request, context):
+        return answer
+
+    class Plain:
+        def approve(self, request, context):
+            return answer
+
+    request = a_request()
+    for approver in (function, Plain(), lambda request, context: answer, partial(function)):
+        assert asked(approver, request) == (answer, request)
+
+
+def test_a_plain_approver_may_block():
+    """It runs in a thread, with the loop free."""
+    free, threads = threading.Event(), []
+
+    def approver(request, context):
+        threads.append(threading.current_thread())
+        assert free.wait(10)
+        return Once()
+
+    around = surroundings(approver)
+
+    async def main():
+        task = ask(around, "delete")
+        await asyncio.sleep(0)
+        free.set()
+        return await task
+
+    assert asyncio.run(main())[0] == Once()
+    assert threads != [threading.main_thread()]
+
+
+def test_nobody_there():
+    text = "delete needs approval and nobody is there to ask. It was denied; go on without it."
+    assert denied(None).text == text
+    assert denied(lambda request, context: None).text == text
+
+
+def test_no_answer_in_time_is_no():
+    async def never(request, context):
+        await asyncio.get_running_loop().create_future()
+
+    assert "nobody answered within 0.02 s" in denied(never, seconds=0.02).text
+
+
+@pytest.mark.parametrize("seconds", [300.0, None])
+def test_a_person_has_five_minutes_by_default(seconds):
+    """Settable, also to no limit at all."""
+    from pegboard.dispatch.work import DEFAULT_LIMITS
+
+    assert DEFAULT_LIMITS.approval_timeout == 300.0
+    assert asked(lambda request, context: Once(), seconds=seconds)[0] == Once()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ValueError("broken"),
+        SystemExit(1),
+        KeyboardInterrupt(),
+        asyncio.CancelledError(),
+        StopAsyncIteration(),
+        RuntimeError(),
+    ],
+)
+def test_an_approver_that_fails_denies_and_the_operator_is_told(fault):
+    async def fails(request, context):
+        raise fault
+
+    def fails_plainly(request, context):
+        raise fault
+
+    for approver in (fails, fails_plainly):
+        operator = Operator()
+        error = denied(approver, operator=operator)
+        assert error.text == "delete needs approval and asking for it failed. It was denied; go on without it."
+        assert "the approver failed" in error.detail
+        assert operator.names == ["approver"]
+        denied(approver)
+
+
+@pytest.mark.parametrize("nonsense", [True, "once", 1, {"answer": "once"}, Once])
+def test_nonsense_is_no_answer(nonsense):
+    operator = Operator()
+    error = denied(lambda request, context: nonsense, operator=operator)
+    assert "an approver may answer" in error.detail
+    assert operator.names == ["approver"]
+
+
+def test_something_that_is_no_approver_denies():
+    operator = Operator()
+    assert "asking for it failed" in denied(7, operator=operator).text
+    assert operator.names == ["approver"]
+
+
+def test_the_person_sees_a_preview():
+    """Made when the turn has come; the answer comes with what was seen."""
+    request = a_request(tool=a_tool(preview=lambda arguments: f"deletes {arguments['path']}"))
+    seen = []
+
+    async def approver(request, context):
+        seen.append(request.preview)
+        return Later()
+
+    _, shown = asked(approver, request)
+    assert seen == [Preview("deletes a.txt")] == [shown.preview]
+    assert shown.id == request.id
+
+
+def test_a_preview_that_fails_shows_the_arguments():
+    def preview(arguments):
+        raise ValueError("no")
+
+    operator = Operator()
+    _, shown = asked(lambda *_: Once(), a_request(tool=a_tool(preview=preview)), operator=operator)
+    assert shown.preview is None
+    assert '"path": "a.txt"' in shown.to_text()
+    assert operator.names == ["preview of delete"]
+
+
+def test_what_is_covered_already_isnt_asked():
+    async def main():
+        around = surroundings(lambda *_: pytest.fail("asked"))
+        return await ask(around, "delete", covered=lambda: True)
+
+    assert asyncio.run(main())[0] == Once()
+
+
+def test_rules_that_fail_cover_nothing():
+    def covered():
+        raise OSError("the store is gone")
+
+    async def main():
+        operator = Operator()
+        around = surroundings(lambda *_: Reject(), operator=operator)
+        answer, _ = await ask(around, "delete", covered=covered)
+        assert operator.names == ["the permission rules"]
+        answer, _ = await ask(surroundings(lambda *_: Reject()), "delete", covered=covered)
+        return answer
+
+    assert asyncio.run(main()) == Reject()
+
+
+# What an answer means for others ------------------------------------------------------------------------------------
+
+
+def test_always_is_granted_to_the_session():
+    grants = MemoryGrants()
+    asked(lambda *_: Always(), grants=grants)
+    asked(lambda *_: Always(["b*"]), grants=grants)
+    assert [(rule.permission, rule.pattern, rule.action) for rule in grants.rules("s")] == [
+        ("delete", "a.txt", "allow"),
+        ("delete", "b*", "allow"),
+    ]
+    assert grants.rules("t") == ()
+
+
+def test_always_may_expire():
+    now = [0.0]
+    grants = MemoryGrants(lambda: now[0])
+    asked(lambda *_: Always(seconds=60), grants=grants)
+    assert len(grants.rules("s")) == 1
+    now[0] = 60.0
+    assert grants.rules("s") == ()
+
+
+def test_always_without_patterns_is_once():
+    grants = MemoryGrants()
+    asked(lambda *_: Always(), a_request(always=()), grants=grants)
+    assert grants.rules("s") == ()
+
+
+def test_without_a_store_always_is_once():
+    async def main():
+        around = surroundings(lambda *_: Always()).evolve(grants=None)
+        return await ask(around, "delete")
+
+    assert asyncio.run(main())[0] == Always()
+
+
+def test_a_store_that_fails_makes_it_once():
+    class Full(MemoryGrants):
+        def add(self, *arguments):
+            raise OSError("disk full")
+
+    operator = Operator()
+    assert asked(lambda *_: Always(), grants=Full(), operator=operator)[0] == Always()
+    assert operator.names == ["keeping what was allowed"]
+    assert asked(lambda *_: Always(), grants=Full())[0] == Always()
+
+
+def test_always_settles_what_waits_in_this_session_and_is_covered_now():
+    """What isn't covered, and what waits in another session, waits on."""
+
+    async def main():
+        person, grants = Person(), MemoryGrants()
+        around = surroundings(person, grants=grants)
+        tasks = {
+            "one": ask(around, "one"),
+            "two": ask(around, "two", covered=lambda: bool(grants.rules("s"))),
+            "three": ask(around, "three"),
+            "other": ask(around, "other", session="t", covered=lambda: bool(grants.rules("s"))),
+        }
+        await person.sees(*tasks)
+        person.answers("one", Always())
+        assert (await tasks["one"])[0] == Always()
+        assert (await tasks["two"])[0] == Once()
+        assert person.taken_back == ["two"]
+        assert [request.call.name for request in around.asking.waiting()] == ["three", "other"]
+        person.answers("three", Once())
+        person.answers("other", Once())
+        await asyncio.gather(*tasks.values())
+
+    asyncio.run(main())
+
+
+def test_reject_rejects_what_waits_in_this_session():
+    async def main():
+        person = Person()
+        around = surroundings(person)
+        tasks = {name: ask(around, name) for name in ("one", "two")}
+        other = ask(around, "other", session="t")
+        await person.sees(*tasks, "other")
+        person.answers("two", Reject("stop that"))
+        assert (await tasks["two"])[0] == Reject("stop that")
+        assert (await tasks["one"])[0] == Reject("stop that", along_with="two")
+        assert not other.done()
+        person.answers("other", Once())
+        assert (await other)[0] == Once()
+
+    asyncio.run(main())
+
+
+def test_an_answer_stands_against_a_later_one_to_another_request():
+    """Also while what it allows is still being kept."""
+
+    loop = started = None
+    kept = threading.Event()
+
+    class Slow(MemoryGrants):
+        def add(self, *arguments):
+            loop.call_soon_threadsafe(started.set)
+            kept.wait(10)
+            super().add(*arguments)
+
+    async def main():
+        nonlocal loop, started
+        loop, started = asyncio.get_running_loop(), asyncio.Event()
+        person, grants = Person(), Slow()
+        around = surroundings(person, grants=grants)
+        tasks = {name: ask(around, name) for name in ("one", "two", "three")}
+        await person.sees(*tasks)
+        person.answers("one", Always())
+        await started.wait()
+        person.answers("two", Reject())
+        assert (await tasks["two"])[0] == Reject()
+        assert (await tasks["three"])[0] == Reject(along_with="two")
+        assert not tasks["one"].done()
+        kept.set()
+        assert (await tasks["one"])[0] == Always()
+
+    asyncio.run(main())
+
+
+def test_a_store_that_hangs_holds_an_answer_up_for_no_longer_than_a_person_may_take():
+    free = threading.Event()
+
+    class Hanging(MemoryGrants):
+        def add(self, *arguments):
+            free.wait(10)
+
+    assert asked(lambda *_: Always(), grants=Hanging(), seconds=0.05)[0] == Always()
+    free.set()
+
+
+def test_those_that_are_rejected_along_have_their_rejection_first():
+    """The rejection itself may end the turn, and they would be skipped."""
+
+    async def main():
+        person, order = Person(), []
+        around = surroundings(person)
+        tasks = [ask(around, name) for name in ("one", "two", "three")]
+        for name, task in zip(("one", "two", "three"), tasks, strict=True):
+            task.add_done_callback(lambda _, name=name: order.append(name))
+        await person.sees("one", "two", "three")
+        person.answers("two", Reject())
+        await asyncio.gather(*tasks)
+        assert order == ["one", "three", "two"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("answer", [Once(), Later()])
+def test_other_answers_settle_one_request(answer):
+    async def main():
+        person = Person()
+        around = surroundings(person)
+        one, two = ask(around, "one", covered=lambda: False), ask(around, "two")
+        await person.sees("one", "two")
+        person.answers("one", answer)
+        assert (await one)[0] == answer
+        assert not two.done()
+        person.answers("two", Once())
+        await two
+
+    asyncio.run(main())
+
+
+def test_users_without_a_session_dont_share_one():
+    async def main():
+        person = Person()
+        around = surroundings(person)
+        ann, bob = ask(around, "ann", session=None, user="ann"), ask(around, "bob", session=None, user="bob")
+        await person.sees("ann", "bob")
+        person.answers("ann", Reject())
+        assert (await ann)[0] == Reject()
+        assert not bob.done()
+        person.answers("bob", Once())
+        await bob
+
+    asyncio.run(main())
+
+
+# Together -----------------------------------------------------------------------------------------------------------
+
+
+def test_several_may_wait_at_once():
+    async def main():
+        person = Person()
+        around = surroundings(person)
+        tasks = [ask(around, name) for name in ("one", "two")]
+        await person.sees("one", "two")
+        for name in ("two", "one"):
+            person.answers(name, Once())
+        assert [answer for answer, _ in await asyncio.gather(*tasks)] == [Once(), Once()]
+
+    asyncio.run(main())
+
+
+def test_a_terminal_is_asked_one_thing_after_the_other():
+    async def main():
+        person = Person(one_at_a_time=True)
+        around = surroundings(person)
+        tasks = [ask(around, name, session=name) for name in ("one", "two", "three")]
+        for name in ("one", "two", "three"):
+            await person.sees(name)
+            assert person.shown[-1] == name
+            person.answers(name, Once())
+        await asyncio.gather(*tasks)
+        assert person.shown == ["one", "two", "three"]
+
+    asyncio.run(main())
+
+
+def test_a_bound_method_is_one_approver():
+    """Though each look at it gives another object."""
+
+    class Terminal:
+        inside, most = 0, 0
+
+        def ask(self, request, context):
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+            self.inside -= 1
+            return Once()
+
+    async def main():
+        terminal, asking = Terminal(), ApprovalQueue()
+        arounds = [surroundings(terminal.ask, asking=asking) for _ in range(4)]
+        await asyncio.gather(*(ask(around, "delete", session=str(n)) for n, around in enumerate(arounds)))
+        assert terminal.most == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [(Always(), Once()), (Reject(), Reject(None, along_with="one"))])
+def test_what_was_settled_in_the_line_is_never_shown(answer, outcome):
+    async def main():
+        person, grants = Person(one_at_a_time=True), MemoryGrants()
+        around = surroundings(person, grants=grants)
+        tasks = [ask(around, name, covered=lambda: bool(grants.rules("s"))) for name in ("one", "two", "three")]
+        await person.sees("one")
+        person.answers("one", answer)
+        assert [said for said, _ in await asyncio.gather(*tasks)] == [answer, outcome, outcome]
+        assert person.shown == ["one"]
+        assert len(around.asking._approvers) == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_time_in_the_line_counts_from_the_last_answer(answered):
+    """A person who is at it has the whole time for each; who has left isn't waited for once for each."""
+
+    async def main():
+        person, asking = Person(one_at_a_time=True), ApprovalQueue()
+        one = ask(surroundings(person, asking=asking, seconds=60 if answered else 0.02), "one")
+        two = ask(surroundings(person, asking=asking), "two", session="t")
+        await person.sees("one")
+        waiting = list(asking._entries)[1]
+        before = waiting.since
+        if answered:
+            person.answers("one", Once())
+        await asyncio.wait([one])
+        await person.sees("two")
+        assert (waiting.since > before) is answered
+        person.answers("two", Once())
+        assert (await two)[0] == Once()
+        assert (one.exception() is None) is answered
+
+    asyncio.run(main())
+
+
+def test_a_terminal_that_still_shows_an_old_question_isnt_asked_another():
+    """A thread can't be ended: the next question waits until it is free, or is too late."""
+    free, shown = threading.Event(), []
+
+    def terminal(request, context):
+        shown.append(request.call.name)
+        free.wait(10)
+        return Once()
+
+    async def main():
+        around = surroundings(terminal, seconds=0.05)
+        for name in ("one", "two"):
+            with pytest.raises(CallError, match="nobody answered"):
+                await ask(around, name)
+        assert shown == ["one"]
+        free.set()
+        assert (await ask(surroundings(terminal, asking=around.asking), "three"))[0] == Once()
+        assert shown == ["one", "three"]
+
+    asyncio.run(main())
+
+
+def test_a_system_without_threads_denies(monkeypatch):
+    def fail(self):
+        raise RuntimeError("can't start new thread")
+
+    operator = Operator()
+    monkeypatch.setattr(threading.Thread, "start", fail)
+    assert "asking for it failed" in denied(lambda *_: Once(), operator=operator).text
+
+
+# Cancellation -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("one_at_a_time", [False, True])
+def test_cancellation_leaves_nothing_behind(one_at_a_time):
+    """Whether it is shown or stands in line; the others go on."""
+
+    async def main():
+        person = Person(one_at_a_time=one_at_a_time)
+        around = surroundings(person)
+        one, two, three = (ask(around, name, session=name) for name in ("one", "two", "three"))
+        await person.sees("one")
+        two.cancel()
+        one.cancel()
+        await asyncio.wait([one, two])
+        assert one.cancelled()
+        assert two.cancelled()
+        await person.sees("three")
+        person.answers("three", Once())
+        assert (await three)[0] == Once()
+        assert around.asking.waiting() == ()
+        assert len(around.asking._approvers) == 0
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_an_approver_that_ignores_its_cancellation_changes_nothing():
+    """What it says too late is not heard."""
+    grants = MemoryGrants()
+
+    async def stubborn(request, context):
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            return Always(["*"])
+
+    denied(stubborn, seconds=0.02, grants=grants)
+    assert grants.rules("s") == ()
+
+
+def test_an_approver_that_wont_end_is_left_to_itself(monkeypatch):
+    monkeypatch.setattr("pegboard.dispatch.approval.queue.GRACE_SECONDS", 0.02)
+
+    async def main():
+        free = asyncio.Event()
+
+        async def stubborn(request, context):
+            while not free.is_set():
+                try:
+                    await free.wait()
+                except asyncio.CancelledError:
+                    continue
+
+        around = surroundings(stubborn, seconds=0.02)
+        with pytest.raises(CallError, match="nobody answered"):
+            await ask(around, "delete")
+        assert around.asking.waiting() == ()
+        free.set()
+
+    asyncio.run(main())
+
+
+# Several loops ------------------------------------------------------------------------------------------------------
+
+
+def test_requests_of_several_loops_are_settled_together():
+    """Each in its own loop, by an answer given in another."""
+    asking, grants = ApprovalQueue(), MemoryGrants()
+    barrier, answers = threading.Barrier(4, timeout=10), []
+
+    async def approver(request, context):
+        await asyncio.to_thread(barrier.wait)
+        return Reject() if request.call.name == "n0" else await asyncio.get_running_loop().create_future()
+
+    def work(name):
+        around = surroundings(approver, asking=asking, grants=grants)
+
+        async def main():
+            answers.append((await ask(around, name))[0])
+
+        asyncio.run(main())
+
+    threads = [threading.Thread(target=work, args=(f"n{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert sorted(map(repr, answers)) == sorted(map(repr, [Reject(), *[Reject(along_with="n0")] * 3]))
+    assert asking.waiting() == ()
+
+
+def test_a_request_of_a_closed_loop_is_passed_over():
+    asking = ApprovalQueue()
+
+    async def never(request, context):
+        await asyncio.get_running_loop().create_future()
+
+    loop = asyncio.new_event_loop()
+    around = surroundings(never, asking=asking)
+
+    async def start():
+        return ask(around, "lost"), asyncio.current_task()
+
+    task, _ = loop.run_until_complete(start())
+    loop.run_until_complete(asyncio.sleep(0))
+    left = asyncio.all_tasks(loop)
+    loop.close()
+    assert len(asking.waiting()) == 1
+
+    async def main():
+        return await ask(surroundings(lambda *_: Reject(), asking=asking), "two")
+
+    assert asyncio.run(main())[0] == Reject()
+    for each in left:
+        each._log_destroy_pending = False
+    del task, each, left
+
+
+# The lock -----------------------------------------------------------------------------------------------------------
+
+
+async def a_few_steps():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_a_lock_is_acquired_in_order():
+    async def main():
+        locks, order = KeyedLock(), []
+
+        async def go(name):
+            lock = await locks.acquire("one")
+            order.append(name)
+            await asyncio.sleep(0)
+            order.append(name)
+            lock.release()
+
+        await asyncio.gather(*map(go, "abc"))
+        assert "".join(order) == "aabbcc"
+        assert len(locks) == 0
+
+    asyncio.run(main())
+
+
+def test_different_things_dont_wait_for_each_other():
+    async def main():
+        locks = KeyedLock()
+        held = [await locks.acquire(key) for key in "ab"]
+        assert len(locks) == 2
+        for lock in held:
+            lock.release()
+
+    asyncio.run(main())
+
+
+def test_every_holder_has_to_let_go():
+    async def main():
+        locks = KeyedLock()
+        lock = await locks.acquire("one")
+        lock.hold()
+        lock.release()
+        waiting = asyncio.create_task(locks.acquire("one"))
+        await a_few_steps()
+        assert not waiting.done()
+        lock.release()
+        (await waiting).release()
+        assert len(locks) == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("woken", [False, True])
+def test_leaving_the_queue_loses_nobodys_turn(woken):
+    """Neither before the turn has come nor in the moment when it does."""
+
+    async def main():
+        locks = KeyedLock()
+        first = await locks.acquire("one")
+        leaves, stays = (asyncio.create_task(locks.acquire("one")) for _ in range(2))
+        await a_few_steps()
+        if woken:
+            first.release()
+        leaves.cancel()
+        await a_few_steps()
+        assert leaves.cancelled()
+        if not woken:
+            first.release()
+        (await stays).release()
+        assert len(locks) == 0
+
+    asyncio.run(main())
+
+
+def test_a_closed_loop_is_passed_over():
+    locks = KeyedLock()
+
+    async def take():
+        return await locks.acquire("one")
+
+    first = asyncio.run(take())
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(take())
+    loop.run_until_complete(a_few_steps())
+    loop.close()
+    first.release()
+    assert len(locks) == 0
+    task._log_destroy_pending = False
+
+
+def test_threads_with_loops_of_their_own_share_them():
+    locks, inside, most = KeyedLock(), [], []
+
+    async def go():
+        for _ in range(20):
+            lock = await locks.acquire("one")
+            inside.append(1)
+            most.append(len(inside))
+            await asyncio.sleep(0)
+            inside.pop()
+            lock.release()
+
+    threads = [threading.Thread(target=lambda: asyncio.run(go())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (max(most), len(most), len(locks)) == (1, 80, 0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(["take", "cancel", "release"]), max_size=20))
+def test_whatever_happens_no_turn_is_lost_or_doubled(steps):
+    async def main():
+        locks, tasks = KeyedLock(), []
+        for step in steps:
+            held = [task for task in tasks if task.done() and not task.cancelled()]
+            open_ = [task for task in tasks if not task.done()]
+            assert len(held) <= 1
+            if step == "take":
+                tasks.append(asyncio.create_task(locks.acquire("one")))
+            elif step == "cancel" and open_:
+                open_[-1].cancel()
+            elif step == "release" and held:
+                tasks.remove(held[0])
+                held[0].result().release()
+            await a_few_steps()
+        while tasks := [task for task in tasks if not task.cancelled()]:
+            (await tasks.pop(0)).release()
+        assert len(locks) == 0
+
+    asyncio.run(main())

@@ -1,0 +1,617 @@
+"""What asks runs only with a yes, and each yes is for one run: the stages, and what a running call asks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from dispatch.approval.samples import a_tool, a_work, approved, resumed, surroundings
+from pegboard.dispatch.approval.grants import MemoryGrants
+from pegboard.dispatch.approval.pending import Approval, PendingCalls
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject
+from pegboard.dispatch.approve import (
+    MOST_AT_ONCE,
+    approve,
+    ask_inside,
+    confirm_inside,
+    consume_approval,
+    denial,
+    permit,
+)
+from pegboard.dispatch.permissions.permissions import Decision, Permissions
+from pegboard.dispatch.permissions.rule import Rule
+from pegboard.dispatch.threads import Threads
+from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Limits, Surroundings, Work
+from pegboard.errors import ToolError
+from pegboard.testing.scripted import ScriptedApprover
+from pegboard.tools.call import ToolCall
+from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.spec import ToolSpec
+from pegboard.tools.tool import Preview, Tool
+
+SHELL = Tool(
+    ToolSpec("shell", input_schema={"type": "object"}, permission="bash", permission_arguments={"line": "command"})
+)
+
+
+@pytest.fixture
+def prepared():
+    threads = Threads()
+
+    def prepared(
+        line, *rules, tool=SHELL, mode="default", grants=None, permissions=True, context=None, limits=DEFAULT_LIMITS
+    ):
+        around = Surroundings(lambda name: tool, threads, limits=limits)
+        around = around.evolve(permissions=Permissions(rules, mode) if permissions else None, grants=grants)
+        made = Work(ToolCall(tool.name, {"line": line}, "1"), ToolContext(context or ReadonlyContext()), around)
+        made.tool, made.arguments = tool, {"line": line}
+        return made
+
+    yield prepared
+    threads.close()
+
+
+def test_what_asks_is_left_to_be_asked(prepared):
+    asks = prepared("git push")
+    assert permit(asks) is None
+    assert (asks.asks.permission, asks.asks.patterns, asks.asks.always) == ("bash", ("git push",), ("git push *",))
+
+
+def test_what_is_allowed_asks_nothing(prepared):
+    for allowed in (
+        prepared("ls", Rule("bash", "*", "allow")),
+        prepared("ls", mode="bypass"),
+        prepared("ls", permissions=False),
+    ):
+        assert permit(allowed) is None
+        assert allowed.asks is None
+
+
+def test_a_tool_that_nothing_is_said_of_is_not_looked_at(prepared):
+    plain = prepared("ls", Rule("bash", "*", "deny"), tool=Tool(ToolSpec("plain")))
+    assert permit(plain) is None
+    assert plain.asks is None
+
+
+@pytest.mark.parametrize("forbid", [False, True])
+def test_what_is_denied_says_so_and_names_no_rule_to_the_model(prepared, forbid):
+    with pytest.raises(CallError) as caught:
+        permit(prepared("rm /srv/vault", Rule("b*", "rm /srv/*", "deny", forbid=forbid)))
+    error = caught.value
+    assert error.kind == "denied"
+    assert error.text == (
+        "shell was not run: the permission 'bash' isn't given for this call. "
+        "Go on without it, or tell the user what you need."
+    )
+    assert "rm /srv/*" in error.detail
+
+
+def test_a_mode_that_denies_says_which(prepared):
+    with pytest.raises(CallError, match="shell was not run: in plan mode only tools run that change nothing"):
+        permit(prepared("ls", mode="plan"))
+    with pytest.raises(CallError, match="it needs the permission 'bash', and nobody is asked"):
+        permit(prepared("ls", mode="never_ask"))
+    with pytest.raises(CallError, match="it needs the permission 'bash', and nobody is asked"):
+        permit(prepared("ls", Rule("bash", "*", "ask"), mode="never_ask"))
+
+
+def test_a_denial_may_name_another_permission_than_the_tools_own():
+    plain = Tool(ToolSpec("plain"))
+    decision = Decision("deny", Rule("net", "*", "deny"))
+    assert "the permission 'net' isn't given" in denial(Permissions(), plain, decision, "net").text
+    assert "the permission 'plain' isn't given" in denial(Permissions(), plain, decision).text
+
+
+def test_what_was_granted_in_this_session_runs(prepared):
+    grants = MemoryGrants()
+    grants.add("one", "bash", ["git push *"])
+    for session, asks in (("one", False), ("two", True)):
+        made = prepared("git push x", grants=grants, context=ReadonlyContext(session=session))
+        permit(made)
+        assert (made.asks is not None) is asks
+
+
+def test_relative_paths_start_in_the_calls_folder(prepared, tmp_path):
+    tool = Tool(ToolSpec("read", permission="read", permission_arguments={"line": "path"}))
+    made = prepared(
+        "a", Rule("read", f"{tmp_path}/*", "allow"), tool=tool, context=ReadonlyContext(work_dir=str(tmp_path))
+    )
+    permit(made)
+    assert made.asks is None
+
+
+@pytest.mark.parametrize("line", ["ls " + "a" * MOST_AT_ONCE, ["ls", "a" * MOST_AT_ONCE], ["ls", *"a" * MOST_AT_ONCE]])
+def test_much_is_looked_at_in_a_thread(prepared, line):
+    async def ask():
+        made = prepared(line, Rule("bash", "ls *", "allow"))
+        made.arguments = {"line": line, "other": 5}
+        pending = permit(made)
+        assert pending is not None
+        await pending
+        return made.asks
+
+    assert asyncio.run(ask()) is None
+
+
+def test_what_is_denied_in_a_thread_is_denied(prepared):
+    async def ask():
+        await permit(prepared("rm " + "a" * MOST_AT_ONCE, Rule("bash", "rm *", "deny")))
+
+    with pytest.raises(CallError, match="isn't given"):
+        asyncio.run(ask())
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_tools_own_predicate_is_asked_off_the_loop(prepared, answer):
+    asked = []
+
+    def confirms(arguments):
+        asked.append(threading.current_thread() is threading.main_thread())
+        return answer
+
+    async def ask():
+        made = prepared("ls", tool=Tool(ToolSpec("probe"), confirms=confirms))
+        await permit(made)
+        return made.asks is not None
+
+    assert asyncio.run(ask()) is answer
+    assert asked == [False]
+
+
+def test_a_predicate_that_never_answers_costs_its_own_call(prepared):
+    never = threading.Event()
+
+    async def ask():
+        made = prepared(
+            "ls", tool=Tool(ToolSpec("probe"), confirms=lambda _: never.wait()), limits=Limits(callback_timeout=0.05)
+        )
+        await permit(made)
+
+    with pytest.raises(CallError, match="probe was not run: it didn't say in time"):
+        asyncio.run(ask())
+    never.set()
+
+
+def sent(work):
+    asyncio.run(approved(work))
+    return work
+
+
+def not_approved(work):
+    with pytest.raises(CallError) as caught:
+        sent(work)
+    assert work.approval is None
+    return caught.value
+
+
+def test_what_doesnt_ask_isnt_asked():
+    work = a_work(surroundings(ScriptedApprover([])), a_tool())
+    assert approve(work) is None
+    assert sent(work).approval is None
+    consume_approval(work)
+    assert work.arguments == {"path": "a.txt"}
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"destructive": True},
+        {"permission": "edit"},
+        {"requires_confirmation": True},
+        {"confirms": lambda arguments: True},
+    ],
+)
+def test_what_asks_is_asked_and_approved(facts):
+    """What a person was shown is what runs; the arguments are nobody else's."""
+    arguments = {"path": "a.txt", "lines": [1]}
+    with ScriptedApprover([Once()]) as approver:
+        work = sent(a_work(surroundings(approver), a_tool(**facts), arguments))
+    (request,) = approver.requests
+    assert request.arguments == arguments
+    assert (request.digest, request.id) == (work.approval.digest, work.approval.request)
+    assert (request.subject, request.call.id, request.session) == ("call", "call-1", "s")
+    consume_approval(work)
+    assert work.arguments == arguments
+    assert work.arguments["lines"] is not arguments["lines"]
+
+
+def test_arguments_that_change_after_the_approval_dont_run():
+    arguments = {"lines": [1]}
+    work = sent(a_work(surroundings(ScriptedApprover([Once()])), arguments=arguments))
+    arguments["lines"].append(2)
+    with pytest.raises(CallError, match="isn't what was approved any more") as caught:
+        consume_approval(work)
+    assert caught.value.kind == "denied"
+
+
+def test_an_approved_call_runs_once():
+    work = sent(a_work(surroundings(ScriptedApprover([Once()]))))
+    consume_approval(work)
+    with pytest.raises(CallError, match="its approval has been used"):
+        consume_approval(work)
+
+
+def test_nothing_that_asks_runs_without_an_approval():
+    work = sent(a_work(surroundings(ScriptedApprover([Once()]))))
+    work.approval = None
+    with pytest.raises(CallError, match="nobody has approved it"):
+        consume_approval(work)
+
+
+def test_an_earlier_approval_isnt_asked_for_again():
+    work = a_work(surroundings(ScriptedApprover([])))
+    work.approval = Approval.of(work.tool, work.arguments)
+    sent(work)
+    consume_approval(work)
+
+
+def test_nobody_to_ask_denies_and_says_so():
+    for around in (
+        surroundings(None),
+        surroundings(lambda *_: None),
+        surroundings(lambda *_: Once()).evolve(asking=None),
+    ):
+        error = not_approved(a_work(around))
+        assert (error.kind, error.text) == (
+            "denied",
+            "delete needs approval and nobody is there to ask. It was denied; go on without it.",
+        )
+
+
+@pytest.mark.parametrize(
+    ("feedback", "settable", "ends", "text"),
+    [
+        (None, True, "rejected", "The user rejected this call of delete."),
+        ("", True, "rejected", "The user rejected this call of delete."),
+        (None, False, None, "The user rejected this call of delete."),
+        ("use trash", True, None, "The user rejected this call of delete: use trash"),
+    ],
+)
+def test_a_rejection_without_feedback_ends_the_turn(feedback, settable, ends, text):
+    """One with feedback goes to the model."""
+    limits = {"rejection_ends_turn": settable}
+    work = a_work(surroundings(ScriptedApprover([Reject(feedback)]), limits=limits))
+    error = not_approved(work)
+    assert (error.kind, error.text, work.ends) == ("rejected", text, ends)
+
+
+def test_always_holds_for_this_session():
+    """And for no other."""
+    grants = MemoryGrants()
+    tool = a_tool(permission="delete", permission_arguments={"path": "text"})
+    with ScriptedApprover([Always(), Once()]) as approver:
+        around = surroundings(approver, grants=grants)
+        first = sent(a_work(around, tool))
+        assert first.approval is not None
+        again = sent(a_work(around, tool))
+        assert (again.asks, again.approval) == (None, None)
+        assert sent(a_work(around, tool, session="t")).approval is not None
+    assert approver.requests[0].always == ("a.txt",)
+
+
+def test_a_forbid_rule_beats_what_was_allowed():
+    grants = MemoryGrants()
+    grants.add("s", "delete", ["*"])
+    tool = a_tool(permission="delete", permission_arguments={"path": "text"})
+    rules = [Rule("delete", "a*", "deny", forbid=True)]
+    error = not_approved(a_work(surroundings(ScriptedApprover([]), grants=grants, rules=rules), tool))
+    assert error.kind == "denied"
+
+
+def test_always_settles_the_calls_that_wait_and_are_covered():
+    """By the rules, with the new grants; the others wait on."""
+    tool = a_tool(permission="delete", permission_arguments={"path": "text"})
+
+    async def main():
+        with ScriptedApprover([Always(["src/*"]), Once()]) as approver:
+            around = surroundings(approver)
+            works = [a_work(around, tool, {"path": path}) for path in ("src/a", "src/b", "docs/c", "src/d")]
+            await asyncio.gather(*map(approved, works))
+            assert [request.patterns for request in approver.requests] == [("src/a",), ("docs/c",)]
+        for work in works:
+            consume_approval(work)
+
+    asyncio.run(main())
+
+
+def test_reject_rejects_the_calls_that_wait():
+    async def main():
+        with ScriptedApprover([Reject("leave them")]) as approver:
+            works = [a_work(surroundings(approver, asking=asking), arguments={"path": name}) for name in "ab"]
+            errors = await asyncio.gather(*map(approved, works), return_exceptions=True)
+        assert [error.kind for error in errors] == ["rejected", "rejected"]
+        assert errors[1].text == ("The user rejected a call of delete, and this call of delete with it: leave them")
+
+    asking = surroundings().asking
+    asyncio.run(main())
+
+
+def test_an_answer_may_come_later():
+    """The call is kept with all that it takes to run it then, elsewhere."""
+    tool = a_tool(destructive=True, preview=lambda arguments: Preview(f"deletes {arguments['path']}"))
+    work = a_work(surroundings(ScriptedApprover([Later()])), tool, user="ann")
+    error = not_approved(work)
+    assert error.kind == "confirmation_required"
+    assert "Don't call it again meanwhile" in error.text
+    assert (work.pending.preview, work.pending.user, work.pending.session) == (Preview("deletes a.txt"), "ann", "s")
+    assert (work.pending.subject, work.pending.approved, work.pending.earlier) == ("call", False, ())
+    again = a_work(surroundings(ScriptedApprover([])), tool, user="ann")
+    again.approval, _ = resumed(work.pending, Once())
+    consume_approval(sent(again))
+
+
+def test_a_payload_reaches_the_tool():
+    work = sent(a_work(surroundings(ScriptedApprover([Once({"limit": 3})]))))
+    assert work.context.confirmation.payload == {"limit": 3}
+    assert sent(a_work(surroundings(ScriptedApprover([Once()])))).context.confirmation is None
+
+
+def test_without_rules_what_was_asked_is_asked():
+    """Nothing can say that it is covered by now."""
+    tool = a_tool(permission="delete", permission_arguments={"path": "text"})
+
+    async def main():
+        with ScriptedApprover([Always(), Always()]) as approver:
+            works = [a_work(surroundings(approver, asking=asking, grants=grants), tool) for _ in range(2)]
+            for work in works:
+                permit(work)
+                work.around = work.around.evolve(permissions=None)
+            await asyncio.gather(*map(approve, works))
+        assert all(work.approval is not None for work in works)
+
+    asking, grants = surroundings().asking, MemoryGrants()
+    asyncio.run(main())
+
+
+def a_call(script=(), **options):
+    return a_work(surroundings(ScriptedApprover(script), **options), a_tool("work"))
+
+
+def asks(work, permission="edit", patterns=("a.txt",), **facts):
+    return asyncio.run(ask_inside(work, permission, patterns, **facts))
+
+
+def confirms(work, hint="Sure?", payload=None):
+    return asyncio.run(confirm_inside(work, hint, payload))
+
+
+def refused(function, *arguments, **facts):
+    with pytest.raises(CallError) as caught:
+        function(*arguments, **facts)
+    return caught.value
+
+
+def again_with(work, answer, script=(), **options):
+    """The same call, run again in another process."""
+    (pending,) = PendingCalls.loads(PendingCalls([work.pending]).dumps("k" * 32), "k" * 32)
+    again = a_call(script, **options)
+    again.call = pending.call
+    again.approval, again.context.confirmation = resumed(pending, answer)
+    return again
+
+
+# Permissions --------------------------------------------------------------------------------------------------------
+
+
+def test_rules_come_first():
+    """What they allow isn't asked, what they deny is denied; without permissions everything runs."""
+    asks(a_call(rules=[Rule("edit", "*.txt", "allow")]))
+    error = refused(asks, a_call(rules=[Rule("edit", "*.txt", "deny")]))
+    assert error.kind == "denied"
+    assert "the permission 'edit' isn't given" in error.text
+    asks(a_call(permissions=None))
+    asks(a_call(permissions=Permissions(mode="bypass")))
+    assert refused(asks, a_call(permissions=Permissions(mode="never_ask"))).kind == "denied"
+
+
+def test_a_person_is_asked_what_the_tool_asks():
+    work = a_call([Once()])
+    asks(work, always=("*.txt",), metadata={"diff": "+1"})
+    (request,) = work.around.approver.requests
+    assert (request.permission, request.patterns, request.always) == ("edit", ("a.txt",), ("*.txt",))
+    assert (request.subject, request.metadata) == ("permission", {"diff": "+1"})
+    assert "+1" in request.to_text()
+
+
+def test_once_is_once():
+    """The same permission asked for again is asked again."""
+    work = a_call([Once(), Once()])
+    asks(work)
+    asks(work)
+    work.around.approver.close()
+
+
+def test_always_is_for_the_session():
+    grants = MemoryGrants()
+    work = a_call([Always()], grants=grants)
+    asks(work)
+    asks(work)
+    asks(a_call(grants=grants))
+    work.around.approver.close()
+    assert [rule.pattern for rule in grants.rules("s")] == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "always", "proposed"),
+    [
+        (["a.txt"], [], ("a.txt",)),
+        (["rm *"], [], ()),
+        (["rm *"], ["rm *"], ()),
+        (["a", "b?"], [], ()),
+        (["*"], ["*"], ("*",)),
+        (["git push"], ["git *"], ("git *",)),
+        (["git push", "ls"], ["git *"], ()),
+    ],
+)
+def test_always_allows_what_the_tool_says_and_no_more(patterns, always, proposed):
+    """A wildcard that may be the model's is never granted; nor anything that wouldn't let this very ask pass."""
+    work = a_call([Once()])
+    asks(work, "bash", patterns, always=always)
+    assert work.around.approver.requests[0].always == proposed
+
+
+def test_a_rejection_ends_the_turn_as_any():
+    work = a_call([Reject()])
+    assert refused(asks, work).kind == "rejected"
+    assert work.ends == "rejected"
+    work = a_call([Reject("not that file")])
+    assert "not that file" in refused(asks, work).text
+    assert work.ends is None
+
+
+def test_a_tool_may_go_on_without_what_it_wasnt_allowed():
+    """But not before an answer that comes later."""
+    for work in (a_call([Reject()]), a_call([None]), a_call(rules=[Rule("edit", "*", "deny")])):
+        with pytest.raises(ToolError) as caught:
+            asks(work)
+        assert caught.value.kind in ("rejected", "denied")
+        assert not caught.value.retryable
+    assert not isinstance(refused(asks, a_call([Later()])), ToolError)
+
+
+def test_nobody_there_denies():
+    work = a_work(surroundings(None), a_tool("work"))
+    assert "nobody is there to ask" in refused(asks, work).text
+
+
+def test_a_permission_that_is_given_later_is_used_once():
+    work = a_call([Later()])
+    assert refused(asks, work).kind == "confirmation_required"
+    assert (work.pending.subject, work.pending.permission) == ("permission", "edit")
+    again = again_with(work, Once(), [Once()])
+    asks(again)
+    assert again.around.approver.requests == []
+    asks(again)
+    again.around.approver.close()
+
+
+def test_a_permission_that_was_given_is_for_nothing_else():
+    work = a_call([Later()])
+    refused(asks, work, patterns=["a", "b"])
+    again = again_with(work, Once(), [Once(), Once()])
+    asks(again, patterns=["a", "c"])
+    asks(again, "bash", ["a"])
+    asks(again, patterns=["b"])
+    assert len(again.around.approver.requests) == 2
+
+
+def test_a_rule_that_denies_by_now_beats_an_answer():
+    work = a_call([Later()])
+    refused(asks, work)
+    again = again_with(work, Once(), rules=[Rule("edit", "*", "deny")])
+    assert refused(asks, again).kind == "denied"
+
+
+def test_answers_of_several_turns_add_up():
+    """Whether they came now or later; each ask finds its own."""
+    work = a_call([Once(), Later()])
+    asks(work, patterns=["a"])
+    refused(asks, work, patterns=["b"])
+    again = again_with(work, Once(), [Later()])
+    asks(again, patterns=["a"])
+    asks(again, patterns=["b"])
+    refused(confirms, again)
+    last = again_with(again, Reject())
+    asks(last, patterns=["a"])
+    asks(last, patterns=["b"])
+    assert confirms(last).confirmed is False
+
+
+def test_an_approved_call_stays_approved_when_it_runs_again():
+    work = a_call([Later()])
+    work.approval = object()
+    refused(asks, work)
+    assert work.pending.approved
+    assert again_with(work, Once()).approval.consume(work.tool, {"path": "a.txt"}) == {"path": "a.txt"}
+
+
+@pytest.mark.parametrize(
+    ("permission", "patterns", "fault"),
+    [
+        ("", ["a"], ValueError),
+        ("*", ["a"], ValueError),
+        ("ed?t", ["a"], ValueError),
+        (7, ["a"], TypeError),
+        ("edit", [], ValueError),
+        ("edit", [""], ValueError),
+        ("edit", [7], TypeError),
+    ],
+)
+def test_nonsense_is_the_tools_fault(permission, patterns, fault):
+    with pytest.raises(fault):
+        asks(a_call(), permission, patterns)
+
+
+def test_one_pattern_may_stand_alone():
+    work = a_call([Once()])
+    asks(work, "edit", "a.txt")
+    assert work.around.approver.requests[0].patterns == ("a.txt",)
+
+
+def test_a_path_that_no_wire_takes_is_mended():
+    work = a_call([Later()])
+    refused(asks, work, patterns=["a\udcff"])
+    again = again_with(work, Once())
+    asks(again, patterns=["a\udcff"])
+
+
+# Questions ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "confirmation"),
+    [
+        (Once(), Confirmation("Sure?", confirmed=True, payload={"n": 1})),
+        (Once({"n": 2}), Confirmation("Sure?", confirmed=True, payload={"n": 2})),
+        (Always(), Confirmation("Sure?", confirmed=True, payload={"n": 1})),
+        (Reject("why?"), Confirmation("Sure?", confirmed=False, payload={"n": 1}, feedback="why?")),
+        (Reject(), Confirmation("Sure?", confirmed=False, payload={"n": 1})),
+    ],
+)
+def test_a_question_is_answered(answer, confirmation):
+    """No is an answer: it doesn't end the turn."""
+    work = a_call([answer])
+    assert confirms(work, payload={"n": 1}) == confirmation
+    assert (work.ends, work.context.confirmation) == (None, confirmation)
+    (request,) = work.around.approver.requests
+    assert (request.subject, request.hint, request.payload, request.always) == ("question", "Sure?", {"n": 1}, ())
+
+
+def test_a_question_is_asked_once_in_a_call():
+    work = a_call([Once(), Reject()])
+    assert confirms(work, "A?").confirmed
+    assert not confirms(work, "B?").confirmed
+    assert confirms(work, "A?").confirmed
+    work.around.approver.close()
+
+
+def test_a_question_that_is_answered_later():
+    """The tool runs again from its start, and finds the answer; another question is another."""
+    work = a_call([Later()])
+    assert refused(confirms, work, "A?", [1]).kind == "confirmation_required"
+    again = again_with(work, Once([2]), [Reject()])
+    assert confirms(again, "A?", [1]).payload == [2]
+    assert confirms(again, "B?").confirmed is False
+
+
+def test_modes_and_rules_answer_questions_too():
+    """For the permission `confirmation` and the tool's name."""
+    assert confirms(a_call(permissions=Permissions(mode="bypass")), payload=7) == Confirmation(
+        "Sure?", confirmed=True, payload=7
+    )
+    assert confirms(a_call(rules=[Rule("confirmation", "work", "allow")])).confirmed
+    assert refused(confirms, a_call(rules=[Rule("confirmation", "work", "deny")])).kind == "denied"
+    assert refused(confirms, a_call(permissions=Permissions(mode="never_ask"))).kind == "denied"
+    assert confirms(a_call([Once()], permissions=None)).confirmed
+
+
+@pytest.mark.parametrize(
+    ("hint", "payload", "fault"),
+    [("", None, ValueError), (7, None, TypeError), ("a" * 10_001, None, ValueError), ("Sure?", object(), ValueError)],
+)
+def test_a_question_that_cant_travel_is_the_tools_fault(hint, payload, fault):
+    with pytest.raises(fault):
+        confirms(a_call(), hint, payload)

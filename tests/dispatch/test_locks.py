@@ -1,0 +1,970 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import os
+import threading
+from functools import wraps
+from itertools import combinations
+
+import pytest
+from attrs import define, field
+from hypothesis import given, settings, strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+
+from pegboard.dispatch.locks import (
+    EXCLUSIVE,
+    SHARED,
+    BatchScheduler,
+    LockHandle,
+    LockManager,
+    LockRequest,
+    Semaphore,
+    lock_request,
+)
+from pegboard.tools.origin import Policy
+from pegboard.tools.spec import EXCLUSIVE as ALONE, Concurrency, ToolSpec
+from pegboard.tools.tool import Tool
+
+READ, WRITE = LockRequest(key="a", writes=False), LockRequest(key="a")
+READ_B, WRITE_B = LockRequest(key="b", writes=False), LockRequest(key="b")
+SLOT = LockRequest(slots=("tool", 1))
+
+
+def in_a_loop(test):
+    """Runs an async test."""
+
+    @wraps(test)
+    def run(**fixtures):
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+async def steps():
+    """Lets everything happen that can."""
+    for _ in range(6):
+        await asyncio.sleep(0)
+
+
+class Room:
+    """A lock manager and the calls that come to it, by name."""
+
+    def __init__(self, most=None):
+        self.locks, self.calls = LockManager(most), {}
+
+    async def come(self, name, request=SHARED, parent=None, **options):
+        outer = None if parent is None else self.calls[parent]
+        self.calls[name] = asyncio.ensure_future(self.wait(name, self.locks.acquire(request, parent=outer, **options)))
+        await steps()
+
+    async def wait(self, name, acquiring):
+        self.calls[name] = await acquiring
+
+    async def end(self, *names):
+        for name in names:
+            self.calls.pop(name).release()
+            await steps()
+
+    async def cancel(self, name):
+        task = self.calls.pop(name)
+        task.cancel()
+        await steps()
+        assert task.cancelled()
+
+    @property
+    def running(self):
+        return "".join(name for name in self.calls if isinstance(self.calls[name], LockHandle))
+
+
+# One after the other --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "together"),
+    [
+        (SHARED, SHARED, True),
+        (SHARED, EXCLUSIVE, False),
+        (EXCLUSIVE, SHARED, False),
+        (EXCLUSIVE, EXCLUSIVE, False),
+        (EXCLUSIVE, READ, False),
+        (READ, EXCLUSIVE, False),
+        (READ, READ, True),
+        (READ, WRITE, False),
+        (WRITE, READ, False),
+        (WRITE, WRITE, False),
+        (WRITE, WRITE_B, True),
+        (WRITE, SHARED, True),
+        (SLOT, SLOT, False),
+        (SLOT, LockRequest(slots=("other", 1)), True),
+        (SLOT, WRITE, True),
+        (LockRequest(slots=("tool", 2)), LockRequest(slots=("tool", 2)), True),
+    ],
+)
+@in_a_loop
+async def test_calls_run_together_unless_they_conflict(first, second, together):
+    room = Room()
+    await room.come("1", first)
+    await room.come("2", second)
+    assert room.running == ("12" if together else "1")
+    await room.end("1")
+    assert room.running == "2"
+    await room.end("2")
+    assert room.locks.is_idle
+
+
+@pytest.mark.parametrize(
+    ("calls", "runs"),
+    [
+        pytest.param([WRITE, WRITE, WRITE, WRITE], ["1", "2", "3", "4"], id="in order of arrival"),
+        pytest.param([READ, WRITE, READ, READ], ["1", "2", "34"], id="a waiting writer isn't starved by readers"),
+        pytest.param([SHARED, EXCLUSIVE, SHARED, READ], ["1", "2", "34"], id="nor an exclusive call by shared ones"),
+        pytest.param([WRITE, WRITE, SHARED, WRITE_B], ["134", "2"], id="a call passes those that it can run beside"),
+        pytest.param([WRITE, WRITE, EXCLUSIVE], ["1", "2", "3"], id="an exclusive call waits for those before it"),
+    ],
+)
+@in_a_loop
+async def test_calls_that_wait_are_served_in_their_order(calls, runs):
+    room = Room()
+    for name, request in enumerate(calls, 1):
+        await room.come(str(name), request)
+    for running in runs:
+        assert room.running == running
+        await room.end(*running)
+    assert room.locks.is_idle
+
+
+@in_a_loop
+async def test_a_shared_call_acquires_at_once_or_is_told_to_wait():
+    locks = LockManager()
+    first = locks.try_acquire()
+    held = asyncio.ensure_future(locks.acquire(EXCLUSIVE))
+    await steps()
+    assert locks.try_acquire() is None
+    first.release()
+    handle = await held
+    assert locks.try_acquire() is None
+    handle.release()
+    locks.try_acquire().release()
+    assert locks.is_idle
+
+
+@in_a_loop
+async def test_a_handle_is_released_once():
+    locks = LockManager()
+    for handle in (locks.try_acquire(), await locks.acquire(WRITE)):
+        handle.release()
+        with pytest.raises(RuntimeError, match="released before"):
+            handle.release()
+
+
+# Cancellation ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("calls", "cancelled", "running"),
+    [([READ, WRITE, READ], "2", "13"), ([SHARED, EXCLUSIVE, SHARED], "2", "13"), ([WRITE, READ, WRITE], "3", "1")],
+)
+@in_a_loop
+async def test_a_wait_that_is_cancelled_leaves_nothing_behind(calls, cancelled, running):
+    room = Room()
+    for name, request in enumerate(calls, 1):
+        await room.come(str(name), request)
+    await room.cancel(cancelled)
+    assert room.running == running
+    for name in list(room.calls):
+        await room.end(name)
+    assert room.locks.is_idle
+
+
+@in_a_loop
+async def test_a_wait_that_is_cancelled_when_its_turn_has_just_come_gives_the_turn_on():
+    room = Room()
+    for name in "123":
+        await room.come(name, WRITE)
+    room.calls.pop("1").release()
+    room.calls.pop("2").cancel()
+    await steps()
+    assert room.running == "3"
+    await room.end("3")
+    assert room.locks.is_idle
+
+
+@in_a_loop
+async def test_a_wait_that_is_dropped_gives_its_place_up():
+    locks = LockManager()
+    held = await locks.acquire(WRITE)
+    waiting = locks.acquire(WRITE)
+    waiting.send(None)
+    del waiting
+    gc.collect()
+    held.release()
+    assert locks.is_idle
+
+
+def test_a_wait_in_a_loop_that_is_closed_stops_no_other_call():
+    locks, held = LockManager(), []
+
+    async def wait():
+        held.append(await locks.acquire(WRITE))
+        waiting = locks.acquire(WRITE)
+        waiting.send(None)
+        return waiting  # never continued, never closed
+
+    async def last():
+        acquiring = asyncio.ensure_future(locks.acquire(WRITE))
+        await steps()
+        held[0].release()
+        (await acquiring).release()
+
+    left = asyncio.run(wait())
+    asyncio.run(last())
+    assert locks.is_idle
+    left.close()
+    assert locks.is_idle
+
+
+# From several threads and loops ---------------------------------------------------------------------------------------
+
+
+def test_a_call_in_another_loop_is_woken_there():
+    locks, order = LockManager(), []
+
+    async def other(waits):
+        acquiring = asyncio.ensure_future(locks.acquire(WRITE))
+        await steps()
+        waits.set()
+        handle = await acquiring
+        order.append("other")
+        handle.release()
+
+    async def main():
+        waits = threading.Event()
+        held = await locks.acquire(WRITE)
+        thread = threading.Thread(target=lambda: asyncio.run(other(waits)))
+        thread.start()
+        await asyncio.to_thread(waits.wait)
+        order.append("main")
+        held.release()
+        await asyncio.to_thread(thread.join)
+
+    asyncio.run(main())
+    assert order == ["main", "other"]
+    assert locks.is_idle
+
+
+@in_a_loop
+async def test_a_handle_may_be_released_in_another_thread():
+    room = Room()
+    await room.come("1", WRITE)
+    await room.come("2", WRITE)
+    await asyncio.to_thread(room.calls.pop("1").release)
+    await steps()
+    assert room.running == "2"
+
+
+@in_a_loop
+async def test_a_wait_may_be_cancelled_just_as_another_thread_wakes_it():
+    locks = LockManager()
+    held = await locks.acquire(WRITE)
+    waiting = asyncio.ensure_future(locks.acquire(WRITE))
+    await steps()
+    thread = threading.Thread(target=held.release)
+    thread.start()
+    thread.join()  # without a step of this loop
+    waiting.cancel()
+    await steps()
+    assert waiting.cancelled()
+    assert locks.is_idle
+
+
+def test_calls_of_several_threads_never_run_beside_an_exclusive_one():
+    locks, running, seen = LockManager(), [], []
+
+    async def call(request):
+        handle = (locks.try_acquire() if request is SHARED else None) or await locks.acquire(request)
+        running.append(request)
+        seen.append(len(running) if EXCLUSIVE in running else 1)
+        await asyncio.sleep(0)
+        running.remove(request)
+        handle.release()
+
+    async def main():
+        await asyncio.gather(*(call(request) for request in [SHARED, EXCLUSIVE, WRITE, SHARED] * 25))
+
+    threads = [threading.Thread(target=lambda: asyncio.run(main())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(seen), set(seen)) == (400, {1})
+    assert locks.is_idle
+
+
+@in_a_loop
+async def test_a_release_by_a_finaliser_in_the_middle_of_a_change_is_carried_out_after_it(monkeypatch):
+    locks = LockManager()
+    held, shared = await locks.acquire(WRITE), locks.try_acquire()
+    advance = locks._advance
+
+    def interrupted(handle):
+        held.release()
+        shared.release()
+        assert not locks.is_idle
+        return advance(handle)
+
+    monkeypatch.setattr(locks, "_advance", interrupted)
+    (await locks.acquire(WRITE_B)).release()
+    assert locks.is_idle
+
+
+# Slots ----------------------------------------------------------------------------------------------------------------
+
+
+@in_a_loop
+async def test_a_batch_has_its_own_slots_and_those_that_wait_for_one_are_in_no_other_batchs_way():
+    room, slots = Room(), Semaphore(1)
+    await room.come("1", slots=slots)
+    await room.come("2", EXCLUSIVE, slots=slots)
+    await room.come("3", WRITE, slots=slots)
+    await room.come("o", WRITE)
+    await room.come("p")
+    assert room.running == "1op"
+    await room.end("1", "o")
+    await room.come("q")
+    await room.end("p")
+    assert room.running == "2"
+    await room.end("2")
+    assert room.running == "3q"
+    await room.end("3", "q")
+    assert room.locks.is_idle
+    assert (slots.used, slots.reserved, slots.queue) == (0, 0, [])
+
+
+@in_a_loop
+async def test_a_call_that_is_cancelled_while_it_waits_for_a_slot_leaves_nothing_behind():
+    room, slots = Room(), Semaphore(1)
+    for name in "123":
+        await room.come(name, WRITE, slots=slots)
+    await room.cancel("2")
+    await room.end("1")
+    assert room.running == "3"
+    await room.end("3")
+    assert room.locks.is_idle
+    assert (slots.used, slots.reserved, slots.queue) == (0, 0, [])
+
+
+@in_a_loop
+async def test_the_registry_has_slots_for_all_calls_and_those_that_wait_for_a_lock_take_none():
+    room = Room(2)
+    for name in "123":
+        await room.come(name, WRITE)
+    await room.come("4")
+    await room.come("5")
+    assert room.running == "14"
+    await room.end("1")
+    assert room.running == "24"
+    await room.end("4")
+    assert room.running == "25"
+
+
+@in_a_loop
+async def test_a_call_that_waits_for_a_slot_keeps_its_place_at_the_lock():
+    room = Room(1)
+    for name, request in [("1", SHARED), ("2", WRITE), ("3", READ), ("4", WRITE)]:
+        await room.come(name, request)
+    for name in "1234":
+        assert room.running == name
+        await room.end(name)
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_a_limit_under_which_no_call_could_run_is_refused(most):
+    with pytest.raises(ValueError, match="at least"):
+        LockManager(most)
+    with pytest.raises(ValueError, match="at least"):
+        Semaphore(most)
+
+
+# Nested calls ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outer", [SHARED, READ, WRITE, EXCLUSIVE, SLOT])
+@pytest.mark.parametrize("inner", [SHARED, READ, WRITE, EXCLUSIVE, SLOT])
+@pytest.mark.parametrize("innermost", [SHARED, WRITE, EXCLUSIVE, SLOT])
+@in_a_loop
+async def test_a_nested_call_does_not_wait_for_its_callers(outer, inner, innermost):
+    room = Room(1)
+    await room.come("1", outer, slots=Semaphore(1))
+    await room.come("2", inner, "1")
+    await room.come("3", innermost, "2")
+    assert room.running == "123"
+    await room.end("3", "2", "1")
+    assert room.locks.is_idle
+
+
+NESTED_STORIES = {
+    "a nested call waits for others": [
+        ("1", SHARED), ("o", WRITE), ("2", WRITE, "1"),
+        "1o", "-o", "12",
+    ],
+    "nested calls of one caller wait for each other": [
+        ("1", EXCLUSIVE), ("2", EXCLUSIVE, "1"), ("3", SHARED, "1"), ("4", WRITE, "1"),
+        "12", "-2", "134",
+    ],
+    "two shared callers that each call an exclusive tool both get through": [
+        ("1", SHARED), ("2", SHARED), ("x", EXCLUSIVE, "1"),
+        "12", ("y", EXCLUSIVE, "2"), "12x", "-x", "-1", "2y", "-y", "-2",
+    ],
+    "a shared caller is in the way again when its nested calls have ended": [
+        ("1", SHARED), ("2", SHARED, "1"), ("3", SHARED, "1"), ("e", EXCLUSIVE), "-2", "-3",
+        "1", "-1", "e",
+    ],
+    "a caller that has a key keeps it while its nested call waits": [
+        ("o", WRITE_B), ("1", WRITE), ("2", WRITE_B, "1"), ("w", WRITE),
+        "o1", "-o", "12", "-2", "-1", "w",
+    ],
+    "a nested call goes before those that arrived after its caller": [
+        ("1", WRITE), ("e", EXCLUSIVE), ("2", WRITE_B, "1"),
+        "12",
+    ],
+    "nested calls of later callers starve no one": [
+        ("r", READ), ("w", WRITE), ("1", SHARED), ("2", READ, "1"),
+        "r1", "-r", "w1", "-w", "12",
+    ],
+    "a nested call passes those that wait for its caller": [
+        ("1", WRITE), ("w", WRITE), ("2", WRITE, "1"),
+        "12", ("3", WRITE, "1"), "12", "-2", "13", "-3", "-1", "w",
+    ],
+    "a nested exclusive call passes those that wait for its caller's key": [
+        ("1", WRITE), ("w", WRITE), ("e", EXCLUSIVE, "1"),
+        "1e", "-e", "1", "-1", "w",
+    ],
+    "a nested call passes those that have the lock reserved and wait for its caller's slot": [
+        ("1", SLOT), ("w", LockRequest(key="a", slots=("tool", 1))), ("2", WRITE, "1"),
+        "12", "-1", "2", "-2", "w",
+    ],
+    "a slot that a caller has is enough for all its nested calls": [
+        ("1", SLOT), ("2", SLOT, "1"), ("3", SLOT, "1"), ("4", SLOT),
+        "123", "-2", "-3", "-1", "4",
+    ],
+    "calls that have ended leave the circle": [
+        ("1", LockRequest(slots=("tool", 2))), ("2", LockRequest(slots=("tool", 2))), ("w", WRITE),
+        ("x", WRITE, "1"), ("y", LockRequest(slots=("tool", 2)), "w"),
+        "12w", "-2", "1wy", "-y", "-w", "1x",
+    ],
+    "a call that outlives its caller is one like any other": [
+        ("1", WRITE), ("2", SHARED, "1"), ("3", SHARED, "2"), ("o", WRITE_B), "-2", ("4", WRITE_B, "3"),
+        "13o", "-o", "134", "-1", "34",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", NESTED_STORIES.values(), ids=NESTED_STORIES)
+@in_a_loop
+async def test_nested_calls(story):
+    """Tuples come, `-x` ends, another text is what runs."""
+    room = Room()
+    for event in story:
+        if isinstance(event, tuple):
+            await room.come(*event)
+        elif event.startswith("-"):
+            await room.end(event[1:])
+        else:
+            assert room.running == event
+    while running := room.running:
+        await room.end(running[-1])
+    assert room.locks.is_idle
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "ones", "others"),
+    [
+        (WRITE, WRITE_B, WRITE_B, WRITE),
+        (READ, READ, WRITE, WRITE),
+        (WRITE, WRITE_B, EXCLUSIVE, EXCLUSIVE),
+        (SLOT, WRITE, WRITE, SLOT),
+    ],
+)
+@in_a_loop
+async def test_nested_calls_that_wait_for_each_others_callers_wait_until_one_gives_up(one, other, ones, others):
+    room = Room()
+    await room.come("1", one)
+    await room.come("2", other)
+    await room.come("x", ones, "1")
+    await room.come("y", others, "2")
+    assert room.running == "12"
+    await room.cancel("y")
+    await room.end("2")
+    assert room.running == "1x"
+    await room.end("x", "1")
+    assert room.locks.is_idle
+
+
+@in_a_loop
+async def test_a_nested_call_that_is_cancelled_lets_its_caller_go_on():
+    room = Room()
+    await room.come("o", WRITE)
+    await room.come("1")
+    await room.come("2", WRITE, "1")
+    await room.come("e", EXCLUSIVE)
+    await room.cancel("2")
+    await room.end("o")
+    assert room.running == "1"
+    await room.end("1")
+    assert room.running == "e"
+    await room.end("e")
+    assert room.locks.is_idle
+
+
+@in_a_loop
+async def test_a_call_of_a_caller_that_has_ended_is_like_any_other():
+    room, slots = Room(), Semaphore(1)
+    await room.come("1", WRITE, slots=slots)
+    over = room.calls["1"]
+    await room.end("1")
+    await room.come("2", slots=slots)
+    room.calls["1"] = over
+    await room.come("3", SHARED, "1", slots=slots)
+    assert room.running == "21"
+    await room.end("2")
+    assert room.running == "13"
+
+
+@pytest.mark.parametrize("request_", [SHARED, SLOT, WRITE, EXCLUSIVE])
+@in_a_loop
+async def test_a_caller_that_ends_first_leaves_its_nested_call_running(request_):
+    room = Room()
+    await room.come("1", request_)
+    await room.come("2", SHARED, "1")
+    await room.end("1")
+    await room.come("3", EXCLUSIVE)
+    assert room.running == "2"
+    await room.end("2")
+    assert room.running == "3"
+    await room.end("3")
+    assert room.locks.is_idle
+
+
+@in_a_loop
+async def test_many_nested_exclusive_calls_go_one_by_one():
+    room = Room()
+    names = [f"{number}" for number in range(20)]
+    for name in names:
+        await room.come(name)
+    for name in names:
+        await room.come(f"x{name}", EXCLUSIVE, name)
+    for name in names:
+        running = [each for each in room.calls if each[0] == "x" and isinstance(room.calls[each], LockHandle)]
+        assert running == [f"x{name}"]
+        await room.end(f"x{name}", name)
+    assert room.locks.is_idle
+
+
+# Any order of events, beside a simple model ---------------------------------------------------------------------------
+
+KEYS = st.sampled_from("abc")
+TOOLS = st.sampled_from([("t", 1), ("u", 2)])
+REQUESTS = st.one_of(
+    st.just(SHARED),
+    st.just(EXCLUSIVE),
+    st.builds(LockRequest, key=KEYS, writes=st.booleans()),
+    st.builds(LockRequest, slots=TOOLS),
+    st.builds(LockRequest, key=KEYS, writes=st.booleans(), slots=TOOLS),
+    TOOLS.map(lambda slots: LockRequest(exclusive=True, slots=slots)),
+)
+
+
+@define(eq=False)
+class Call:
+    """What the model knows of one call."""
+
+    request: LockRequest
+    parent: Call | None
+    pools: dict  # what it takes a slot of, and how many there are
+    task: asyncio.Task
+    state: str = "waiting"  # -> "running" -> "ended"; or "cancelled"
+    children: list[Call] = field(factory=list)
+    beside: set[Call] = field(factory=set)  # who ran alone when this one gave up on its nested call
+
+    @property
+    def callers(self):
+        return () if self.parent is None else (self.parent, *self.parent.callers)
+
+    @property
+    def is_under_way(self):
+        return self.state in ("waiting", "running")
+
+    @property
+    def is_in_the_way(self):
+        """A shared call isn't, while it waits for its nested calls."""
+        calls_others = any(child.is_under_way for child in self.children)
+        return self.state == "running" and not (self.request.is_shared and calls_others)
+
+    def conflicts(self, other):
+        related = self in other.callers or other in self.callers
+        return not related and self.request.conflicts(other.request)
+
+
+class LocksMachine(RuleBasedStateMachine):
+    calls = Bundle("calls")
+
+    def __init__(self):
+        super().__init__()
+        self.loops = [asyncio.new_event_loop(), asyncio.new_event_loop()]
+        self.known = []
+
+    @initialize(most=st.sampled_from([None, None, 1, 2]), batches=st.lists(st.sampled_from([1, 2, 3]), max_size=2))
+    def open(self, most, batches):
+        self.locks, self.most = LockManager(most), most
+        self.batches = [None, *map(Semaphore, batches)]
+
+    @rule(target=calls, request=REQUESTS, batch=st.integers(0, 2), loop=st.integers(0, 1))
+    def come(self, request, batch, loop):
+        return self.enter(request, self.batches[batch % len(self.batches)], None, self.loops[loop])
+
+    @rule(target=calls, request=REQUESTS, batch=st.integers(0, 2), parent=calls, loop=st.integers(0, 1))
+    def come_nested(self, request, batch, parent, loop):
+        if parent.state in ("running", "ended"):
+            return self.enter(request, self.batches[batch % len(self.batches)], parent, self.loops[loop])
+        return parent
+
+    @rule(call=calls)
+    def end(self, call):
+        if call.state == "running":
+            self.release(call)
+            self.step()
+
+    @rule(call=calls)
+    def cancel(self, call):
+        if call.state == "waiting":
+            self.withdraw(call)
+            self.step()
+
+    @rule(call=calls, other=calls)
+    def end_one_and_cancel_another_whose_turn_may_have_come(self, call, other):
+        if call.state == "running" and other.state == "waiting":
+            self.release(call)
+            self.withdraw(other)
+            self.step()
+
+    def enter(self, request, batch, parent, loop):
+        outer = None if parent is None else parent.task.result()
+        task = loop.create_task(self.locks.acquire(request, slots=batch, parent=outer))
+        call = Call(request, parent if parent is not None and parent.state == "running" else None, {}, task)
+        call.pools = self.pools(call, batch)
+        if call.parent is not None:
+            call.parent.children.append(call)
+        self.known.append(call)
+        self.step()
+        return call
+
+    def pools(self, call, batch):
+        callers_pools = {pool for caller in call.callers if caller.state == "running" for pool in caller.pools}
+        pools = {}
+        if call.request.slots is not None and call.request.slots[0] not in callers_pools:
+            pools[call.request.slots[0]] = call.request.slots[1]
+        if call.parent is None:
+            pools |= {} if self.most is None else {"registry": self.most}
+            pools |= {} if batch is None else {batch: batch.size}
+        return pools
+
+    def release(self, call):
+        call.task.result().release()
+        call.state = "ended"
+        if call.beside or any(child.is_under_way for child in call.children):
+            self.goes_on(call.parent)
+
+    def withdraw(self, call):
+        call.task.cancel()
+        call.state = "cancelled"
+        self.goes_on(call.parent)
+
+    def goes_on(self, caller):
+        """A shared caller that gives up on a nested call goes on beside those that have started meanwhile."""
+        if caller is not None and caller.is_in_the_way:
+            started = {other for other in self.known if other.is_under_way and other.task.done()}
+            started |= {other for other in self.known if other.is_under_way and self.has_all(other)}
+            caller.beside |= {other for other in started if other.conflicts(caller)}
+
+    def has_all(self, call):
+        """Whether it was just given everything, and only has to be woken."""
+        return any(handle.future is call.task._fut_waiter for handle in self.locks._woken) or (
+            call.task._fut_waiter is not None and call.task._fut_waiter.done()
+        )
+
+    def step(self):
+        """Lets everything happen that can."""
+        for _ in range(3):
+            for loop in self.loops:
+                loop.call_soon(loop.stop)
+                loop.run_forever()
+        for call in self.known:
+            if call.state == "waiting" and call.task.done():
+                assert not call.task.cancelled()
+                call.state = "running"
+        assert all(call.task.cancelled() for call in self.known if call.state == "cancelled")
+
+    def waiting(self):
+        return [call for call in self.known if call.state == "waiting"]
+
+    def running(self):
+        return [call for call in self.known if call.state == "running"]
+
+    @invariant()
+    def calls_that_conflict_never_run_together(self):
+        for one, other in combinations([call for call in self.known if call.is_in_the_way], 2):
+            assert not one.conflicts(other) or one in other.beside or other in one.beside
+
+    @invariant()
+    def no_more_run_than_there_are_slots(self):
+        for call in self.running():
+            for pool, most in call.pools.items():
+                assert sum(pool in other.pools for other in self.running()) <= most
+
+    @invariant()
+    def no_call_waits_without_a_reason(self):
+        """The reason is a call that runs, or one that waits for the same and has a reason itself."""
+        with_reason, before = set(), None
+        while before != len(with_reason):
+            before = len(with_reason)
+            with_reason |= {call for call in self.waiting() if self.has_a_reason(call, with_reason)}
+        assert with_reason == set(self.waiting())
+
+    def has_a_reason(self, call, others):
+        if any(other.is_in_the_way and other.conflicts(call) for other in self.known):
+            return True
+        full = (sum(pool in other.pools for other in self.running()) >= most for pool, most in call.pools.items())
+        shared = (other.conflicts(call) or other.pools.keys() & call.pools.keys() for other in others - {call})
+        return any(full) or any(shared)
+
+    def teardown(self):
+        """Calls that wait for none end, until all have ended; where they wait in a circle, one of them gives up."""
+        try:
+            while any(call.is_under_way for call in self.known):
+                free = [call for call in self.running() if not any(child.is_under_way for child in call.children)]
+                if free:
+                    self.release(free[0])
+                else:
+                    self.withdraw(next(call for call in self.waiting() if call.parent is not None))
+                self.step()
+                self.no_call_waits_without_a_reason()
+                self.calls_that_conflict_never_run_together()
+            assert not self.known or self.locks.is_idle
+        finally:
+            for loop in self.loops:
+                loop.close()
+
+
+TestLocks = LocksMachine.TestCase
+TestLocks.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+
+
+# What a call requests -------------------------------------------------------------------------------------------------
+
+BY_PATH = Concurrency("key", ("path",))
+
+
+def probe(concurrency=None, *, name="probe", most=None, kinds=None):
+    facts = {} if concurrency is None else {"concurrency": concurrency}
+    return Tool(ToolSpec(name, permission_arguments=kinds or {}, **facts), policy=Policy(max_concurrency=most))
+
+
+def key_of(arguments, concurrency=BY_PATH, **facts):
+    return lock_request(probe(concurrency, **facts), arguments).key
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "most", "expected"),
+    [
+        (None, None, SHARED),
+        (ALONE, None, EXCLUSIVE),
+        (None, 3, LockRequest(slots=("probe", 3))),
+        (ALONE, 3, LockRequest(exclusive=True, slots=("probe", 3))),
+        (Concurrency("key"), None, LockRequest(key="probe")),
+        (Concurrency("key"), 3, LockRequest(key="probe", slots=("probe", 3))),
+        (Concurrency("key", (), "read"), None, LockRequest(key="probe", writes=False)),
+    ],
+)
+def test_a_call_requests_what_its_tool_declares(concurrency, most, expected):
+    assert lock_request(probe(concurrency, most=most), {"path": "a"}) == expected
+    assert expected.is_shared == (concurrency is None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (key_of({"path": "a", "text": "x"}), key_of({"text": "y", "path": "a"}), True),
+        (key_of({"path": "a"}, name="read"), key_of({"path": "a"}, name="write"), True),
+        (key_of({"path": "a"}), key_of({"user": "a"}, Concurrency("key", ("user",))), False),
+        (
+            key_of({"a": 1, "b": 2}, Concurrency("key", ("a", "b"))),
+            key_of({"a": 1, "b": 2}, Concurrency("key", ("b", "a"))),
+            True,
+        ),
+        (key_of({}), key_of({"path": None}), True),
+        (key_of({}), key_of({"path": ""}), False),
+    ],
+)
+def test_a_key_is_made_of_the_named_arguments(one, other, same):
+    assert (one == other) is same
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("a/./b", "a//b"),
+        ("a/../b", "b"),
+        ("./a", "a"),
+        (1, 1.0),
+        ({"x": 1, "y": [2.0]}, {"y": [2], "x": 1.0}),
+    ],
+)
+def test_what_is_the_same_value_or_the_same_place_is_one_key(one, other):
+    assert key_of({"path": one}) == key_of({"path": other})
+
+
+@pytest.mark.parametrize(("one", "other"), [("a", "/a"), ("1", 1), ("null", None), (True, 1), ("a", "b")])
+def test_other_values_are_other_keys(one, other):
+    assert key_of({"path": one}) != key_of({"path": other})
+
+
+def test_where_the_tool_declares_a_path_it_starts_from_the_work_folder():
+    by_file = probe(BY_PATH, kinds={"path": "path"})
+    assert lock_request(by_file, {"path": "a"}, "/work") == lock_request(by_file, {"path": "/work/a"}, "/elsewhere")
+    assert lock_request(by_file, {"path": "a"}) == lock_request(by_file, {"path": os.path.abspath("a")})  # noqa: PTH100
+    assert lock_request(by_file, {"path": 5}, "/work").key == '{"path":5}'
+
+
+def test_where_there_is_no_work_folder_left_a_path_requests_everything(monkeypatch):
+    def getcwd():
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "getcwd", getcwd)
+    assert lock_request(probe(BY_PATH, kinds={"path": "path"}), {"path": "a"}) == EXCLUSIVE
+
+
+def test_a_key_that_json_cannot_write_requests_everything():
+    endless = []
+    endless.append(endless)
+    for value in (math.nan, object(), endless):
+        assert lock_request(probe(BY_PATH), {"path": value}) == EXCLUSIVE
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab./", max_size=4),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", max_size=2), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["path", "a", "b"]), JSON), st.randoms(use_true_random=False))
+def test_the_key_depends_on_nothing_but_the_values(arguments, random):
+    names = list(arguments)
+    random.shuffle(names)
+    assert key_of(arguments) == key_of({name: arguments[name] for name in names})
+
+
+# The order within a batch ---------------------------------------------------------------------------------------------
+
+
+class Calls:
+    """The calls of a batch; those that have come wait for their turn."""
+
+    def __init__(self, number):
+        self.scheduler, self.tasks = BatchScheduler(number), {}
+
+    async def come(self, *places):
+        for place in places:
+            self.tasks[place] = asyncio.ensure_future(self.scheduler.turn(place))
+        await steps()
+
+    @property
+    def ready(self):
+        return {place for place, task in self.tasks.items() if task.done()}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "waits"),
+    [
+        (SHARED, SHARED, False),
+        (SHARED, WRITE, False),
+        (SHARED, EXCLUSIVE, True),
+        (SLOT, WRITE, False),
+        (EXCLUSIVE, SHARED, True),
+        (EXCLUSIVE, SLOT, True),
+        (EXCLUSIVE, READ, True),
+        (READ, READ, False),
+        (READ, WRITE, True),
+        (WRITE, READ, True),
+        (WRITE, WRITE, True),
+        (WRITE, WRITE_B, False),
+        (WRITE, SHARED, False),
+        (None, SHARED, False),
+        (None, READ, True),
+        (None, EXCLUSIVE, True),
+    ],
+)
+@in_a_loop
+async def test_a_call_waits_for_an_earlier_one_that_conflicts_or_of_which_nothing_is_known(earlier, later, waits):
+    calls = Calls(2)
+    if earlier is not None:
+        calls.scheduler.know(0, earlier)
+    calls.scheduler.know(1, later)
+    await calls.come(0, 1)
+    assert calls.ready == ({0} if waits else {0, 1})
+    calls.scheduler.passed(0)
+    calls.scheduler.passed(0)
+    await steps()
+    assert calls.ready == {0, 1}
+
+
+@in_a_loop
+async def test_what_is_known_may_change_with_the_arguments():
+    calls = Calls(3)
+    for place in range(3):
+        calls.scheduler.know(place, WRITE)
+    await calls.come(1, 2)
+    assert calls.ready == set()
+    calls.scheduler.know(0, WRITE_B)
+    await steps()
+    assert calls.ready == {1}
+    calls.scheduler.know(2, READ_B)
+    await steps()
+    assert calls.ready == {1}
+    calls.scheduler.passed(0)
+    await steps()
+    assert calls.ready == {1, 2}
+
+
+def conflict(first, second):
+    return first.exclusive or second.exclusive or first.conflicts(second)
+
+
+@given(
+    st.lists(st.sampled_from([SHARED, EXCLUSIVE, READ, WRITE, WRITE_B, READ_B, SLOT]), min_size=1, max_size=8),
+    st.lists(st.tuples(st.integers(0, 7), st.booleans()), max_size=16),
+)
+def test_calls_go_on_exactly_when_no_earlier_one_that_conflicts_is_left(requests, events):
+    """Whatever passes or is cancelled, in whatever order."""
+
+    async def main():
+        calls, left = Calls(len(requests)), set(range(len(requests)))
+        for place, request in enumerate(requests):
+            calls.scheduler.know(place, request)
+        await calls.come(*left)
+        for place, cancels in events:
+            if cancels and place in left:
+                calls.tasks[place].cancel()
+            calls.scheduler.passed(place)
+            left.discard(place)
+            await steps()
+            for each in left:
+                waits = any(other < each and conflict(requests[other], requests[each]) for other in left)
+                assert calls.tasks[each].done() is (not waits)
+        for place in left:
+            calls.scheduler.passed(place)
+        await asyncio.gather(*(task for task in calls.tasks.values() if not task.cancelled()))
+
+    asyncio.run(main())

@@ -1,0 +1,405 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import weakref
+
+import pytest
+
+from pegboard.dispatch.timeout import Deadline, LimitExpiredError, running_task, watched, within
+from pegboard.tools.context import ToolContext
+
+LONG = 3600.0
+
+
+async def never():
+    await asyncio.Event().wait()
+
+
+def outcome(seconds, coroutine):
+    async def main():
+        return await within(seconds, coroutine)
+
+    return asyncio.run(main())
+
+
+async def patient(value="value"):
+    await asyncio.sleep(0)
+    return value
+
+
+def count_timers(monkeypatch):
+    """How often a timer is set."""
+    timers = []
+    call_at = asyncio.base_events.BaseEventLoop.call_at
+
+    def counted(loop, when, *rest, **options):
+        timers.append(when)
+        return call_at(loop, when, *rest, **options)
+
+    monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "call_at", counted)
+    return timers
+
+
+def test_without_a_limit_there_is_no_timer(monkeypatch):
+    timers = count_timers(monkeypatch)
+    assert outcome(None, patient()) == "value"
+    assert timers == []
+
+
+def test_each_limit_has_its_own_time():
+    async def main():
+        long = asyncio.ensure_future(within(LONG, never()))
+        with pytest.raises(LimitExpiredError):
+            await within(0.001, never())
+        stays = not long.done()
+        long.cancel()
+        await asyncio.gather(long, return_exceptions=True)
+        return stays
+
+    assert asyncio.run(main())
+
+
+def test_a_loop_that_is_gone_is_not_kept():
+    async def main():
+        await within(LONG, patient())
+        return weakref.ref(asyncio.get_running_loop())
+
+    loop = asyncio.run(main())
+    gc.collect()
+    assert loop() is None
+
+
+def test_a_coroutine_that_waits_gives_its_value():
+    async def waiting():
+        await asyncio.sleep(0)
+        first = await asyncio.sleep(0, "first")
+        return first, await asyncio.get_running_loop().run_in_executor(None, lambda: "second")
+
+    assert outcome(LONG, waiting()) == ("first", "second")
+
+
+def test_what_it_raises_comes_out_as_it_is():
+    async def broken():
+        await asyncio.sleep(0)
+        raise TimeoutError("its own")
+
+    with pytest.raises(TimeoutError, match="its own"):
+        outcome(LONG, broken())
+
+
+def test_the_task_goes_on_uncancelled_after_the_limit():
+    async def main():
+        with pytest.raises(LimitExpiredError):
+            await within(0.001, never())
+        await asyncio.sleep(0)
+        return asyncio.current_task().cancelling()
+
+    assert asyncio.run(main()) == 0
+
+
+def test_a_coroutine_may_answer_though_it_was_cancelled():
+    """As with `asyncio.timeout`: who catches the cancellation and answers has answered."""
+
+    async def stubborn():
+        try:
+            await never()
+        except asyncio.CancelledError:
+            return "anyway"
+
+    async def main():
+        value = await within(0.001, stubborn())
+        return value, asyncio.current_task().cancelling()
+
+    assert asyncio.run(main()) == ("anyway", 0)
+
+
+def test_cancellation_from_outside_reaches_the_coroutine_and_stays_a_cancellation():
+    seen = []
+
+    async def stuck():
+        try:
+            await never()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    async def main():
+        task = asyncio.ensure_future(within(LONG, stuck()))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return task.cancelled()
+
+    assert asyncio.run(main())
+    assert seen == ["cancelled"]
+
+
+def test_cancellation_from_outside_wins_over_the_limit():
+    """Both at once: whoever waits outside must not be told that only a limit has passed."""
+
+    async def stuck():
+        task = asyncio.current_task()
+        try:
+            await never()
+        finally:
+            task.cancel()  # as from outside, while the limit's own is on its way
+
+    async def main():
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.ensure_future(within(0.001, stuck()))
+
+    asyncio.run(main())
+
+
+def test_limits_within_limits_end_the_one_that_has_passed():
+    async def inner():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await never()
+        with pytest.raises(LimitExpiredError):
+            await within(0.001, never())
+        return "went on"
+
+    assert outcome(LONG, inner()) == "went on"
+
+
+def test_an_outer_timeout_of_the_host_still_works():
+    async def main():
+        async with asyncio.timeout(0.001):
+            await within(LONG, never())
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(main())
+
+
+def test_closing_the_wait_closes_the_coroutine():
+    closed = []
+
+    class Forever:
+        def __await__(self):
+            yield
+
+    async def open_ended():
+        try:
+            await Forever()
+        finally:
+            closed.append(True)
+
+    async def main():
+        waiting = within(LONG, open_ended())
+        waiting.send(None)
+        waiting.close()
+
+    asyncio.run(main())
+    assert closed == [True]
+
+
+def test_a_coroutine_that_swallows_cancellation_is_closed():
+    """After the time to clean up; its caller gets the answer, and the next await of the caller is undisturbed."""
+    swallowed: list[str] = []
+
+    async def stubborn() -> None:
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                swallowed.append("cancelled")
+
+    async def call() -> None:
+        with pytest.raises(LimitExpiredError):
+            await within(0.01, stubborn(), grace=0.01)
+        await asyncio.sleep(0)
+        assert asyncio.current_task().cancelling() == 0
+
+    asyncio.run(call())
+    assert swallowed == ["cancelled"]
+
+
+def test_a_cancelled_coroutine_may_tidy_up():
+    """What it awaits on its way out is awaited."""
+    tidied: list[str] = []
+
+    async def tidy() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            tidied.append("yes")
+
+    async def call() -> None:
+        with pytest.raises(LimitExpiredError):
+            await within(0.01, tidy())
+
+    asyncio.run(call())
+    assert tidied == ["yes"]
+
+
+def test_pauses_give_no_time_away():
+    async def main():
+        deadline = Deadline(running_task(), LONG)
+        deadline.start()
+        left = [deadline.seconds]
+        for _ in range(20):
+            deadline.pause()
+            deadline.resume()
+            left.append(deadline.seconds)
+        deadline.stop()
+        return left
+
+    left = asyncio.run(main())
+    assert left == sorted(left, reverse=True)
+    assert left[-1] < LONG
+
+
+def test_a_pause_moves_the_deadline_of_the_call():
+    """Meanwhile it has none; pauses may overlap."""
+
+    async def main():
+        context = ToolContext(deadline=time.monotonic() + LONG)
+        before, deadline = context.deadline, Deadline(running_task(), LONG, context=context)
+        deadline.start()
+        deadline.pause()
+        deadline.pause()
+        await asyncio.sleep(0.01)
+        deadline.resume()
+        meanwhile = context.remaining
+        deadline.resume()
+        deadline.stop()
+        return meanwhile, context.deadline - before
+
+    meanwhile, moved = asyncio.run(main())
+    assert meanwhile is None
+    assert moved > 0.005
+
+
+def test_a_deadline_that_was_stopped_begins_anew():
+    """A second attempt that ignores its cancellation is given up as a first one is."""
+
+    async def stubborn():
+        while True:
+            try:
+                await never()
+            except asyncio.CancelledError:
+                continue
+
+    async def main():
+        deadline = Deadline(running_task(), 0.001, grace=0.001)
+        for _ in range(2):
+            with pytest.raises(LimitExpiredError):
+                await within(deadline, stubborn())
+        return deadline.was_ignored, asyncio.current_task().cancelling()
+
+    assert asyncio.run(main()) == (True, 0)
+
+
+class Watchdog:
+    """Writes down who came and went."""
+
+    def __init__(self):
+        self.seen = []
+
+    def enter(self, name):
+        self.seen.append(f"+{name}")
+        return name
+
+    def leave(self, step):
+        self.seen.append(f"-{step}")
+
+
+async def slowly(value):
+    await asyncio.sleep(0)
+    return value
+
+
+def test_what_comes_in_time_is_given():
+    async def at_once():
+        return 1
+
+    async def main():
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(3)
+        return [await within(60, each) for each in (at_once(), slowly(2), future)]
+
+    assert asyncio.run(main()) == [1, 2, 3]
+
+
+def test_what_takes_too_long_is_cancelled():
+    ended = []
+
+    async def stuck():
+        try:
+            await never()
+        finally:
+            ended.append(1)
+
+    with pytest.raises(LimitExpiredError):
+        asyncio.run(within(0.01, stuck()))
+    assert ended == [1]
+
+
+def test_without_a_limit_there_is_none():
+    assert asyncio.run(within(None, slowly(1))) == 1
+
+
+def test_a_timeout_inside_ends_nothing_else():
+    """Its cancellation is taken back; the time to clean up must not go on counting."""
+
+    async def patient():
+        for _ in range(2):
+            try:
+                async with asyncio.timeout(0.001):
+                    await never()
+            except TimeoutError:
+                await asyncio.sleep(0.05)
+        return "done"
+
+    assert asyncio.run(within(60, patient(), grace=0.01)) == "done"
+
+
+def test_the_watchdog_sees_each_step():
+    watchdog = Watchdog()
+    asyncio.run(within(60, slowly(1), watchdog=watchdog, name="a"))
+    assert watchdog.seen == ["+a", "-a", "+a", "-a"]
+
+
+def test_the_watchdog_sees_a_function_too():
+    watchdog = Watchdog()
+    assert watched(watchdog, "a", max, 1, 2) == 2
+    with pytest.raises(ValueError, match="no"):
+        watched(watchdog, "b", raising)
+    assert watchdog.seen == ["+a", "-a", "+b", "-b"]
+    assert watched(None, "c", max, 1, 2) == 2
+
+
+def raising():
+    raise ValueError("no")
+
+
+def test_a_deadline_may_be_paused():
+    async def main(pauses):
+        deadline = Deadline(running_task(), 0.02)
+
+        async def waits():
+            if pauses:
+                deadline.pause()
+            await asyncio.sleep(0.1)
+            return "done"
+
+        return await within(deadline, waits())
+
+    assert asyncio.run(main(pauses=True)) == "done"
+    with pytest.raises(LimitExpiredError):
+        asyncio.run(main(pauses=False))
+
+
+def test_what_needs_no_time_needs_no_timer():
+    async def main():
+        async def at_once():
+            return 1
+
+        return await within(Deadline(running_task(), 0.001), at_once())
+
+    assert asyncio.run(main()) == 1

@@ -1,0 +1,379 @@
+"""The user's cache: what loading a plugin showed, and how much of it all is kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import sys
+import time
+from pathlib import Path
+from types import MappingProxyType
+
+import attrs
+import pytest
+
+from installed import OLD, install, write
+from pegboard.plugins.cache import (
+    CachedManifests,
+    Listing,
+    Stamps,
+    _digest,
+    _settings_digest,
+    cache_folder,
+    prune,
+    write_snapshot,
+)
+from pegboard.plugins.discovery import FoundPlugin, discover
+from pegboard.plugins.manifest import PluginManifest
+from pegboard.plugins.snapshot import Environment, environment, is_fresh, own_files
+from pegboard.tools.spec import ToolSpec
+
+MANIFEST = PluginManifest("demo", "demo", "1.0", tools=(ToolSpec("a", "Does é."),), faults=("one refused",))
+
+
+@pytest.fixture
+def found(tmp_path) -> FoundPlugin:
+    install(tmp_path / "site")
+    return discover([str(tmp_path / "site")]).entries[0]
+
+
+@pytest.fixture
+def cache(tmp_path) -> CachedManifests:
+    return CachedManifests(tmp_path / "cache/manifests")
+
+
+def files(cache: CachedManifests) -> list[Path]:
+    return sorted(cache.folder.iterdir())
+
+
+def test_what_is_put_is_got(cache, found):
+    assert cache.get(found, {}) is None
+    assert cache.put(found, {}, MANIFEST)
+    assert cache.get(found, {}) == MANIFEST
+    assert CachedManifests(cache.folder).get(found, {}) == MANIFEST
+
+
+def test_it_is_private(cache, found):
+    cache.put(found, {}, MANIFEST)
+    assert [path.stat().st_mode & 0o777 for path in (cache.folder, *files(cache))] == [0o700, 0o600]
+
+
+def test_settings_are_part_of_the_key(cache, found):
+    cache.put(found, {"root": "/a"}, MANIFEST)
+    assert cache.get(found, {}) is None
+    assert cache.get(found, {"root": "/b"}) is None
+    assert cache.get(found, MappingProxyType({"root": "/a"})) == MANIFEST
+
+
+def test_the_plugins_code_is_part_of_the_key(cache, found):
+    cache.put(found, {}, MANIFEST)
+    write(Path(found.location) / "RECORD", "other")
+    assert cache.get(found, {}) is None
+
+
+def test_another_plugin_of_a_similar_name_is_another(cache, found):
+    cache.put(found, {}, MANIFEST)
+    assert cache.get(attrs.evolve(found, name="de/mo"), {}) is None
+    assert cache.put(attrs.evolve(found, name="../../x"), {}, MANIFEST)
+    assert all(path.parent == cache.folder for path in files(cache))
+
+
+@pytest.mark.parametrize(("name", "value"), [("prefix", "/x"), ("platform", "plan9"), ("version_info", (3, 99, 0))])
+def test_the_interpreter_is_part_of_the_key(cache, found, monkeypatch, name, value):
+    cache.put(found, {}, MANIFEST)
+    monkeypatch.setattr(sys, name, value)
+    assert cache.get(found, {}) is None
+
+
+def test_pegboard_is_part_of_the_key(cache, found, monkeypatch):
+    cache.put(found, {}, MANIFEST)
+    monkeypatch.setattr("pegboard.plugins.cache.own_key", lambda: "another")
+    assert CachedManifests(cache.folder).get(found, {}) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:-1],
+        lambda data: data.replace(b"Does", b"Dose"),
+        lambda data: b"x" + data,
+        lambda data: _digest(b"{").encode() + b"\n{",
+        lambda data: _digest(b'{"format":2,"key":""}').encode() + b'\n{"format":2,"key":""}',
+    ],
+)
+def test_what_is_damaged_is_passed_over_and_replaced(cache, found, damage):
+    cache.put(found, {}, MANIFEST)
+    (file,) = files(cache)
+    file.write_bytes(damage(file.read_bytes()))
+    assert cache.get(found, {}) is None
+    cache.put(found, {}, MANIFEST)
+    assert cache.get(found, {}) == MANIFEST
+
+
+def test_what_others_could_have_written_is_passed_over(cache, found):
+    cache.put(found, {}, MANIFEST)
+    files(cache)[0].chmod(0o666)
+    assert cache.get(found, {}) is None
+
+
+def test_what_is_forgotten_is_gone(cache, found):
+    cache.put(found, {}, MANIFEST)
+    cache.forget(found, {})
+    cache.forget(found, {})
+    assert cache.get(found, {}) is None
+
+
+def test_a_plugin_without_a_key_is_not_kept(cache, tmp_path):
+    install(tmp_path / "site", record=None, entry_points="[pegboard]\ndemo = surely_not_installed")
+    (found,) = discover([str(tmp_path / "site")]).entries
+    assert not cache.put(found, {}, MANIFEST)
+    assert cache.get(found, {}) is None
+    cache.forget(found, {})
+
+
+def test_settings_without_a_text_are_not_kept(cache, found):
+    assert not cache.put(found, {"x": object()}, MANIFEST)
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing(found, tmp_path):
+    (tmp_path / "file").touch()
+    cache = CachedManifests(tmp_path / "file/manifests")
+    assert not cache.put(found, {}, MANIFEST)
+    assert cache.get(found, {}) is None
+
+
+def test_a_huge_manifest_is_not_kept(cache, found, monkeypatch):
+    monkeypatch.setattr("pegboard.plugins.cache._MOST_MANIFEST_BYTES", 100)
+    assert not cache.put(found, {}, MANIFEST)
+
+
+def test_old_files_go_when_the_first_is_put(cache, found):
+    cache.put(found, {}, MANIFEST)
+    old = write(cache.folder / "old.json")
+    os.utime(old, (OLD, OLD))
+    cache.put(found, {}, MANIFEST)
+    assert old.exists()
+    CachedManifests(cache.folder).put(found, {}, MANIFEST)
+    assert not old.exists()
+    assert cache.get(found, {}) == MANIFEST
+
+
+def test_the_folder_is_the_users_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "pegboard"
+    assert CachedManifests().folder == tmp_path / "pegboard/manifests"
+
+
+# Settings
+
+
+def test_equal_settings_have_one_digest():
+    assert _settings_digest({"a": 1, "b": [{"c": 2}]}) == _settings_digest(MappingProxyType({"b": ({"c": 2},), "a": 1}))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"a": 2}, {"a": "1"}, {"a": True}, {"a": dt.date(2026, 1, 1)}, {"a": "2026-01-01"}, {"a": [1]}, {}],
+)
+def test_other_settings_have_others(other):
+    assert _settings_digest(other) not in (None, _settings_digest({"a": 1}))
+
+
+def test_a_date_is_not_its_text():
+    assert _settings_digest({"a": dt.date(2026, 1, 1)}) != _settings_digest({"a": "2026-01-01"})
+
+
+@pytest.mark.parametrize("settings", [{"a": object()}, {1: 1, "b": 2}])
+def test_settings_without_a_stable_text_have_none(settings):
+    assert _settings_digest(settings) is None
+
+
+# Bounds
+
+
+def aged(path: Path, seconds: float, size: int = 0) -> Path:
+    path.write_bytes(b"x" * size)
+    os.utime(path, (time.time() - seconds,) * 2)
+    return path
+
+
+def test_the_oldest_go_beyond_so_many(tmp_path):
+    for number in range(5):
+        aged(tmp_path / str(number), seconds=100 * (5 - number))
+    (tmp_path / "folder").mkdir()
+    prune(tmp_path, most=3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3", "4", "folder"]
+
+
+def test_the_oldest_go_beyond_so_many_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr("pegboard.plugins.cache._MOST_BYTES", 10)
+    aged(tmp_path / "new", 1, 6)
+    aged(tmp_path / "old", 9, 6)
+    prune(tmp_path, most=3)
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_what_nobody_has_written_for_long_goes(tmp_path):
+    aged(tmp_path / "young", 89 * 86400)
+    aged(tmp_path / "old", 91 * 86400)
+    prune(tmp_path, most=3)
+    assert [path.name for path in tmp_path.iterdir()] == ["young"]
+
+
+def test_a_missing_folder_needs_no_pruning(tmp_path):
+    prune(tmp_path / "none", most=1)
+
+
+def test_what_cannot_be_removed_stays(tmp_path, monkeypatch):
+    aged(tmp_path / "old", 91 * 86400)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    prune(tmp_path, most=3)
+    assert (tmp_path / "old").exists()
+
+
+# When no snapshot is kept
+
+
+@pytest.fixture
+def place(tmp_path) -> Environment:
+    return Environment(b"key", str(tmp_path / "cache/snapshots/x"), None)
+
+
+def test_none_is_kept_where_there_is_no_place():
+    assert not write_snapshot(None, Listing(()), Stamps())
+
+
+def test_none_is_kept_of_what_is_not_settled(place, tmp_path):
+    stamps = Stamps()
+    stamps.add(str(write(tmp_path / "new")))
+    assert not write_snapshot(place, Listing(()), stamps)
+
+
+def test_none_is_kept_of_what_cannot_be_watched(place):
+    stamps = Stamps()
+    stamps.complete = False
+    assert not write_snapshot(place, Listing(()), stamps)
+
+
+def test_none_is_kept_of_too_much(place, monkeypatch):
+    monkeypatch.setattr("pegboard.plugins.cache._MOST_SNAPSHOT_BYTES", 10)
+    assert not write_snapshot(place, Listing(()), Stamps())
+
+
+def test_none_is_kept_where_it_cannot_be_written(place, tmp_path):
+    (tmp_path / "cache").touch()
+    assert not write_snapshot(place, Listing(()), Stamps())
+
+
+def test_so_many_are_kept(place, monkeypatch, tmp_path):
+    monkeypatch.setattr("pegboard.plugins.cache._MOST_SNAPSHOTS", 2)
+    for number in range(4):
+        assert write_snapshot(Environment(b"", str(tmp_path / f"s/{number}"), None), Listing(()), Stamps())
+        os.utime(tmp_path / f"s/{number}", (time.time() - 100 + number,) * 2)
+    assert len(list((tmp_path / "s").iterdir())) == 2
+
+
+def test_the_environment_names_the_file(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    place = environment()
+    assert place is not None
+    assert Path(place.path).parent == tmp_path / "pegboard/snapshots"
+
+
+# Everything that a listing rests on, and how it was when the listing was made ----------------------------------------
+
+
+def paths(stamps: Stamps) -> list[str]:
+    return [os.fsdecode(path) for path in list(stamps.fields())[::2]]
+
+
+def test_the_environment_is_sys_path_and_pegboard(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", "/usr/lib/x", "relative"])
+    assert paths(Stamps.of_environment()) == [str(tmp_path), "/usr/lib/x", str(tmp_path / "relative"), *own_files()]
+
+
+def test_stamps_hold_until_something_changes(tmp_path):
+    file = write(tmp_path / "f")
+    os.utime(file, (OLD, OLD))
+    stamps = Stamps()
+    stamps.add(str(file), str(tmp_path / "missing"))
+    assert is_fresh(list(stamps.fields()))
+    os.utime(file, (OLD, OLD + 1))
+    assert not is_fresh(list(stamps.fields()))
+
+
+@pytest.mark.parametrize("change", ["grows", "goes", "comes"])
+def test_what_comes_or_goes_or_grows_is_seen(tmp_path, change):
+    file, missing = write(tmp_path / "f"), tmp_path / "missing"
+    stamps = Stamps()
+    stamps.add(str(file), str(missing))
+    if change == "grows":
+        file.write_text("more")
+        os.utime(file, (OLD, OLD))
+    elif change == "goes":
+        file.unlink()
+    else:
+        missing.touch()
+    assert not is_fresh(list(stamps.fields()))
+
+
+def test_the_first_stamp_of_a_path_is_kept(tmp_path):
+    file = write(tmp_path / "f")
+    stamps = Stamps()
+    stamps.add(str(file))
+    first = list(stamps.fields())
+    file.write_text("more")
+    stamps.add(str(file))
+    assert list(stamps.fields()) == first
+
+
+def test_a_change_meanwhile_is_not_settled(tmp_path):
+    old = write(tmp_path / "old")
+    os.utime(old, (OLD, OLD))
+    stamps = Stamps()
+    stamps.add(str(old), str(tmp_path / "missing"))
+    assert stamps.settled
+    stamps.add(str(write(tmp_path / "new")))
+    assert not stamps.settled
+
+
+def test_a_time_in_the_future_is_a_wrong_clock(tmp_path):
+    os.utime(write(tmp_path / "f"), (OLD * 2, OLD * 2))
+    stamps = Stamps()
+    stamps.add(str(tmp_path / "f"))
+    assert stamps.settled
+
+
+def test_of_an_installed_plugin_the_metadata_and_the_manifest_count(tmp_path):
+    folder = install(tmp_path, record="demo_tools/pegboard-manifest.json,,\n")
+    stamps = Stamps()
+    stamps.add_plugin(discover([str(tmp_path)]).entries[0])
+    assert paths(stamps) == [
+        str(folder / "entry_points.txt"),
+        str(folder / "METADATA"),
+        str(folder / "RECORD"),
+        str(tmp_path / "demo_tools/pegboard-manifest.json"),
+    ]
+    assert stamps.complete
+
+
+def test_where_the_metadata_says_nothing_of_the_code_it_counts_too(tmp_path):
+    folder = install(tmp_path, record=None, kind="egg-info")
+    code = write(tmp_path / "demo_tools.py")
+    stamps = Stamps()
+    stamps.add_plugin(discover([str(tmp_path)]).entries[0])
+    assert paths(stamps) == [*(str(folder / name) for name in ("entry_points.txt", "PKG-INFO", "RECORD")), str(code)]
+    assert stamps.complete
+
+
+def test_code_that_cannot_be_found_cannot_be_watched(tmp_path):
+    install(tmp_path, record=None)
+    stamps = Stamps()
+    stamps.add_plugin(discover([str(tmp_path)]).entries[0])
+    assert not stamps.complete

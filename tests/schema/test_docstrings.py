@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import sys
+
+import attrs
+import pytest
+from hypothesis import example, given, strategies as st
+
+from pegboard.schema.docstrings import Docstring, attribute_docs, parse_docstring
+
+GOOGLE = """Search the warehouse
+    and return rows.
+
+    Runs the query.
+
+    - one
+      deeper
+
+    Args:
+        query: What to look for,
+            in plain words.
+        limit (int, optional): The largest number.
+        *names: More of them.
+        **others:
+            The rest.
+
+            In two paragraphs:
+            - a
+            - b
+
+    Returns:
+        The rows
+        found.
+
+    Raises:
+        ValueError: Never told to the model.
+
+    Note:
+        Slow.
+
+    And a last word.
+    """
+NUMPY = """Search the warehouse
+    and return rows.
+
+    Runs the query.
+
+    Parameters
+    ----------
+    query : str
+        What to look for,
+        in plain words.
+    limit, most : int, optional
+        The largest number.
+    *names
+        More of them.
+
+    Returns
+    -------
+    list
+        The rows found.
+
+    Notes
+    -----
+    Slow.
+    """
+SPHINX = """Search the warehouse
+    and return rows.
+
+    Runs the query.
+
+    :param query: What to look for,
+        in plain words.
+    :type query: str
+    :param int limit: The largest number.
+    :returns: The rows found.
+    :raises ValueError: Never told to the model.
+    """
+SUMMARY = "Search the warehouse and return rows."
+
+
+def test_google_sections_are_read():
+    said = parse_docstring(GOOGLE)
+    assert said.summary == SUMMARY
+    assert said.parameters == {
+        "query": "What to look for, in plain words.",
+        "limit": "The largest number.",
+        "names": "More of them.",
+        "others": "The rest.\n\nIn two paragraphs:\n- a\n- b",
+    }
+    assert said.returns == "The rows found."
+
+
+def test_the_description_is_all_but_the_sections():
+    assert parse_docstring(GOOGLE).description == (
+        "Search the warehouse\nand return rows.\n\nRuns the query.\n\n- one\n  deeper\n\n"
+        "Note:\n    Slow.\n\nAnd a last word."
+    )
+
+
+def test_numpy_sections_are_read():
+    assert parse_docstring(NUMPY) == Docstring(
+        "Search the warehouse\nand return rows.\n\nRuns the query.",
+        {
+            "query": "What to look for, in plain words.",
+            "limit": "The largest number.",
+            "most": "The largest number.",
+            "names": "More of them.",
+        },
+        "The rows found.",
+    )
+
+
+def test_sphinx_fields_are_read():
+    assert parse_docstring(SPHINX) == Docstring(
+        "Search the warehouse\nand return rows.\n\nRuns the query.",
+        {"query": "What to look for, in plain words.", "limit": "The largest number."},
+        "The rows found.",
+    )
+
+
+@pytest.mark.parametrize("title", ["Args", "Arguments", "Parameters", "Params", "Keyword Args", "Other Parameters"])
+def test_google_titles_of_parameters(title):
+    assert parse_docstring(f"Do.\n\n{title}:\n    a: The first.\n").parameters == {"a": "The first."}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Returns:\n    The sum.",
+        "Return:\n    The\n    sum.",
+        "Returns:\n    int: The sum.",
+        "Returns:\n    dict[str, int]: The sum.",
+        "Yields:\n    The sum.",
+        ":return: The sum.",
+    ],
+)
+def test_what_comes_back_is_read(text):
+    assert parse_docstring(f"Do.\n\n{text}\n").returns == "The sum."
+
+
+def test_several_sections_of_parameters_are_read():
+    said = parse_docstring("Do.\n\nArgs:\n    a: The first.\n\nKeyword Args:\n    b: The second.\n\nLast words.")
+    assert said == Docstring("Do.\n\nLast words.", {"a": "The first.", "b": "The second."})
+
+
+def test_a_docstring_may_begin_with_a_section():
+    assert parse_docstring("Args:\n        a: The first.\n    ") == Docstring("", {"a": "The first."})
+    assert parse_docstring("\n    Args:\n        a: The first.\n    ") == Docstring("", {"a": "The first."})
+    assert parse_docstring("\n    Returns:\n        The sum.\n    ") == Docstring("", {}, "The sum.")
+
+
+def test_without_sections_all_is_description_and_no_library_is_asked(monkeypatch):
+    monkeypatch.setitem(sys.modules, "docstring_parser", None)
+    text = "Do it.\n\n    Note: this isn't a section.\n\n    Args: nor this.\n    "
+    said = parse_docstring(text)
+    assert said == Docstring("Do it.\n\nNote: this isn't a section.\n\nArgs: nor this.")
+
+
+def test_nothing_says_nothing():
+    assert parse_docstring("") == Docstring()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Do.\n\nArgs:\n", "Do.\n\nArgs:\n    no colon here\n", "Do.\n\n:param a b c: x", "Do.\n\nArgs:\n\n    : x"],
+)
+def test_prose_in_an_odd_form_says_nothing_of_parameters(text):
+    assert parse_docstring(text) == Docstring("Do.")
+
+
+def test_a_parameter_without_words_has_no_description():
+    assert parse_docstring("Do.\n\nArgs:\n    a:\n    b: The second.").parameters == {"b": "The second."}
+
+
+@given(st.text(alphabet="ab :-\n\t*(", max_size=40), st.sampled_from(["Args:", ":param", "Parameters\n----", ""]))
+@example("(b: c", "Args:\n    a ")
+@example("", "Returns:")
+def test_no_docstring_is_an_error(text, marker):
+    said = parse_docstring(f"Do.\n\n{marker}{text}")
+    assert said.summary.startswith("Do.")
+    assert all(isinstance(each, str) for each in said.parameters.values())
+
+
+class Base:
+    """A base.
+
+    Attributes:
+        name: What it is called.
+        size: How large it is.
+    """
+
+
+class Derived(Base):
+    """A derived one.
+
+    Args:
+        size: How large it is here.
+    """
+
+
+class Silent(Derived): ...
+
+
+def test_attributes_are_told_by_the_class_and_its_bases():
+    expected = {"name": "What it is called.", "size": "How large it is here."}
+    assert attribute_docs(Derived) == expected
+    assert attribute_docs(Silent) == expected
+    assert attribute_docs(Base)["size"] == "How large it is."
+
+
+def test_attributes_of_generated_classes_are_told():
+    @attrs.frozen
+    class Place:
+        """A place.
+
+        Attributes:
+            city: Its name.
+        """
+
+        city: str
+
+    assert attribute_docs(Place) == {"city": "Its name."}
+
+
+def test_a_class_is_read_once():
+    assert attribute_docs(Derived) is attribute_docs(Derived)
+    assert attribute_docs(int) == {}

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import enum
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard.schema.json import (
+    MAX_DEPTH,
+    JsonText,
+    canonical_json,
+    digest_of,
+    is_short,
+    json_faults,
+    json_text,
+    surrogate_fault,
+)
+
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=15,
+)
+
+
+def test_text_is_compact_and_in_its_own_order():
+    assert json_text({"b": 1, "a": ["ä", None]}) == '{"b":1,"a":["ä",null]}'
+
+
+def test_text_is_taken_as_it_is():
+    text = JsonText('{ "a": 1 }')
+    assert json_text(text) is text
+
+
+def test_a_plain_string_is_a_value():
+    assert json_text("{}") == '"{}"'
+
+
+@pytest.mark.parametrize("value", [float("nan"), {"a": float("inf")}])
+def test_numbers_that_json_lacks_are_refused(value):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        json_text(value)
+
+
+def test_cycles_are_refused():
+    value = []
+    value.append(value)
+    with pytest.raises(ValueError, match="Circular"):
+        json_text(value)
+
+
+def test_values_that_json_cannot_say_are_refused():
+    with pytest.raises(TypeError):
+        json_text({"a": {1, 2}})
+
+
+@given(JSON)
+def test_text_reads_back(value):
+    assert json.loads(json_text(value)) == value
+
+
+@given(JSON)
+def test_canonical_text_is_stable(value):
+    text = canonical_json(value)
+    assert canonical_json(json.loads(text)) == text
+    assert json.loads(text) == value
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=5))
+def test_the_order_of_keys_makes_no_difference(value):
+    assert canonical_json(dict(reversed(value.items()))) == canonical_json(value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False).map(float.__trunc__))
+def test_equal_numbers_have_one_text(number):
+    assert canonical_json([float(number)]) == canonical_json([int(float(number))])
+
+
+def test_a_number_is_no_boolean():
+    assert canonical_json([1, True]) == "[1,true]"
+
+
+def test_digests_are_the_same_in_every_process():
+    value = {"b": [1.0, {"z": None, "ä": "x"}], "a": True}
+    code = f"from pegboard.schema.json import digest_of; print(digest_of({value!r}))"
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert other.stdout.strip() == digest_of(value)
+    assert digest_of(value).startswith("sha256:")
+    assert len(digest_of(value)) == 7 + 64
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+def nested(levels):
+    value = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+@given(ANY_JSON)
+def test_what_a_json_parser_gives_has_no_faults(value):
+    assert json_faults(json.loads(json.dumps(value))) == ()
+
+
+def test_a_tuple_is_an_array():
+    assert json_faults({"a": (1, 2)}) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ({"a": [1, math.nan]}, "a[1]: must be a finite number, got NaN"),
+        ({"a": -math.inf}, "a: must be a finite number, got -Infinity"),
+        ({"a": {1: 2}}, "a: keys must be strings, got one of type int"),
+        ({"a": {"\ud800": 2}}, "a: keys must not hold lone surrogates"),
+        ({"a": "\udc00"}, "a: must not hold lone surrogates"),
+        ({"a": 10**4300}, "a: must have at most 4300 digits"),
+        ({"a": {1, 2}}, "a: must be JSON (null, boolean, number, string, list, dict), got a Python set"),
+        ([b"x"], "[0]: must be JSON (null, boolean, number, string, list, dict), got a Python bytes"),
+        ([Colour.RED], "[0]: must be JSON (null, boolean, number, string, list, dict), got a Python Colour"),
+    ],
+)
+def test_what_is_no_json_is_told_with_its_place(value, fault):
+    assert json_faults(value) == (fault,)
+
+
+def test_the_largest_integer_that_python_writes_is_taken():
+    assert json_faults(10**4300 - 1) == ()
+
+
+def test_depth_is_bounded():
+    assert json_faults(nested(MAX_DEPTH)) == ()
+    assert json_faults(nested(MAX_DEPTH + 1))[0].endswith("must not be nested more than 64 levels deep")
+
+
+def test_a_cycle_is_told_where_it_closes():
+    value = {"a": [1]}
+    value["a"].append(value)
+    assert json_faults(value) == ("a[1]: must not contain itself",)
+
+
+def test_parts_shared_without_end_are_refused_in_bounded_time():
+    """Forty levels of two references each would be 2**40 values."""
+    value = []
+    for _ in range(40):
+        value = [value, value]
+    assert json_faults(value) == ("(root): must hold at most 500000 values",)
+
+
+def test_at_most_twenty_faults_are_told():
+    assert len(json_faults([b""] * 100)) == 20
+
+
+@pytest.mark.parametrize("value", [None, True, "", 0, [], {"a": 1.5}, "x" * 9_998])
+def test_short_values(value):
+    assert is_short(value)
+
+
+@pytest.mark.parametrize("value", ["x" * 9_999, 10**5000, float("nan"), object(), [[0] * 99] * 99], ids=range(5))
+def test_values_that_are_long_or_no_json(value):
+    assert not is_short(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('{"a": "\u00e9"}', None),
+        ('{"a": ["\ud800"]}', "a[0]: must not hold lone surrogates"),
+        ('{"\ud800": 1}', "(root): keys must not hold lone surrogates"),
+        ("\ud800", "it must not hold lone surrogates"),
+        ("[" * 80 + '"\ud800"' + "]" * 80, "it must not hold lone surrogates"),
+    ],
+    ids=range(5),
+)
+def test_lone_surrogates_are_found_in_a_text(text, fault):
+    assert surrogate_fault(text) == fault

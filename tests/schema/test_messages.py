@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from jsonschema import Draft202012Validator
+
+from pegboard.schema.messages import Alternative, Diagnosis, mismatch, nearest
+from pegboard.schema.problems import problem
+from pegboard.schema.references import References, compiled
+from pegboard.schema.validator import Validator
+from schema_strategies import SCHEMAS, VALUES
+
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+
+
+def diagnosed(schema, value):
+    return Diagnosis(References(schema)).problems(schema, value)
+
+
+def told(schema, value):
+    return [problem(each.path, each.reason) for each in diagnosed(schema, value)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "text"),
+    [
+        ({"type": "integer"}, "25", '(root): must be an integer, got string "25"'),
+        ({"type": "integer"}, True, "(root): must be an integer, got boolean true"),
+        ({"type": "integer"}, 1.5, "(root): must be an integer, got number 1.5"),
+        ({"type": ["string", "null"]}, 5, "(root): must be a string, got number 5"),
+        ({"type": ["string", "array"]}, None, "(root): must be a string or an array, got null"),
+        ({"type": "null"}, {}, "(root): must be null, got an object"),
+        ({"const": "a"}, "b", '(root): must be "a"'),
+        ({"const": 1}, True, "(root): must be 1"),
+        ({"const": {"a": [1, {}]}}, {"a": [1, []]}, "(root): must be an object"),
+        ({"const": [1, 2]}, [1], "(root): must be an array"),
+        ({"enum": ["a", "b"], "type": "string"}, 5, '(root): must be one of "a", "b"'),
+        ({"enum": [1, None]}, 2, "(root): must be one of 1, null"),
+        ({"minimum": 1}, 0, "(root): must be at least 1, got 0"),
+        ({"maximum": 100}, 5000, "(root): must be at most 100, got 5000"),
+        ({"exclusiveMinimum": 1}, 1, "(root): must be more than 1, got 1"),
+        ({"exclusiveMaximum": 1.5}, 1.5, "(root): must be less than 1.5, got 1.5"),
+        ({"multipleOf": 0.1}, 0.25, "(root): must be a multiple of 0.1, got 0.25"),
+        ({"minLength": 1}, "", "(root): must have at least 1 character, got 0"),
+        ({"maxLength": 2}, "abc", "(root): must have at most 2 characters, got 3"),
+        ({"pattern": "^a+$"}, "b", '(root): must match the pattern "^a+$", got "b"'),
+        ({"minItems": 2}, [1], "(root): must have at least 2 items, got 1"),
+        ({"maxItems": 1}, [1, 2], "(root): must have at most 1 item, got 2"),
+        ({"uniqueItems": True}, [1, 1.0], "(root): must not hold the same item twice"),
+        ({"items": {"type": "string"}}, ["a", 1], "[1]: must be a string, got number 1"),
+        ({"prefixItems": [{}, {"const": 1}]}, [0, 0], "[1]: must be 1"),
+        ({"prefixItems": [{}], "items": False}, [0, 0], "[1]: must not be given"),
+        (
+            {"contains": {"const": 1}},
+            [2],
+            "(root): must hold at least 1 of the items that are asked for, got 0",
+        ),
+        (
+            {"contains": {"const": 1}, "maxContains": 1},
+            [1, 1],
+            "(root): must hold at most 1 of the items that are asked for, got 2",
+        ),
+        ({"required": ["query"]}, {}, "query: required, missing"),
+        ({"minProperties": 1}, {}, "(root): must have at least 1 key, got 0"),
+        ({"maxProperties": 0}, {"a": 1}, "(root): must have at most 0 keys, got 1"),
+        ({"properties": {"a": {"const": 1}}}, {"a": 2}, "a: must be 1"),
+        ({"properties": {"a": False}}, {"a": 2}, "a: must not be given"),
+        ({"patternProperties": {"^x": {"const": 1}}}, {"y": 2, "x": 2}, "x: must be 1"),
+        (
+            {"properties": {"a": {}, "b": {}}, "additionalProperties": False},
+            {"c": 1},
+            "c: unknown key (known: a, b)",
+        ),
+        ({"additionalProperties": False}, {"c": 1}, "c: unknown key (none is known here)"),
+        (
+            {"patternProperties": {"^x": {}}, "additionalProperties": {"const": 1}},
+            {"x": 5, "c": 2},
+            "c: must be 1",
+        ),
+        ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, '(root): key "ab": must have at most 1 character, got 2'),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, 'b: required beside "a", missing'),
+        ({"dependentSchemas": {"a": {"required": ["b"]}}}, {"a": 1}, "b: required, missing"),
+        ({"not": {"type": "null"}}, None, '(root): must not fit {"type":"null"}'),
+        ({"if": {"type": "string"}, "then": {"minLength": 1}}, "", "(root): must have at least 1 character, got 0"),
+        ({"if": {"type": "string"}, "else": {"const": 1}}, 2, "(root): must be 1"),
+        ({"allOf": [{"minimum": 1}, {"minimum": 1}]}, 0, "(root): must be at least 1, got 0"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"const": 1}}}, 2, "(root): must be 1"),
+        ({"oneOf": [{}, {"type": "string"}]}, "a", "(root): must fit exactly one of 2 alternatives, fits 2"),
+        ({"$schema": DRAFT_7, "items": [{"const": 1}], "additionalItems": False}, [2], "[0]: must be 1"),
+        ({"$schema": DRAFT_7, "items": [{}], "additionalItems": {"const": 1}}, [1, 2], "[1]: must be 1"),
+        ({"$schema": DRAFT_7, "dependencies": {"a": ["b"]}}, {"a": 1}, 'b: required beside "a", missing'),
+        ({"$schema": DRAFT_7, "dependencies": {"a": {"required": ["b"]}}}, {"a": 1}, "b: required, missing"),
+        ({"$schema": DRAFT_4, "minimum": 1, "exclusiveMinimum": True}, 1, "(root): must be more than 1, got 1"),
+        ({"$schema": DRAFT_4, "maximum": 1, "exclusiveMaximum": True}, 1, "(root): must be less than 1, got 1"),
+    ],
+)
+def test_each_keyword_is_worded(schema, value, text):
+    assert not compiled(json.dumps(schema)).is_valid(value)
+    assert told(schema, value) == [text]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"a": False}}, {}),
+        ({"$schema": DRAFT_7, "items": [{}, {}], "additionalItems": False}, [1]),
+        ({"$schema": DRAFT_7, "items": {"const": 1}, "additionalItems": False}, [1, 1]),
+        ({"$schema": DRAFT_7, "$ref": "#/definitions/a", "minimum": 5, "definitions": {"a": {}}}, 1),
+        ({"if": {"type": "string"}, "then": False}, 1),
+        ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, 1),
+        ({"not": {"type": "string"}, "contains": {"const": 1}}, [1]),
+        ({"$ref": "#/$defs/gone"}, 1),
+        ({"pattern": "^a", "not": {"pattern": "^b"}}, "a"),
+        ({"const": {"a": [1, {"b": None}]}}, {"a": (1.0, {"b": None})}),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1, "b": 1}),
+        ({"propertyNames": {"maxLength": 1}, "additionalProperties": False, "properties": {"a": {}}}, {"a": 1}),
+        ({"anyOf": [{"$ref": "#/$defs/a"}, {"const": 1}], "$defs": {"a": {"$ref": "#/$defs/a"}}}, 1),
+    ],
+)
+def test_nothing_is_said_of_what_fits(schema, value):
+    assert told(schema, value) == []
+
+
+def test_long_lists_of_known_keys_are_cut():
+    schema = {"properties": {f"p{index}": {} for index in range(30)}, "additionalProperties": False}
+    assert told(schema, {"x": 1})[0].endswith("p18, p19 and 10 more)")
+
+
+FILTER = {
+    "type": "object",
+    "properties": {"value": {"type": "number"}},
+    "required": ["value"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("alternatives", "value", "text"),
+    [
+        ([{"type": "array", "items": FILTER}, {"type": "null"}], [{"value": "x"}], "[0].value: must be a number"),
+        ([{"type": "string"}, {"type": "null"}], 5, "(root): must be a string, got number 5"),
+        ([{"type": "null"}, {"const": None}], 5, "(root): must be null"),
+        ([{"type": "string"}, {"type": "integer"}], 1.5, "(root): must be a string or an integer, got number 1.5"),
+        ([{"const": "auto"}, {"type": "integer"}], "x", '(root): must be "auto" or an integer, got string "x"'),
+        ([{"enum": ["auto"]}, {"type": "string", "minLength": 3}], "ab", "(root): must have at least 3 characters"),
+        ([{"minimum": 10}, {"maximum": 1}], 5, "(root): must be at least 10, got 5; or must be at most 1, got 5"),
+        ([FILTER, {"type": "object", "required": ["a", "b"]}], {"valu": 1}, "value: required, missing"),
+        ([FILTER, {"type": "string"}], {"value": "x"}, "value: must be a number"),
+    ],
+)
+def test_of_alternatives_the_nearest_is_described(alternatives, value, text):
+    assert told({"anyOf": alternatives}, value)[0].startswith(text)
+    assert told({"oneOf": alternatives}, value)[0].startswith(text)
+
+
+def shape(kind, **properties):
+    return {
+        "type": "object",
+        "properties": {"kind": {"const": kind}, **properties},
+        "required": ["kind", *properties],
+        "additionalProperties": False,
+    }
+
+
+TAGGED = {
+    "anyOf": [{"$ref": "#/$defs/circle"}, shape("square", side={"type": "number"})],
+    "$defs": {"circle": shape("circle", radius={"type": "number"}, unit={"type": "string"})},
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        ({"kind": "circle"}, ["radius: required, missing", "unit: required, missing"]),
+        ({"kind": "square", "side": "1", "x": 1}, ["side: must be a number", "x: unknown key (known: kind, side)"]),
+        ({"kind": "line", "side": 1}, ['kind: must be one of "circle", "square"']),
+        ({"side": 1}, ['kind: required, missing (one of "circle", "square")']),
+    ],
+)
+def test_a_tag_picks_the_alternative(value, texts):
+    found = told(TAGGED, value)
+    assert len(found) == len(texts)
+    assert all(each.startswith(text) for each, text in zip(found, texts, strict=True))
+
+
+def test_what_only_some_alternatives_know_is_no_tag():
+    first = {"properties": {"a": True, "mode": {"const": "x"}, "size": {"minimum": 2}}}
+    second = {"properties": {"mode": {"const": "y"}, "shape": {"const": "z"}, "size": {"minimum": 3}}}
+    assert told({"anyOf": [first, second]}, {"size": 1, "mode": "x"}) == ["size: must be at least 2, got 1"]
+    assert told({"anyOf": [second, first]}, {"size": 1}) == [
+        "size: must be at least 3, got 1; or must be at least 2, got 1"
+    ]
+
+
+def test_a_recursive_union_is_diagnosed_in_few_steps():
+    """Listing the errors of every branch of every level would take 5**30 steps here."""
+    operation = {
+        "type": "object",
+        "properties": {"left": {"$ref": "#/$defs/e"}, "right": {"$ref": "#/$defs/e"}},
+        "required": ["op", "left"],
+        "additionalProperties": False,
+    }
+    branches = [{**operation, "properties": {"op": {"const": op}, **operation["properties"]}} for op in "abcd"]
+    schema = {"$ref": "#/$defs/e", "$defs": {"e": {"anyOf": [*branches, {"type": "number"}]}}}
+    value = "bad"
+    for _ in range(30):
+        value = {"op": "d", "left": value}
+    search = Diagnosis(References(schema))
+    assert [len(each.path) for each in search.problems(schema, value)] == [30]
+    assert search.left > 90_000
+
+
+def test_every_part_of_a_rule_is_paid_for():
+    """Else a large schema times a large value would take minutes."""
+    schema = {"items": {"properties": {f"p{index}": {} for index in range(200)}}}
+    assert Diagnosis(References(schema), left=1000).problems(schema, [{}, {}]) == ()
+    search = Diagnosis(References(schema), left=1000)
+    search.problems(schema, [{str(index): 1} for index in range(20)])
+    assert search.left < 0
+    for keyword in (
+        {"patternProperties": {"^a": False}},
+        {"patternProperties": {"^a": {}}, "additionalProperties": False},
+        {"additionalProperties": False},
+    ):
+        search = Diagnosis(References(keyword), left=50)
+        assert search.problems(keyword, {f"a{index}": 1 for index in range(100)}) == ()
+        assert search.left < 0
+
+
+def test_a_search_ends_with_its_budget():
+    search = Diagnosis(References({"items": {"type": "string"}}), left=4)
+    assert [each.path for each in search.problems(search.references.root, [1, 2, 3, 4, 5])] == [(0,), (1,)]
+
+
+def test_a_schema_that_refers_to_itself_ends():
+    assert told({"allOf": [{"$ref": "#"}], "minimum": 1}, 0) == ["(root): must be at least 1, got 0"]
+    loop = {"$ref": "#/$defs/a", "required": ["b"]}
+    assert told({"anyOf": [loop, loop], "$defs": {"a": loop}}, {}) == ["b: required, missing"]
+
+
+def deep(errors):
+    for error in errors:
+        yield tuple(error.absolute_path)
+        yield from deep(error.context)
+
+
+@settings(max_examples=300)
+@given(SCHEMAS, VALUES)
+def test_something_is_said_exactly_where_the_judge_refuses(schema, value):
+    """And only of places that jsonschema names too, in one of its branches."""
+    found = diagnosed(schema, value)
+    assert bool(found) == (not compiled(json.dumps(schema)).is_valid(value))
+    named = set(deep(Draft202012Validator(schema).iter_errors(value)))
+    assert all(each.path in named or each.path[:-1] in named for each in found)
+
+
+def test_of_many_alternatives_twenty_are_named():
+    (found,) = nearest([Alternative({}, [mismatch(f"kind {index}", 1)]) for index in range(500)], 1)
+    assert found.reason.startswith("must be kind 0 or kind 1 or ")
+    assert found.reason.endswith(" or kind 19 or 480 others, got number 1")
+
+
+def test_twenty_alternatives_are_all_named():
+    (found,) = nearest([Alternative({}, [mismatch(f"kind {index}", 1)]) for index in range(20)], 1)
+    assert found.reason.endswith(" or kind 18 or kind 19, got number 1")
+
+
+def test_a_long_list_of_tags_is_cut_and_counted():
+    members = [{"properties": {"k": {"enum": [f"{one}-{two}" for two in range(30)]}}} for one in range(30)]
+    (found,) = Validator({"anyOf": members}).problems({"k": "no"})
+    assert found.startswith('k: must be one of "0-0", "0-1"')
+    assert found.endswith(" and 880 more")

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+
+from pegboard.schema.references import EndlessSchemaError, Expansion, References, bare, compiled, schemas
+from schema_strategies import SCHEMAS, VALUES
+
+
+def chain(length, links):
+    """Definitions a0 ... a<length>, each referring to the next `links` times."""
+    definitions = {
+        f"a{index}": {"properties": {str(link): {"$ref": f"#/$defs/a{index + 1}"} for link in range(links)}}
+        for index in range(length)
+    }
+    return {"$ref": "#/$defs/a0", "$defs": {**definitions, f"a{length}": {"type": "string"}}}
+
+
+def size(schema, levels=100):
+    return Expansion(References(schema), levels).size()
+
+
+@pytest.mark.parametrize(
+    ("reference", "target"),
+    [
+        ("#", "root"),
+        ("", "root"),
+        ("#/$defs/a~1b%25~0c", "odd"),
+        ("#/prefixItems/1", "second"),
+        ("#here", "anchored"),
+        ("#there", "dynamic"),
+        ("https://a.example/s.json", "root"),
+        ("https://a.example/s.json#here", "anchored"),
+    ],
+)
+def test_references_within_a_schema_lead_to_their_target(reference, target):
+    schema = {
+        "$id": "https://a.example/s.json",
+        "title": "root",
+        "$defs": {
+            "a/b%~c": {"title": "odd"},
+            "x": {"$anchor": "here", "title": "anchored"},
+            "y": {"$dynamicAnchor": "there", "title": "dynamic"},
+        },
+        "prefixItems": [{}, {"title": "second"}],
+    }
+    assert References(schema).target(reference)["title"] == target
+
+
+@pytest.mark.parametrize(
+    "reference", ["https://b.example/s.json", "other.json", "#/$defs/gone", "#/allOf/7", "#/allOf/x", "#nowhere"]
+)
+def test_a_reference_to_nothing_in_the_schema_has_no_target(reference):
+    assert References({"allOf": [{}]}).target(reference) is None
+
+
+def test_the_size_counts_every_use_of_a_definition():
+    assert size({"type": "object"}) == 1
+    assert size(chain(3, 1)) == 8
+    assert size(chain(30, 2)) > 2**30
+
+
+def test_a_recursive_schema_has_a_size():
+    assert size({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}) == 5
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"allOf": [{"$ref": "#"}]},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"not": {"$ref": "#/$defs/b"}}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}},
+    ],
+)
+def test_a_schema_that_applies_itself_to_the_same_value_is_endless(schema):
+    with pytest.raises(EndlessSchemaError, match="applies itself"):
+        size(schema)
+
+
+def test_a_loop_in_place_is_found_beside_one_that_goes_down():
+    """A first walk may reach B below A and so take the loop in place between them for a harmless one."""
+    schema = {
+        "properties": {"x": {"$ref": "#/$defs/A"}},
+        "$defs": {
+            "A": {"properties": {"q": {"$ref": "#/$defs/B"}}, "allOf": [{"$ref": "#/$defs/B"}]},
+            "B": {"$ref": "#/$defs/A"},
+        },
+    }
+    with pytest.raises(EndlessSchemaError, match="applies itself"):
+        size(schema)
+
+
+def test_chains_of_references_are_bounded_whichever_end_is_seen_first():
+    schema = chain(300, 1)
+    with pytest.raises(EndlessSchemaError, match="more than 100 levels"):
+        size(schema)
+    backwards = {"allOf": [{"$ref": f"#/$defs/a{index}"} for index in range(300, -1, -1)], "$defs": schema["$defs"]}
+    with pytest.raises(EndlessSchemaError, match="more than 100 levels"):
+        size(backwards)
+
+
+def test_values_that_only_look_like_schemas_are_data():
+    schema = {"const": {"$ref": "#/x"}, "enum": [{"$ref": "#/x"}], "default": {"$ref": "#/x"}, "required": ["$ref"]}
+    assert list(schemas(schema)) == [schema]
+
+
+def test_every_schema_written_is_found():
+    schema = {
+        "properties": {"a": {"items": {}}, "b": True},
+        "allOf": [{"not": {}}],
+        "$defs": {"c": {"additionalProperties": {}}},
+        "dependencies": {"d": ["e"], "f": {}},
+    }
+    assert len(list(schemas(schema))) == 8
+
+
+def test_notes_are_taken_away_wherever_they_stand():
+    noted = {"title": "T", "description": "D", "default": 1, "examples": [1], "$comment": "C", "deprecated": True}
+    schema = {
+        **noted,
+        "properties": {"title": {**noted, "type": "string"}, "default": True},
+        "$defs": {"description": {**noted, "not": {**noted}}},
+        "anyOf": [{**noted, "items": {**noted}}, False],
+        "dependencies": {"a": ["title"]},
+        "required": ["title"],
+    }
+    assert bare(schema) == {
+        "properties": {"title": {"type": "string"}, "default": True},
+        "$defs": {"description": {"not": {}}},
+        "anyOf": [{"items": {}}, False],
+        "dependencies": {"a": ["title"]},
+        "required": ["title"],
+    }
+
+
+def test_values_are_no_notes():
+    schema = {"const": {"title": 1}, "enum": [{"default": 1}]}
+    assert bare(schema) == schema
+
+
+@settings(max_examples=100)
+@given(SCHEMAS, VALUES)
+def test_a_bare_schema_judges_the_same(schema, value):
+    noted = {"title": "T", "default": 1, **schema}
+    assert compiled(json.dumps(bare(noted))).is_valid(value) == compiled(json.dumps(schema)).is_valid(value)

@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import json
+import re
+import socket
+
+import pytest
+from hypothesis import given, settings
+from jsonschema import Draft202012Validator
+
+from pegboard.errors import SchemaError
+from pegboard.schema import validator as module
+from pegboard.schema.validator import Validator, check_schema, is_pattern, validator_of
+from schema_strategies import SCHEMAS, VALUES
+
+OBJECT = {"type": "object"}
+SEARCH = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+        "mode": {"enum": ["fast", "exact", "fuzzy"]},
+        "filters": {
+            "anyOf": [
+                {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "field": {"type": "string"},
+                            "op": {"enum": ["eq", "lt", "gt"]},
+                            "value": {"type": "number"},
+                        },
+                        "required": ["field", "op", "value"],
+                        "additionalProperties": False,
+                    },
+                },
+                {"type": "null"},
+            ]
+        },
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+
+
+def test_all_problems_are_told_with_their_paths():
+    value = {
+        "limit": 5000,
+        "nosuch": 1,
+        "mode": "sideways",
+        "filters": [{"field": "f", "op": "eq", "value": "NaN?"}],
+    }
+    assert Validator(SEARCH).problems(value) == (
+        "limit: must be at most 100, got 5000",
+        'mode: must be one of "fast", "exact", "fuzzy"',
+        'filters[0].value: must be a number, got string "NaN?"',
+        "query: required, missing",
+        "nosuch: unknown key (known: query, limit, mode, filters)",
+    )
+
+
+def test_what_fits_has_no_problems():
+    judge = Validator(SEARCH)
+    assert judge.accepts({"query": "q"})
+    assert judge.problems({"query": "q", "filters": None}) == ()
+
+
+def test_a_schema_may_come_as_text():
+    assert Validator(json.dumps(SEARCH)).problems({}) == ("query: required, missing",)
+
+
+def test_schemas_that_judge_alike_share_a_judge_while_one_is_in_use():
+    one = validator_of('{"type": "object", "title": "One", "properties": {"title": {"type": "string"}}}')
+    assert one is validator_of('{"type":"object","properties":{"title":{"type":"string","description":"Another"}}}')
+    assert one.problems({"title": 1}) == ("title: must be a string, got number 1",)
+    assert one is not validator_of('{"type":"object"}')
+
+
+def test_a_reference_into_a_note_still_leads_there():
+    judge = validator_of('{"properties": {"a": {"$ref": "#/default"}}, "default": {"type": "string"}}')
+    assert judge.problems({"a": 1}) == ("a: must be a string, got number 1",)
+
+
+def test_at_most_twenty_problems_are_told():
+    assert len(Validator({"items": {"type": "string"}}).problems(list(range(100)))) == 20
+
+
+def test_no_coercion_happens():
+    judge = Validator({"properties": {"n": {"type": "integer"}, "f": {"type": "number"}, "b": {"type": "boolean"}}})
+    assert judge.accepts({"n": 1.0, "f": 1, "b": True})
+    assert not judge.accepts({"n": "1"})
+    assert not judge.accepts({"n": True})
+    assert not judge.accepts({"b": 1})
+
+
+def test_format_says_nothing():
+    assert Validator({"format": "date"}).accepts("no date")
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": float("nan")}, {"a": object()}, {1: 2}, {"a": "\ud800"}, {"a": 10**5000}, {"a": {"b"}}]
+)
+def test_python_values_that_are_no_json_are_problems(value):
+    assert len(Validator({}).problems(value)) == 1
+
+
+def test_nesting_that_would_end_the_process_is_a_problem():
+    value = []
+    for _ in range(100_000):
+        value = [value]
+    recursive = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}}
+    (found,) = Validator(recursive).problems(value)
+    assert found.endswith("must not be nested more than 64 levels deep")
+    while value:
+        value = value.pop()
+
+
+def test_keywords_without_words_of_ours_get_the_validators():
+    schema = {"properties": {"a": {}}, "unevaluatedProperties": False}
+    (found,) = Validator(schema).problems({"b": 1})
+    assert found.startswith("(root): ")
+    assert "'b'" in found
+
+
+def test_the_validators_words_are_left_out_where_they_might_take_forever():
+    schema = {"properties": {"a": {"$ref": "#"}}, "unevaluatedProperties": False}
+    assert Validator(schema).problems({"b": 1}) == ("(root): doesn't fit the schema",)
+
+
+def test_keywords_that_the_draft_does_not_know_may_hold_anything():
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "prefixItems": 5, "minItems": 1}
+    assert Validator(schema).problems([]) == ("(root): [] has less than 1 item",)
+
+
+def test_a_value_too_large_to_look_through_is_refused_without_its_place():
+    value = [str(index) for index in range(200_000)]
+    assert Validator(
+        {"items": {"type": "string"}, "maxProperties": 5, "not": {"contains": {"const": "199999"}}}
+    ).problems(value) == ("(root): doesn't fit the schema",)
+
+
+def test_keywords_cannot_hide_behind_escapes():
+    """The reference would make the validator's own list of errors endless, or be fetched."""
+    hidden = r'{"type": "object", "\u0024ref": "https://a.example/x"}'
+    with pytest.raises(SchemaError, match="points to nothing in it"):
+        check_schema(hidden, tool="t")
+    assert '"$ref":"#"' in Validator(r'{"properties": {"a": {"\u0024ref": "#"}}}').schema
+
+
+def test_draft_4_is_judged_by_its_own_rules():
+    judge = Validator({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"})
+    assert judge.problems(1.0) == ('(root): 1.0 is not of type "integer"',)
+
+
+@pytest.mark.parametrize("schema", [{"type": "strin"}, {"$ref": "#/$defs/gone"}, {"pattern": "("}, '{"type": ', "[]"])
+def test_a_schema_that_cannot_judge_is_refused(schema):
+    with pytest.raises(SchemaError):
+        Validator(schema)
+
+
+@settings(max_examples=200)
+@given(SCHEMAS, VALUES)
+def test_the_second_opinion_agrees(schema, value):
+    judge = Validator(schema)
+    assert judge.accepts(value) == Draft202012Validator(schema).is_valid(value)
+    assert judge.accepts(value) == (judge.problems(value) == ())
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        OBJECT,
+        SEARCH,
+        json.dumps(SEARCH),
+        {**OBJECT, "properties": {"next": {"$ref": "#"}}},
+        {**OBJECT, "properties": {"a": {"$ref": "#a"}}, "$defs": {"x": {"$anchor": "a", "pattern": "^a+$"}}},
+        {**OBJECT, "$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": [{}]}}},
+        {**OBJECT, "properties": {f"p{index}": {"type": "string"} for index in range(200)}},
+        {**OBJECT, "$id": "https://a.example/s.json", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {}}},
+        {**OBJECT, "properties": {"$ref": {"type": "string"}}},
+    ],
+)
+def test_ordinary_schemas_pass(schema):
+    check_schema(schema, tool="t")
+
+
+def bomb(length):
+    """Each definition refers to the next twice."""
+    definitions = {
+        f"a{index}": {"properties": {name: {"$ref": f"#/$defs/a{index + 1}"} for name in "xy"}}
+        for index in range(length)
+    }
+    return {**OBJECT, "$ref": "#/$defs/a0", "$defs": {**definitions, f"a{length}": {}}}
+
+
+def deep(levels):
+    schema = OBJECT
+    for _ in range(levels):
+        schema = {**OBJECT, "properties": {"a": schema}}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        (True, "its root must be a JSON object"),
+        ([], "its root must be a JSON object"),
+        ("true", "its root must be a JSON object"),
+        ({}, "its root must be a JSON object"),
+        ({"type": ["object", "null"]}, "its root must be a JSON object"),
+        ("{", "it is no JSON"),
+        ({**OBJECT, "default": float("nan")}, "it is no JSON"),
+        ({**OBJECT, "default": {1, 2}}, "it is no JSON"),
+        ({**OBJECT, "properties": {"a": {"type": "strin"}}}, 'properties.a.type: "strin"'),
+        ({**OBJECT, "properties": {"a": {"pattern": "(?=x)y"}}}, "linear time"),
+        ({**OBJECT, "patternProperties": {r"(a)\1": {}}}, "linear time"),
+        ({**OBJECT, "properties": {"a": {"pattern": "((a{1,100}){1,100}){1,100}"}}}, "linear time"),
+        ({**OBJECT, "properties": {"a": {"$ref": "https://a.example/x"}}}, "points to nothing in it"),
+        ({**OBJECT, "properties": {"a": {"$ref": "#/$defs/gone"}}}, "points to nothing in it"),
+        ({**OBJECT, "$ref": "#"}, "applies itself"),
+        (bomb(30), "more than 100000 schemas"),
+        (deep(60), "more than 100 levels"),
+        ({**OBJECT, "properties": {f"p{index}": {"pattern": "a"} for index in range(65)}}, "more than 64 patterns"),
+        ({**OBJECT, "description": "x" * 600_000}, "characters"),
+        ({**OBJECT, "$schema": "https://a.example/dialect"}, "Unknown meta-schema"),
+        ({**OBJECT, "properties": {"a": {"$id": "https://a.example/x", "$ref": "#"}}}, 'inner "$id"'),
+    ],
+)
+def test_schemas_that_cannot_judge_or_cost_too_much_are_refused(schema, reason):
+    with pytest.raises(SchemaError) as caught:
+        check_schema(schema, tool="t")
+    assert reason in str(caught.value)
+    assert caught.value.tool == "t"
+
+
+def test_cyclic_and_endlessly_nested_python_values_are_no_schemas():
+    cyclic = {**OBJECT}
+    cyclic["not"] = cyclic
+    with pytest.raises(SchemaError, match="no JSON"):
+        check_schema(cyclic, tool="t")
+    with pytest.raises(SchemaError, match="levels deep"):
+        check_schema(deep(100_000), tool="t")
+    with pytest.raises(SchemaError, match="levels deep"):
+        check_schema('{"type": "object", "default": ' + "[" * 200_000 + "]" * 200_000 + "}", tool="t")
+
+
+def test_other_schemas_may_have_any_root():
+    check_schema({"type": "string"}, tool="t", what="schema")
+    check_schema("true", tool="t", what="schema")
+    with pytest.raises(SchemaError, match="output_schema is refused"):
+        check_schema({"type": "string"}, tool="t", what="output_schema")
+
+
+def test_a_boolean_with_a_dollar_in_it_is_judged_as_such():
+    with pytest.raises(SchemaError, match="not of types"):
+        check_schema('"$ref"', tool="t", what="schema")
+
+
+def test_nothing_is_ever_fetched():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        server.setblocking(False)  # noqa: FBT003
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/schema"
+        inner = {"$id": "https://a.example/x", "$schema": url}
+        for schema in ({"$ref": url}, {"$schema": url}, {"properties": {"a": inner}, "$ref": url}):
+            with pytest.raises(SchemaError):
+                check_schema({**OBJECT, **schema}, tool="t")
+            with pytest.raises(SchemaError):
+                Validator(schema)
+        check_schema({**OBJECT, "properties": {"a": inner}}, tool="t")
+        assert Validator({"properties": {"a": inner}}).accepts({})
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_the_limits_have_names():
+    assert (module.MAX_LEVELS, module.MAX_EXPANDED, module.MAX_PATTERNS) == (100, 100_000, 64)
+
+
+@pytest.mark.parametrize("text", ["", "a+", r"^(?P<month>Jan|Feb)\s+\d{1,2}$", r"(?i)select .{1,500}"])
+def test_patterns_that_run_in_linear_time(text):
+    assert is_pattern(text)
+
+
+@pytest.mark.parametrize("text", ["(", "(?=a)", r"(a)\1", "(((a{1000}){1000}){1000}){1000}"])
+def test_what_is_no_pattern_or_may_run_forever(text):
+    assert not is_pattern(text)
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"type": "object", "patternProperties": 5}, 'patternProperties: 5 is not of type "object"'),
+        ({"type": "object", "description": "\ud800"}, "description: must not hold lone surrogates"),
+        ({"type": "object", "properties": {"\udfff": {}}}, "properties: keys must not hold lone surrogates"),
+        ({"type": "object", "properties": {"a": {"pattern": "\ud800"}}}, "properties.a.pattern: must not hold lone"),
+    ],
+)
+def test_malformed_schemas_are_refused_in_words(schema, reason):
+    for written in (schema, json.dumps(schema)):
+        with pytest.raises(SchemaError, match=re.escape(reason)):
+            check_schema(written, tool="t")

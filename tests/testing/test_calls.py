@@ -1,0 +1,219 @@
+"""`call_tool`: one call as a model's call runs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pegboard import (
+    FatalToolError,
+    PluginError,
+    ReadonlyContext,
+    RegistrationError,
+    ToolContext,
+    ToolRegistry,
+    ToolResult,
+    hookimpl,
+    tool,
+)
+from pegboard.errors import RunningLoopError
+from pegboard.testing import RecordedCall, RecordedCalls, call_tool, plugin_registry
+
+
+@tool
+def forecast(city: str, context: ToolContext, days: int = 1) -> str:
+    """Says what the weather will be like."""
+    return f"{city}, {days}, {context.user}"
+
+
+def test_arguments_are_json_a_mapping_or_names() -> None:
+    assert call_tool(forecast, '{"city": "Oslo"}').text == "Oslo, 1, None"
+    assert call_tool(forecast, {"city": "Oslo"}).text == "Oslo, 1, None"
+    assert call_tool(forecast, city="Oslo", days=2).text == "Oslo, 2, None"
+    assert call_tool(forecast, {"city": "Oslo", "days": 3}, days=2).text == "Oslo, 2, None"
+
+
+def test_text_and_names_together_are_refused() -> None:
+    with pytest.raises(TypeError, match="give one of the two"):
+        call_tool(forecast, "{}", city="Oslo")
+
+
+def test_the_context_reaches_the_tool() -> None:
+    assert call_tool(forecast, {"city": "Oslo"}, ReadonlyContext(user="ada")).text == "Oslo, 1, ada"
+
+
+def test_a_plain_function_is_called_through_the_stages() -> None:
+    def double(n: int) -> int:
+        """Doubles."""
+        return 2 * n
+
+    assert call_tool(double, n=2).structured_content == {"result": 4}
+    result = call_tool(double, n="two")
+    assert (result.is_error, result.kind) == (True, "invalid_arguments")
+
+
+def test_an_async_tool_is_awaited() -> None:
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        await asyncio.sleep(0)
+        return "done"
+
+    assert call_tool(wait).text == "done"
+
+
+def test_what_holds_several_tools_is_refused() -> None:
+    class Two:
+        one = staticmethod(forecast)
+
+        @tool
+        def two(self) -> str:
+            """Does."""
+            return ""
+
+    with pytest.raises(RegistrationError, match="holds forecast, two: pass one of them"):
+        call_tool(Two())
+
+
+def test_a_fatal_error_surfaces() -> None:
+    @tool
+    def end() -> str:
+        """Ends."""
+        raise FatalToolError("over")
+
+    with pytest.raises(FatalToolError, match="over"):
+        call_tool(end)
+
+
+def test_inside_a_loop_it_says_what_to_write() -> None:
+    async def inside() -> None:
+        call_tool(forecast, city="Oslo")
+
+    with pytest.raises(RunningLoopError, match=r"await registry\.call"):
+        asyncio.run(inside())
+
+
+def test_what_would_ask_a_person_is_allowed() -> None:
+    """A test of a tool is about the tool."""
+
+    @tool(destructive=True, requires_confirmation=True)
+    async def wipe(context: ToolContext) -> str:
+        """Wipes."""
+        await context.ask("disk", ["*"])
+        return "wiped"
+
+    assert call_tool(wipe).text == "wiped"
+
+
+# `plugin_registry`: plugins on a registry of their own, whole or not at all ------------------------------------------
+
+
+@tool
+def greet() -> str:
+    """Greets."""
+    return "hello"
+
+
+class Greeter:
+    def __init__(self, settings=None) -> None:
+        self.settings = settings or {}
+
+    @hookimpl
+    def pegboard_register_tools(self, register, settings) -> None:
+        register(tool(lambda: settings.get("text", "hello"), name="greet", description="Greets."))
+
+
+def test_objects_and_classes_are_called_as_their_class_is() -> None:
+    assert [record.name for record in plugin_registry(Greeter).plugins()] == ["Greeter"]
+    assert [record.name for record in plugin_registry(Greeter()).plugins()] == ["Greeter"]
+
+
+def test_settings_reach_the_plugin_of_that_name() -> None:
+    registry = plugin_registry(settings={"nice": {"text": "good day"}}, nice=Greeter)
+    assert registry.call_sync("greet").text == "good day"
+
+
+def test_installed_plugins_are_hung_by_name_and_keep_their_origin() -> None:
+    registry = plugin_registry("files")
+    assert registry.get("read_file").origin.distribution == "pegboard-files"
+
+
+def test_nothing_else_is_on_the_registry() -> None:
+    assert [tool.name for tool in plugin_registry(Greeter).tools()] == ["greet"]
+
+
+def test_a_plugin_that_fails_raises_with_its_cause() -> None:
+    class Broken:
+        def __init__(self) -> None:
+            raise OSError("no disk")
+
+    with pytest.raises(PluginError, match="plugin 'Broken': OSError: no disk"):
+        plugin_registry(Broken)
+
+
+def test_a_plugin_that_is_partial_raises_with_its_cause() -> None:
+    class Partial:
+        @hookimpl
+        def pegboard_register_tools(self, register) -> None:
+            register(greet)
+            register(greet)
+
+    with pytest.raises(PluginError, match="registered twice"):
+        plugin_registry(Partial)
+
+
+def test_two_plugins_with_one_tools_name_raise() -> None:
+    with pytest.raises(PluginError, match="tool 'greet' is held back"):
+        plugin_registry(one=Greeter, two=Greeter)
+
+
+def test_two_plugins_of_one_name_raise_with_the_way_out() -> None:
+    with pytest.raises(RegistrationError, match="two plugins are called 'Greeter': name one"):
+        plugin_registry(Greeter, Greeter())
+
+
+# `RecordedCalls`: every call with its result, in order, as a plugin and as a callback --------------------------------
+
+
+@tool
+def double(n: int) -> int:
+    """Doubles."""
+    return 2 * n
+
+
+class Doubler:
+    @hookimpl
+    def pegboard_register_tools(self, register) -> None:
+        register(double)
+
+    @hookimpl(tryfirst=True)
+    def pegboard_after_tool(self, result) -> ToolResult:
+        return ToolResult("replaced")
+
+
+def test_a_plugin_sees_every_call_with_its_result() -> None:
+    calls = RecordedCalls()
+    registry = plugin_registry(Doubler, calls)
+    registry.call_sync("double", {"n": 2})
+    registry.call_sync("double", "not JSON")
+    registry.call_sync("nosuch")
+
+    assert calls.names == ["double", "double", "nosuch"]
+    assert [call.arguments for call in calls] == [{"n": 2}, {}, {}]
+    assert [call.result.kind for call in calls.calls] == [None, "invalid_arguments", "unknown_tool"]
+
+
+def test_it_changes_nothing() -> None:
+    assert plugin_registry(Doubler, RecordedCalls()).call_sync("double", {"n": 2}).text == "replaced"
+
+
+def test_a_callback_of_the_host_records_too() -> None:
+    calls = RecordedCalls()
+    registry = ToolRegistry()
+    registry.register(double)
+    registry.add_callback("after_tool", calls)
+    result = registry.call_sync("double", {"n": 2})
+
+    assert list(calls) == [RecordedCall("double", {"n": 2}, result)]
+    assert len(calls) == 1

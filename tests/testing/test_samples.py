@@ -1,0 +1,376 @@
+"""Values made from schemas: always ones that fit, the bounds among them, the same each time."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pegboard.schema.json import json_text
+from pegboard.schema.messages import holds
+from pegboard.schema.references import References, compiled
+from pegboard.testing.samples import (
+    _KINDS,
+    _MOST_SAMPLES,
+    MOST_CHARACTERS,
+    NoSampleError,
+    Samples,
+    _kinds_of,
+    _numbers,
+    _texts,
+    _word_for,
+    allowed_kinds,
+    kind_of,
+)
+from pegboard.tools.schema import schema_of
+from pegboard.tools.structure import strict_structurer
+from schema_strategies import SCHEMAS
+from strategies import type_cases
+
+
+def samples_of(schema) -> list:
+    samples = Samples(References(schema), compiled(json_text(schema)).is_valid)
+    return [sample.value for sample in samples.of(schema)]
+
+
+def labels(schema) -> dict:
+    samples = Samples(References(schema), compiled(json_text(schema)).is_valid)
+    return {sample.label: sample.value for sample in samples.of(schema)}
+
+
+@given(SCHEMAS)
+@settings(max_examples=60, deadline=None)
+def test_every_sample_fits(schema) -> None:
+    """Whatever the schema says: what can't be made is no sample."""
+    try:
+        found = samples_of(schema)
+    except NoSampleError:
+        return
+    judge = compiled(json_text(schema))
+    assert found
+    assert all(judge.is_valid(value) for value in found)
+
+
+@given(type_cases(textual=False))
+@settings(max_examples=40, deadline=None)
+def test_a_derived_schema_gives_samples_that_its_type_takes(case) -> None:
+    """No type that pegboard expresses is without samples, and structuring takes every one."""
+    schema = schema_of(case.annotation)
+    structure = strict_structurer(case.annotation)
+
+    for value in samples_of(schema):
+        structure(value)
+
+
+def test_samples_are_the_same_each_time() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "y"]}}}
+    assert samples_of(schema) == samples_of(schema)
+
+
+def test_the_bounds_of_a_number_are_among_its_samples() -> None:
+    assert {2, 9} <= set(samples_of({"type": "integer", "minimum": 2, "exclusiveMaximum": 10}))
+
+
+def test_the_bounds_of_a_text_are_among_its_samples() -> None:
+    found = samples_of({"type": "string", "minLength": 2, "maxLength": 30})
+    assert {2, 30} <= set(map(len, found))
+
+
+def test_the_bounds_of_an_array_are_among_its_samples() -> None:
+    found = samples_of({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 5})
+    assert {1, 5} <= set(map(len, found))
+
+
+def test_an_array_without_bounds_is_tried_empty() -> None:
+    assert [] in samples_of({"type": "array", "items": {"type": "boolean"}})
+
+
+def test_items_of_a_set_are_different() -> None:
+    found = samples_of({"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 3})
+    assert len(set(found[0])) == 3
+
+
+def test_a_tuple_has_its_parts_in_order() -> None:
+    schema = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False, "minItems": 2}
+    assert all(isinstance(first, int | float) and isinstance(second, str) for first, second in samples_of(schema))
+
+
+def test_a_tuple_as_earlier_drafts_write_it_has_its_parts_too() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "array",
+        "items": [{"type": "integer"}, {"type": "string"}],
+        "additionalItems": False,
+        "minItems": 2,
+    }
+    assert all(isinstance(first, int | float) and isinstance(second, str) for first, second in samples_of(schema))
+
+
+def test_an_object_is_tried_in_full_and_with_what_it_requires_only() -> None:
+    schema = {"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}}, "required": ["a"]}
+    assert samples_of(schema) == [{"a": 1, "b": 2}, {"a": 1}]
+
+
+def test_entries_beside_the_named_ones_follow_their_schema() -> None:
+    schema = {
+        "type": "object",
+        "additionalProperties": {"type": "integer"},
+        "propertyNames": {"pattern": "^[0-9]+$"},
+        "minProperties": 2,
+    }
+    assert len(samples_of(schema)[0]) == 2
+
+
+def test_required_entries_that_no_property_names_are_made() -> None:
+    assert samples_of({"type": "object", "required": ["a"], "additionalProperties": {"const": 5}})[0]["a"] == 5
+
+
+def test_the_authors_own_examples_come_first() -> None:
+    assert samples_of({"type": "string", "examples": ["Oslo", "Rome"]})[:2] == ["Oslo", "Rome"]
+
+
+def test_a_default_is_tried() -> None:
+    assert labels({"type": "string", "maxLength": 9, "default": "here"})["its default"] == "here"
+
+
+def test_every_option_and_alternative_is_tried() -> None:
+    schema = {"anyOf": [{"enum": ["x", "y"]}, {"type": "null"}, {"type": "array", "maxItems": 0}]}
+    assert samples_of(schema) == ["x", "y", None, []]
+
+
+def test_references_and_parts_are_merged() -> None:
+    schema = {
+        "allOf": [{"$ref": "#/$defs/a"}, {"properties": {"b": {"const": 2}}, "required": ["b"]}],
+        "$defs": {"a": {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}},
+    }
+    assert {"a": 1, "b": 2} in samples_of(schema)
+
+
+def test_a_recursive_schema_ends() -> None:
+    node = {"type": "object", "properties": {"v": {"const": 1}, "next": {"$ref": "#/$defs/n"}}, "required": ["v"]}
+    schema = {"$ref": "#/$defs/n", "$defs": {"n": node}}
+    assert {"v": 1} in samples_of(schema)
+
+
+def test_a_schema_that_branches_without_end_is_sampled_in_bounds() -> None:
+    parts = {f"p{number}": {"$ref": "#/$defs/n"} for number in range(8)}
+    node = {"anyOf": [{"type": "object", "properties": parts}, {"type": "array", "items": {"$ref": "#/$defs/n"}}]}
+    schema = {"type": "object", "properties": {"root": {"$ref": "#/$defs/n"}}, "$defs": {"n": node}}
+    assert 0 < len(samples_of(schema)) <= _MOST_SAMPLES
+
+
+def test_what_nothing_fits_has_no_sample() -> None:
+    with pytest.raises(NoSampleError):
+        samples_of({"type": "object", "properties": {"a": False}, "required": ["a"]})
+
+
+def test_a_property_without_a_value_is_left_out_and_told() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"const": 1}, "b": {"type": "string", "pattern": "(?:x{2}y){3}[^\\s]q?$", "maxLength": 2}},
+    }
+    samples = Samples(References(schema), compiled(json_text(schema)).is_valid)
+    assert next(samples.of(schema)).value == {"a": 1}
+    assert list(samples.missed) == ["b"]
+
+
+def test_a_reference_of_an_older_draft_hides_what_stands_beside_it() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"a": {"$ref": "#/definitions/a", "maxLength": 1}},
+        "definitions": {"a": {"type": "string", "const": "long"}},
+    }
+    assert samples_of(schema)[0] == {"a": "long"}
+
+
+# The kinds of JSON values, and which of them a schema allows ---------------------------------------------------------
+
+ALL = set(_KINDS)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (True, "boolean"),
+        (1, "integer"),
+        (1.0, "integer"),
+        (1.5, "number"),
+        ("", "string"),
+        ([], "array"),
+        ((), "array"),
+        ({}, "object"),
+        (None, "null"),
+    ],
+)
+def test_each_value_is_of_one_kind(value, kind) -> None:
+    assert kind_of(value) == kind
+
+
+@pytest.mark.parametrize(
+    ("schema", "kinds"),
+    [
+        ({"type": ["string", "null"]}, ("string", "null")),
+        ({"properties": {}}, ("object",)),
+        ({"minItems": 1}, ("array",)),
+        ({"maximum": 1}, ("integer",)),
+        ({}, ("string",)),
+    ],
+)
+def test_a_schema_names_or_implies_the_kinds_to_make(schema, kinds) -> None:
+    assert _kinds_of(schema) == kinds
+
+
+@pytest.mark.parametrize(
+    ("schema", "kinds"),
+    [
+        (True, ALL),
+        (False, set()),
+        ({"minimum": 3}, ALL),
+        ({"type": "number"}, {"number", "integer"}),
+        ({"type": ["integer", "null"], "const": None}, {"null"}),
+        ({"enum": ["x", 1]}, {"string", "integer"}),
+        ({"anyOf": [{"type": "string"}, {"$ref": "#/$defs/a"}]}, {"string", "array"}),
+        ({"$ref": "#/$defs/loop"}, ALL),
+        ({"$ref": "#/nowhere", "type": "string"}, {"string"}),
+    ],
+)
+def test_the_kinds_that_a_schema_allows_are_known(schema, kinds) -> None:
+    definitions = {"a": {"type": "array"}, "loop": {"anyOf": [{"$ref": "#/$defs/loop"}]}}
+    assert allowed_kinds(References({"$defs": definitions}), schema) == kinds
+
+
+def test_a_reference_of_an_older_draft_hides_the_kinds_beside_it() -> None:
+    root = {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"a": {"type": "array"}}}
+    assert allowed_kinds(References(root), {"$ref": "#/definitions/a", "type": "string"}) == {"array"}
+
+
+# Numbers at the bounds of a schema -----------------------------------------------------------------------------------
+
+
+def numbers_by_label(schema, *, whole: bool) -> dict:
+    return dict(reversed(list(_numbers(schema, whole=whole))))
+
+
+def test_whole_numbers_stay_within_fractional_bounds() -> None:
+    found = numbers_by_label({"minimum": 1.5, "maximum": 4.5}, whole=True)
+    assert (found["the least"], found["the most"]) == (2, 4)
+
+
+def test_exclusive_bounds_are_stepped_over() -> None:
+    schema = {"exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    found = numbers_by_label(schema, whole=False)
+    assert (found["the least"], found["the most"]) == (math.nextafter(0, 1), math.nextafter(1, 0))
+    found = numbers_by_label({"exclusiveMinimum": 0, "exclusiveMaximum": 9}, whole=True)
+    assert (found["the least"], found["the most"]) == (1, 8)
+
+
+def test_draft_4_flags_are_no_bounds() -> None:
+    """`exclusiveMinimum: true` says something of `minimum`."""
+    found = numbers_by_label({"minimum": 3, "exclusiveMinimum": True, "exclusiveMaximum": True}, whole=True)
+    assert found["the least"] == 3
+
+
+def test_multiples_are_stepped_to() -> None:
+    assert 14 in {value for _, value in _numbers({"minimum": 8, "multipleOf": 7}, whole=True)}
+
+
+def test_without_bounds_large_numbers_of_both_signs_are_tried() -> None:
+    found = numbers_by_label({}, whole=True)
+    assert found["the least"] < -(2**30)
+    assert found["the most"] > 2**30
+    assert isinstance(found["a whole number as a fraction"], float)
+
+
+# Texts at the bounds of a schema -------------------------------------------------------------------------------------
+
+
+def texts_by_label(schema) -> dict:
+    return dict(_texts(schema))
+
+
+def test_lengths_are_kept() -> None:
+    found = texts_by_label({"minLength": 8, "maxLength": 12})
+    assert len(found["sample"]) == len(found["the shortest text"]) == 8
+    assert len(found["the longest text"]) == 12
+
+
+def test_without_bounds_an_empty_and_a_long_text_are_tried() -> None:
+    found = texts_by_label({})
+    assert found["the shortest text"] == ""
+    assert len(found["a long text"]) == 1_000
+
+
+def test_texts_without_end_arent_made() -> None:
+    assert texts_by_label({"minLength": MOST_CHARACTERS + 1}) == {}
+    assert "the longest text" not in texts_by_label({"maxLength": MOST_CHARACTERS + 1})
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"format": "date"}, "2024-02-29"),
+        ({"contentEncoding": "base64"}, "c2FtcGxl"),
+        ({"pattern": "^x{3}$"}, "xxx"),
+        ({"format": "unheard-of"}, "sample"),
+    ],
+)
+def test_a_text_looks_as_its_schema_says(schema, text) -> None:
+    assert texts_by_label(schema)["sample"] == text
+
+
+def test_an_unreadable_pattern_gives_no_text() -> None:
+    assert texts_by_label({"pattern": "^(?=a)b"}) == {}
+
+
+# Texts that patterns take --------------------------------------------------------------------------------------------
+
+PIECES = st.sampled_from(
+    ["a", "Z", "-", r"\d", r"\w", r"\s", r"\.", r"\n", r"\x41", "\\u00e9", ".", "[a-c]", "[^a-z]", "[]x]", r"[\]]"]
+)
+REPEATS = st.sampled_from(["", "?", "*", "+", "{2}", "{1,3}", "{2,}?"])
+PATTERNS = st.recursive(
+    st.builds("{}{}".format, PIECES, REPEATS),
+    lambda inner: (
+        st.builds("({}|{}){}".format, inner, inner, REPEATS)
+        | st.builds("(?:{}){}".format, inner, REPEATS)
+        | st.builds("{}{}".format, inner, inner)
+    ),
+    max_leaves=5,
+).map("^{}$".format)
+
+
+@given(PATTERNS)
+@settings(max_examples=40, deadline=None)
+def test_every_ordinary_pattern_has_a_word(pattern) -> None:
+    """Of literals, classes, sets, groups, alternatives and repeats."""
+    word = _word_for(pattern)
+    assert word is not None
+    assert holds("pattern", pattern, word)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "word"),
+    [
+        ("^[A-Z]{3}-\\d{4}$", "AAA-0000"),
+        ("^(?:left|right)$", "left"),
+        ("sam", "sample"),
+        ("^\\t\\bx$", "\tx"),
+        ("^#[0-9a-f]{6}$", "#00ff00"),
+    ],
+)
+def test_a_common_word_or_the_patterns_shortest_is_taken(pattern, word) -> None:
+    assert _word_for(pattern) == word
+    assert re.search(pattern, word)
+
+
+@pytest.mark.parametrize("pattern", ["^[^\\x00-\\x7f]$", "^a\\bb$", "(?i)^QQQ$x"])
+def test_what_isnt_spelled_has_no_word(pattern) -> None:
+    assert _word_for(pattern) is None
+
+
+def test_a_pattern_that_no_judge_reads_has_no_word() -> None:
+    """A look-around: its schema is refused elsewhere."""
+    assert _word_for("^(?=a)b") is None

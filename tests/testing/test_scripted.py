@@ -1,0 +1,163 @@
+"""`ScriptedModel`: a model whose answers are known beforehand."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dispatch.approval.samples import a_request
+from pegboard import ToolCall
+from pegboard.dispatch.approval.queue import Approver, asks_one_at_a_time
+from pegboard.dispatch.approval.request import Always, Later, Once, Reject
+from pegboard.messages.message import CallPart, Message, ReasoningPart, TextPart
+from pegboard.messages.response import CallDelta, ModelResponse, ReasoningDelta, TextDelta
+from pegboard.request.model_request import ModelRequest
+from pegboard.testing import ScriptedModel
+from pegboard.testing.scripted import ScriptedApprover
+from pegboard.tools.context import ToolContext
+
+REQUEST = ModelRequest("Hi")
+
+
+def answers(model, times=1):
+    async def main():
+        return [await model.respond(REQUEST) for _ in range(times)]
+
+    return asyncio.run(main())
+
+
+def pieces(model):
+    async def main():
+        return [piece async for piece in model.stream(REQUEST)]
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        ("Hello", "Hello"),
+        (ModelResponse("Hello"), "Hello"),
+        (Message.assistant("Hello"), "Hello"),
+        (TextPart("Hello"), "Hello"),
+        (lambda request: request.messages[0].text + "!", "Hi!"),
+    ],
+)
+def test_steps_are_written_in_many_ways(step, text):
+    with ScriptedModel([step]) as model:
+        (response,) = answers(model)
+    assert (response.text, response.finish_reason) == (text, "stop")
+    assert model.requests == [REQUEST]
+
+
+def test_calls_without_an_id_are_numbered_through_the_script():
+    with ScriptedModel([[ToolCall("a"), ToolCall("b", id="mine")], ToolCall("c")]) as model:
+        first, second = answers(model, 2)
+    assert [call.id for call in first.calls + second.calls] == ["call_1", "mine", "call_2"]
+    assert first.finish_reason == "tool_calls"
+
+
+def test_an_error_of_the_script_is_raised():
+    with pytest.raises(ValueError, match="down"):
+        answers(ScriptedModel([ValueError("down")]))
+
+
+def test_a_request_beyond_the_script_fails_twice():
+    model = ScriptedModel([])
+    with pytest.raises(AssertionError, match="request 1 wasn't expected"):
+        answers(model)
+    with pytest.raises(AssertionError, match="requests beyond the script: 1"):
+        model.close()
+
+
+def test_a_step_that_nobody_asked_for_fails():
+    with pytest.raises(AssertionError, match=r"steps that were not asked for: .*never"), ScriptedModel(["never"]):
+        pass
+
+
+def test_what_went_wrong_inside_is_not_hidden():
+    with pytest.raises(KeyError), ScriptedModel(["never"]):
+        raise KeyError("the test's own")
+
+
+def test_a_stream_gives_the_same_piece_by_piece():
+    call = ToolCall("add", '{"a": 1}', "c")
+    step = [ReasoningPart("Hm."), ReasoningPart(""), "Let me see. ", call, ToolCall("b", b"{}", "d")]
+    *deltas, response = pieces(ScriptedModel([step]))
+    assert deltas == [
+        ReasoningDelta("Hm."),
+        TextDelta("Let "),
+        TextDelta("me "),
+        TextDelta("see. "),
+        CallDelta(0, '{"a"', "c", "add"),
+        CallDelta(0, ": 1}", "c", "add"),
+        CallDelta(1, "{", "d", "b"),
+        CallDelta(1, "}", "d", "b"),
+    ]
+    assert response.parts[3:] == (CallPart(call), CallPart(ToolCall("b", b"{}", "d")))
+
+
+def test_arguments_as_a_mapping_are_streamed_as_json():
+    *deltas, _ = pieces(ScriptedModel([ToolCall("add", {"a": 1}, "c")]))
+    assert "".join(delta.arguments for delta in deltas) == '{"a":1}'
+
+
+# A person whose answers are known beforehand -------------------------------------------------------------------------
+
+
+def says(approver, *names):
+    return [asyncio.run(approver.approve(a_request(name), ToolContext())) for name in names]
+
+
+def test_it_is_an_approver_that_is_asked_like_a_terminal():
+    assert isinstance(ScriptedApprover([]), Approver)
+    assert asks_one_at_a_time(ScriptedApprover([]))
+
+
+def test_answers_in_order():
+    with ScriptedApprover([Once(), None, Reject("no")]) as approver:
+        assert says(approver, "a", "b", "a") == [Once(), None, Reject("no")]
+    assert approver.names == ["a", "b", "a"]
+    assert [request.arguments for request in approver.requests] == [{"path": "a.txt"}] * 3
+
+
+def test_answers_by_the_tools_name():
+    """One answer is given each time, a sequence once each."""
+    with ScriptedApprover({"a": Once(), "b": [Later(), Reject()]}) as approver:
+        assert says(approver, "b", "a", "a", "b") == [Later(), Once(), Once(), Reject()]
+
+
+def test_answers_by_a_function():
+    with ScriptedApprover(lambda request: Always() if request.call.name == "a" else None) as approver:
+        assert says(approver, "a", "b") == [Always(), None]
+    with ScriptedApprover(lambda request: Once()):
+        pass
+
+
+@pytest.mark.parametrize("script", [[], {}, {"b": Once()}, {"a": []}])
+def test_an_unexpected_request_fails_the_test(script):
+    """At once, which denies the call, and again when the approver is closed."""
+    approver = ScriptedApprover(script)
+    with pytest.raises(AssertionError, match="a question about a wasn't expected"):
+        says(approver, "a")
+    with pytest.raises(AssertionError, match="an unexpected request: a\npermission: delete"):
+        approver.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "fault"),
+    [
+        ([Once(), Reject("no")], r"answers that were not asked for: \[Once"),
+        ({"a": [Once()]}, r"answers that were not asked for about a: \[Once"),
+        ({"a": Once()}, "no question about a came"),
+    ],
+)
+def test_an_unused_answer_fails_the_test(script, fault):
+    with pytest.raises(AssertionError, match=fault), ScriptedApprover(script):
+        pass
+
+
+def test_a_test_that_fails_anyway_fails_with_its_own_reason():
+    with pytest.raises(ZeroDivisionError), ScriptedApprover([Once()]):
+        raise ZeroDivisionError

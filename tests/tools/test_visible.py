@@ -1,0 +1,107 @@
+r"""Nothing hidden reaches a person who reads: neither in the approval prompt nor in a terminal."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pegboard.tools.visible import visible, visible_json
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "plain", "naïve café", "é ü 漢字 עברית العربية", "日本語　です", "a\u00a0b\u3000c", "👍🏽", "हिन्दी"],
+)
+def test_what_is_visible_stays(text):
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("\x1b[2J", r"\u{1b}[2J"),
+        ("a\rb", r"a\u{d}b"),
+        ("a\nb\tc", r"a\u{a}b\u{9}c"),
+        ("\x7f\x9b31m", r"\u{7f}\u{9b}31m"),
+        ("rm \u202egnp.exe\u202c", r"rm \u{202e}gnp.exe\u{202c}"),
+        ("\u2066a\u2069\u200e\u200f\u061c", r"\u{2066}a\u{2069}\u{200e}\u{200f}\u{61c}"),
+        ("a\u200bb\ufeffc\u00add", r"a\u{200b}b\u{feff}c\u{ad}d"),
+        ("\u2028\u2029\x85", r"\u{2028}\u{2029}\u{85}"),
+        ("lone \ud800", r"lone \u{d800}"),
+        ("hi\U000e0068\U000e0069", r"hi\u{e0068}\u{e0069}"),
+        ("a\U000e0100b", r"a\u{e0100}b"),
+        ("\u3164\u2800\u034f", r"\u{3164}\u{2800}\u{34f}"),
+        ("a\u0600\U00013430", r"a\u{600}\u{13430}"),
+        ("\u2062\u206a", r"\u{2062}\u{206a}"),
+        ("\ufff9a\ufffc\uffff", r"\u{fff9}a\u{fffc}\u{ffff}"),
+        ("\ue000\U0010fffd\u0378", r"\u{e000}\u{10fffd}\u{378}"),
+    ],
+)
+def test_what_hides_is_written_out(text, seen):
+    assert visible(text) == seen
+
+
+def test_line_ends_and_tabs_stay_where_they_may():
+    assert visible("a\r\nb\n\tc\rd", newlines=True) == "a\nb\n\tc\\u{d}d"
+
+
+@pytest.mark.parametrize(
+    "text", ["👩\u200d💻", "🏳\ufe0f\u200d🌈", "❤\ufe0f", "\u0645\u06cc\u200c\u062e\u0648", "क्\u200dष"]
+)
+def test_joiners_stay_where_scripts_need_them(text):
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("a\u200db", r"a\u{200d}b"),
+        ("\u200d", r"\u{200d}"),
+        ("\u200b\u200d", r"\u{200b}\u{200d}"),
+        ("é\u200d\u200d", "é\u200d\\u{200d}"),
+        ("é\ufe0f\ufe0f", "é\ufe0f\\u{fe0f}"),
+        ("❤\ufe00", r"❤\u{fe00}"),
+        ("a\ufe0f\u200d", r"a\u{fe0f}\u{200d}"),
+    ],
+)
+def test_joiners_hide_nowhere_else(text, seen):
+    assert visible(text) == seen
+
+
+@settings(deadline=None)
+@given(st.text(max_size=30), st.booleans())
+def test_nothing_hidden_is_left(text, newlines):
+    """No character of a category without a shape; and what was there is still there, written out."""
+    shown = visible(text, newlines=newlines)
+    left = {c for c in shown if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")}
+    assert left <= {"\u200c", "\u200d"} | ({"\n", "\t"} if newlines else set())
+    assert visible(shown, newlines=newlines) == shown
+
+
+@given(st.text())
+def test_nothing_visible_is_lost(text):
+    kept = "".join(c for c in text if unicodedata.category(c) in ("Lu", "Nd", "Po"))
+    assert visible(kept) == kept
+
+
+values = st.recursive(
+    st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+)
+
+
+@given(values, st.sampled_from([None, 2]))
+def test_json_stays_the_same_value(value, indent):
+    text = visible_json(json.dumps(value, ensure_ascii=False, indent=indent))
+    assert json.loads(text) == value
+    assert visible(text, newlines=True).replace("\\u{", "") == text.replace("\\u{", "")
+
+
+def test_json_is_escaped_as_json_does():
+    assert visible_json('"é\u202e\x7f\U000e0041\u200d\ud800"') == r'"é\u202e\u007f\udb40\udc41\u200d\ud800"'
+
+
+def test_laid_out_json_keeps_its_lines():
+    assert visible_json('{\n  "a": "\u202e"\n}') == '{\n  "a": "\\u202e"\n}'

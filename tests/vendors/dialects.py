@@ -1,0 +1,23 @@
+"""Every dialect of the first-party packages, by its constant's name."""
+
+from __future__ import annotations
+
+from pegboard.dialects.dialect import PLAIN
+from pegboard_anthropic.anthropic import ANTHROPIC, ANTHROPIC_STRICT
+from pegboard_bedrock.bedrock import BEDROCK, BEDROCK_STRICT
+from pegboard_google.gemini import GEMINI_JSON_SCHEMA, GEMINI_SCHEMA
+from pegboard_ollama.ollama import OLLAMA
+from pegboard_openai._openai import OPENAI, OPENAI_STRICT
+
+__all__ = [
+    "ANTHROPIC",
+    "ANTHROPIC_STRICT",
+    "BEDROCK",
+    "BEDROCK_STRICT",
+    "GEMINI_JSON_SCHEMA",
+    "GEMINI_SCHEMA",
+    "OLLAMA",
+    "OPENAI",
+    "OPENAI_STRICT",
+    "PLAIN",
+]

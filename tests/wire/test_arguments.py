@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from pegboard.tools.call import ToolCall
+from pegboard.wire.bodies import INVALID, MOST_SAID, arguments_object, arguments_text, input_text, parsed_object
+
+
+class Odd(Mapping):
+    """Breaks whenever it is looked at."""
+
+    def __getitem__(self, key):
+        raise ValueError
+
+    def __iter__(self):
+        return iter(("a",))
+
+    def __len__(self):
+        return 1
+
+    def __repr__(self):
+        raise RuntimeError
+
+
+CASES = {
+    "an object": ({"a": 1}, {"a": 1}),
+    "its text": ('{"a": [1]}', {"a": [1]}),
+    "its bytes": (b'{"a": 1}', {"a": 1}),
+    "blank": (" \n", {}),
+    "no JSON": ('{"a": ', {INVALID: '{"a": '}),
+    "each key once": ('{"a": 1, "a": 2}', {INVALID: '{"a": 1, "a": 2}'}),
+    "no object": ("[1]", {INVALID: "[1]"}),
+    "no number of JSON": ('{"a": NaN}', {INVALID: '{"a": NaN}'}),
+    "no Unicode": ("\ud83d", {INVALID: "\ufffd"}),
+    "too deep": ("[" * 100_000, {INVALID: "[" * MOST_SAID + " … (100,000 characters)"}),
+    "an object that is no JSON": ({"a": object()}, {INVALID: "arguments that are no JSON"}),
+}
+
+
+@pytest.mark.parametrize("what", CASES)
+def test_arguments_are_an_object_whatever_they_were(what):
+    arguments, wanted = CASES[what]
+
+    assert arguments_object(ToolCall("t", arguments)) == wanted
+
+
+def test_a_mapping_that_holds_itself_is_no_json():
+    arguments: dict[str, object] = {}
+    arguments["a"] = arguments
+
+    assert arguments_object(ToolCall("t", arguments)) == {INVALID: "arguments that are no JSON"}
+
+
+def test_a_mapping_that_breaks_is_no_json():
+    assert arguments_object(ToolCall("t", Odd())) == {INVALID: "arguments that are no JSON"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"a": "ß"}, '{"a":"ß"}'),
+        ('{"a" : 1}', '{"a" : 1}'),
+        ('{"a', '{"a'),
+        ("[1]", "[1]"),
+        ("", "{}"),
+        (" \n", "{}"),
+        (b'{"a":1}', '{"a":1}'),
+        (b"\xff", "\ufffd"),
+        ("\ud800", "\ufffd"),
+        ({"a": "\ud800"}, '{"a":"\ufffd"}'),
+    ],
+)
+def test_arguments_are_said_as_text(given, said):
+    text = arguments_text(ToolCall("t", given))
+    assert (text, type(text)) == (said, str)
+
+
+def test_arguments_that_json_cant_say_are_an_object_that_says_so():
+    assert json.loads(arguments_text(ToolCall("t", {"a": {1}}))) == {"INVALID_JSON": "{'a': {1}}"}
+    assert json.loads(arguments_text(ToolCall("t", Odd()))) == {"INVALID_JSON": "Odd"}
+    cyclic = {}
+    cyclic["a"] = cyclic
+    assert "INVALID_JSON" in arguments_text(ToolCall("t", cyclic))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"input": "x\n"}, "x\n"),
+        ('{"input": "x"}', "x"),
+        (b'{"input": "x"}', "x"),
+        ("free", "free"),
+        ({"input": 1}, '{"input":1}'),
+        ({"input": "x", "b": 1}, '{"input":"x","b":1}'),
+        ({"input": "\ud800"}, "\ufffd"),
+    ],
+)
+def test_free_text_is_what_stands_under_input(given, said):
+    assert input_text(ToolCall("t", given)) == said
+
+
+@pytest.mark.parametrize("text", ["[]", "1", "{", '{"a":1,"a":2}', '{"a":NaN}', "[" * 100_000, '{"a":"\ud800"}'])
+def test_what_is_no_object_is_none(text):
+    assert parsed_object(text) is None
+
+
+def test_an_object_is_parsed():
+    assert parsed_object('{"a": [null]}') == {"a": [None]}
+
+
+def test_blank_text_is_an_object_without_members():
+    assert parsed_object(" \n") == {}

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from pegboard.messages.response import ModelResponse
+from pegboard.wire.streams import EARLY, NO_WORDS, StreamEnd
+
+
+def test_a_stream_that_ended_well_leaves_the_answer_as_it_is():
+    response = ModelResponse("x")
+    assert StreamEnd(reached=True).of(response, None, spent=False) is response
+
+
+@pytest.mark.parametrize("broken", [None, "it broke"])
+def test_a_stream_without_its_end_is_interrupted(broken):
+    response = StreamEnd().of(ModelResponse("x"), broken, spent=False)
+    assert (response.interrupted, response.complete, response.finish_reason) == (True, False, "other")
+    assert response.error_message == (broken or EARLY)
+
+
+def test_a_stream_that_broke_behind_its_end_mark_is_interrupted_too():
+    assert StreamEnd(reached=True).of(ModelResponse("x"), "late", spent=False).interrupted
+
+
+def test_too_long_an_answer_isnt_complete():
+    response = StreamEnd(reached=True).of(ModelResponse("x"), None, spent=True)
+    assert (response.complete, response.finish_reason) == (False, "length")
+
+
+def test_the_first_error_counts():
+    end = StreamEnd()
+    end.failed("overloaded", "Too much.")
+    end.failed(None, None)
+    response = end.of(ModelResponse("x"), "broken", spent=False)
+    assert (response.error_code, response.error_message, response.finish_reason) == ("overloaded", "Too much.", "error")
+    assert (response.complete, response.interrupted) == (False, True)
+
+
+def test_an_error_without_words_has_some():
+    end = StreamEnd(reached=True)
+    end.failed(None, None)
+    assert end.of(ModelResponse(), None, spent=False).error_message == NO_WORDS
+
+
+@pytest.mark.parametrize(("said", "kept"), [("length", "length"), ("tool_calls", "other"), ("stop", "other")])
+def test_what_cut_an_answer_off_stays_where_its_end_is_lost_too(said, kept):
+    assert StreamEnd().of(ModelResponse("x", said), None, spent=False).finish_reason == kept

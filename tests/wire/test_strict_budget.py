@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import pytest
+
+from pegboard import Tool
+from pegboard.wire.blocks import StrictLimits
+from pegboard_anthropic.anthropic import Anthropic, AnthropicLimits
+from pegboard_bedrock.bedrock import Bedrock
+
+TEXT = {"type": "string"}
+
+
+def tool(name, properties, required=(), **options):
+    schema = {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+    return Tool.from_schema(name, schema, **options).spec
+
+
+def strict_names(exporter, specs, **options):
+    entries = [entry.get("toolSpec", entry) for entry in exporter.tools(specs, **options).entries]
+    return [entry["name"] for entry in entries if entry.get("strict")]
+
+
+@pytest.mark.parametrize("exporter", [Anthropic(), Bedrock()])
+def test_twenty_tools_are_strict_and_the_rest_says_that_it_is_not(exporter):
+    specs = [tool(f"t{at:02}", {"a": TEXT}, ["a"]) for at in range(22)]
+
+    exported = exporter.tools(specs, strict=True)
+
+    assert strict_names(exporter, specs, strict=True) == [f"t{at:02}" for at in range(20)]
+    assert [(loss.tool, loss.path, loss.refused) for loss in exported.losses] == [
+        ("t20", "/strict", False),
+        ("t21", "/strict", False),
+    ]
+    assert "20 strict tools, 24 optional, 16 union-typed parameters" in exported.losses[0].what
+    assert len(exported.names) == 22
+
+
+def test_optional_properties_are_counted_over_all_and_a_smaller_tool_still_fits():
+    specs = [
+        tool("a", {f"p{at}": TEXT for at in range(20)}),
+        tool("b", {f"p{at}": TEXT for at in range(5)}),
+        tool("c", {f"p{at}": TEXT for at in range(4)}),
+    ]
+
+    assert strict_names(Anthropic(), specs, strict=True) == ["a", "c"]
+
+
+def test_unions_are_counted_over_all():
+    union = {"anyOf": [TEXT, {"type": "integer"}]}
+    specs = [
+        tool(f"t{at}", {f"p{number}": union for number in range(8)}, [f"p{n}" for n in range(8)]) for at in range(3)
+    ]
+
+    assert strict_names(Anthropic(), specs, strict=True) == ["t0", "t1"]
+
+
+def test_a_tool_that_wants_to_be_strict_is_so_plainly_beyond_the_limit():
+    specs = [tool("a", {"x": TEXT}, ["x"], strict=True), tool("b", {"x": TEXT}, ["x"], strict=True)]
+    exporter = Anthropic(AnthropicLimits(strict=StrictLimits(tools=1, optional=24, unions=16)))
+
+    assert strict_names(exporter, specs) == ["a"]
+    assert strict_names(exporter, specs[1:]) == ["b"]
+
+
+def test_limits_can_be_taken_away():
+    specs = [tool(f"t{at:02}", {"a": TEXT}) for at in range(40)]
+    exporter = Anthropic(AnthropicLimits(strict=StrictLimits(None, None, None)))
+
+    assert len(strict_names(exporter, specs, strict=True)) == 40
+
+
+def test_of_two_tools_of_one_name_the_first_is_exported_and_a_loss_says_so():
+    exported = Anthropic().tools([tool("a", {"x": TEXT}), tool("a", {"y": TEXT})])
+
+    assert [entry["input_schema"]["properties"] for entry in exported.entries] == [{"x": TEXT}]
+    assert [(loss.tool, loss.refused) for loss in exported.losses] == [("a", False)]
+    assert exported.refused == frozenset()
+
+
+def test_a_tool_is_written_once_for_as_long_as_it_says_the_same():
+    exporter = Anthropic()
+    first = exporter.tools([tool("a", {"x": TEXT})]).entries[0]
+
+    assert exporter.tools([tool("a", {"x": TEXT})]).entries[0] is first
+
+
+def test_what_is_kept_of_counts_is_bounded(monkeypatch):
+    monkeypatch.setattr("pegboard.wire.blocks.MOST_KEPT", 2)
+    exporter = Anthropic()
+    specs = [tool(f"t{at}", {"a": TEXT}) for at in range(5)]
+
+    exporter.tools(specs, strict=True)
+
+    assert len(exporter._tools._counts) <= 2
