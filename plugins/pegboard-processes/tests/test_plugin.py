@@ -37,6 +37,10 @@ def test_the_installed_plugin_is_found_by_the_name_of_its_executor():
     assert called(pegboard.load(config=pegboard.Config())).structured_content == {"result": 3}
 
 
+def test_so_it_is_by_a_registry_that_has_loaded_no_plugins():
+    assert called(ToolRegistry()).structured_content == {"result": 3}
+
+
 def test_settings_reach_the_pool():
     registry = ToolRegistry()
     register_plugin(registry, plugin, "processes", settings={"most": 1, "grace": 0.1})

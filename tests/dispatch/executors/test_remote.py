@@ -15,6 +15,7 @@ from pegboard import (
     Limits,
     Once,
     PermissionRequired,
+    PluginError,
     Progress,
     ReadonlyContext,
     Reject,
@@ -254,26 +255,32 @@ def test_cancelling_passes_through():
 # Which executor -------------------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_nothing_provides_is_not_executed():
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("cloud", "No installed plugin provides 'cloud'. There are other"),
+        ("process", "No installed plugin provides 'process': pip install pegboard-processes"),
+    ],
+)
+def test_a_name_that_nothing_provides_is_not_executed_and_the_package_is_named(name, hint, monkeypatch):
+    monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")  # as if none were installed
     registry = ToolRegistry()
-    registry.register(far())
+    registry.register(Tool.from_schema("far", {"type": "object"}, lambda arguments: None, executor=name))
     registry.add("executors", "other", Remote(None))
     result = call(registry)
-    assert (result.kind, result.text) == (
-        "not_executed",
-        "far has to run in a place that isn't here; the host has to change that.",
-    )
-    assert result.detail == "there is no executor 'cloud'; there are loop, other, thread"
+    assert (result.kind, result.text) == ("not_executed", f"far was not run. {hint}")
 
 
-def test_for_an_executor_of_ours_the_package_is_named():
+def test_a_plugin_that_fails_to_bring_it_is_named_and_the_operator_learns_why(monkeypatch):
+    def fail(self, kind, name):
+        raise PluginError("clouds", "no network")
+
+    monkeypatch.setattr(ToolRegistry, "_provided", fail)
     registry = ToolRegistry()
-    registry.register(Tool.from_schema("far", {"type": "object"}, lambda arguments: None, executor="process"))
+    registry.register(far())
     result = call(registry)
-    assert (result.kind, result.text) == (
-        "not_executed",
-        "far was not run: nothing here provides 'process': pip install pegboard-processes",
-    )
+    assert result.text == "far was not run: the plugin that provides its executor 'cloud' failed."
+    assert (result.kind, "no network" in result.detail) == ("not_executed", True)
 
 
 def test_a_plugin_brings_one_and_it_is_closed_with_the_registry():
