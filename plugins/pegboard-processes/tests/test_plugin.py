@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 
 import isolated_tools
 import pytest
 from isolated_tools import tool_named
 
 import pegboard
-import pegboard_processes
 from pegboard import ExecutionRequest, LocalExecutor, Policy, ToolRegistry, register_plugin
 from pegboard.testing import check_plugin
 from pegboard_processes import ChildProcesses, plugin
@@ -69,18 +66,6 @@ def test_a_local_executor_runs_tools_in_a_pool():
         return response
 
     assert asyncio.run(main()).structured_content == {"result": 3}
-
-
-def test_every_name_is_there_and_nothing_else():
-    assert pegboard_processes.__all__ == ("ChildProcesses",)
-    with pytest.raises(AttributeError, match="no attribute 'Pool'"):
-        _ = pegboard_processes.Pool
-
-
-def test_a_child_imports_no_pool_and_no_asyncio():
-    script = "import sys, pegboard_processes.child; print({'asyncio', 'pegboard_processes.pool'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "set()\n"
 
 
 def test_a_tool_in_a_child_calls_another_through_the_registry():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from attrs import define, field
 
-from pegboard.dispatch.failure import log_failure
+from pegboard.errors import log_failure
 from pegboard.messages.message import Message
 from pegboard.messages.response import Delta
 from pegboard.turn.events import AnswerDelta, MessageAdded, ModelRetried, TurnEvent

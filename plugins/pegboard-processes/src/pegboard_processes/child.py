@@ -1,15 +1,17 @@
 """Program of a child process: it runs tasks, one at a time, until its parent hangs up.
 
 Plain functions run in the main thread, where signals reach them and nothing stands between them and the system; async
-ones in an event loop that is made for the first of them and kept. What only some tools need, asyncio above all, is
-imported when it is needed: a child starts in half the time.
+ones in an event loop that is made for the first of them and kept.
 """
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
+import fcntl
 import os
 import resource
+import select
 import signal
 import socket
 import sys
@@ -17,7 +19,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from attrs import define, field
 
@@ -27,9 +29,6 @@ from pegboard.typing import JsonObject
 from pegboard_processes.host import RemoteHost
 from pegboard_processes.rpc import Connection, Ended, MessageTooLongError
 from pegboard_processes.task import StaleCodeError, Task, unpacked
-
-if TYPE_CHECKING:
-    import asyncio
 
 LIMITED: Final = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
 """What a memory limit holds down.
@@ -86,9 +85,6 @@ def die_with_parent(lifeline: int) -> None:
 
 
 def _die_by_kernel(lifeline: int) -> None:
-    import fcntl
-    import select
-
     fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
@@ -171,7 +167,6 @@ class _Server:
 
     def _run_async(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """What calling and awaiting gives; tasks that are left behind are ended."""
-        import asyncio
 
         async def alone() -> Any:
             try:

@@ -1,29 +1,21 @@
-"""In a child process: the host of the running call, its memory and its artifacts, all of which stay in the parent.
-
-What only some tools need, asyncio above all, is imported when it is needed: a child starts in half the time.
-"""
+"""In a child process: the host of the running call, its memory and its artifacts, all of which stay in the parent."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from inspect import iscoroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, field, frozen
 
-from pegboard import Artifacts, Memory, MemoryEntry, ToolResult
+from pegboard import Artifacts, Confirmation, Memory, MemoryEntry, ToolContext, ToolResult
 from pegboard.dispatch.executors.executor import confirmation_from_json
-from pegboard_processes.rpc import Connection, Ended, error_from_json
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from pegboard import Confirmation, ToolContext
-    from pegboard.tools.content import Content
-    from pegboard_processes.rpc import Reply
+from pegboard.tools.content import Content
+from pegboard_processes.rpc import Connection, Ended, Reply, error_from_json
 
 
 @define(eq=False)
@@ -79,8 +71,6 @@ class RemoteHost:
         Raises:
             BaseException: What was raised there, as an exception of the same kind.
         """
-        import asyncio
-
         number = next(self._numbers)
         question = {"question": number, "name": name, "arguments": arguments}
         reply = await self._reply(asyncio.get_running_loop(), number, question)

@@ -19,16 +19,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 from weakref import WeakKeyDictionary
 
 import attrs
 from attrs import frozen
 
-from pegboard import ExecutionRequest, Tool, ToolContext, ToolSpec, tool_of
-
-if TYPE_CHECKING:  # a child, which imports this module too, needs no asyncio
-    from pegboard import ExecutorCall
+from pegboard import ExecutionRequest, ExecutorCall, Tool, ToolContext, ToolSpec, tool_of
 
 MAIN: Final = "__main__"
 MAIN_AGAIN: Final = "__mp_main__"

@@ -412,7 +412,7 @@ class ExecutionResponse:
             BaseException: What the function raised, or `invalid_output`; `of_error` is the response for it.
         """
         from pegboard.dispatch.exhausted import exhausted, exhausted_async
-        from pegboard.dispatch.shape import result_of
+        from pegboard.dispatch.results import result_of
 
         handler = tool.handler
         assert isinstance(handler, Handler)
@@ -439,15 +439,15 @@ class ExecutionResponse:
             error: What was raised.
             expose: Whether the model may read the text of an unexpected exception.
         """
-        from pegboard.dispatch.failure import failure_result
-        from pegboard.dispatch.threads import Threads
+        from pegboard.dispatch.results import failure_result
         from pegboard.dispatch.work import Limits, Surroundings, Work
+        from pegboard.threads import WorkerPool
         from pegboard.tools.call import ToolCall
 
         work = Work(
             ToolCall(context.tool, {}, context.call_id),
             ToolContext(),
-            Surroundings(lambda _: tool, Threads(), limits=Limits(expose_errors=expose)),
+            Surroundings(lambda _: tool, WorkerPool(), limits=Limits(expose_errors=expose)),
         )
         work.tool = tool.evolve(policy=attrs.evolve(tool.policy, expose_errors=None))
         return cls.of_result(failure_result(work, error), context)

@@ -22,19 +22,18 @@ from pegboard.dispatch.executors.executor import (
     ToolExecutor,
 )
 from pegboard.dispatch.executors.remote import close_executors, run_remote
-from pegboard.dispatch.failure import log_failure
 from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.parse import parse, parse_arguments
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
+from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import run
-from pegboard.dispatch.shape import shape
 from pegboard.dispatch.stages import Way, travel
-from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.validate import validate
 from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Limits, Surroundings, Work
-from pegboard.errors import ToolError, not_provided
+from pegboard.errors import ToolError, log_failure, not_provided
 from pegboard.schema.json import digest_of
+from pegboard.threads import WorkerPool
 from pegboard.tools.actions import Actions
 from pegboard.tools.call import ToolCall
 from pegboard.tools.collection import as_tools
@@ -100,7 +99,7 @@ class LocalExecutor:
         self._executors: Final = dict(executors or {})
         self._around: Final = Surroundings(
             self._find,
-            Threads(),
+            WorkerPool(),
             limits=limits,
             observe=log_failure,
             locks=LockManager(limits.max_concurrency),

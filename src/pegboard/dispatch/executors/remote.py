@@ -18,10 +18,10 @@ from pegboard.dispatch.executors.executor import (
     event_from_json,
     read_json,
 )
-from pegboard.dispatch.failure import detail_of, log_failure
+from pegboard.dispatch.results import detail_of
 from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
-from pegboard.errors import FatalToolError, PluginError, ToolError
+from pegboard.errors import FatalToolError, PluginError, ToolError, log_failure
 from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.actions import Actions
 from pegboard.tools.content import ToolResult

@@ -38,11 +38,11 @@ class Resource:
     """One thing that a call touches, usually the value of an argument.
 
     Attributes:
-        kind: How it is read, where a rule says nothing else.
+        kind: How it is read, where a rule doesn't name a kind.
         value: `None`: it isn't there, or it is nothing that could be read so. Then deny applies and allow doesn't.
         field: The argument's name, or `None`.
-        declared: Whether the tool says that rules shall look at it. What isn't declared counts only for rules that
-            name its field, and says nothing by itself.
+        declared: Whether the tool declares it for rules. What isn't declared counts only for rules that
+            name its field, and decides nothing by itself.
     """
 
     kind: ArgumentKind
@@ -71,7 +71,7 @@ def folder_of(work_dir: str | None) -> str:
 
 
 _STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}
-"""Of what rules say. Where no rule says anything, the call may still be one that asks."""
+"""Of actions. Where no rule applies, the call may still be one that asks."""
 
 
 @frozen
@@ -254,7 +254,7 @@ def _match_of_all(rule: Rule, parts: Sequence[Matcher]) -> Match:
 
 
 MOST_VALUES: Final = 500
-"""Of one argument that rules look at; of more nobody can say what a call touches."""
+"""Of one argument that rules look at; with more it is unreadable."""
 
 
 @frozen(eq=False)
@@ -262,7 +262,7 @@ class ToolPolicy:
     """One tool as rules and modes see it. It doesn't hold the tool, which would keep a tool that is gone alive.
 
     Attributes:
-        spec: What the tool says of itself.
+        spec: The tool's spec.
         trusted: Whether that may be believed where it takes caution away.
         confirms: Picks the calls that need confirmation.
         rules: Those that apply to it, in order.
@@ -284,7 +284,7 @@ class ToolPolicy:
 
     @property
     def permission(self) -> str:
-        """What a person is asked for: the tool's permission, or its name; a name says no more than it is."""
+        """What a person is asked for: the tool's permission, or its name; a name grants nothing more."""
         own = self.spec.permission
         if own is None or not self.trusted or "*" in own or "?" in own:
             return self.spec.name
@@ -292,7 +292,7 @@ class ToolPolicy:
 
     @property
     def reads_only(self) -> bool:
-        """Whether an origin that is trusted says so."""
+        """Whether a trusted origin declares it read-only."""
         return self.trusted and self.spec.annotations.read_only_hint is True
 
     @property
@@ -372,7 +372,7 @@ class ToolPolicy:
         return self.spec.input_schema.get("properties", {})
 
     def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[str | None, ...]:
-        """What an argument says; where it is left out, what its schema says, if it can be believed."""
+        """The texts of an argument; where it is left out, of its default, if the origin is trusted."""
         given = arguments.get(name)
         if name not in arguments and self.trusted:
             schema = self._properties.get(name)
@@ -469,7 +469,7 @@ class Permissions:
     confirmation; everything else runs.
 
     Attributes:
-        rules: What the operator says; any iterable of rules is taken.
+        rules: The operator's rules; any iterable of rules is taken.
         mode: How much is asked.
         policies: The cached policies of tools, by the tool's `id`: `permit` looks here before it enters anything else.
 
@@ -550,7 +550,7 @@ class Permissions:
         work_dir: str | None = None,
         grants: Sequence[Rule] = (),
     ) -> PermissionPrompt:
-        """What a person is asked, where `decide` has said `"ask"`; takes the same arguments."""
+        """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
         policy = self._policy(tool)
         parts = [part for part in policy.evaluation(arguments, work_dir, ()).parts if not part.inside]
         shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
@@ -584,7 +584,7 @@ class Permissions:
         return cls(rules, mode)
 
     def _decide(self, policy: ToolPolicy, evaluation: Evaluation, reason_to_ask: Callable[[], str | None]) -> Decision:
-        """A forbid rule, then the mode, then rules, then what the tool says of itself."""
+        """A forbid rule, then the mode, then rules, then what the tool declares."""
         if forbidden := evaluation.forbid():
             return forbidden
         if self.mode == "plan" and not policy.reads_only:
@@ -637,7 +637,7 @@ def read_permissions(path: str) -> Permissions:
         path: `*.json` is JSON, anything else TOML.
 
     Raises:
-        ConfigError: It can't be read, or says what can't be; names the file and the key.
+        ConfigError: It can't be read, or is wrong; names the file and the key.
     """
     try:
         with Path(path).open("rb") as file:

@@ -84,7 +84,7 @@ class Wildcard:
 
 @define
 class _Positions:
-    """Which places of a pattern have been reached, one bit each: bit i says that what is from i on is still to come.
+    """Which places of a pattern have been reached, one bit each: bit i: what is from i on is still to come.
 
     Attributes:
         literal: Character -> the places where it stands.
@@ -141,7 +141,7 @@ Mode: TypeAlias = Literal["default", "plan", "accept_edits", "bypass", "never_as
 
 - `default`: what asks, asks.
 - `plan`: only tools run that an origin that is trusted calls read-only; the others aren't offered.
-- `accept_edits`: tools that an origin that is trusted says to edit files don't ask.
+- `accept_edits`: tools that a trusted origin declares to edit files don't ask.
 - `bypass`: nothing asks and ordinary rules step back; forbid rules hold.
 - `never_ask`: what would ask is denied.
 """
@@ -414,7 +414,7 @@ class TextMatcher:
 
     @property
     def always(self) -> str | None:
-        """Exactly this text; nothing where it can't be said without matching more."""
+        """Exactly this text; `None` where a pattern of it would match more."""
         return exactly(self.shown)
 
     def match(self, rule: Rule) -> Match:
@@ -425,5 +425,5 @@ class TextMatcher:
 
 
 def exactly(text: str) -> str | None:
-    """The pattern that matches this text and nothing else, or `None`: `*` and `?` can't be said literally."""
+    """The pattern that matches this text and nothing else, or `None`: `*` and `?` have no literal form."""
     return None if "*" in text or "?" in text else text

@@ -439,7 +439,7 @@ class _Reader:
         return text
 
     def quoted(self, end: str) -> str:
-        """What stands in double quotes, up to the end; or, with `""`, what a whole here-document says."""
+        """What stands in double quotes, up to the end; or, with `""`, the text of a whole here-document."""
         run, parts = (_IN_QUOTES if end else _IN_DOCUMENT), list[str]()
         while self.place < len(self.text) and not (end and self.at(end)):
             if plain := self.take(run):
