@@ -94,7 +94,7 @@ def _as_data(value: Any) -> Any:
     """The value as JSON data; what JSON can't hold is written as text."""
     if not json_faults(value):
         return value
-    from pegboard.tools.structure import to_json_data
+    from pegboard.schema.dump import to_json_data
 
     try:
         return to_json_data(value)
@@ -139,7 +139,7 @@ def event_to_json(emitted: object) -> JsonObject:
         return {"title": emitted.title, "facts": dict(emitted.facts)}
     if isinstance(emitted, CONTENT_TYPES):
         return {"content": emitted.to_json()}
-    from pegboard.tools.structure import to_json_data
+    from pegboard.schema.dump import to_json_data
 
     try:
         return {"partial": to_json_data(emitted)}
