@@ -16,7 +16,7 @@ import attrs
 import pytest
 from hypothesis import given, settings
 
-from pegboard.tools.forms.json_data import to_json_data
+from pegboard.schema.dump import to_json_data
 from strategies import Colour, Level, Right, UserId, json_values
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import json
 import math
 import os
 import pathlib
@@ -13,7 +14,8 @@ import subprocess
 import sys
 import typing
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Generic, Literal, NamedTuple, NewType, NotRequired, Self, TypedDict
 
 import attrs
@@ -23,9 +25,11 @@ import typing_extensions
 from attrs import converters, field, frozen, validators
 from typing_extensions import TypeAliasType
 
-from pegboard.errors import DefinitionError
-from pegboard.tools.schema import MISSING, Property, object_schema, schema_of
-from strategies import Marker
+from pegboard.errors import DefinitionError, SchemaError
+from pegboard.schema import types
+from pegboard.schema.fields import MISSING
+from pegboard.schema.types import Property, object_schema, schema_of
+from strategies import Marker, Nested
 
 T = typing.TypeVar("T")
 Bound = typing.TypeVar("Bound", bound=str)
@@ -613,25 +617,21 @@ def test_missing_says_so():
 
 def test_types_made_without_end_are_forgotten(monkeypatch):
     """Functions that make tools may make types at each call: what is kept of them has a limit."""
-    from pegboard.tools import schema
-    from pegboard.tools.forms import reader
-
-    monkeypatch.setattr(reader, "_MOST_KNOWN", 3)
-    monkeypatch.setattr(schema, "_MOST_WRITTEN", 3)
-    monkeypatch.setattr(reader, "_known", {})
-    monkeypatch.setattr(schema, "_written", {})
+    monkeypatch.setattr(types, "_MOST_KNOWN", 3)
+    monkeypatch.setattr(types, "_known", {})
+    monkeypatch.setattr(types, "_written", {})
 
     for number in range(10):
         assert schema_of(Literal[number]) == {"type": "integer", "const": number}
 
-    assert len(reader._known) <= 3
-    assert len(schema._written) <= 3
+    assert len(types._known) <= 3
+    assert len(types._written) <= 3
 
 
 def test_schemas_are_the_same_in_every_process():
     code = (
         "import json, sys; sys.path.insert(0, 'tests'); "
-        "from strategies import EACH_KIND; from pegboard.tools.schema import schema_of; "
+        "from strategies import EACH_KIND; from pegboard.schema.types import schema_of; "
         "print(json.dumps([schema_of(case.annotation) for case in EACH_KIND]))"
     )
     runs = [
@@ -646,10 +646,133 @@ def test_schemas_are_the_same_in_every_process():
 
 def test_deriving_a_schema_loads_no_heavy_library():
     code = (
-        "import sys, pegboard.tools.structure; from pegboard.tools.schema import schema_of; "
+        "import sys, pegboard.schema.structure, pegboard.schema.unstructure; "
+        "from pegboard.schema.types import schema_of; "
         "schema_of(dict[str, list[int] | None]); "
         "print([name for name in ('cattrs', 'jsonschema', 'jsonschema_rs', 'typing_extensions', 'asyncio', 'decimal', "
         "'uuid', 'docstring_parser', 'fractions') if name in sys.modules])"
     )
 
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"[]\n"
+
+
+# --- what has no schema ---
+
+Endless = TypeAliasType("Endless", "Endless | int")
+Lost = TypeAliasType("Lost", "list[Nowhere]")  # noqa: F821  (that is the point)
+
+
+class Empty(enum.Enum):
+    pass
+
+
+class Odd(enum.Enum):
+    PAIR = (1, 2)
+
+
+@dataclasses.dataclass
+class Unhashable:
+    name: str
+
+
+class Duck:
+    ge = 1
+
+
+class Shape(ABC):
+    @abstractmethod
+    def area(self) -> float: ...
+
+
+@frozen
+class AbstractShape(Shape):
+    size: int
+
+
+@frozen
+class Unresolved:
+    x: Nowhere  # noqa: F821  (that is the point)
+
+
+class Custom:
+    def __init__(self, value):
+        self.value = value
+
+
+@frozen(init=False)
+class OwnInit:
+    x: int
+
+    def __init__(self, other):
+        self.__attrs_init__(other)
+
+
+@frozen
+class Outer:
+    inner: list[dict[str, Custom]]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "says"),
+    [
+        (complex, "complex has no JSON Schema. Pass input_schema=..., or use two floats or text instead."),
+        (Custom, "Custom has no JSON Schema. Pass input_schema=..., or use an attrs class"),
+        (Callable[[int], int], "or use the name of what is called"),
+        (Iterator[int], "or use a list instead"),
+        (collections.defaultdict[str, int], "or use a dict instead"),
+        (type[int], "type[int] has no JSON Schema"),
+        (typing.NoReturn, "NoReturn has no JSON Schema"),
+        (json, "has no JSON Schema"),
+        (re.Pattern[bytes], "Pattern[bytes] has no JSON Schema"),
+        (AbstractShape, "AbstractShape is abstract. Use a union of the classes that are meant."),
+        (Unresolved, "the fields of Unresolved can't be read: name 'Nowhere' is not defined."),
+        (OwnInit, "its constructor takes (other), its fields are (x)"),
+        (list["Nowhere"], "isn't resolved"),  # noqa: F821
+        (Self, "Self has no JSON Schema"),
+        (Endless, "Endless stands for itself without end"),
+        (Lost, "Lost can't be resolved: name 'Nowhere' is not defined"),
+        (dict[tuple[int, int], int], "its keys can't be written as text"),
+        (dict[Literal[1, "1"], int], "its keys can't be written as text"),
+        (dict[None, int], "its keys can't be written as text"),
+        (dict[Annotated[float, Marker(ge=1)], int], "its keys can't be written as text"),
+        (set[list[int]], "the items of a set must be hashable"),
+        (set[dict[str, int]], "the items of a set must be hashable"),
+        (set[Nested], "the items of a set must be hashable"),
+        (set, "the items of a set must be hashable"),
+        (set[Unhashable], "the items of a set must be hashable"),
+        (tuple[int, *tuple[str, ...]], "a tuple of fixed and other items"),
+        (Literal[b"x"], "b'x' has no JSON form"),
+        (Empty, "Empty has no members"),
+        (Odd, "the value of Odd.PAIR has no JSON form"),
+        (Annotated[typing.Any, Marker(ge=1)], "can't be asked of Any"),
+        (Annotated[bool, Marker(ge=1)], "can't be asked of bool"),
+        (Annotated[int, Marker(min_length=1)], "can't be asked of int"),
+        (Annotated[int, Marker(pattern="a")], "can't be asked of int"),
+        (Annotated[bool, Marker(multiple_of=2)], "can't be asked of bool"),
+        (Annotated[Literal["a"], Marker(min_length=2)], "leaves no value"),
+        (Annotated[str, Marker(pattern="(")], "the pattern '(' can't be compiled"),
+        (Annotated[bool, Duck()], "Duck can't be asked of"),
+        (Annotated[Custom, {"type": "string"}], "Custom has no JSON Schema"),
+    ],
+)
+def test_what_json_schema_cant_say_is_refused_with_what_to_do(annotation, says):
+    with pytest.raises(DefinitionError) as caught:
+        schema_of(annotation, tool="work", path="thing")
+
+    assert str(caught.value).startswith("tool 'work': 'thing")
+    assert says in str(caught.value)
+    assert caught.value.tool == "work"
+    assert caught.value.hint
+
+
+def test_the_refusal_names_the_path_of_the_part_at_fault():
+    with pytest.raises(DefinitionError) as caught:
+        schema_of(list[Outer], tool="work", path="things")
+
+    assert caught.value.parameter == "things[].inner[].*"
+    assert caught.value.annotation is Custom
+
+
+def test_a_schema_beside_the_type_that_is_none_is_refused():
+    with pytest.raises(SchemaError, match="the mapping beside thing is refused"):
+        schema_of(Annotated[int, {"minimum": "x"}], tool="work", path="thing")

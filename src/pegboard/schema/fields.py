@@ -7,14 +7,10 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Any, Final, TypeVar, cast
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, Union, cast
 
 import attrs
 from attrs import frozen
-
-from pegboard.tools.forms.demand import Demand
-from pegboard.tools.forms.generic import is_typed_dict
-from pegboard.tools.forms.validator import demand_of
 
 
 class Missing(Enum):
@@ -38,10 +34,9 @@ class ClassField:
         annotation: Its type, resolved; `Any` where it has none.
         required: Whether it must be given.
         default: What it is if it isn't given; `MISSING` where that is made anew each time.
-        by_keyword: Whether the constructor takes it by keyword only.
         readable: Whether instances have it as an attribute.
         description: From its metadata, or `None`.
-        demand: What a validator asks of it, or `None`.
+        validator: What attrs validates it by, or `None`.
     """
 
     name: str
@@ -49,10 +44,9 @@ class ClassField:
     annotation: Any
     required: bool
     default: Any
-    by_keyword: bool = False
     readable: bool = True
     description: str | None = None
-    demand: Demand | None = None
+    validator: Any = None
 
 
 def fields_of(cls: Any) -> list[ClassField] | None:
@@ -60,7 +54,7 @@ def fields_of(cls: Any) -> list[ClassField] | None:
 
     Raises:
         NameError, TypeError, ...: Whatever resolving its annotations raises.
-        ValueError: The constructor takes other parameters than the fields, because somebody has written it.
+        ValueError: The constructor takes other parameters than the fields, because it is written by hand.
     """
     if attrs.has(cls):
         fields = list(_of_attrs(cls, resolved_hints(cls)))
@@ -72,7 +66,8 @@ def fields_of(cls: Any) -> list[ClassField] | None:
         fields = list(_of_named_tuple(cls, resolved_hints(cls)))
     else:
         return None
-    return _as_constructed(cls, fields)
+    _check_constructor(cls, fields)
+    return fields
 
 
 def resolved_hints(cls: Any) -> Mapping[str, Any]:
@@ -94,10 +89,9 @@ def _of_attrs(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
             annotation=annotation if each.converter is None else _input_of(each.converter, annotation),
             required=each.default is attrs.NOTHING,
             default=_attrs_default(each.default),
-            by_keyword=each.kw_only,
             description=_described(each.metadata),
             # A converter stands before the validator, which then says nothing of what is given.
-            demand=demand_of(each.validator) if each.validator and not each.converter else None,
+            validator=None if each.converter else each.validator,
         )
 
 
@@ -144,7 +138,6 @@ def _of_dataclass(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
             annotation=cast("Any", annotation).type if passed_on else annotation,
             required=each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING,
             default=_dataclass_default(each),
-            by_keyword=each.kw_only is True,
             readable=not passed_on,
             description=_described(each.metadata) or getattr(each, "doc", None),
         )
@@ -166,31 +159,98 @@ def _of_named_tuple(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
 def _of_typed_dict(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
     """The keys; where annotations were text, the class itself hasn't seen `Required` and `NotRequired` in them."""
     for name, hint in hints.items():
-        annotation, said = _unqualified(hint)
-        required = name in cls.__required_keys__ if said is None else said
+        annotation, stated = _unqualified(hint)
+        required = name in cls.__required_keys__ if stated is None else stated
         yield ClassField(name, name, annotation, required=required, default=MISSING)
 
 
 def _unqualified(hint: Any) -> tuple[Any, bool | None]:
     """A type without `Required`, `NotRequired` and `ReadOnly`, and whether the first or second was among them."""
     if typing.get_origin(hint) is Annotated:
-        inner, said = _unqualified(hint.__origin__)
-        return (hint if inner is hint.__origin__ else Annotated[(inner, *hint.__metadata__)]), said
-    said = None
+        inner, stated = _unqualified(hint.__origin__)
+        return (hint if inner is hint.__origin__ else Annotated[(inner, *hint.__metadata__)]), stated
+    stated = None
     while (name := getattr(typing.get_origin(hint), "_name", "")) in ("Required", "NotRequired", "ReadOnly"):
-        said = said if name == "ReadOnly" else name == "Required"
+        stated = stated if name == "ReadOnly" else name == "Required"
         (hint,) = typing.get_args(hint)
-    return hint, said
+    return hint, stated
 
 
-def _as_constructed(cls: Any, fields: Sequence[ClassField]) -> list[ClassField]:
-    """The fields, taken by keyword where the constructor's order is another."""
+def _check_constructor(cls: Any, fields: Sequence[ClassField]) -> None:
     parameters = inspect.signature(cls).parameters
     names = [each.key for each in fields]
     if list(parameters) == names:
-        return list(fields)
+        return
     starred = {each.name for each in parameters.values() if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL)}
     needed = {each.name for each in parameters.values() if each.default is each.empty} - starred
     if not set(names) <= parameters.keys() - starred or not needed <= set(names):
         raise ValueError(f"its constructor takes ({', '.join(parameters)}), its fields are ({', '.join(names)})")
-    return [attrs.evolve(each, by_keyword=True) for each in fields]
+
+
+# Generic classes -----------------------------------------------------------------------------------------------------
+
+Binding: TypeAlias = Mapping[Any, Any]
+"""Type variable -> annotation."""
+
+
+def bindings_of(annotation: Any) -> Mapping[Any, Binding]:
+    """For a class or a generic one with arguments: what the type variables of it and of each base stand for.
+
+    Each base has its own binding, since one variable may stand for different things in different bases. Bases
+    come after what is derived from them.
+    """
+    found: dict[Any, Binding] = {}
+    cls = typing.get_origin(annotation) or annotation
+    _collect(cls, typing.get_args(annotation), found)
+    return found
+
+
+def binding_for(bindings: Mapping[Any, Binding], name: str) -> Binding:
+    """The binding of the class that declares the attribute `name`."""
+    binding: Binding = {}
+    for cls, each in bindings.items():
+        if name in getattr(cls, "__annotations__", ()):
+            binding = each
+            if not is_typed_dict(cls):  # which repeats what it inherits: there the last one declares it
+                break
+    return binding
+
+
+def substituted(annotation: Any, binding: Binding) -> Any:
+    """`annotation` with the type variables replaced by what they stand for."""
+    if isinstance(annotation, typing.TypeVar):
+        return binding.get(annotation, annotation)
+    if isinstance(annotation, type):  # a generic class without arguments
+        return annotation
+    names = _parameters(annotation)
+    if not any(name in binding for name in names):
+        return annotation
+    return annotation[tuple(binding.get(name, name) for name in names)]
+
+
+def unbound(variable: Any) -> Any:
+    """What an unbound type variable stands for: its default, bound or constraints, else anything."""
+    default = getattr(variable, "__default__", None)
+    if default is not None and type(default).__name__ != "NoDefaultType":
+        return default
+    if variable.__bound__ is not None:
+        return variable.__bound__
+    constraints: Sequence[Any] = variable.__constraints__
+    return Union[tuple(constraints)] if constraints else Any  # noqa: UP007  (values, not a type expression)
+
+
+def is_typed_dict(cls: Any) -> bool:
+    """Whether it is a `TypedDict`, of `typing` or of `typing_extensions`, which isn't imported for the question."""
+    return isinstance(cls, type) and dict in cls.__mro__ and hasattr(cls, "__required_keys__")
+
+
+def _parameters(annotation: Any) -> Sequence[Any]:
+    return getattr(annotation, "__parameters__", ())
+
+
+def _collect(cls: Any, arguments: Sequence[Any], found: dict[Any, Binding]) -> None:
+    found[cls] = dict(zip(_parameters(cls), arguments, strict=False))
+    for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
+        origin = typing.get_origin(base) or base
+        if isinstance(origin, type) and origin not in found and origin is not typing.Generic:
+            _collect(origin, [substituted(each, found[cls]) for each in typing.get_args(base)], found)

@@ -1,4 +1,4 @@
-"""Python values as JSON data by what they are, for results whose type says nothing."""
+"""Python values as JSON data, by their own classes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any, Final, cast
 
 import attrs
 
+from pegboard.schema.converter import model_writer
 from pegboard.schema.json import MAX_DEPTH, canonical_json
 from pegboard.schema.problems import path_text
-from pegboard.tools.forms.textual import text_writer
+from pegboard.schema.text import nearest_notation
 
 _Path = tuple[str | int, ...]
 _AS_IT_IS: Final = frozenset({str, int, bool, type(None)})
@@ -25,7 +26,7 @@ def to_json_data(value: object) -> Any:
     Takes JSON's own types, attrs classes, dataclasses and named tuples (as objects, by the names that their
     constructors take), enums (by value), dates, times, durations, UUIDs, decimals, paths and patterns (as text),
     bytes (base64), mappings (keys: text, integers, booleans, enums of those and whatever is written as text),
-    sets (sorted) and sequences.
+    sets (sorted), sequences, and the models of pydantic and msgspec (as they write themselves).
 
     Args:
         value: Anything.
@@ -67,11 +68,11 @@ def _as_scalar(value: Any, path: _Path) -> str | int | None:
         return str.__str__(value)
     if isinstance(value, int):
         return int.__int__(value)
-    write = text_writer(cast("type[Any]", type(value)))
-    if write is None:
+    notation = nearest_notation(cast("type[Any]", type(value)))
+    if notation is None:
         return None
     try:
-        return write(value)
+        return notation.write(value)
     except ValueError as error:
         raise ValueError(f"{path_text(path)}: {error}") from None
 
@@ -87,6 +88,8 @@ def _walk_inside(value: Any, path: _Path, above: tuple[int, ...]) -> Any:
     if isinstance(value, Sequence) or _is_deque(value):
         items = cast("Iterable[Any]", value)
         return [_walk(item, (*path, index), above) for index, item in enumerate(items)]
+    if (write := model_writer(cast("type[Any]", type(value)))) is not None:
+        return _walk(write(value), path, above)
     raise TypeError(
         f"{path_text(path)}: {type(value).__module__}.{type(value).__qualname__} has no JSON form; return text, "
         f"numbers, lists, dicts, or an attrs class or dataclass of those"

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pegboard.tools.forms import temporal
+from pegboard.schema import text as temporal
 
 OFFSETS = st.none() | st.integers(-86399, 86399).map(lambda seconds: dt.timezone(dt.timedelta(seconds=seconds)))
 
