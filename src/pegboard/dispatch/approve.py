@@ -22,7 +22,7 @@ from pegboard.dispatch.approval.pending import (
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
 from pegboard.dispatch.approval.resume import confirmation_of
-from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions
+from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import Rule, exactly
 from pegboard.dispatch.work import CallError, Work
 from pegboard.schema.json import json_faults, json_text
@@ -45,7 +45,7 @@ def permit(work: Work) -> Awaitable[None] | None:
     if permissions is None:
         return None
     cached = permissions.policies.get(id(tool))  # nothing else is entered for a tool whose every call runs
-    policy = cached[1] if cached is not None and cached[0]() is tool else permissions.policy(tool)
+    policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
     if policy.is_settled:
         return None
     if tool.confirms is not None:

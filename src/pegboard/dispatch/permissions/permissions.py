@@ -475,7 +475,6 @@ class Permissions:
     Attributes:
         rules: The operator's rules; any iterable of rules is taken.
         mode: How much is asked.
-        policies: The cached policies of tools, by the tool's `id`: `permit` looks here before it enters anything else.
 
     Raises:
         ValueError: There is no such mode.
@@ -484,20 +483,21 @@ class Permissions:
 
     rules: PermissionRules = field(factory=PermissionRules, converter=_as_permission_rules)
     mode: Mode = field(default="default", validator=attrs.validators.in_(MODES))
+    # The cached policies of tools, by the tool's `id`: `permit` looks here before it enters anything else.
     policies: dict[int, tuple[weakref.ref[Tool], ToolPolicy]] = field(
         factory=dict[int, "tuple[weakref.ref[Tool], ToolPolicy]"], init=False, repr=False, eq=False
     )
 
     def settled(self, tool: Tool) -> bool:
         """Whether every call of a tool runs, whatever its arguments; worked out once a tool."""
-        return self.policy(tool).is_settled
+        return policy_of(self, tool).is_settled
 
     def hides(self, tool: Tool) -> bool:
         """Whether no call of a tool would run, so that it needn't be offered.
 
         That is so where its last rule denies every pattern, and in the mode `plan`, where it may change something.
         """
-        return self.policy(tool).is_hidden
+        return policy_of(self, tool).is_hidden
 
     def decide(
         self,
@@ -515,7 +515,7 @@ class Permissions:
             work_dir: Where relative paths start; the process's own folder by default.
             grants: What people have allowed in this session; they come behind the rules.
         """
-        policy = self.policy(tool)
+        policy = policy_of(self, tool)
         evaluation = policy.evaluation(arguments, work_dir, grants)
         return self._decide(policy, evaluation, lambda: policy.reason_to_ask(arguments))
 
@@ -538,7 +538,7 @@ class Permissions:
             work_dir: As for `decide`.
             grants: As for `decide`.
         """
-        policy = self.policy(tool)
+        policy = policy_of(self, tool)
         rules = [rule for rule in (*self.rules.rules, *grants) if rule.field is None and rule.names(permission)]
         kind = _kind_of(tool, permission)
         resources = [Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns]
@@ -555,7 +555,7 @@ class Permissions:
         grants: Sequence[Rule] = (),
     ) -> PermissionPrompt:
         """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
-        policy = self.policy(tool)
+        policy = policy_of(self, tool)
         parts = [part for part in policy.evaluation(arguments, work_dir, ()).parts if not part.inside]
         shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
         proposed = [part.always for part in parts]
@@ -609,15 +609,16 @@ class Permissions:
             return attrs.evolve(decision, action="deny", reason=f"{decision.reason}, and the mode is never_ask")
         return decision
 
-    def policy(self, tool: Tool) -> ToolPolicy:
-        """The rules that apply to a tool, compiled once a tool."""
-        cached = self.policies.get(id(tool))
-        if cached is not None and cached[0]() is tool:
-            return cached[1]
-        policies, key = self.policies, id(tool)
-        policy = ToolPolicy.of(tool, self.rules.rules, self.mode)
-        policies[key] = (weakref.ref(tool, lambda _: policies.pop(key, None)), policy)
-        return policy
+
+def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:
+    """The rules that apply to a tool, and the mode: compiled once a tool."""
+    policies, key = permissions.policies, id(tool)
+    cached = policies.get(key)
+    if cached is not None and cached[0]() is tool:
+        return cached[1]
+    policy = ToolPolicy.of(tool, permissions.rules.rules, permissions.mode)
+    policies[key] = (weakref.ref(tool, lambda _: policies.pop(key, None)), policy)
+    return policy
 
 
 DEFAULT_PERMISSIONS: Final = Permissions()
