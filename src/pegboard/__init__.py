@@ -136,7 +136,7 @@ _MODULES = {
     "ToolCall": "tools.call",
     "ToolContext": "tools.context",
     "ToolError": "errors",
-    "ToolExecutor": "dispatch.executors.executor",
+    "ToolExecutor": "dispatch.executors.remote",
     "ToolIndex": "toolsets.search",
     "ToolRegistry": "registry",
     "ToolResult": "tools.content",

@@ -50,10 +50,9 @@ from pegboard.dispatch.executors.executor import (
     ExecutionResponse as ExecutionResponse,
     Executor as Executor,
     PermissionRequired as PermissionRequired,
-    ToolExecutor as ToolExecutor,
 )
 from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
-from pegboard.dispatch.executors.remote import ExecutorCall as ExecutorCall
+from pegboard.dispatch.executors.remote import ExecutorCall as ExecutorCall, ToolExecutor as ToolExecutor
 from pegboard.dispatch.health import Health as Health
 from pegboard.dispatch.kept_tool import kept_result_tool as kept_result_tool
 from pegboard.dispatch.operation import Completion as Completion, Operation as Operation

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from pegboard.dispatch.chain import Chain
     from pegboard.dispatch.dispatcher import Dispatcher, Prepared
     from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.executors.executor import Executor, ToolExecutor
+    from pegboard.dispatch.executors.executor import Executor
+    from pegboard.dispatch.executors.remote import ToolExecutor
     from pegboard.dispatch.health import Health
     from pegboard.dispatch.kept import KeptResults
     from pegboard.dispatch.operation import Completion, Operation
