@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import pytest
 
-from model_server import Call, Error, ModelServer, Round
+from fake_vendors import Call, Error, ModelServer, Round
 from pegboard import ModelError, TextContent, ToolCall, tool
 from pegboard.messages.message import Message
 from pegboard.messages.response import ModelResponse
