@@ -17,11 +17,11 @@ from pegboard.dispatch.approval.pending import (
     RefusedError,
     RejectedError,
     SuspendedError,
+    confirmation_of,
     digest_of_parts,
 )
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
-from pegboard.dispatch.approval.resume import confirmation_of
 from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import Rule, exactly
 from pegboard.dispatch.work import CallError, Work
