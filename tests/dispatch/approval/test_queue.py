@@ -7,7 +7,7 @@ import threading
 from functools import partial
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import Operator, a_request, a_tool, surroundings
 from pegboard import threads
@@ -807,7 +807,6 @@ def test_threads_with_loops_of_their_own_share_them():
     assert (max(most), len(most), len(locks)) == (1, 80, 0)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["take", "cancel", "release"]), max_size=20))
 def test_whatever_happens_no_turn_is_lost_or_doubled(steps):
     async def main():
