@@ -116,18 +116,20 @@ if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry as ToolRegistry
     from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter, Loss as Loss
     from pegboard.request.model import Model as Model
-    from pegboard.request.model_config import ModelConfig as ModelConfig
-    from pegboard.request.model_request import ModelRequest as ModelRequest
-    from pegboard.request.pipeline import Pipeline as Pipeline
-    from pegboard.request.processor import Placed as Placed
-    from pegboard.request.processors.budget_tools import BudgetTools as BudgetTools
-    from pegboard.request.processors.limit_results import LimitResults as LimitResults
-    from pegboard.request.tool_choice import NamedTool as NamedTool
-    from pegboard.tools.actions import REMOVED as REMOVED, Actions as Actions
-    from pegboard.tools.artifacts import Artifacts as Artifacts
-    from pegboard.tools.call import CallFault as CallFault, ToolCall as ToolCall
-    from pegboard.tools.collection import tool_of as tool_of
-    from pegboard.tools.confirmation import Confirmation as Confirmation
+    from pegboard.request.model_request import (
+        ModelConfig as ModelConfig,
+        ModelRequest as ModelRequest,
+        NamedTool as NamedTool,
+    )
+    from pegboard.request.pipeline import Pipeline as Pipeline, Placed as Placed
+    from pegboard.request.processors import BudgetTools as BudgetTools, LimitResults as LimitResults
+    from pegboard.tools.call import (
+        REMOVED as REMOVED,
+        Actions as Actions,
+        CallFault as CallFault,
+        Confirmation as Confirmation,
+        ToolCall as ToolCall,
+    )
     from pegboard.tools.content import (
         AudioContent as AudioContent,
         FileContent as FileContent,
@@ -141,19 +143,18 @@ if TYPE_CHECKING:
         ReadonlyContext as ReadonlyContext,
         ToolContext as ToolContext,
     )
-    from pegboard.tools.function import tool as tool
+    from pegboard.tools.handler import Preview as Preview
     from pegboard.tools.injection import Injected as Injected
-    from pegboard.tools.memory import Memory as Memory, MemoryEntry as MemoryEntry
-    from pegboard.tools.origin import Origin as Origin, Policy as Policy
-    from pegboard.tools.result_limits import ResultLimits as ResultLimits
+    from pegboard.tools.policy import Origin as Origin, Policy as Policy, ResultLimits as ResultLimits
     from pegboard.tools.spec import (
         Concurrency as Concurrency,
         Grammar as Grammar,
         ToolAnnotations as ToolAnnotations,
         ToolSpec as ToolSpec,
     )
-    from pegboard.tools.tool import Preview as Preview, Tool as Tool
-    from pegboard.tools.typed import TypedTool as TypedTool
+    from pegboard.tools.stores import Artifacts as Artifacts, Memory as Memory, MemoryEntry as MemoryEntry
+    from pegboard.tools.tool import Tool as Tool, tool as tool
+    from pegboard.tools.typed import TypedTool as TypedTool, tool_of as tool_of
     from pegboard.toolsets.expression import parse_predicate as parse_predicate
     from pegboard.toolsets.predicate import Predicate as Predicate
     from pegboard.toolsets.resolve import Explanation as Explanation, ResolvedTools as ResolvedTools
@@ -173,6 +174,13 @@ if TYPE_CHECKING:
         wrap as wrap,
     )
     from pegboard.toolsets.wrappers import Reshape as Reshape
+    from pegboard.turn.api import (
+        resume_turn as resume_turn,
+        resumed_turn_of as resumed_turn_of,
+        run_turn as run_turn,
+        stream_turn as stream_turn,
+        turn_of as turn_of,
+    )
     from pegboard.turn.events import (
         AnswerDelta as AnswerDelta,
         Answered as Answered,
@@ -180,22 +188,14 @@ if TYPE_CHECKING:
         ModelRetried as ModelRetried,
         RoundStarted as RoundStarted,
         TurnEnded as TurnEnded,
+        TurnOutcome as TurnOutcome,
     )
-    from pegboard.turn.limits import TurnLimits as TurnLimits
-    from pegboard.turn.options import TurnOptions as TurnOptions
-    from pegboard.turn.outcome import TurnOutcome as TurnOutcome
-    from pegboard.turn.run import (
-        resume_turn as resume_turn,
-        resumed_turn_of as resumed_turn_of,
-        run_turn as run_turn,
-        stream_turn as stream_turn,
-        turn_of as turn_of,
-    )
-    from pegboard.turn.turn import Turn as Turn
+    from pegboard.turn.loop import Turn as Turn
+    from pegboard.turn.options import TurnLimits as TurnLimits, TurnOptions as TurnOptions
 
 _HOME = {
     "Abort": "dispatch.callbacks",
-    "Actions": "tools.actions",
+    "Actions": "tools.call",
     "Always": "dispatch.approval.request",
     "AnswerDelta": "turn.events",
     "Answered": "turn.events",
@@ -203,11 +203,11 @@ _HOME = {
     "Approver": "dispatch.approval.queue",
     "ArgumentsSoFar": "dispatch.partial",
     "ArtifactError": "errors",
-    "Artifacts": "tools.artifacts",
+    "Artifacts": "tools.stores",
     "AudioContent": "tools.content",
     "Batch": "dispatch.batch",
     "BatchOptions": "dispatch.batch_options",
-    "BudgetTools": "request.processors.budget_tools",
+    "BudgetTools": "request.processors",
     "CallAborted": "dispatch.events",
     "CallCompleted": "dispatch.events",
     "CallEvent": "dispatch.events",
@@ -232,7 +232,7 @@ _HOME = {
     "Concurrency": "tools.spec",
     "Config": "config.config",
     "ConfigError": "errors",
-    "Confirmation": "tools.confirmation",
+    "Confirmation": "tools.call",
     "DefinitionError": "errors",
     "Deny": "dispatch.callbacks",
     "DuplicateToolError": "errors",
@@ -257,30 +257,30 @@ _HOME = {
     "Injected": "tools.injection",
     "InvalidNameError": "errors",
     "Later": "dispatch.approval.request",
-    "LimitResults": "request.processors.limit_results",
+    "LimitResults": "request.processors",
     "Limits": "dispatch.work",
     "LinkContent": "tools.content",
     "LocalExecutor": "dispatch.executors.local",
     "Loss": "request.exporter",
     "ManifestError": "errors",
     "MediaPart": "messages.message",
-    "Memory": "tools.memory",
-    "MemoryEntry": "tools.memory",
+    "Memory": "tools.stores",
+    "MemoryEntry": "tools.stores",
     "MemoryGrants": "dispatch.approval.grants",
     "Message": "messages.message",
     "MessageAdded": "turn.events",
     "MissingServiceError": "errors",
     "Model": "request.model",
-    "ModelConfig": "request.model_config",
+    "ModelConfig": "request.model_request",
     "ModelError": "errors",
     "ModelRequest": "request.model_request",
     "ModelResponse": "messages.response",
     "ModelRetried": "turn.events",
-    "NamedTool": "request.tool_choice",
+    "NamedTool": "request.model_request",
     "Once": "dispatch.approval.request",
     "Operation": "dispatch.operation",
     "OperationError": "errors",
-    "Origin": "tools.origin",
+    "Origin": "tools.policy",
     "Outcome": "dispatch.outcome",
     "Partial": "dispatch.partial",
     "PegboardError": "errors",
@@ -291,17 +291,17 @@ _HOME = {
     "PermissionRules": "dispatch.permissions.permissions",
     "Permissions": "dispatch.permissions.permissions",
     "Pipeline": "request.pipeline",
-    "Placed": "request.processor",
+    "Placed": "request.pipeline",
     "PluginError": "errors",
     "PluginRecord": "catalogue",
-    "Policy": "tools.origin",
+    "Policy": "tools.policy",
     "Predicate": "toolsets.predicate",
     "PredicateError": "errors",
-    "Preview": "tools.tool",
+    "Preview": "tools.handler",
     "Problem": "catalogue",
     "ProcessorError": "errors",
     "Progress": "tools.context",
-    "REMOVED": "tools.actions",
+    "REMOVED": "tools.call",
     "ReadonlyContext": "tools.context",
     "ReasoningPart": "messages.message",
     "RegistrationError": "errors",
@@ -309,7 +309,7 @@ _HOME = {
     "RepairRequest": "dispatch.repair",
     "Reshape": "toolsets.wrappers",
     "ResolvedTools": "toolsets.resolve",
-    "ResultLimits": "tools.result_limits",
+    "ResultLimits": "tools.policy",
     "ResultPart": "messages.message",
     "RoundStarted": "turn.events",
     "Rule": "dispatch.permissions.rule",
@@ -332,12 +332,12 @@ _HOME = {
     "ToolsetBase": "toolsets.toolsets",
     "ToolsetError": "errors",
     "ToolsetFunction": "toolsets.toolsets",
-    "Turn": "turn.turn",
+    "Turn": "turn.loop",
     "TurnAbortedError": "errors",
     "TurnEnded": "turn.events",
-    "TurnLimits": "turn.limits",
+    "TurnLimits": "turn.options",
     "TurnOptions": "turn.options",
-    "TurnOutcome": "turn.outcome",
+    "TurnOutcome": "turn.events",
     "TypedTool": "tools.typed",
     "UnknownToolError": "errors",
     "Usage": "messages.response",
@@ -356,15 +356,15 @@ _HOME = {
     "quick": "chains",
     "read_permissions": "dispatch.permissions.permissions",
     "register_plugin": "plugins.manager",
-    "resume_turn": "turn.run",
-    "resumed_turn_of": "turn.run",
-    "run_turn": "turn.run",
+    "resume_turn": "turn.api",
+    "resumed_turn_of": "turn.api",
+    "run_turn": "turn.api",
     "search_tool": "toolsets.search",
     "searchable": "toolsets.toolsets",
-    "stream_turn": "turn.run",
-    "tool": "tools.function",
-    "tool_of": "tools.collection",
-    "turn_of": "turn.run",
+    "stream_turn": "turn.api",
+    "tool": "tools.tool",
+    "tool_of": "tools.typed",
+    "turn_of": "turn.api",
     "wrap": "toolsets.toolsets",
 }
 """Where each public name lives; it is imported at first use."""

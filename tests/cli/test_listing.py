@@ -21,7 +21,7 @@ from pegboard.cli.listing import (
     version_text,
 )
 from pegboard.cli.tool_page import type_words
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 

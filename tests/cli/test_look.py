@@ -10,7 +10,7 @@ from pegboard import Tool
 from pegboard.catalogue import PluginRecord, Problem
 from pegboard.cli.listing import listing_json, listing_plain, schema_text, show_json, show_text
 from pegboard.errors import PegboardError
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 
 FILES = Origin("files", "pegboard-files", "0.1.0")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from pegboard.dispatch.cut import Place, Size, cut, size_of
-from pegboard.tools.result_limits import ResultLimits
+from pegboard.tools.policy import ResultLimits
 
 NO_LIMIT = ResultLimits(lines=None, bytes=None)
 pieces = st.sampled_from(["a", "b", "\n", "\n", "é", "漢", "😀", "\u0301", "\r", "👩\u200d🚀"])

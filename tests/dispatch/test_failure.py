@@ -7,7 +7,7 @@ import pytest
 from pegboard.dispatch.failure import MOST_DETAIL, detail_of
 from pegboard.dispatch.work import Limits
 from pegboard.errors import FatalToolError, ToolError
-from pegboard.tools.origin import Policy
+from pegboard.tools.policy import Policy
 
 EXPOSED = Limits(expose_errors=True)
 

@@ -18,8 +18,7 @@ from pegboard.dispatch.stages import travel
 from pegboard.dispatch.work import DEFAULT_LIMITS
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
-from pegboard.tools.origin import Policy
-from pegboard.tools.result_limits import ResultLimits
+from pegboard.tools.policy import Policy, ResultLimits
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.structure import unstructurer
 from pegboard.tools.tool import Tool

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from pegboard.chains import Link, LinkError, quick
-from pegboard.request.runner import Runner
+from pegboard.request.pipeline import Runner
 
 SHORT = Runner(timeout=0.05)
 

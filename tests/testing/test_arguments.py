@@ -15,8 +15,8 @@ from pegboard.schema.references import References, compiled
 from pegboard.testing.arguments import InvalidValues, check_arguments
 from pegboard.testing.findings import Findings
 from pegboard.testing.samples import NoSampleError, Samples
-from pegboard.tools.collection import tool_of
 from pegboard.tools.schema import schema_of
+from pegboard.tools.typed import tool_of
 from schema_strategies import SCHEMAS
 from strategies import type_cases
 

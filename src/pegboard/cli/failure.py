@@ -32,7 +32,6 @@ MISUSES: Final = (
 )
 """What the person at the keyboard can put right: exit code 2."""
 
-
 _UNWRITTEN: Final = (errno.ENOSPC, errno.EFBIG, errno.EIO)
 
 

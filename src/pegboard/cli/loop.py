@@ -9,7 +9,6 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
-
 GRACE_SECONDS: Final = 1.0
 """How long tasks that are left may take to end once they are cancelled, and threads once nothing more comes."""
 

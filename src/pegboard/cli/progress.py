@@ -15,8 +15,6 @@ from pegboard.cli.table import cells, fitted
 from pegboard.tools.visible import visible
 
 _BAR = 20
-
-
 _quiet: list[None] = []
 
 

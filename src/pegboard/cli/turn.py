@@ -11,7 +11,7 @@ from pegboard.cli.failure import remark
 from pegboard.cli.interrupting import interruptible
 from pegboard.cli.progress import Status
 from pegboard.tools.content import ToolResult
-from pegboard.tools.result_limits import ResultLimits
+from pegboard.tools.policy import ResultLimits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.events import CallEvent
@@ -28,7 +28,6 @@ WHOLE: Final = ResultLimits(lines=None, bytes=None)
 """A person, or whatever reads the output, gets results whole: there is no model to spare."""
 
 _TO_CONFIRM: Final = "{} has to be confirmed and was not run. To run it, add --yes."
-
 Hear = Callable[["CallEvent"], None]
 
 

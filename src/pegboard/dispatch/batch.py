@@ -19,7 +19,7 @@ from pegboard.dispatch.run import may_go_on, overtaking
 from pegboard.dispatch.stages import Way, finish, travel
 from pegboard.dispatch.telling import tell_end, tell_pending
 from pegboard.dispatch.work import CallError, Work
-from pegboard.tools.actions import merged
+from pegboard.tools.call import merged
 from pegboard.tools.content import ToolResult
 
 Interruption: TypeAlias = Literal["abort", "skip", "finish"]

@@ -8,7 +8,7 @@ from typing import Final
 from attrs import frozen
 
 from pegboard.dispatch.grapheme import boundary_after, boundary_before
-from pegboard.tools.result_limits import BYTES_A_TOKEN, ResultLimits
+from pegboard.tools.policy import BYTES_A_TOKEN, ResultLimits
 
 SLICE: Final = 1 << 20
 """Characters that are looked at in one step: no step holds up the other threads for long."""

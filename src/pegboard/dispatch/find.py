@@ -8,7 +8,7 @@ from typing import Final
 from pegboard.dispatch.work import CallError, Work
 from pegboard.errors import PluginError, StaleSpecError, did_you_mean, suggest
 from pegboard.tools.call import ToolCall
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.tool import LateHandler
 
 MOST_LISTED: Final = 50
 _MOST_OF_A_NAME: Final = 80

@@ -30,8 +30,6 @@ _MOST_REMEMBERED: Final = 100_000
 _BARE: Final = frozenset({int, float, bool, complex, type(None)})
 _BYTES: Final = frozenset({bytes, bytearray})
 _COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, deque})
-
-
 _type: Callable[[Any], type[Any]] = type
 
 

@@ -12,7 +12,7 @@ from attrs import frozen
 from pegboard.dispatch.work import Work
 from pegboard.schema.problems import counted
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult
-from pegboard.tools.result_limits import ResultLimits
+from pegboard.tools.policy import ResultLimits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.cut import Cut, Place

@@ -22,10 +22,9 @@ import attrs
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.tools.content import ImageContent, ToolResult
 from pegboard.tools.context import ToolContext
-from pegboard.tools.function import tool
 from pegboard.tools.handler import Handler
 from pegboard.tools.injection import Injected
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import Tool, tool
 from pegboard.tools.typed import TypedTool
 
 FOREVER = 3600  # seconds: only a broken test waits so long
@@ -546,7 +545,7 @@ class Closed:
 
 def tool_named(name: str) -> Tool:
     """The tool of a function here."""
-    from pegboard.tools.collection import tool_of
+    from pegboard.tools.typed import tool_of
 
     found = tool_of(globals()[name])
     assert found is not None

@@ -27,9 +27,8 @@ from pegboard.dispatch.executors.frames import Frames, framed
 from pegboard.dispatch.executors.luggage import errand_for
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.unpacking import StaleCodeError
-from pegboard.tools.artifacts import Artifacts
 from pegboard.tools.context import ToolContext
-from pegboard.tools.memory import Memory
+from pegboard.tools.stores import Artifacts, Memory
 
 MOST = 100_000
 

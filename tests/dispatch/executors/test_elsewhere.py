@@ -17,7 +17,7 @@ from pegboard.schema.problems import StructureError
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.origin import Policy
+from pegboard.tools.policy import Policy
 from pegboard.tools.tool import Tool
 
 FAR = Tool.from_schema("far", {"type": "object"}, lambda arguments: None)

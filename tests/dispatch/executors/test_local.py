@@ -12,13 +12,12 @@ from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.work import Limits
 from pegboard.errors import FatalToolError, ToolError
-from pegboard.tools.collection import as_tools
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation
 from pegboard.tools.context import ToolContext
-from pegboard.tools.function import tool
-from pegboard.tools.handler import LateHandler
-from pegboard.tools.origin import Policy
-from pegboard.tools.tool import Preview, Tool
+from pegboard.tools.handler import Preview
+from pegboard.tools.policy import Policy
+from pegboard.tools.tool import LateHandler, Tool, tool
+from pegboard.tools.typed import as_tools
 
 PATHS = {"path": "path"}
 

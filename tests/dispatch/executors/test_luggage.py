@@ -11,10 +11,9 @@ from dispatch.executors import isolated_tools
 from dispatch.executors.isolated_tools import tool_named
 from pegboard.dispatch.executors.luggage import Home, UnsendableError, errand_for, fingerprint, parcel_of
 from pegboard.dispatch.executors.request import ExecutionRequest
-from pegboard.tools.collection import as_tools
 from pegboard.tools.context import ToolContext
-from pegboard.tools.function import tool
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import Tool, tool
+from pegboard.tools.typed import as_tools
 
 
 def named(**arguments):

@@ -20,10 +20,10 @@ from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.response import result_of
 from pegboard.errors import FatalToolError
 from pegboard.schema.problems import StructureError
-from pegboard.tools.collection import as_tools
 from pegboard.tools.content import ImageContent, TextContent
 from pegboard.tools.context import ToolContext
 from pegboard.tools.tool import Tool
+from pegboard.tools.typed import as_tools
 
 MEBIBYTE = 1 << 20
 

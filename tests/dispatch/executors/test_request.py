@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.dispatch.executors.request import ExecutionRequest, request_for
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation
 from pegboard.tools.context import ReadonlyContext, ToolContext
 
 TEXTS = st.none() | st.text(max_size=5)

@@ -11,7 +11,7 @@ from pegboard.dispatch.executors.executor import AnswerError, Talk
 from pegboard.dispatch.executors.talking import talk_of
 from pegboard.dispatch.work import CallError
 from pegboard.errors import ArtifactError, FatalToolError, ToolError
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation
 from pegboard.tools.content import ImageContent, ToolResult
 from pegboard.tools.context import Progress, ReadonlyContext, Told, ToolContext
 

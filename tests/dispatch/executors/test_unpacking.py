@@ -18,8 +18,8 @@ from pegboard.dispatch.executors.luggage import Home, errand_for, parcel_of
 from pegboard.dispatch.executors.processes import ChildProcesses
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.unpacking import StaleCodeError, bound, unpacked
-from pegboard.tools.collection import as_tools
 from pegboard.tools.context import ToolContext
+from pegboard.tools.typed import as_tools
 
 GREET = """
 from pegboard import tool
@@ -35,7 +35,7 @@ PROGRAM = (
 import asyncio
 from pegboard.dispatch.executors.processes import ChildProcesses
 from pegboard.dispatch.executors.request import ExecutionRequest
-from pegboard.tools.collection import as_tools
+from pegboard.tools.typed import as_tools
 """
     + GREET.format(word="hello")
     + """

@@ -10,10 +10,9 @@ from hypothesis import given, strategies as st
 
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, PermissionRules, Permissions
 from pegboard.dispatch.permissions.rule import MODES, Rule
-from pegboard.tools.function import tool_from_function
-from pegboard.tools.origin import HOST, Origin
+from pegboard.tools.policy import HOST, Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import Tool, tool_from_function
 from pegboard.toolsets.wrappers import Reshape, _reshaped
 
 STRANGER = Origin(plugin="stranger", trusted=False)

@@ -40,8 +40,7 @@ from pegboard.messages.message import (
 from pegboard.messages.response import Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
 from pegboard.request.entries import Written, described, fitted, hosted_type, passed, refusal
 from pegboard.request.exporter import ExportedTools, Loss
-from pegboard.request.model_request import ModelRequest
-from pegboard.request.tool_choice import NamedTool
+from pegboard.request.model_request import ModelRequest, NamedTool
 from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.call import CallFault
 from pegboard.tools.content import (

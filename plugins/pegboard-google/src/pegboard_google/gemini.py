@@ -39,9 +39,7 @@ from pegboard.messages.message import (
 from pegboard.messages.response import ModelResponse
 from pegboard.request.entries import Written, WrittenTools, described, fitted, hosted_type, losses_of, passed, refusal
 from pegboard.request.exporter import ExportedTools, Loss, ResponseReader
-from pegboard.request.model_config import ModelConfig
-from pegboard.request.model_request import ModelRequest
-from pegboard.request.tool_choice import NamedTool, ToolChoice
+from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool, ToolChoice
 from pegboard.tools.call import ToolCall
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema

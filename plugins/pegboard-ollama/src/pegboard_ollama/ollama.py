@@ -21,9 +21,7 @@ from pegboard.messages.message import CallPart, MediaPart, Message, Part, Reason
 from pegboard.messages.response import CallDelta, Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
 from pegboard.request.entries import Written, WrittenTools, described, fitted, passed, refusal
 from pegboard.request.exporter import ExportedTools, Loss, ResponseReader
-from pegboard.request.model_config import ModelConfig
-from pegboard.request.model_request import ModelRequest
-from pegboard.request.tool_choice import NamedTool, ToolChoice
+from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool, ToolChoice
 from pegboard.schema.json import json_text
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import Content, ImageContent

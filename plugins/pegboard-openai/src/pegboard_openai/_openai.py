@@ -29,8 +29,7 @@ from pegboard.messages.message import Citation, MediaPart, Part, TextPart
 from pegboard.messages.response import Usage
 from pegboard.request.entries import described, fitted
 from pegboard.request.exporter import ExportedTools, Loss
-from pegboard.request.model_request import ModelRequest
-from pegboard.request.tool_choice import NamedTool, ToolChoice
+from pegboard.request.model_request import ModelRequest, NamedTool, ToolChoice
 from pegboard.schema.json import json_text
 from pegboard.tools.call import writable
 from pegboard.tools.content import (

@@ -14,7 +14,7 @@ from pegboard.cli.render import json_rows, rows_text
 from pegboard.cli.screen import stdout_screen
 
 if TYPE_CHECKING:
-    from pegboard.request.processor import Processor
+    from pegboard.request.pipeline import Processor
 
 OURS = "pegboard"
 HOOK = "pegboard_register_processors"

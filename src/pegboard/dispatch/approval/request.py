@@ -18,8 +18,9 @@ from pegboard.schema.json import json_faults, json_text
 from pegboard.schema.problems import StructureError
 from pegboard.threads import off_loop
 from pegboard.tools.call import ToolCall
+from pegboard.tools.handler import Preview
 from pegboard.tools.structure import strict_structurer
-from pegboard.tools.tool import Preview, Tool
+from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible
 from pegboard.typing import JsonMapping, JsonObject
 

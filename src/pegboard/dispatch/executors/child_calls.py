@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
+from pegboard.chains import Flavour
 from pegboard.dispatch.executors.child_host import ChildHost
 from pegboard.dispatch.executors.child_line import ChildLine, Ended, MessageTooLongError
 from pegboard.dispatch.executors.child_memory import MemoryLimit
@@ -27,7 +28,7 @@ from pegboard.errors import FatalToolError
 from pegboard.schema.json import json_faults
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Flavour, Handler
+from pegboard.tools.handler import Handler
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
 

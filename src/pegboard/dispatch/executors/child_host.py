@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from pegboard.dispatch.executors.answering import AnswerMessage
-    from pegboard.tools.confirmation import Confirmation
+    from pegboard.tools.call import Confirmation
     from pegboard.tools.context import ToolContext
 
 

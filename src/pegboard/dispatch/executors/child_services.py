@@ -29,7 +29,6 @@ class ChildServices(Mapping[type, Any]):
 
     def _services(self) -> dict[type, Any]:
         from pegboard.dispatch.executors.child_stores import ChildArtifacts, ChildMemory
-        from pegboard.tools.artifacts import Artifacts
-        from pegboard.tools.memory import Memory
+        from pegboard.tools.stores import Artifacts, Memory
 
         return {Memory: ChildMemory(self._host), Artifacts: ChildArtifacts(self._host)}

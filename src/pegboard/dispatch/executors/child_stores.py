@@ -8,10 +8,8 @@ from typing import Any
 from attrs import frozen
 
 from pegboard.dispatch.executors.child_host import ChildHost
-from pegboard.tools.artifacts import Artifacts
-from pegboard.tools.content import Content
-from pegboard.tools.content_json import content_from_json
-from pegboard.tools.memory import Memory, MemoryEntry
+from pegboard.tools.content import Content, content_from_json
+from pegboard.tools.stores import Artifacts, Memory, MemoryEntry
 
 
 @frozen(eq=False)

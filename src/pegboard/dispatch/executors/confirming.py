@@ -8,7 +8,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from pegboard.dispatch.executors.reading import FLAG, LIST, NOTHING, TEXT, Types, read
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation
 from pegboard.typing import JsonMapping, JsonObject
 
 _TYPES: Final[Mapping[str, Types]] = {

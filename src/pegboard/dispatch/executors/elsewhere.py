@@ -15,7 +15,7 @@ from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.schema.problems import StructureError, problem
-from pegboard.tools.actions import Actions
+from pegboard.tools.call import Actions
 from pegboard.tools.content import ToolResult
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 from jiter import from_json
 
 from pegboard.schema.json import is_array, is_object
-from pegboard.tools.content_json import content_from_json
+from pegboard.tools.content import content_from_json
 from pegboard.tools.context import Progress, Told
 from pegboard.typing import JsonObject
 

@@ -25,8 +25,8 @@ from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.validate import validate
 from pegboard.dispatch.work import DEFAULT_LIMITS, Limits, Surroundings, Work
 from pegboard.tools.call import ToolCall
-from pegboard.tools.collection import as_tools
 from pegboard.tools.tool import Tool
+from pegboard.tools.typed import as_tools
 from pegboard.typing import JsonObject, JsonSchema
 
 

@@ -19,7 +19,7 @@ from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.work import CallError, Limits, Work
 from pegboard.errors import ToolError
 from pegboard.schema.json import digest_of
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
 from pegboard.tools.tool import Tool
@@ -104,7 +104,7 @@ class LocalHost:
             self.request.evolve(tool=name, arguments=given, call_id=id_, depth=context.depth + 1, confirmation=None)
         )
         if response.actions is not None:
-            from pegboard.tools.actions import Actions
+            from pegboard.tools.call import Actions
 
             context.actions.add(Actions.from_json(response.actions))
         if response.permission_required is not None:

@@ -19,17 +19,15 @@ from weakref import WeakKeyDictionary
 
 from attrs import frozen
 
+from pegboard.chains import Flavour
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Flavour, Handler, Unstructure
-from pegboard.tools.method import ATTRIBUTE, Method
-from pegboard.tools.scope import innermost
-from pegboard.tools.tool import Tool
+from pegboard.tools.handler import Handler, Unstructure
+from pegboard.tools.signature import innermost
+from pegboard.tools.tool import ATTRIBUTE, Method, Tool
 from pegboard.typing import JsonObject
 
 MAIN: Final = "__main__"
-
-
 SentErrand: TypeAlias = "tuple[int, Parcel | None, JsonObject, bytes, tuple[int, ...], tuple[str, ...], bool]"
 
 

@@ -27,12 +27,12 @@ from pegboard.dispatch.executors.verdict import response_for, with_printed
 from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.validate import refusal
 from pegboard.errors import FatalToolError
-from pegboard.tools.collection import as_tools
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.injection import opened
-from pegboard.tools.origin import LEAST_MEMORY
+from pegboard.tools.policy import LEAST_MEMORY
 from pegboard.tools.tool import Tool
+from pegboard.tools.typed import as_tools
 
 DEFAULT_MOST: Final = 4
 DEFAULT_GRACE: Final = 0.5

@@ -164,7 +164,7 @@ def _json(value: Any, name: str) -> Any:
 
 
 def _contents(items: list[Any], name: str) -> list[Content]:
-    from pegboard.tools.content_json import content_from_json
+    from pegboard.tools.content import content_from_json
 
     return [content_from_json(item, f"{name}[{place}]") for place, item in enumerate(items)]
 

@@ -12,9 +12,9 @@ from attrs import frozen
 from pegboard.dispatch.executors.confirming import confirmation_to_json
 from pegboard.dispatch.executors.executor import Answer, Talk
 from pegboard.dispatch.executors.reading import FLAG, LIST, NOTHING, OBJECT, TEXT, WHOLE, Types, read
-from pegboard.tools.content_json import content_from_json
+from pegboard.tools.content import content_from_json
 from pegboard.tools.context import Told, ToolContext
-from pegboard.tools.memory import MemoryEntry
+from pegboard.tools.stores import MemoryEntry
 from pegboard.typing import JsonObject
 
 

@@ -297,7 +297,6 @@ _SPECIAL: Final[dict[str, Callable[[WordReader], str]]] = {
     "`": WordReader.backticks,
 }
 
-
 MOST_LINE: Final = 32_768
 _BLANK: Final = re.compile(r"(?:[ \t]|\\\n)*")
 _COMMENT: Final = re.compile(r"#[^\n]*")

@@ -202,13 +202,11 @@ def _structure_text(value: Any) -> str:
 _BARE: Final[Mapping[str, Hook]] = {"string": str.__str__, "integer": int.__int__, "number": float.__float__}
 _BOOLEANS: Final[Kinds] = frozenset({bool})
 _NONES: Final[Kinds] = frozenset({NONE})
-
 ANY: Final = AnyForm()
 NULL: Final = ScalarForm("null", "null", _NONES, _NONES, _structure_none)
 BOOLEAN: Final = ScalarForm("boolean", "a boolean", _BOOLEANS, _BOOLEANS, _structure_boolean)
 INTEGER: Final = ScalarForm("integer", "an integer", NUMBERS, frozenset({int}), _structure_integer, is_converted=True)
 NUMBER: Final = ScalarForm("number", "a number", NUMBERS, NUMBERS, _structure_number, is_converted=True)
 TEXT: Final = ScalarForm("string", "a string", TEXTS, TEXTS, _structure_text)
-
 SCALARS: Final[Mapping[Any, ScalarForm]] = {NONE: NULL, bool: BOOLEAN, int: INTEGER, float: NUMBER, str: TEXT}
 """The form of each scalar's own class."""
