@@ -42,8 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run() -> None:
     """Runs `registry` as a process, and ends it: what tools have left behind doesn't keep it."""
     code = main()
-    if "pegboard.cli.loop" in sys.modules:
-        from pegboard.cli.loop import has_left_threads
+    if "pegboard.cli.run" in sys.modules:
+        from pegboard.cli.run import has_left_threads
 
         if has_left_threads():
             import os

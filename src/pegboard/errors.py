@@ -38,6 +38,7 @@ from typing import Any, Final, Literal
 
 _MOST_COMPARED: Final = 200
 _MOST_CHARACTERS: Final = 100
+MOST_DETAIL: Final = 20_000
 
 
 def suggest(word: str, known: Iterable[str], *, most: int = 3) -> tuple[str, ...]:
@@ -120,6 +121,26 @@ def cause_of(error: BaseException) -> str:
     except BaseException:  # noqa: BLE001  an exception whose own text can't be had
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def log_failure(who: str, error: BaseException) -> None:
+    """Logs for the operator who failed, and how: to the logger `pegboard`, which is silent until it has a handler."""
+    import logging
+
+    log = logging.getLogger("pegboard")
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
+    log.error("%s failed", who, exc_info=error)
+
+
+def detail_of(error: BaseException) -> str:
+    """The message and the stack, cut at 20,000 characters."""
+    import traceback
+
+    try:
+        return "".join(traceback.format_exception(error, limit=50))[:MOST_DETAIL]
+    except Exception as failed:  # noqa: BLE001  an exception whose own text can't be had
+        return f"{type(error).__name__} (its text failed: {type(failed).__name__})"
 
 
 class PegboardError(Exception):

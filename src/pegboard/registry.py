@@ -363,7 +363,7 @@ class ToolRegistry:
         Raises:
             ProcessorError: A step of the host's own failed; what a plugin's does wrong costs only itself.
         """
-        from pegboard.dispatch.failure import log_failure
+        from pegboard.errors import log_failure
 
         pipeline = await self.processors()
         if request.tools is None:

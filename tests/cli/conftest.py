@@ -1,4 +1,4 @@
-"""A home of its own, a command that can be run in this process, and boards to run it on."""
+"""A home of its own, a command that can be run in this process, and registries to run it on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from cli_demo import DEMO
 from installed import OLD, install, write
-from pegboard.cli import board
+from pegboard.cli import session
 from pegboard.cli.main import main
 from pegboard.plugins.discovery import FoundPlugin, discover
 from pegboard.plugins.manifest import FILE_NAME, manifest_text
@@ -54,9 +54,9 @@ def home(tmp_path, monkeypatch, others):
 
 @pytest.fixture
 def registry(home, monkeypatch) -> ToolRegistry:
-    """An empty board that every command of this test looks at."""
+    """An empty registry that every command of this test uses."""
     bare = ToolRegistry()
-    monkeypatch.setattr(board, "load_registry", lambda *_: bare)
+    monkeypatch.setattr(session, "load_registry", lambda *_: bare)
     return bare
 
 

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from pegboard import ToolRegistry
-from pegboard.cli import board, main as front
+from pegboard.cli import main as front, session
 from pegboard.cli.group import OWN, SECTIONS, own_command
 from pegboard.errors import PluginError
 
@@ -65,7 +65,7 @@ def raising(monkeypatch, error: BaseException) -> None:
     def load_registry(*_):
         raise error
 
-    monkeypatch.setattr(board, "load_registry", load_registry)
+    monkeypatch.setattr(session, "load_registry", load_registry)
 
 
 def test_an_error_of_pegboard_is_one_line(say, home, monkeypatch):
@@ -118,7 +118,7 @@ def test_a_terminal_without_the_characters(home, monkeypatch):
 
     bare = ToolRegistry()
     bare.change(lambda catalogue: catalogue.with_tools([Tool(ToolSpec("x", "Grüße…"))], "error")[0])
-    monkeypatch.setattr(board, "load_registry", lambda *_: bare)
+    monkeypatch.setattr(session, "load_registry", lambda *_: bare)
     out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", out)
     assert front.main(["list"]) == 0

@@ -422,7 +422,7 @@ def test_it_loads_almost_nothing():
 import sys
 before = set(sys.modules)
 from pegboard.__main__ import main
-from pegboard.cli import warm, table, indent
+from pegboard.cli import warm, table
 warm.answer(["list"])
 print(*sorted(set(sys.modules) - before))
 """

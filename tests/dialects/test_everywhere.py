@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pegboard.dialects.dialect import Change, Rewritten, everywhere, only_with, where, without
+from pegboard.dialects.dialect import everywhere, without
 
 NESTED = {
     "type": "object",
@@ -39,29 +39,3 @@ def test_a_visit_sees_the_parts_as_they_have_become_and_what_was_given_stays(app
     }
     assert new["enum"] is NESTED["enum"]
     assert NESTED["properties"]["a"]["items"] == {"title": "b"}
-
-
-def test_where_a_keyword_is_missing_nothing_is_visited():
-    def visit(schema, place):
-        place.lost("enum", "seen")
-        return schema
-
-    step = where("const", "enum")(visit)
-    assert step({"properties": {"enum": {}}}).changes == ()
-    assert step({"properties": {"a": {"enum": [1]}}}).changes == (
-        Change("/properties/a", "enum", "seen"),
-        Change("", "enum", "seen"),
-    )
-
-
-def test_a_step_is_left_out_unless_something_calls_for_it():
-    def step(schema):
-        return Rewritten({"was": schema})
-
-    unions = only_with("anyOf")(step)
-    large = only_with("anyOf", calls=lambda schema, place: not place.is_root and len(schema.get("anyOf", ())) > 1)(step)
-    plain, small, big = {"title": "anyOf"}, {"not": {"anyOf": [{}]}}, {"not": {"anyOf": [{}, {}]}}
-    assert unions(plain).schema is plain
-    assert unions(small).schema == {"was": small}
-    assert large(small).schema is small
-    assert large(big).schema == {"was": big}

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import json
 
-import attrs
 import jsonschema_rs
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pegboard.dialects.dialect import Dialect, Everywhere, Rewritten, copied, everywhere, without
-from pegboard.dialects.keywords import counts_of, modern_draft, well_formed
+from pegboard.dialects.dialect import Dialect
+from pegboard.dialects.keywords import counts_of
 from pegboard.dialects.objects import without_added_nulls
 from schema_strategies import SCHEMAS, VALUES
 from vendors import dialects as providers
@@ -172,34 +171,6 @@ def test_rewriting_again_loses_nothing_more_and_soon_changes_nothing(schema):
             again = DIALECTS[name].rewrite(once.schema)
             assert again.changes == (), name
             assert DIALECTS[name].rewrite(again.schema) == again, name
-
-
-@settings(max_examples=60, deadline=None)
-@given(schema=roots())
-def test_a_survey_shared_by_steps_changes_nothing(schema):
-    """Steps that are left out, or that see a survey made for others, give what they give alone."""
-    for name, dialect in DIALECTS.items():
-        alone, changes = copied(schema)[0], []
-        for step in dialect.steps:
-            stepped = step(alone)
-            alone, changes = stepped.schema, [*changes, *stepped.changes]
-        assert dialect.rewrite(schema) == Rewritten(alone, tuple(dict.fromkeys(changes))), name
-
-
-VISITS = {
-    repr(step): step for dialect in DIALECTS.values() for step in dialect.steps if getattr(step, "keywords", None)
-}
-
-
-@settings(max_examples=60, deadline=None)
-@given(schema=roots())
-def test_a_step_has_nothing_to_do_where_its_keywords_are_missing(schema):
-    plain = well_formed(modern_draft(schema).schema).schema
-    for name, step in VISITS.items():
-        bare = everywhere(lambda part, _place, step=step: without(part, step.keywords))(plain).schema
-        unguarded = attrs.evolve(step, keywords=frozenset()) if isinstance(step, Everywhere) else step.step
-        stepped = unguarded(bare)
-        assert (stepped.schema, stepped.changes) == (bare, ()), name
 
 
 KEYWORDS = (

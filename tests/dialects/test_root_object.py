@@ -102,3 +102,17 @@ def test_what_is_not_unwanted_stays(apply):
     schema = {"type": "object", "anyOf": [{}], "allOf": [{}], "not": {}}
     assert apply(root_object("oneOf"), schema) == (schema, [])
     assert apply(root_object("oneOf"), {**schema, "type": ["object"]}) == (schema, [])
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ({"anyOf": [True, {"properties": {"b": {}}}]}, {"a": {}, "b": {}}),
+        ({"anyOf": [False, {"properties": {"b": {}}}]}, {"a": {}, "b": {}}),
+        (True, {"a": {}}),
+    ],
+    ids=["true in a union", "false in a union", "true"],
+)
+def test_booleans_in_all_of_are_schemas_too(part, expected, apply):
+    schema = {"type": "object", "anyOf": [{"properties": {"a": {}}}], "allOf": [part]}
+    assert apply(root_object("anyOf", "oneOf", "allOf"), schema)[0] == {"type": "object", "properties": expected}

@@ -8,8 +8,8 @@ import pytest
 
 from pegboard.chains import Link
 from pegboard.dispatch.stages import travel, way_for
-from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.work import DEFAULT_LIMITS, Callbacks, Surroundings, Work
+from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler
@@ -39,7 +39,7 @@ def make():
 
 @pytest.fixture
 def threads():
-    pool = Threads()
+    pool = WorkerPool()
     yield pool
     pool.close()
 

@@ -22,10 +22,10 @@ from pegboard.dispatch.approve import (
 )
 from pegboard.dispatch.permissions.permissions import Decision, Permissions
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Limits, Surroundings, Work
 from pegboard.errors import ToolError
 from pegboard.testing.scripted import ScriptedApprover
+from pegboard.threads import WorkerPool
 from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Preview
@@ -39,7 +39,7 @@ SHELL = Tool(
 
 @pytest.fixture
 def prepared():
-    threads = Threads()
+    threads = WorkerPool()
 
     def prepared(
         line, *rules, tool=SHELL, mode="default", grants=None, permissions=True, context=None, limits=DEFAULT_LIMITS
@@ -92,9 +92,9 @@ def test_what_is_denied_says_so_and_names_no_rule_to_the_model(prepared, forbid)
 def test_a_mode_that_denies_says_which(prepared):
     with pytest.raises(CallError, match="shell was not run: in plan mode only tools run that change nothing"):
         permit(prepared("ls", mode="plan"))
-    with pytest.raises(CallError, match="it needs the permission 'bash', and nobody is asked"):
+    with pytest.raises(CallError, match="it needs the permission 'bash', which isn't asked for in this mode"):
         permit(prepared("ls", mode="never_ask"))
-    with pytest.raises(CallError, match="it needs the permission 'bash', and nobody is asked"):
+    with pytest.raises(CallError, match="it needs the permission 'bash', which isn't asked for in this mode"):
         permit(prepared("ls", Rule("bash", "*", "ask"), mode="never_ask"))
 
 
@@ -237,7 +237,7 @@ def test_an_approved_call_runs_once():
 def test_nothing_that_asks_runs_without_an_approval():
     work = sent(a_work(surroundings(ScriptedApprover([Once()]))))
     work.approval = None
-    with pytest.raises(CallError, match="nobody has approved it"):
+    with pytest.raises(CallError, match="it isn't approved"):
         consume_approval(work)
 
 
@@ -257,7 +257,7 @@ def test_nobody_to_ask_denies_and_says_so():
         error = not_approved(a_work(around))
         assert (error.kind, error.text) == (
             "denied",
-            "delete needs approval and nobody is there to ask. It was denied; go on without it.",
+            "delete needs approval, and there is no approver. It was denied; go on without it.",
         )
 
 
@@ -474,7 +474,7 @@ def test_a_tool_may_go_on_without_what_it_wasnt_allowed():
 
 def test_nobody_there_denies():
     work = a_work(surroundings(None), a_tool("work"))
-    assert "nobody is there to ask" in refused(asks, work).text
+    assert "there is no approver" in refused(asks, work).text
 
 
 def test_a_permission_that_is_given_later_is_used_once():

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pegboard.dispatch.cut import Place, Size
 from pegboard.dispatch.kept import KeptResults, _remove_folder
+from pegboard.dispatch.truncate import Place, Size
 from pegboard.tools.policy import ResultLimits
 
 FEW = ResultLimits(lines=2, bytes=10)
@@ -117,8 +117,8 @@ def test_a_full_disk_leaves_no_half_text(kept, told, monkeypatch, tmp_path):
         def __exit__(self, *_):
             os.close(self.descriptor)
 
-        def writelines(self, parts):
-            os.write(self.descriptor, next(iter(parts))[:1])
+        def write(self, data):
+            os.write(self.descriptor, data[:1])
             raise OSError(28, "No space left on device")
 
     def opened(descriptor, mode):

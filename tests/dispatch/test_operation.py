@@ -11,9 +11,9 @@ import pytest
 from pegboard.dispatch.events import CallAborted, CallCompleted, CallFailed
 from pegboard.dispatch.operation import Completion, Operation, later_result, pending_result
 from pegboard.dispatch.operations import Operations
-from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.work import CallError, Limits, Surroundings, Work
 from pegboard.errors import OperationError, ToolError
+from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -43,7 +43,7 @@ def work():
     """The work for a call that has its first result."""
 
     def work(tool=LONG, call_id="c1", *, session="s1", limits=None):
-        around = Surroundings(lambda _: tool, Threads(), limits=limits or Limits())
+        around = Surroundings(lambda _: tool, WorkerPool(), limits=limits or Limits())
         context = ToolContext(ReadonlyContext(session=session), call_id, tool.name)
         made = Work(ToolCall(tool.name, {}, call_id), context, around)
         made.tool, made.result = tool, ToolResult("job 7")
@@ -295,7 +295,7 @@ def test_it_has_a_limit(work):
 def test_the_limit_holds_for_one_that_waits_for_a_thread(work):
     """Cancelled before a thread had begun, it ends with another kind of cancellation."""
     call, gate = work(SHORT), threading.Event()
-    call.around = call.around.evolve(threads=Threads(most=1))
+    call.around = call.around.evolve(threads=WorkerPool(most=1))
     operations = Operations(seconds=0.01)
 
     async def go():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 
 import pytest
 
@@ -118,7 +119,7 @@ def in_background(doing, *, close=True, seconds=None, listen=False):
         @tool
         async def start(context: ToolContext) -> str:
             """Start something."""
-            return context.background(doing(context) if asyncio.iscoroutinefunction(doing) else doing)
+            return context.background(doing(context) if inspect.iscoroutinefunction(doing) else doing)
 
         first = await registry.call("start", call_id="1")
         operations = registry._dispatcher.operations

@@ -409,9 +409,9 @@ def test_a_recursing_plain_tool_is_an_error_result(make, send):
 
 def test_a_thread_that_had_not_begun_is_not_said_to_go_on(make, send, threads):
     threads.most = 0
-    threads._crew.serving = 1  # all are busy
+    threads._workers.serving = 1  # all are busy
     result = send(make(lambda: None), limits=TINY).result
-    threads._crew.serving = 0
+    threads._workers.serving = 0
     assert result.text == "probe gave no result within 0.001 s. It had not begun."
 
 

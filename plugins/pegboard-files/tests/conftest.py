@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard_files.settings import Settings
-from pegboard_files.tools import FileTools
+from pegboard_files.tools import FileTools, Settings
 
 RG = Path(sysconfig.get_path("scripts")) / "rg"
 

@@ -9,11 +9,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pegboard import ToolError
 from pegboard_files import reading
-from pegboard_files.deadline import Deadline
 from pegboard_files.reading import MAX_BYTES, MAX_LINES, read_text
-from pegboard_files.root import Root
-from pegboard_files.settings import Settings
-from pegboard_files.tools import FileTools
+from pegboard_files.root import Deadline, Root
+from pegboard_files.tools import FileTools, Settings
 
 
 def test_lines_come_with_their_numbers(write, files):

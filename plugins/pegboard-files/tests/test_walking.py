@@ -1,18 +1,21 @@
-"""The walk: order, limits, and what it counts."""
+"""Walks, what is ignored, and listings."""
 
 from __future__ import annotations
 
 import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from pegboard import ToolError
 from pegboard_files import walking
-from pegboard_files.deadline import Deadline
-from pegboard_files.globs import globs
-from pegboard_files.name import shown_path
-from pegboard_files.root import OpenRoot, Root
-from pegboard_files.walking import Walk
+from pegboard_files.patterns import globs
+from pegboard_files.root import Deadline, OpenRoot, Root, resolve, shown_path
+from pegboard_files.tools import FileTools, Settings
+from pegboard_files.walking import MAX_IGNORE_BYTES, MAX_IGNORE_LINES, Entry, Walk, size_of
 
 
 @pytest.fixture
@@ -118,3 +121,407 @@ def test_a_directory_that_becomes_a_link_during_the_walk_is_not_entered(tmp_path
     (top / "b").symlink_to(tmp_path)
     assert [shown_path(entry.parts) for entry in entries] == ["b"]
     assert walk.unreadable == 1
+
+
+def walked(top: Path, start: str = ".", **flags) -> list[str]:
+    """The files that a walk meets."""
+    with Root(str(top)).opened() as root:
+        walk = Walk(root, Deadline(60), **flags)
+        entries = walk.entries(resolve(root, start))
+        return [shown_path(entry.parts) for entry in entries if entry.kind == "file"]
+
+
+@pytest.fixture(scope="session")
+def by_ripgrep(ripgrep):
+    """The files that ripgrep meets; git's own are never meant."""
+
+    def run(top: Path, *arguments: str) -> list[str]:
+        names = [line.removeprefix("./") for line in ripgrep(top, "--files", *arguments)]
+        return [name for name in names if ".git" not in name.split("/")]
+
+    return run
+
+
+NAMES = ["a", "b", "src", "x.py", "y.log", ".h", "build", "foo", "a b", "keep", "é.txt", "#c", "!d", "[e]"]
+LINES = [
+    *("*.py", "*.log", "/a", "a/", "!a", "*", "!*/", "!*.py", "src/", "/src/*", "!/src/a", "build", "**/foo"),
+    *("foo/**", "a/**/b", "!keep", "keep/", "# c", "\\#c", "\\!d", "", "  ", "x.*", "?.py", "[a-z].py", "[!a]*"),
+    *("a/b", "!a/b", "src/**/x.py", "/*", "!/src/", "!src", "*b", "**/a/", "a/*/", "a/**/", "a b", "a b ", "a\\ b"),
+    *("é*", "\\[e\\]", "[e]", "[[]e]", "**", "**/", "*/", "/**", "./a", "a//b", "***", "x**y", "!**/keep", ".*"),
+    *("!.h", "foo/bar", "/foo/", "src/a/", "!src/a/", "*.p[xy]", "a\\", "[", "[a", "a\r", "/", "//", "\\", "src\\/a"),
+    *("**/src/**", "src/**", "!src/**/a", "a?", "[^a]", "[]a]", "\\a"),
+]
+RULES = st.lists(st.sampled_from(LINES), min_size=1, max_size=5).map("\n".join)
+IGNORE_FILES = st.dictionaries(
+    st.sampled_from([".gitignore", ".gitignore", ".ignore", ".rgignore", ".git/info/exclude"]), RULES, max_size=2
+)
+TREES = st.recursive(
+    st.none(),
+    lambda inner: st.tuples(st.dictionaries(st.sampled_from(NAMES), inner, max_size=5), IGNORE_FILES),
+    max_leaves=25,
+).filter(lambda tree: tree is not None)
+
+
+def plant(tree, folder: Path) -> None:
+    """Makes a folder of a tree."""
+    contents, ignore_files = tree
+    for name, inner in contents.items():
+        if inner is None:
+            (folder / name).write_text("x\n")
+        else:
+            (folder / name).mkdir()
+            plant(inner, folder / name)
+    for name, text in ignore_files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(TREES, st.booleans())
+def test_any_tree_is_walked_as_ripgrep_walks_it(by_ripgrep, tree, hidden):
+    """Property: the same files in the same order, whatever ignore files say."""
+    with tempfile.TemporaryDirectory() as place:
+        top = Path(place).resolve()
+        (top / ".git" / "info").mkdir(parents=True)  # ripgrep only takes .gitignore in repositories
+        plant(tree, top)
+        assert walked(top, hidden=hidden) == by_ripgrep(top, *(["--hidden"] * hidden))
+
+
+NASTY = {
+    ".gitignore": "*.log\n!important.log\n/build/\nnode_modules\n*\n!*/\n!*.py\n!*.md\n!.github/\n",
+    "a.py": "",
+    "a.txt": "",
+    "important.log": "",
+    "build/x.py": "",
+    "src/build/x.py": "",
+    "src/.gitignore": "!kept.txt\ngenerated_*.py\n",
+    "src/kept.txt": "",
+    "src/generated_a.py": "",
+    "src/deep/generated_b.py": "",
+    "src/deep/.ignore": "!generated_b.py\n",
+    "src/node_modules/x.py": "",
+    "docs/.rgignore": "!notes.txt\nsecret.md\n",
+    "docs/.ignore": "notes.txt\n!secret.md\n",
+    "docs/notes.txt": "",
+    "docs/secret.md": "",
+    ".github/x.py": "",
+    ".github/x.yml": "",
+    ".venv/.gitignore": "*\n",
+    ".venv/lib/x.py": "",
+    "nested/.git/info/exclude": "excluded.py\n",
+    "nested/free.txt": "",
+    "nested/excluded.py": "",
+    "nested/sub/free.txt": "",
+}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--hidden",), ("--no-ignore",), ("--hidden", "--no-ignore")])
+def test_a_nasty_tree_is_walked_as_ripgrep_walks_it(by_ripgrep, top, write, arguments):
+    write(NASTY)
+    (top / ".git").mkdir()
+    flags = {name.removeprefix("--").replace("-", "_"): True for name in arguments}
+    got = walked(top, **flags)
+    assert got == by_ripgrep(top, *arguments)
+    assert got
+
+
+@pytest.mark.parametrize("start", ["src", "src/deep", "src/node_modules", ".venv/lib", "build", "nested/sub"])
+def test_a_directory_that_is_named_is_walked_even_if_it_is_ignored_or_hidden(by_ripgrep, top, write, start):
+    write(NASTY)
+    (top / ".git").mkdir()
+    assert walked(top, start) == by_ripgrep(top, start)
+
+
+def test_gitignore_counts_outside_of_repositories_too(by_ripgrep, top, write):
+    """The first exception: a model's user means their .gitignore, with or without git."""
+    write({".gitignore": "*.log\n", "a.log": "", "a.py": ""})
+    assert walked(top) == ["a.py"]
+    assert by_ripgrep(top) == ["a.log", "a.py"]
+    assert by_ripgrep(top, "--no-require-git") == ["a.py"]
+
+
+def test_a_root_inside_a_repository_keeps_to_the_rules_above_it(by_ripgrep, tmp_path, top, write):
+    write({"a.py": "", "b.log": "", "gen/x.py": "", "sub/gen/x.py": "", "c.tmp": "", "d.bak": ""})
+    (tmp_path / ".git" / "info").mkdir(parents=True)
+    (tmp_path / ".git" / "info" / "exclude").write_text("*.bak\n")
+    (tmp_path / ".gitignore").write_text("*.log\n/top/gen/\n")
+    (tmp_path / ".ignore").write_text("*.tmp\n")
+    assert walked(top) == by_ripgrep(top) == ["a.py", "sub/gen/x.py"]
+
+
+def test_a_root_that_is_a_repository_knows_nothing_of_one_around_it(by_ripgrep, tmp_path, top, write):
+    write({"a.log": ""})
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    assert walked(top) == []
+    (top / ".git").mkdir()
+    assert walked(top) == by_ripgrep(top) == ["a.log"]
+
+
+@pytest.mark.parametrize(
+    ("place", "config"),
+    [
+        (".config/git/ignore", {}),
+        ("my ignores", {".gitconfig": '[core]\n\tname = x\n\texcludesFile = "~/my ignores"\n'}),
+        ("mine", {".config/git/config": "[core]\nexcludesfile=~/mine\n"}),
+    ],
+)
+def test_the_users_global_excludes_count(top, write, home, place, config):
+    write({"a.log": "", "a.py": ""})
+    for name, text in {**config, place: "*.log\n"}.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    assert walked(top) == ["a.py"]
+
+
+def test_the_users_global_excludes_are_looked_for_where_xdg_says(top, write, home, monkeypatch):
+    write({"a.log": "", "a.py": ""})
+    (home / "xdg" / "git").mkdir(parents=True)
+    (home / "xdg" / "git" / "ignore").write_text("*.log\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "xdg"))
+    assert walked(top) == ["a.py"]
+
+
+def test_an_ignore_file_that_is_a_link_or_a_pipe_does_not_count(tmp_path, top, write):
+    """ripgrep 15 waits for the pipe, and dies of a link to /dev/zero."""
+    write({"piped/a.log": "", "linked/a.log": "", "zero/a.log": ""})
+    os.mkfifo(top / "piped" / ".gitignore")
+    (tmp_path / "rules").write_text("*\n")
+    (top / "linked" / ".gitignore").symlink_to(tmp_path / "rules")
+    (top / "zero" / ".gitignore").symlink_to("/dev/zero")
+    assert walked(top) == ["linked/a.log", "piped/a.log", "zero/a.log"]
+
+
+@pytest.mark.parametrize("rest", ["x" * MAX_IGNORE_BYTES, "x\n" * MAX_IGNORE_LINES])
+def test_an_enormous_ignore_file_does_not_count(top, write, rest):
+    write({".gitignore": "*.log\n" + rest, "a.log": ""})
+    assert walked(top) == ["a.log"]
+
+
+def test_global_excludes_that_are_a_pipe_do_not_count(top, write, home):
+    write({"a.log": ""})
+    (home / ".config" / "git").mkdir(parents=True)
+    os.mkfifo(home / ".config" / "git" / "ignore")
+    assert walked(top) == ["a.log"]
+
+
+def test_names_with_line_ends_and_stray_bytes_can_be_ignored(top, write):
+    write({".gitignore": "*.log\nout/\n", "a\nb.log": "", "new\nline/x.log": "", "new\nline/x.py": ""})
+    with suppress(OSError):  # some file systems of macOS only take UTF-8
+        os.close(os.open(os.fsencode(top) + b"/caf\xe9.log", os.O_CREAT | os.O_WRONLY))
+    assert walked(top) == ["new\\nline/x.py"]
+
+
+def names(answer) -> list[str]:
+    return [entry["name"] for entry in answer.structured_content["entries"]]
+
+
+def paths(answer) -> list[str]:
+    return [file["path"] for file in answer.structured_content["files"]]
+
+
+def test_a_directory_is_listed_with_kinds_and_sizes(top, write, files):
+    write({"b.txt": "12345", "a/x": "", "c": b"\0" * 2_000})
+    (top / "link").symlink_to("a")
+    os.mkfifo(top / "pipe")
+    answer = files.list_directory()
+    assert answer.structured_content == {
+        "path": ".",
+        "entries": [
+            {"name": "a", "kind": "directory", "size": None},
+            {"name": "b.txt", "kind": "file", "size": 5},
+            {"name": "c", "kind": "file", "size": 2_000},
+            {"name": "link", "kind": "link", "size": None},
+            {"name": "pipe", "kind": "other", "size": None},
+        ],
+        "total": 5,
+        "note": "",
+    }
+    assert answer.text == "a/\nb.txt  5 bytes\nc  2,000 bytes\nlink  (link)\npipe  (other)"
+
+
+def test_what_is_hidden_or_ignored_is_left_out_counted_and_to_be_had(write, files):
+    write({".gitignore": "*.log\n", "a.log": "", "a.py": ""})
+    answer = files.list_directory()
+    assert names(answer) == ["a.py"]
+    assert answer.text.endswith("[Left out: 1 hidden (hidden=true shows them), 1 ignored (no_ignore=true shows them).]")
+    assert names(files.list_directory(hidden=True)) == [".gitignore", "a.py"]
+    assert names(files.list_directory(no_ignore=True)) == ["a.log", "a.py"]
+
+
+def test_the_host_may_always_show_them(top, write):
+    write({".gitignore": "*.log\n", "a.log": ""})
+    assert names(FileTools(Settings(root=str(top), hidden=True)).list_directory()) == [".gitignore"]
+    assert names(FileTools(Settings(root=str(top), no_ignore=True)).list_directory()) == ["a.log"]
+
+
+def test_a_long_list_comes_in_pages(write, files):
+    write({f"{n:02}": "" for n in range(10)})
+    answer = files.list_directory(limit=4)
+    assert names(answer) == ["00", "01", "02", "03"]
+    assert answer.structured_content["total"] == 10
+    assert answer.structured_content["note"] == "Entries 1-4 of 10. Read on with offset=4."
+    last = files.list_directory(offset=8, limit=4)
+    assert names(last) == ["08", "09"]
+    assert last.structured_content["note"] == "Entries 9-10 of 10."
+
+
+def test_an_empty_directory_says_so(top, files):
+    (top / "empty").mkdir()
+    assert files.list_directory("empty").text == "[Nothing to list.]"
+
+
+def test_a_directory_is_listed_by_way_of_a_link_under_its_real_name(top, write, files):
+    write({"real/a": ""})
+    (top / "link").symlink_to("real")
+    answer = files.list_directory("link")
+    assert (answer.structured_content["path"], names(answer)) == ("real", ["a"])
+
+
+@pytest.mark.parametrize("name", ["a\nb", "名前", "e\u0301", "\x1b]0;x\x07", "spaces  and\ttabs"])
+def test_any_name_is_listed_on_one_line_and_can_be_asked_for(top, write, files, name):
+    write({f"{name}/inner.txt": "found\n"})
+    (shown,) = names(files.list_directory())
+    assert "\n" not in shown
+    assert files.read_file(f"{shown}/inner.txt") == "1\tfound"
+    assert paths(files.glob("*.txt")) == [f"{shown}/inner.txt"]
+
+
+@pytest.mark.parametrize("tool", ["list_directory", "glob"])
+def test_a_file_is_no_directory(top, write, files, tool):
+    write({"a.txt": "x"})
+    os.mkfifo(top / "pipe")
+    arguments = ["*"] if tool == "glob" else []
+    with pytest.raises(ToolError, match=r"'a\.txt' is a file, not a directory"):
+        getattr(files, tool)(*arguments, path="a.txt")
+    with pytest.raises(ToolError, match="'pipe' is not a directory"):
+        getattr(files, tool)(*arguments, path="pipe")
+    with pytest.raises(ToolError, match="outside"):
+        getattr(files, tool)(*arguments, path="..")
+
+
+def test_a_directory_that_cannot_be_listed_is_an_error(write, files, monkeypatch):
+    write({"a/x": ""})
+
+    def refuse(self, parts):
+        raise PermissionError(13, "no", "/host/path")
+
+    monkeypatch.setattr(OpenRoot, "children", refuse)
+    with pytest.raises(ToolError, match=r"^'a': Permission denied\.$"):
+        files.list_directory("a")
+
+
+def test_a_locked_directory_is_refused_or_listed_by_root(top, write, files):
+    write({"locked/a": ""})
+    (top / "locked").chmod(0)
+    try:
+        allowed = list((top / "locked").iterdir()) != []
+    except PermissionError:
+        allowed = False
+    try:
+        if allowed:
+            assert names(files.list_directory("locked")) == ["a"]
+        else:
+            with pytest.raises(ToolError, match="Permission denied"):
+                files.list_directory("locked")
+            assert "could not be read" in files.glob("nothing").text
+    finally:
+        (top / "locked").chmod(0o700)
+
+
+def test_a_listing_that_takes_too_long_says_that_it_is_not_all(top, write):
+    write({"a": "", "b": ""})
+    answer = FileTools(Settings(root=str(top), time_limit=1e-9)).list_directory()
+    assert answer.structured_content["note"].startswith("Stopped after 1e-09 seconds; this is not all.")
+
+
+GLOBBED = {
+    ".gitignore": "*.log\nout/\n",
+    ".github/ci.yml": "",
+    "README.md": "",
+    "src/a.py": "",
+    "src/deep/b.py": "",
+    "src/deep/b.ts": "",
+    "src/deep/c.tsx": "",
+    "src/app.log": "",
+    "out/x.py": "",
+    "tests/test_a.py": "",
+    "tests/data/x.json": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"pattern": "*.py"}, ["src/a.py", "src/deep/b.py", "tests/test_a.py"]),
+        ({"pattern": "**/*.py"}, ["src/a.py", "src/deep/b.py", "tests/test_a.py"]),
+        ({"pattern": "src/*.py"}, ["src/a.py"]),
+        ({"pattern": "/*.md"}, ["README.md"]),
+        ({"pattern": "*.{ts,tsx}"}, ["src/deep/b.ts", "src/deep/c.tsx"]),
+        ({"pattern": "*.py", "path": "src"}, ["src/a.py", "src/deep/b.py"]),
+        ({"pattern": "deep/*", "path": "src"}, ["src/deep/b.py", "src/deep/b.ts", "src/deep/c.tsx"]),
+        ({"pattern": "*.py", "exclude": ["tests/", "deep/"]}, ["src/a.py"]),
+        ({"pattern": "*.py", "no_ignore": True}, ["out/x.py", "src/a.py", "src/deep/b.py", "tests/test_a.py"]),
+        ({"pattern": "*.yml"}, []),
+        ({"pattern": "*.yml", "hidden": True}, [".github/ci.yml"]),
+        ({"pattern": ".github/**"}, [".github/ci.yml"]),
+        ({"pattern": "deep"}, []),
+        ({"pattern": "deep/"}, ["src/deep"]),
+        ({"pattern": "**/"}, ["src", "src/deep", "tests", "tests/data"]),
+        ({"pattern": "*.py", "path": "out"}, ["out/x.py"]),
+    ],
+)
+def test_a_pattern_finds_paths_in_order(write, files, options, expected):
+    write(GLOBBED)
+    assert paths(files.glob(**options)) == expected
+
+
+@pytest.mark.parametrize("pattern", ["*.py", "src/**", "/src/*", "*.{ts,json}", "d*/*", "*[ab].*", "tests/**/*.json"])
+def test_a_pattern_finds_what_ripgrep_finds_with_it(top, write, files, ripgrep, pattern):
+    write({name: text for name, text in GLOBBED.items() if name != ".gitignore"})
+    assert paths(files.glob(pattern)) == ripgrep(top, "--files", "-g", pattern)
+
+
+def test_results_tell_kind_and_size(top, write, files):
+    write({"a.txt": "123"})
+    (top / "b.txt").symlink_to("a.txt")
+    assert files.glob("*.txt").structured_content == {
+        "files": [{"path": "a.txt", "kind": "file", "size": 3}, {"path": "b.txt", "kind": "link", "size": None}],
+        "truncated": False,
+        "note": "",
+    }
+    (top / "sub.txt").mkdir()
+    assert files.glob("*.txt/").text == "sub.txt/"
+
+
+def test_many_results_come_in_pages(write, files):
+    write({f"{n}.txt": "" for n in range(5)})
+    first = files.glob("*.txt", limit=2)
+    assert first.structured_content["truncated"]
+    assert first.text == "0.txt\n1.txt\n[There are more: read on with offset=2, or narrow the pattern.]"
+    assert files.glob("*.txt", offset=4, limit=2).text == "4.txt"
+    assert files.glob("*.txt", offset=9).text == "[Nothing further matches.]"
+
+
+def test_nothing_found_says_what_was_left_out(write, files):
+    write(GLOBBED)
+    answer = files.glob("*.go")
+    assert answer.text == (
+        "[Nothing matches. Left out: 2 hidden (hidden=true shows them), 2 ignored (no_ignore=true shows them).]"
+    )
+
+
+def test_a_glob_that_takes_too_long_says_that_it_is_not_all(top, write):
+    write({"a": ""})
+    answer = FileTools(Settings(root=str(top), time_limit=1e-9)).glob("*")
+    assert answer.structured_content["truncated"]
+    assert answer.text.startswith("[Stopped after 1e-09 seconds; this is not all.")
+
+
+def test_a_file_that_has_gone_or_changed_has_no_size(top, write):
+    write({"a": ""})
+    (top / "d").mkdir()
+    with Root(str(top)).opened() as root:
+        assert size_of(root, Entry(("gone",), "file")) is None
+        assert size_of(root, Entry(("d",), "file")) is None
+        assert size_of(root, Entry(("a",), "file")) == 0

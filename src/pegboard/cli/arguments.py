@@ -14,22 +14,172 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
 from attrs import frozen
 
-from pegboard.cli.hint import Hint, json_type
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
+ALL_TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
+_JOINED: Final = ("anyOf", "oneOf", "allOf")
+_SAYS_TYPE: Final = {"properties": "object", "additionalProperties": "object", "items": "array", "prefixItems": "array"}
+_TYPE_NAMES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+_MOST_PARTS: Final = 200
 MOST_FILE_BYTES: Final = 10_000_000
 MOST_DIGITS: Final = 4300
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+WORDS: Final[Mapping[str, Any]] = {"null": None, "true": True, "false": False}
+_OPENS: Final[Mapping[str, str]] = {"[": "array", "{": "object"}
+
+
+def json_type(value: Any) -> str:
+    """The JSON Schema type of a value; a number that JSON spells without a fraction is `"integer"`."""
+    return "null" if value is None else _TYPE_NAMES[type(value)]
+
+
+@frozen(eq=False)
+class SchemaType:
+    """What the schema of one value hints.
+
+    Attributes:
+        schema: An object or a boolean; anything else is ignored.
+        root: What its references (`#/...`) point into.
+    """
+
+    schema: Any
+    root: Any
+
+    @cached_property
+    def parts(self) -> tuple[dict[str, Any], ...]:
+        """The plain schemas that it is made of: references followed, alternatives side by side."""
+        return tuple(_parts(self.schema, self.root))
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        """The JSON types that it allows; all of them where it names none."""
+        return frozenset[str]().union(*map(_types, self.parts))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it names no type."""
+        return self.types == ALL_TYPES
+
+    @property
+    def members(self) -> tuple[Any, ...]:
+        """The values that an `enum` or a `const` names."""
+        return tuple(member for part in self.parts for member in _named(part))
+
+    @property
+    def properties(self) -> dict[str, SchemaType]:
+        """The named properties of an object, in the schema's order."""
+        found: dict[str, SchemaType] = {}
+        for part in self.parts:
+            for name, schema in _object(part.get("properties")).items():
+                found.setdefault(name, SchemaType(schema, self.root))
+        return found
+
+    @property
+    def required(self) -> frozenset[str]:
+        """The names of the properties that an object needs."""
+        return frozenset(name for part in self.parts for name in _list(part.get("required")) if isinstance(name, str))
+
+    def child(self, name: str) -> SchemaType:
+        """What is hinted of one property, named or not."""
+        named = self.properties.get(name)
+        if named is not None:
+            return named
+        rest = [part.get("additionalProperties", True) for part in self.parts if "object" in _types(part)]
+        return SchemaType({"anyOf": rest or [False]}, self.root)
+
+    def item(self, index: int) -> SchemaType:
+        """What is hinted of one item of an array."""
+        found: list[Any] = []
+        for part in self.parts:
+            if "array" in _types(part):
+                first = _list(part.get("prefixItems"))
+                found.append(first[index] if index < len(first) else part.get("items", True))
+        return SchemaType({"anyOf": found or [False]}, self.root)
+
+    def keyword(self, name: str) -> Any:
+        """The value of a keyword in the schema itself, then its parts; `None` where none does."""
+        return next((part[name] for part in (_object(self.schema), *self.parts) if name in part), None)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _named(part: dict[str, Any]) -> list[Any]:
+    return _list(part.get("enum")) or ([part["const"]] if "const" in part else [])
+
+
+def _parts(schema: Any, root: Any) -> Iterator[dict[str, Any]]:
+    """The plain schemas; of a tangle of references and alternatives, the first 200."""
+    pending: list[Any] = [schema]
+    followed: set[str] = set()
+    for _ in range(_MOST_PARTS):
+        if not pending:
+            return
+        here: Any = pending.pop(0)
+        if here is True:
+            yield {}
+        if not isinstance(here, dict):
+            continue
+        below = _below(here, root, followed)  # pyright: ignore[reportUnknownArgumentType]
+        pending[:0] = below
+        if not below or _types(here) != ALL_TYPES:  # pyright: ignore[reportUnknownArgumentType]
+            yield here  # pyright: ignore[reportUnknownVariableType]
+
+
+def _below(schema: dict[str, Any], root: Any, followed: set[str]) -> list[Any]:
+    """The alternatives of a schema, and what its reference points to, once each."""
+    below = [part for word in _JOINED for part in _list(schema.get(word))]
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        below.append(reference not in followed and _target(reference, root))
+        followed.add(reference)
+    return below
+
+
+def _types(part: dict[str, Any]) -> frozenset[str]:
+    """The types that a plain schema allows; all where it names none."""
+    named = part.get("type")
+    if isinstance(named, str):
+        return frozenset({named})
+    if isinstance(named, list):
+        return frozenset(name for name in named if isinstance(name, str))  # pyright: ignore[reportUnknownVariableType]
+    named = _named(part)
+    if named:
+        return frozenset(map(json_type, named))
+    return frozenset(kind for word, kind in _SAYS_TYPE.items() if word in part) or ALL_TYPES
+
+
+def _target(reference: str, root: Any) -> Any:
+    """What `#/a/b` points to in the root, or `False`, which allows nothing."""
+    if not reference.startswith("#"):
+        return False
+    here = root
+    for step in filter(None, reference[1:].split("/")):
+        key = step.replace("~1", "/").replace("~0", "~")
+        index = int(key) if key.isdecimal() else -1
+        if isinstance(here, list) and 0 <= index < len(here):  # pyright: ignore[reportUnknownArgumentType]
+            here = here[index]  # pyright: ignore[reportUnknownVariableType]
+        elif isinstance(here, dict) and key in here:
+            here = here[key]  # pyright: ignore[reportUnknownVariableType]
+        else:
+            return False
+    return here  # pyright: ignore[reportUnknownVariableType]
 
 
 class WordError(ValueError):
-    """A word of the command line that can't become an argument; the text says which, why, and what to do."""
+    """A word of the command line that can't become an argument; the text names which, why, and what to do."""
 
 
 @frozen
@@ -39,14 +189,14 @@ class _Word:
     Attributes:
         key: As it was written.
         path: The names from the root of the arguments to the value.
-        hint: What the schema says of the value.
+        hint: The schema of the value.
         text: Behind the sign, a file's text already read.
         is_json: Whether it was written as JSON (`:=`).
     """
 
     key: str
     path: tuple[str, ...]
-    hint: Hint
+    hint: SchemaType
     text: str
     is_json: bool
 
@@ -63,7 +213,7 @@ def read_arguments(words: Iterable[str], schema: JsonSchema, base: JsonMapping |
         WordError: A word has no `=`, no key, JSON that isn't, or a file that can't be read; a key is given twice
             and takes one value, or is given with and without a part of itself (`a=... a.b=...`).
     """
-    root = Hint(schema, schema)
+    root = SchemaType(schema, schema)
     arguments: JsonObject = json.loads(json.dumps(base)) if base else {}
     by_path: dict[tuple[str, ...], list[_Word]] = {}
     for word in words:
@@ -87,7 +237,7 @@ def read_state(words: Iterable[str]) -> JsonObject:
     return state
 
 
-def typed(text: str, hint: Hint) -> Any:
+def typed(text: str, hint: SchemaType) -> Any:
     """A text as the JSON value that the schema takes it for; the text itself where it takes it for none."""
     for member in hint.members:
         if text == (member if isinstance(member, str) else json.dumps(member)):
@@ -101,14 +251,7 @@ def typed(text: str, hint: Hint) -> Any:
     return text
 
 
-WORDS: Final[Mapping[str, Any]] = {"null": None, "true": True, "false": False}
-_OPENS: Final[Mapping[str, str]] = {"[": "array", "{": "object"}
-
-
-# A word ------------------------------------------------------------------------------------------------------------
-
-
-def _split(word: str, root: Hint) -> _Word:
+def _split(word: str, root: SchemaType) -> _Word:
     key, text, is_json = _parted(word)
     path, hint = place(key, root)
     return _Word(key, path, hint, text, is_json)
@@ -142,7 +285,7 @@ def _file_text(key: str, name: str) -> str:
         raise WordError(f"{key}=@{name}: the file isn't UTF-8 text") from None
 
 
-def place(key: str, root: Hint) -> tuple[tuple[str, ...], Hint]:
+def place(key: str, root: SchemaType) -> tuple[tuple[str, ...], SchemaType]:
     """Where a key's value goes: a name with dots in it first, then the parts of an object."""
     path: tuple[str, ...] = ()
     here, rest = root, key
@@ -153,9 +296,6 @@ def place(key: str, root: Hint) -> tuple[tuple[str, ...], Hint]:
             break
         path, here, rest = (*path, head), below, tail
     return (*path, rest), here.child(rest)
-
-
-# A value -----------------------------------------------------------------------------------------------------------
 
 
 def _value(words: Sequence[_Word]) -> Any:
@@ -173,7 +313,7 @@ def _value(words: Sequence[_Word]) -> Any:
     return value
 
 
-def _read(word: _Word, hint: Hint) -> Any:
+def _read(word: _Word, hint: SchemaType) -> Any:
     return _json(word.key, word.text) if word.is_json else typed(word.text, hint)
 
 
@@ -234,6 +374,3 @@ def _put(arguments: JsonObject, word: _Word, value: Any) -> None:
             raise WordError(f"{word.key} is a part of {name!r}, which is given as a whole and is no object")
         here = cast("JsonObject", below)
     here[word.path[-1]] = value
-
-
-__all__ = ["WORDS", "WordError", "place", "read_arguments", "read_state", "typed"]

@@ -3,29 +3,192 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
-from pegboard.cli.indent import indented
-from pegboard.cli.tool_page import show_text
+from pegboard.cli.arguments import SchemaType
+from pegboard.cli.table import indented
 from pegboard.plugins.cache import ListedTool, Listing, full_json, list_json
 from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible, visible_json
+from pegboard.typing import JsonObject, JsonSchema
 
+MOST_WORDS: Final = 160
+"""How many characters a type or a default may take."""
+_LEVELS: Final = 3
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 MOST_SUMMARY: Final = 160
 MOST_PROBLEMS: Final = 3
 _UNOFFERED: Final = "(never offered)"
 _LISTED: Final = frozenset(
     ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "tags", "kind", "version")
 )
-_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_written: Final[WeakKeyDictionary[Tool, str]] = WeakKeyDictionary()
+
+
+def show_text(tool: Tool) -> str:
+    """Who brings the tool, its description, its arguments, its result; hidden characters are visible."""
+    spec = tool.spec
+    head = f"{spec.name}{f' - {visible(spec.title)}' if spec.title else ''}\nfrom {visible(str(tool.origin))}"
+    blocks = (
+        head,
+        visible(spec.description.strip(), newlines=True),
+        _arguments(spec.input_schema),
+        _result(spec.output_schema),
+        _examples(spec),
+        _grammar(spec),
+        "\n".join(f"{name}: {visible(value)}" for name, value in _facts(tool) if value),
+    )
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _arguments(schema: JsonSchema) -> str:
+    lines = list(_lines(SchemaType(schema, schema)))
+    if not lines:
+        return "Arguments: none" if schema.get("additionalProperties") is False else "Arguments: any object"
+    return "\n".join(("Arguments:", *lines))
+
+
+def _result(schema: JsonSchema | None) -> str:
+    if schema is None:
+        return ""
+    lines = list(_lines(SchemaType(schema, schema)))
+    return "\n".join(("Result:", *lines)) if lines else f"Result: {_short(type_words(schema))}"
+
+
+def _lines(hint: SchemaType, before: str = "", levels: int = _LEVELS) -> Iterator[str]:
+    """A line a property, its description below it; an object's own with dotted names, as `call` takes them."""
+    required = hint.required
+    for name, below in hint.properties.items():
+        yield f"  {visible(before + name)}: {', '.join(_words(below, required=name in required))}"
+        described = below.keyword("description")
+        if isinstance(described, str) and described.strip():
+            yield f"      {visible(' '.join(described.split()))}"
+        if levels > 1 and not below.is_open:
+            is_list = "array" in below.types
+            yield from _lines(
+                below.item(0) if is_list else below, f"{before}{name}{'[]' if is_list else ''}.", levels - 1
+            )
+
+
+def _words(hint: SchemaType, *, required: bool) -> Iterator[str]:
+    """The type, what it is held to, and whether it may be left out."""
+    yield _short(type_words(hint.schema))
+    yield from map(_short, _limits(hint))
+    if required:
+        yield "required"
+    elif (default := hint.keyword("default")) is not None:
+        yield f"default {_short(_json(default))}"
+
+
+def _limits(hint: SchemaType) -> Iterator[str]:
+    yield from _between(hint, "minimum", "maximum", "")
+    for keyword, words in (("exclusiveMinimum", "more than"), ("exclusiveMaximum", "less than")):
+        if hint.keyword(keyword) is not None:
+            yield f"{words} {_json(hint.keyword(keyword))}"
+    yield from _between(hint, "minLength", "maxLength", " characters")
+    yield from _between(hint, "minItems", "maxItems", " items")
+    for keyword, words in (("format", ""), ("pattern", "pattern ")):
+        value = hint.keyword(keyword)
+        if isinstance(value, str):
+            yield f"{words}{value}"
+
+
+def _between(hint: SchemaType, least: str, most: str, unit: str) -> Iterator[str]:
+    low, high = hint.keyword(least), hint.keyword(most)
+    if low is not None and high is not None:
+        yield f"{_json(low)} to {_json(high)}{unit}"
+    elif low is not None or high is not None:
+        yield f"at {'most' if low is None else 'least'} {_json(high if low is None else low)}{unit}"
+
+
+def _short(text: str) -> str:
+    return visible(text if len(text) <= MOST_WORDS else text[: MOST_WORDS - 1] + "…")
+
+
+def type_words(schema: Any, levels: int = 4) -> str:
+    """What a JSON Schema takes, in a few words: `integer`, `list of string`, `"a" or "b"`, `any`.
+
+    Args:
+        schema: An object, or a boolean.
+        levels: How deep alternatives and lists are followed.
+    """
+    if not isinstance(schema, dict) or not levels:
+        return "any"
+    part: JsonObject = schema  # pyright: ignore[reportUnknownVariableType]
+    if "const" in part or isinstance(part.get("enum"), list):
+        return " or ".join(_json(value) for value in part.get("enum", [part.get("const")]))
+    for key in ("anyOf", "oneOf"):
+        if isinstance(part.get(key), list):
+            return " or ".join(dict.fromkeys(type_words(member, levels - 1) for member in part[key]))
+    if "$ref" in part:
+        return str(part["$ref"]).rpartition("/")[2]
+    kind = part.get("type", "any")
+    if kind == "array":
+        return f"list of {type_words(part['items'], levels - 1)}" if "items" in part else "list"
+    return " or ".join(map(str, kind)) if isinstance(kind, list) else str(kind)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def _examples(spec: ToolSpec) -> str:
+    lines = [f"  {visible(_json(example))}" for example in spec.examples]
+    return "\n".join(("Examples:", *lines)) if lines else ""
+
+
+def _grammar(spec: ToolSpec) -> str:
+    if spec.grammar is None:
+        return ""
+    lines = visible(spec.grammar.definition.strip(), newlines=True).split("\n")
+    return "\n".join((f"Grammar ({spec.grammar.syntax}):", *(f"  {line}" for line in lines)))
+
+
+def _facts(tool: Tool) -> Iterator[tuple[str, str]]:
+    spec = tool.spec
+    yield "Kind", "" if spec.kind == "function" else f"{spec.kind} {spec.provider_id or ''}".rstrip()
+    yield "Hints", ", ".join(f"{'' if value else 'not '}{name}" for name, value in _hints(spec))
+    yield "Tags", ", ".join(spec.tags)
+    yield "Permission", spec.permission or ""
+    yield "Confirmation", "always asked for" if spec.requires_confirmation else ""
+    yield "Running", "long: it answers with an id first" if spec.long_running else ""
+    yield "Offered", _offered(tool)
+    yield "Instructions", tool.instructions or ""
+    yield "Together", _sharing(spec)
+    yield "Original name", spec.original_name or ""
+    yield "Version", spec.version or ""
+    yield "Digest", spec.digest
+
+
+def _offered(tool: Tool) -> str:
+    """When models are offered it, where that isn't always."""
+    if not tool.offered:
+        return "never: it only processes requests"
+    return "only once it was found by a search" if tool.spec.deferred else ""
+
+
+def _sharing(spec: ToolSpec) -> str:
+    """How its calls share, where that isn't with everything."""
+    how = spec.concurrency
+    if how.mode == "key":
+        return f"calls of the same {', '.join(how.key)} wait for each other{', readers share' * (how.access == 'read')}"
+    return "runs alone" if how.mode == "exclusive" else ""
+
+
+def _hints(spec: ToolSpec) -> Iterator[tuple[str, bool]]:
+    given = spec.annotations
+    named = (
+        ("read-only", given.read_only_hint),
+        ("destructive", given.destructive_hint),
+        ("idempotent", given.idempotent_hint),
+        ("open world", given.open_world_hint),
+        ("edits files", given.edit_hint),
+    )
+    return ((name, value) for name, value in named if value is not None)
 
 
 class AnyProblem(Protocol):
-    """What is told of a problem."""
+    """What is reported of a problem."""
 
     @property
     def plugin(self) -> str | None:
@@ -41,9 +204,6 @@ class AnyProblem(Protocol):
     def cause(self) -> str:
         """What happened, and what to do."""
         ...
-
-
-# A tool -----------------------------------------------------------------------------------------------------------
 
 
 def listed_tool(tool: Tool) -> ListedTool:
@@ -88,25 +248,22 @@ def tool_json(tool: Tool) -> str:
     return text
 
 
-_written: Final[WeakKeyDictionary[Tool, str]] = WeakKeyDictionary()
-
-
 def _tool_json(tool: Tool) -> str:
     spec, origin = tool.spec, tool.origin
     members = (
-        ("name", _text(spec.name)),
-        ("title", _text(spec.title)),
-        ("description", _text(spec.description)),
+        ("name", _json(spec.name)),
+        ("title", _json(spec.title)),
+        ("description", _json(spec.description)),
         ("inputSchema", spec.input_schema_text),
         ("outputSchema", spec.output_schema_text or "null"),
-        ("annotations", _text(spec.annotations.to_json())),
-        ("tags", _text(spec.tags)),
-        ("kind", _text(spec.kind)),
-        ("toolVersion", _text(spec.version)),
-        ("plugin", _text(origin.plugin)),
-        ("distribution", _text(origin.distribution)),
-        ("version", _text(origin.version)),
-        ("digest", _text(spec.digest)),
+        ("annotations", _json(spec.annotations.to_json())),
+        ("tags", _json(spec.tags)),
+        ("kind", _json(spec.kind)),
+        ("toolVersion", _json(spec.version)),
+        ("plugin", _json(origin.plugin)),
+        ("distribution", _json(origin.distribution)),
+        ("version", _json(origin.version)),
+        ("digest", _json(spec.digest)),
     )
     return visible_json("{" + ",".join(f'"{key}":{value}' for key, value in members) + "}")
 
@@ -115,20 +272,17 @@ def _more(tool: Tool) -> str:
     rest = {key: value for key, value in tool.spec.to_json().items() if key not in _LISTED}
     if not tool.offered:
         rest["offered"] = False
-    return "," + visible_json(_text(rest))[1:-1] if rest else ""
+    return "," + visible_json(_json(rest))[1:-1] if rest else ""
 
 
 def show_json(tool: Tool) -> str:
-    """What `show NAME --json` prints: the object of `list --json`, and whatever else the spec says."""
+    """What `show NAME --json` prints: the object of `list --json`, and whatever else is in the spec."""
     return full_json(tool_json(tool), _more(tool))
 
 
 def schema_text(tool: Tool) -> str:
     """What `schema NAME` prints: the input schema as JSON, laid out for people."""
     return indented(visible_json(tool.spec.input_schema_text)) + "\n"
-
-
-# All tools --------------------------------------------------------------------------------------------------------
 
 
 def listing_of(
@@ -142,7 +296,7 @@ def listing_of(
     """Everything that the warm command prints of these tools, for `write_snapshot`.
 
     Args:
-        tools: In the board's order.
+        tools: In the registry's order.
         problems: What went wrong with plugins.
         version: pegboard's.
         commands: Names and one line of help of all commands that completion offers.
@@ -179,7 +333,7 @@ def problems_json(problems: Iterable[AnyProblem]) -> JsonText:
 
 
 def notice_text(problems: Collection[AnyProblem], notices: Iterable[str] = ()) -> str:
-    """What `list` says on standard error: the first problems, how many more there are, and what else to know."""
+    """What `list` writes to standard error: the first problems, how many more there are, and what else to know."""
     lines = [f"{_whose(one)}: {visible(one.cause)}" for one in list(problems)[:MOST_PROBLEMS]]
     if len(problems) > MOST_PROBLEMS:
         lines.append(f"{len(problems) - MOST_PROBLEMS} more problems: see 'registry doctor'")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pegboard.cli.group import RegistryGroup
-from pegboard.cli.options import Options, board_options
+from pegboard.cli.options import Options, registry_options
 
 FAILED = 1
 """The exit code where a tool answered with an error, something was found, or something failed."""
@@ -37,8 +37,10 @@ def _print_version(context: click.Context, _parameter: click.Parameter, value: b
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Without a command: registry list.",
 )
-@board_options(hidden=False)
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Say it.")
+@registry_options(hidden=False)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
+)
 @click.pass_context
 def registry_group(context: click.Context) -> Any:
     """Look at the tools that plugins bring, and call them."""
@@ -71,20 +73,20 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except (KeyboardInterrupt, EOFError, click.Abort):
         code = INTERRUPTED
-    except Exception as error:  # noqa: BLE001  whatever it was, it is told in one line
-        from pegboard.cli.failure import told
+    except Exception as error:  # noqa: BLE001  whatever it was, it is reported in one line
+        from pegboard.cli.output import report_error
 
-        code = told(error, options)
+        code = report_error(error, options)
         if isinstance(error, OSError):
             _forget_output()
     code = _flushed(code)
     if options.debug:
-        _tell_times(started)
+        _report_times(started)
     return code
 
 
 def _forget_output() -> None:
-    """Lets what still waits to be written fail once only: it has been told."""
+    """Lets what still waits to be written fail once only: it has been reported."""
     from pegboard.cli.warm import quiet_stdout
 
     try:
@@ -110,7 +112,7 @@ def _flushed(code: int) -> int:
 def _run(argv: list[str], options: Options) -> int:
     instruction = os.environ.get("_REGISTRY_COMPLETE")
     if instruction:
-        from pegboard.cli.completing import complete
+        from pegboard.cli.completion import complete
 
         return complete(registry_group, instruction)
     try:
@@ -129,6 +131,6 @@ def _write_anything() -> None:
             reconfigure(errors="backslashreplace")
 
 
-def _tell_times(started: float) -> None:
+def _report_times(started: float) -> None:
     process = time.process_time()
     click.echo(f"took {time.perf_counter() - started:.3f} s; {process:.3f} s of CPU since the start", err=True)

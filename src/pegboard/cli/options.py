@@ -1,6 +1,6 @@
-"""What stands before a command, or among its options: how the board is made, for whom, and how much is told.
+"""Options that commands share: how the registry is made, for whom, what may run, and how much is reported.
 
-A plain class: `registry --help` loads no attrs.
+A plain class holds them: `registry --help` loads no attrs.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from pegboard.registry import ToolRegistry
     from pegboard.tools.context import ReadonlyContext
 
 F = TypeVar("F", bound=Callable[..., Any])
+FILE: Final = click.Path(exists=True, dir_okay=False)
+"""Texts: `registry --help` loads no pathlib."""
 
 
 class Options:
     """What holds for the whole run.
 
     Attributes:
-        debug: Whether errors come with their traceback, and times are told.
+        debug: Whether errors come with their traceback, and times are shown.
         live: Whether every plugin is imported now.
         refresh: Whether what the cache knows is loaded again.
         config: A configuration over the user's and the project's, or `None`.
@@ -40,22 +43,18 @@ class Options:
 
     @property
     def is_default(self) -> bool:
-        """Whether the board is the one that every plain command shows."""
+        """Whether the registry is the one that every plain command shows."""
         return not (self.live or self.functions or self.only) and self.config is None
 
 
-FILE: Final = click.Path(exists=True, dir_okay=False)
-"""Texts: `registry --help` loads no pathlib."""
-
-
-def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+def _store(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     """Puts a value into the run's options; a flag that isn't given leaves one given earlier."""
     if value:
         setattr(context.ensure_object(Options), parameter.name, value)
 
 
-def _kept(*names: str, **settings: Any) -> Callable[[F], F]:
-    return click.option(*names, callback=_keep, expose_value=False, **settings)
+def _option(*names: str, **settings: Any) -> Callable[[F], F]:
+    return click.option(*names, callback=_store, expose_value=False, **settings)
 
 
 def _all(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -67,34 +66,34 @@ def _all(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def board_options(*, hidden: bool = True) -> Callable[[F], F]:
+def registry_options(*, hidden: bool = True) -> Callable[[F], F]:
     """`--config`, `--live`, `--refresh`, `--debug`: taken before a command and, unmentioned, behind it."""
     return _all(
-        _kept("--config", type=FILE, metavar="FILE", hidden=hidden, help="Read this pegboard.toml too; it binds."),
-        _kept("--live", is_flag=True, hidden=hidden, help="Import every plugin now, in this process."),
-        _kept("--refresh", is_flag=True, hidden=hidden, help="Load again what the cache knows of plugins."),
-        _kept("--debug", is_flag=True, hidden=hidden, help="Show tracebacks and times on standard error."),
+        _option("--config", type=FILE, metavar="FILE", hidden=hidden, help="Read this pegboard.toml too; it binds."),
+        _option("--live", is_flag=True, hidden=hidden, help="Import every plugin now, in this process."),
+        _option("--refresh", is_flag=True, hidden=hidden, help="Load again what the cache knows of plugins."),
+        _option("--debug", is_flag=True, hidden=hidden, help="Show tracebacks and times on standard error."),
     )
 
 
 def tool_options(function: F) -> F:
-    """`--functions` and `-T`, besides the board's."""
+    """`--functions` and `-T`, besides those of the registry."""
     return _all(
-        _kept(
+        _option(
             "--functions",
             type=FILE,
             metavar="FILE.py",
             multiple=True,
             help="Add the public functions that FILE.py defines, for this run. Its code is run.",
         ),
-        _kept(
+        _option(
             "-T",
             "only",
             metavar="SPEC",
             multiple=True,
             help="Only these tools: names, patterns (git_*), or key:value (plugin:files), with commas or repeated.",
         ),
-        board_options(),
+        registry_options(),
     )(function)
 
 
@@ -127,3 +126,42 @@ def context_of(
     from pegboard.cli.arguments import read_state
 
     return evolve(context, state=read_state(state))
+
+
+class _Seconds(click.FloatRange):
+    """A number of seconds; "nan" is none, though it is a float."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if number != number:  # noqa: PLR0124  so only NaN is
+            self.fail(f"{value!r} is no number of seconds.", param, ctx)
+        return number
+
+
+def call_options(function: Any) -> Any:
+    """`--yes`, `--no`, `--rules`, `--timeout`."""
+    for decorator in (
+        click.option("--timeout", type=_Seconds(0, 1e9, min_open=True), metavar="S", help="Seconds for each call."),
+        click.option("--rules", type=FILE, metavar="FILE", help="What may run: rules, as TOML or JSON."),
+        click.option("--no", is_flag=True, help="Say no to whatever has to be confirmed."),
+        click.option("--yes", is_flag=True, help="Say yes to whatever has to be confirmed."),
+    ):
+        function = decorator(function)
+    return function
+
+
+def ruled(registry: ToolRegistry, rules: str | None) -> None:
+    """Reads what may run from a file of rules.
+
+    Raises:
+        ConfigError: The file is wrong.
+    """
+    if rules is not None:
+        from pegboard.dispatch.permissions.permissions import read_permissions
+
+        registry.permissions = read_permissions(rules)
+
+
+def limited(options: dict[str, Any], timeout: float | None) -> dict[str, Any]:
+    """Options of `ToolRegistry.batch` with the time limit, where there is one."""
+    return options if timeout is None else {**options, "timeout": timeout}

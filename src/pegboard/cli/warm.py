@@ -4,17 +4,28 @@ It is made of what a bare Python has loaded, and declines whatever it isn't sure
 So what it takes must mean to it exactly what it means there; `WARM_OPTIONS` is what it takes.
 """
 
+# pathlib costs more than everything else that is done here:
+# ruff: noqa: PTH118, PTH120
 from __future__ import annotations
 
 import os
 import sys
 
-from pegboard.plugins.snapshot import Snapshot, environment, open_snapshot
+from pegboard.config.files import open_private
+from pegboard.plugins.snapshot import Snapshot, environment, open_snapshot, stamp_of
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pegboard.plugins.snapshot import Environment
+    from pegboard.toolsets.resolve import ResolvedTools
+    from pegboard.toolsets.search import Found, ToolIndex
+
+FOLDER = "search"
+MOST_BYTES = 128 * 1024 * 1024
+_MOST_FILES = 24
+_CATALOGUE, _SNAPSHOT = "catalogue", "snapshot"
 WARM_OPTIONS: dict[str, dict[str, bool]] = {
     "": {"--version": False},
     "list": {"--json": False, "--names": False, "--plugin": True},
@@ -23,15 +34,93 @@ WARM_OPTIONS: dict[str, dict[str, bool]] = {
     "schema": {},
 }
 """Command -> the options that are answered warm -> whether the option takes a value; `""` is the bare command."""
-
 TOOL_COMMANDS = {"list": True, "show": False, "schema": False, "explain": False, "call": False}
 """The commands whose arguments complete to tool names -> whether each of their arguments does, or the first only."""
-
 COMPLETE_VARIABLE = "_REGISTRY_COMPLETE"
 SEARCH_LIMIT = 10
-"""How many tools `search` shows unless it is told."""
-
+"""How many tools `search` shows by default."""
 HEAD = ("TOOL", "PLUGIN", "SUMMARY")
+_LISTED, _SCHEMA, _MORE, _SHOWN = range(2, 6)
+
+
+def index_file(place: Environment) -> str:
+    """Where the index of an environment is."""
+    snapshots, name = os.path.split(place.path)
+    return os.path.join(os.path.dirname(snapshots), FOLDER, name)
+
+
+def cached_names(place: Environment, text: str, limit: int) -> list[str] | None:
+    """The names that a question finds among the tools of the environment's snapshot, best first.
+
+    Returns:
+        `None` where no index is kept for this snapshot, or none that can be read.
+    """
+    import sqlite3
+
+    from pegboard.toolsets import search_table as table
+
+    path = index_file(place)
+    try:
+        os.close(open_private(path))
+        connection = sqlite3.connect(_address(path), uri=True)
+    except (OSError, sqlite3.Error):
+        return None
+    try:
+        if not table.is_of_this_format(connection) or table.facts(connection).get(_SNAPSHOT) != _stamp(place):
+            return None
+        return [name for name, _ in table.best(connection, text, limit)]
+    except sqlite3.Error:
+        return None
+    finally:
+        connection.close()
+
+
+def search_cached(place: Environment, offered: ResolvedTools, text: str, limit: int) -> tuple[Found, ...]:
+    """What a question finds among these tools, by the kept index, which is brought up to date and kept again."""
+    index, known = _loaded(index_file(place))
+    facts = {_CATALOGUE: offered.digest, _SNAPSHOT: _stamp(place)}
+    if index.update(tool.spec for tool in offered) or known != facts:
+        _save(index_file(place), index.dump(facts))
+    return index.search(text, limit=limit)
+
+
+def _address(path: str) -> str:
+    """A file for SQLite, only to be read, and never changed while it is."""
+    escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return f"file:{escaped}?mode=ro&immutable=1"
+
+
+def _stamp(place: Environment) -> str:
+    """What changes when the environment's snapshot does."""
+    return stamp_of(os.fsencode(place.path)).decode()
+
+
+def _loaded(path: str) -> tuple[ToolIndex, dict[str, str]]:
+    """The kept index and what is noted of it; a new one where there is none, or it can't be used."""
+    from pegboard.config.files import read_private
+    from pegboard.toolsets.search import ToolIndex
+
+    try:
+        index = ToolIndex(saved=read_private(path, MOST_BYTES))
+    except (OSError, ValueError):
+        return ToolIndex(), {}
+    return index, dict(index.facts)
+
+
+def _save(path: str, data: bytes) -> None:
+    """Keeps an index; where that can't be, the next search makes it anew."""
+    from pathlib import Path
+
+    from pegboard.config.files import write_private
+    from pegboard.plugins.cache import prune
+
+    if len(data) > MOST_BYTES:
+        return
+    try:
+        write_private(path, data)
+    except OSError:
+        return
+    prune(Path(path).parent, most=_MOST_FILES)
 
 
 class Declined(Exception):  # noqa: N818  not an error: the whole command answers instead
@@ -103,9 +192,6 @@ def _snapshot() -> Snapshot:
     return snapshot
 
 
-# What is printed: on standard output, and on standard error ------------------------------------------------------
-
-
 def _bare(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
     if request.arguments:
         raise Declined
@@ -129,7 +215,7 @@ def _list(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
 
 
 def _chosen(snapshot: Snapshot, request: Request) -> list[bytes] | None:
-    """The lines of the tools asked for, in the board's order; `None` for all."""
+    """The lines of the tools asked for, in the registry's order; `None` for all."""
     plugin = request.options.get("--plugin")
     if not request.arguments and plugin is None:
         return None
@@ -141,7 +227,7 @@ def _chosen(snapshot: Snapshot, request: Request) -> list[bytes] | None:
     if plugin is not None:
         lines = [line for line in lines if line.split(b"\t", 2)[1] == os.fsencode(plugin)]
     if not lines:
-        raise Declined  # the whole command knows what to say
+        raise Declined  # the whole command has an answer
     return lines
 
 
@@ -155,9 +241,6 @@ def _line_of(tools: bytes, name: str) -> bytes:
 def _json_of(snapshot: Snapshot, chosen: list[bytes]) -> bytes:
     listed = b",\n".join(_part(snapshot, b"json", line, _LISTED) for line in chosen)
     return b'{"tools":[\n' + listed + b'\n],"problems":' + snapshot.section(b"problems") + b"}\n"
-
-
-_LISTED, _SCHEMA, _MORE, _SHOWN = range(2, 6)
 
 
 def _part(snapshot: Snapshot, section: bytes, line: bytes, column: int) -> bytes:
@@ -193,19 +276,18 @@ def _show(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
 
 
 def _schema(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
-    from pegboard.cli.indent import indented
+    from pegboard.cli.table import indented
 
     text = _part(snapshot, b"json", _one(snapshot, request), _SCHEMA).decode()
     return indented(text).encode() + b"\n", b""
 
 
 def _search(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
-    from pegboard.cli.kept_search import kept_names
 
     limit, place = request.options.get("--limit", str(SEARCH_LIMIT)), environment()
     if place is None or not request.arguments or not (limit.isascii() and limit.isdigit() and len(limit) <= 3):
         raise Declined
-    names = kept_names(place, " ".join(request.arguments), int(limit)) if int(limit) else None
+    names = cached_names(place, " ".join(request.arguments), int(limit)) if int(limit) else None
     if not names:
         raise Declined  # the whole command knows what is near
     tools = snapshot.section(b"tools")
@@ -224,9 +306,6 @@ def _one(snapshot: Snapshot, request: Request) -> bytes:
 
 
 _ANSWERS = {"": _bare, "list": _list, "search": _search, "show": _show, "schema": _schema}
-
-
-# Completion -------------------------------------------------------------------------------------------------------
 
 
 def _completed(snapshot: Snapshot, instruction: str) -> tuple[bytes, bytes]:
@@ -280,9 +359,6 @@ def _for_fish(name: str, words: str) -> str:
 
 
 _WRITTEN = {"bash": _for_bash, "zsh": _for_zsh, "fish": _for_fish}
-
-
-# Writing ----------------------------------------------------------------------------------------------------------
 
 
 def _write(out: bytes, err: bytes) -> int | None:

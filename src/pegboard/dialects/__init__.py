@@ -1,1 +1,108 @@
-"""Schema dialects: JSON Schemas rewritten for what each provider takes; public for authors of exporters."""
+"""Schema dialects, for authors of exporters: JSON Schemas rewritten for what a provider takes.
+
+A `Dialect` is a row of steps; each step is a function here, usable in a dialect of one's own.
+"""
+
+from __future__ import annotations
+
+from pegboard.dialects.combinators import isolate_any_of, merge_all_of, one_of_to_any_of, root_object
+from pegboard.dialects.dialect import NOTES, PLAIN, Change, Dialect, Place, Rewritten, Step, deep_copy, everywhere
+from pegboard.dialects.keywords import (
+    Counts,
+    Within,
+    bounds_into_description,
+    counts_of,
+    drop_keywords,
+    formats,
+    least_items,
+    limited,
+    modern_draft,
+    only_keywords,
+    patterns,
+    well_formed,
+    whole_bounds,
+)
+from pegboard.dialects.objects import (
+    close_objects,
+    open_objects,
+    pattern_properties,
+    property_names,
+    require_all,
+    required_properties,
+    without_added_nulls,
+)
+from pegboard.dialects.references import inline_references, isolate_references, named_definitions
+from pegboard.dialects.rows import BOUNDS, FORMATS, READ, SHAPE, SIMPLE, UNIONS
+from pegboard.dialects.values import (
+    any_value,
+    arrays_need_items,
+    boolean_schemas,
+    const_to_enum,
+    nullable,
+    plain_enums,
+    simple_enums,
+    string_enums,
+    tuple_items,
+    type_lists,
+    typed_enums,
+    typed_values,
+    unevaluated,
+)
+
+__all__ = [
+    "BOUNDS",
+    "FORMATS",
+    "NOTES",
+    "PLAIN",
+    "READ",
+    "SHAPE",
+    "SIMPLE",
+    "UNIONS",
+    "Change",
+    "Counts",
+    "Dialect",
+    "Place",
+    "Rewritten",
+    "Step",
+    "Within",
+    "any_value",
+    "arrays_need_items",
+    "boolean_schemas",
+    "bounds_into_description",
+    "close_objects",
+    "const_to_enum",
+    "counts_of",
+    "deep_copy",
+    "drop_keywords",
+    "everywhere",
+    "formats",
+    "inline_references",
+    "isolate_any_of",
+    "isolate_references",
+    "least_items",
+    "limited",
+    "merge_all_of",
+    "modern_draft",
+    "named_definitions",
+    "nullable",
+    "one_of_to_any_of",
+    "only_keywords",
+    "open_objects",
+    "pattern_properties",
+    "patterns",
+    "plain_enums",
+    "property_names",
+    "require_all",
+    "required_properties",
+    "root_object",
+    "simple_enums",
+    "string_enums",
+    "tuple_items",
+    "type_lists",
+    "typed_enums",
+    "typed_values",
+    "unevaluated",
+    "well_formed",
+    "whole_bounds",
+    "without_added_nulls",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from attrs import define, field
@@ -15,17 +15,16 @@ from pegboard.dialects.dialect import (
     Step,
     described,
     distinct,
+    everywhere,
     exchanged,
     here,
     mapped,
     only,
-    only_with,
     told,
-    where,
     without,
 )
-from pegboard.dialects.references import bounded, named_definitions, target_of, types_of
-from pegboard.schema.json import canonical_json
+from pegboard.dialects.references import named_definitions, target_of, types_of
+from pegboard.schema.json import canonical_json, is_object
 from pegboard.typing import JsonSchema
 
 CANNOT: Final = object()
@@ -153,11 +152,11 @@ class Conjunction:
     left: int = MOST_MERGED
     _open: set[tuple[int, int]] = field(factory=set[tuple[int, int]], init=False)
 
-    def of(self, one: JsonSchema, other: JsonSchema, place: Place, level: int = 0) -> JsonSchema:
+    def of(self, one: Any, other: Any, place: Place, level: int = 0) -> Any:
         """A schema that takes what both take.
 
         Args:
-            one: Its notes go first, its order of keywords is kept.
+            one: Its notes go first, its order of keywords is kept. `True` and `False` are schemas, too.
             other: The second.
             place: Where losses are taken down.
             level: How deep the two lie below what was first merged.
@@ -165,10 +164,14 @@ class Conjunction:
         Raises:
             NothingFitsError: No value can fit both.
         """
+        if one is False or other is False:
+            raise NothingFitsError
+        if other is True:
+            return one
+        if one is True or not one:
+            return other
         if not other or same(one, other):
             return one
-        if not one:
-            return other
         if not without(other, NOTES) or not without(one, NOTES):
             return with_notes({**without(one, NOTES), **without(other, NOTES)}, one, other)
         pair = (id(one), id(other))
@@ -201,7 +204,9 @@ class Conjunction:
 
     def _gather(self, schema: JsonSchema, parts: list[JsonSchema], seen: list[JsonSchema]) -> None:
         """What a schema's reference and `allOf` come to, each without any; one within itself is left out."""
-        inner: list[JsonSchema] = [part for part in schema.get("allOf", ()) if isinstance(part, dict)]
+        if any(part is False for part in schema.get("allOf", ())):
+            raise NothingFitsError
+        inner = _objects(schema.get("allOf", ()))
         target = target_of(schema, self.definitions)
         if target is not None:
             inner.insert(0, target)
@@ -254,7 +259,7 @@ class Conjunction:
             raise NothingFitsError
         return distinct(possible)
 
-    def _possible(self, one: JsonSchema, other: JsonSchema, place: Place, level: int) -> JsonSchema | None:
+    def _possible(self, one: Any, other: Any, place: Place, level: int) -> Any:
         try:
             return self.of(one, other, place, level + 1)
         except NothingFitsError:
@@ -316,10 +321,6 @@ class Conjunction:
 
     def _both(self, one: Any, other: Any, place: Place, level: int) -> Any:
         """Two schemas, booleans among them, as one; `False` where nothing fits both."""
-        if one is False or other is False:
-            return False
-        if one is True or other is True:
-            return other if one is True else one
         possible = self._possible(one, other, place, level)
         return False if possible is None else possible
 
@@ -335,8 +336,6 @@ class Conjunction:
                 new.update(added)
 
 
-@only_with("allOf", "$ref")
-@bounded
 def merge_all_of(schema: JsonSchema) -> Rewritten:
     """Merges the parts of `allOf`, and what stands beside a `$ref`, into one schema.
 
@@ -374,13 +373,18 @@ class _Merging:
     def _cut(self, schema: JsonSchema, place: Place) -> JsonSchema:
         """What stands for a schema that is merged within itself: one of its parts."""
         place.lost("allOf", "merged with itself without end; only a part of it is said")
-        references = [part["$ref"] for part in (schema, *schema.get("allOf", ())) if "$ref" in part]
+        references = [part["$ref"] for part in (schema, *_objects(schema.get("allOf", ()))) if "$ref" in part]
         return {"$ref": references[0], **only(schema, NOTES)} if references else without(schema, ("allOf",))
+
+
+def _objects(parts: Iterable[Any]) -> list[JsonSchema]:
+    """The schemas of a list that aren't `True` or `False`."""
+    return [part for part in parts if is_object(part)]
 
 
 def _only_reference(schema: JsonSchema) -> JsonSchema | None:
     """The schema as a reference with notes beside it, if it is no more than that."""
-    parts: list[JsonSchema] = [without(schema, ("allOf",)), *schema.get("allOf", ())]
+    parts: list[JsonSchema] = [without(schema, ("allOf",)), *_objects(schema.get("allOf", ()))]
     ruling = [part for part in parts if without(part, NOTES | {"$defs"})]
     if len(ruling) != 1 or set(without(ruling[0], NOTES)) != {"$ref"}:
         return None
@@ -393,14 +397,7 @@ def _only_reference(schema: JsonSchema) -> JsonSchema | None:
 _STAYS: Final = NOTES | {"anyOf"}
 
 
-def _calls(schema: JsonSchema, place: Place) -> bool:
-    """Whether a union has rules beside it, or could be said with fewer alternatives."""
-    return "anyOf" in schema and not place.is_root and (_has_rules(schema) or _simplified(schema) is not schema)
-
-
-@only_with("anyOf", calls=_calls)
-@bounded
-def any_of_alone(schema: JsonSchema) -> Rewritten:
+def isolate_any_of(schema: JsonSchema) -> Rewritten:
     """Moves the rules beside an `anyOf` into each of its alternatives; notes stay beside it. Nothing is lost.
 
     Alternatives that the rules rule out go, alternatives of alternatives become its own, and one that is left alone
@@ -458,19 +455,19 @@ def _simplified(schema: JsonSchema) -> JsonSchema:
         return schema
     flat: list[Any] = []
     for member in members:
-        flat += member["anyOf"] if set(member) == {"anyOf"} else [member]
+        flat += member["anyOf"] if is_object(member) and set(member) == {"anyOf"} else [member]
     flat = distinct(flat)
     if len(flat) > 1:
         return schema if len(flat) == len(members) and flat == members else {**schema, "anyOf": flat}
-    only_one: JsonSchema = flat[0]
-    if "$ref" in only_one:
+    only_one: Any = flat[0]
+    if not is_object(only_one) or "$ref" in only_one:
         return schema
     merged = {**only_one, **only(schema, NOTES)}
     said = only_one.get("description", "")
     return described(merged, said) if "description" in schema and said else merged
 
 
-@where("oneOf")
+@everywhere
 def one_of_to_any_of(schema: JsonSchema, place: Place) -> JsonSchema:
     """Says `oneOf` as `anyOf`, which also takes what fits several.
 
@@ -545,7 +542,6 @@ def root_object(*unwanted: str) -> Step:
         unwanted: Keywords that the provider takes below the root only (`"anyOf"`, `"enum"`).
     """
 
-    @bounded
     def fold(schema: JsonSchema) -> Rewritten:
         if schema.get("type") == "object" and not any(keyword in schema for keyword in (*unwanted, "$ref")):
             return Rewritten(schema)
@@ -659,8 +655,8 @@ __all__ = [
     "UNIONS",
     "Conjunction",
     "NothingFitsError",
-    "any_of_alone",
     "fitting",
+    "isolate_any_of",
     "item_of",
     "member_of",
     "merge_all_of",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final, TypeAlias, cast
 
@@ -39,8 +39,8 @@ class Rewritten:
     """A schema in the words of a dialect, and what that cost.
 
     Attributes:
-        schema: The schema; what `Dialect.rewrite` gives shares nothing with any other and may be changed. Where
-            `refused` is true it is only as near as could be, and not to be sent.
+        schema: The schema, not to be changed: a part may stand at several places of it. Where `refused` is true it is
+            only as near as could be, and not to be sent.
         changes: What was lost or refused, in the order of the steps; empty where nothing was.
     """
 
@@ -181,7 +181,12 @@ def mapped(schema: JsonSchema, part: Part) -> JsonSchema:
 
 def walked(schema: JsonSchema, place: Place, visit: Visit) -> JsonSchema:
     """`schema` with every schema within it visited, the innermost first, and itself last."""
-    return visit(mapped(schema, lambda part, steps: walked(part, place.below(steps), visit)), place)
+    changed = [
+        (steps, new)
+        for steps, part in parts_of(schema)
+        if (new := walked(part, Place(place, steps, place.changes), visit)) is not part
+    ]
+    return visit(with_parts(schema, changed) if changed else schema, place)
 
 
 def from_outside(visit: Visit) -> Step:
@@ -211,135 +216,14 @@ def _escaped(step: str | int) -> str:
     return str(step).replace("~", "~0").replace("/", "~1")
 
 
-@define
-class Survey:
-    """The schemas within a schema, and the keywords that they use.
-
-    Attributes:
-        schema: Well formed, or near it; nothing here is changed.
-        schemas: It and all within it, each with its place, the innermost first and itself last; one that stands at
-            several places is there several times.
-        keywords: Those of all of them.
-    """
-
-    schema: JsonSchema
-    schemas: list[tuple[JsonSchema, Place]] = field(factory=list[tuple[JsonSchema, Place]], init=False)
-    keywords: set[str] = field(factory=set[str], init=False)
-    _changes: list[Change] = field(factory=list[Change], init=False)
-    _untouched: Rewritten = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._add(self.schema, Place(None, (), self._changes))
-        self._untouched = Rewritten(self.schema)
-
-    def _add(self, schema: JsonSchema, place: Place) -> None:
-        for steps, part in parts_of(schema):
-            self._add(part, Place(place, steps, self._changes))
-        self.keywords.update(schema)
-        self.schemas.append((schema, place))
-
-    def lacks(self, keywords: AbstractSet[str]) -> bool:
-        """Whether none of some keywords is used."""
-        return self.keywords.isdisjoint(keywords)
-
-    def untouched(self) -> Rewritten:
-        """What a step gives that has nothing to do."""
-        return self._untouched
-
-    def rewritten(self, schema: JsonSchema) -> Rewritten:
-        """What a step gives, with all that was taken down at the places since the last such."""
-        if schema is self.schema and not self._changes:
-            return self._untouched
-        changes = tuple(self._changes)
-        self._changes.clear()
-        return Rewritten(schema, changes)
-
-
-class Surveying:
-    """A step that works from a survey, which a dialect shares among its steps; called, it makes one of its own."""
-
-    def over(self, survey: Survey) -> Rewritten:
-        """The step done to the schema of a survey."""
-        raise NotImplementedError
-
-    def __call__(self, schema: JsonSchema) -> Rewritten:
-        """The step done to a schema."""
-        return self.over(Survey(schema))
-
-
-@frozen
-class Everywhere(Surveying):
+def everywhere(visit: Visit) -> Step:
     """The step that visits every schema within a schema, definitions too, the innermost first.
 
-    Attributes:
+    Args:
         visit: Gets a schema whose parts have been visited; gives it back where nothing is to be done, else a new
             one. It changes nothing that it is given.
-        keywords: Without one of these, a visit has nothing to do; none where it may always have.
     """
-
-    visit: Visit
-    keywords: frozenset[str] = frozenset()
-
-    def over(self, survey: Survey) -> Rewritten:
-        """The step done to the schema of a survey."""
-        if self.keywords and survey.lacks(self.keywords):
-            return survey.untouched()
-        visit = self.visit
-        new = survey.schema
-        changed: dict[int, list[tuple[Steps, JsonSchema]]] = {}  # the new parts, by the identity of the place around
-        for schema, place in survey.schemas:
-            parts = changed.pop(id(place), None) if changed else None
-            own = schema if parts is None else with_parts(schema, parts)
-            new = visit(own, place)
-            if new is not schema and place.above is not None:
-                changed.setdefault(id(place.above), []).append((place.steps, new))
-        return survey.rewritten(new)
-
-
-def everywhere(visit: Visit) -> Step:
-    """The step that visits every schema within a schema."""
-    return Everywhere(visit)
-
-
-def where(*keywords: str) -> Callable[[Visit], Step]:
-    """Makes the step that visits every schema within a schema where one of some keywords is used.
-
-    Args:
-        keywords: Without one of these, the visit gives back what it gets, and takes nothing down.
-    """
-    return lambda visit: Everywhere(visit, frozenset(keywords))
-
-
-@frozen
-class OnlyWith(Surveying):
-    """A step that is left out where nothing in the schema calls for it.
-
-    Attributes:
-        step: It gives back a schema that nothing calls in, and takes nothing down.
-        keywords: One of these is used wherever something calls.
-        calls: Whether a schema with one of them calls, or one within it.
-    """
-
-    step: Step
-    keywords: frozenset[str]
-    calls: Callable[[JsonSchema, Place], bool]
-
-    def over(self, survey: Survey) -> Rewritten:
-        """The step done to the schema of a survey."""
-        if survey.lacks(self.keywords) or not any(self.calls(schema, place) for schema, place in survey.schemas):
-            return survey.untouched()
-        return self.step(survey.schema)
-
-
-def only_with(*keywords: str, calls: Callable[[JsonSchema, Place], bool] | None = None) -> Callable[[Step], Step]:
-    """Leaves a step out wherever nothing in the schema calls for it.
-
-    Args:
-        keywords: One of these is used wherever something calls for it.
-        calls: Whether one schema calls for it; any that uses one of the keywords where nothing is given.
-    """
-    heeded = frozenset(keywords)
-    return lambda step: OnlyWith(step, heeded, calls or (lambda schema, _place: not heeded.isdisjoint(schema)))
+    return lambda schema: here(schema, lambda root, place: walked(root, place, visit))
 
 
 MOST_LEVELS: Final = 128
@@ -348,10 +232,12 @@ MOST_LEVELS: Final = 128
 MOST_VALUES: Final = 500_000
 """Values of a schema as it is given, each counted as often as it is reached."""
 
+MOST_WRITTEN: Final = 50_000
+"""JSON values that a step may make of a smaller schema."""
+
 _MOST_BITS: Final = 14_000
 """Of an integer: some 4,200 digits, which Python still writes as text."""
 
-_NO_BOUND: Final = 1 << 60
 _LEAVES: Final = (str, int, float, bool, type(None))
 _SAFE: Final = frozenset({str, bool, type(None)})
 """What needs no look; most values of a schema are texts."""
@@ -361,16 +247,14 @@ class _BeyondError(Exception):
     """The value is no JSON, or beyond a bound."""
 
 
-def copied(value: Any, *, bounded: bool = True) -> tuple[Any, str | None]:
+def deep_copy(value: Any) -> tuple[Any, str | None]:
     """A copy that shares no container with `value`, and why there is none: `{}` then.
 
     Args:
         value: What may be JSON; cycles and parts shared without end are found out by the bounds.
-        bounded: Whether the bounds hold; not for values that we have made ourselves.
     """
-    left = [(MOST_VALUES if bounded else _NO_BOUND) - 1]
     try:
-        return _copy(value, MOST_LEVELS if bounded else _NO_BOUND, left), None
+        return _copy(value, MOST_LEVELS, [MOST_VALUES - 1]), None
     except _BeyondError as error:
         return {}, str(error)
 
@@ -570,35 +454,49 @@ class Dialect:
             schema: JSON Schema of any draft; it is left as it is.
 
         Returns:
-            A schema of its own, and what it lost. A schema that is no JSON, or beyond every bound (128 levels,
-            500,000 values), is refused, and stands there as an object of any kind.
+            Another schema, and what it lost. A schema that is no JSON, or beyond every bound (128 levels, 500,000
+            values), is refused, and stands there as an object of any kind. One that a step makes larger than
+            `MOST_WRITTEN` values keeps the properties at its root with their types and notes, and nothing within them.
         """
-        own, fault = copied(schema)
+        own, fault = deep_copy(schema)
         if fault is not None:
             return Rewritten({"type": "object"}, (Change("", "", fault, refused=True),))
         changes: list[Change] = []
-        rewritten = self._stepped(own, changes)
-        return Rewritten(own if rewritten is own else _unshared(rewritten), tuple(dict.fromkeys(changes)))
-
-    def _stepped(self, schema: JsonSchema, changes: list[Change]) -> JsonSchema:
-        """What the steps come to; one survey serves all steps until one gives another schema."""
-        survey: Survey | None = None
         for step in self.steps:
-            if isinstance(step, Surveying):
-                survey = survey or Survey(schema)
-                stepped = step.over(survey)
-            else:
-                stepped = step(schema)
+            stepped = step(own)
             changes += stepped.changes
-            if stepped.schema is not schema:
-                schema, survey = stepped.schema, None
-        return schema
+            if stepped.schema is not own and size_of(stepped.schema) > max(MOST_WRITTEN, size_of(own)):
+                changes.append(Change("", "$defs", "comes to too much once written out; only the root is told"))
+                own = _outline(stepped.schema)
+            else:
+                own = stepped.schema
+        return Rewritten(own, tuple(dict.fromkeys(changes)))
 
 
-def _unshared(schema: JsonSchema) -> JsonSchema:
-    """A copy in which nothing stands twice, and nothing of a step's own: steps may write one part at several places."""
-    own, _ = copied(schema, bounded=False)
-    return own
+def size_of(schema: Any) -> int:
+    """How many JSON values there are, each counted as often as it stands there; linear in those that are shared."""
+    return _size(schema, {})
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    items: Any = value.values() if is_object(value) else value
+    if not is_object(value) and not is_array(value):
+        return 1
+    size = known.get(id(value))
+    if size is None:
+        size = known[id(value)] = 1 + sum(_size(item, known) for item in items)
+    return size
+
+
+def _outline(schema: JsonSchema) -> JsonSchema:
+    properties: JsonSchema = schema.get("properties", {})
+    named = {name: _outlined(part) for name, part in properties.items() if is_object(part)}
+    return {**only(schema, NOTES | {"required"}), "type": "object", "properties": named}
+
+
+def _outlined(part: JsonSchema) -> JsonSchema:
+    kept = only(part, ("type", "title", "description"))
+    return {**kept, "items": {}} if "array" in kept.get("type", ()) else kept
 
 
 PLAIN: Final = Dialect("plain")
@@ -607,23 +505,20 @@ PLAIN: Final = Dialect("plain")
 __all__ = [
     "MOST_LEVELS",
     "MOST_VALUES",
+    "MOST_WRITTEN",
     "NAMED",
     "NOTES",
     "ONE",
     "SOME",
     "Change",
     "Dialect",
-    "Everywhere",
-    "OnlyWith",
     "Part",
     "Place",
     "Rewritten",
     "Step",
     "Steps",
-    "Survey",
-    "Surveying",
     "Visit",
-    "copied",
+    "deep_copy",
     "described",
     "distinct",
     "everywhere",
@@ -633,12 +528,10 @@ __all__ = [
     "listed",
     "mapped",
     "only",
-    "only_with",
     "parts_of",
     "shown",
     "told",
     "walked",
-    "where",
     "with_parts",
     "without",
 ]

@@ -23,10 +23,8 @@ from pegboard.dialects.dialect import (
     exchanged,
     from_outside,
     only,
-    only_with,
     parts_of,
     told,
-    where,
     without,
 )
 from pegboard.dialects.references import target_of
@@ -168,11 +166,6 @@ _CURRENT: Final = "2020-12"
 _BESIDE_A_REFERENCE: Final = NOTES | {"$ref", "$defs", "definitions", "$id", "$schema"}
 
 
-def _calls(schema: JsonSchema, _place: Place) -> bool:
-    return is_array(schema.get("items")) or not _OLD.isdisjoint(schema)
-
-
-@only_with("items", *_OLD, calls=_calls)
 def modern_draft(schema: JsonSchema) -> Rewritten:
     """Says what older drafts say otherwise as draft 2020-12 does; nothing is lost.
 
@@ -283,7 +276,7 @@ def drop_keywords(*dropped: str) -> Step:
             place.lost(keyword, "left out")
         return without(schema, gone) if gone else schema
 
-    return where(*dropped)(visit)
+    return everywhere(visit)
 
 
 def formats(known: Collection[str]) -> Step:
@@ -299,7 +292,7 @@ def formats(known: Collection[str]) -> Step:
         place.lost("format", "not known to the provider, moved into the description")
         return described(without(schema, ("format",)), told("format", schema))
 
-    return where("format")(visit)
+    return everywhere(visit)
 
 
 _TOKEN: Final = re.compile(r"\\(?P<escape>.)|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<look>\(\?(?:<?[=!]|>))", re.DOTALL)
@@ -318,7 +311,7 @@ def patterns(*, word_bounds: bool = True) -> Step:
         place.lost("pattern", "needs more than the provider's engine has, moved into the description")
         return described(without(schema, ("pattern",)), told("pattern", schema))
 
-    return where("pattern")(visit)
+    return everywhere(visit)
 
 
 def is_plain(pattern: str, *, word_bounds: bool = True) -> bool:
@@ -347,7 +340,7 @@ def bounds_into_description(*keywords: str) -> Step:
             place.lost(keyword, "moved into the description")
         return described(without(schema, moved), *(told(keyword, schema) for keyword in moved))
 
-    return where(*keywords)(visit)
+    return everywhere(visit)
 
 
 def least_items(most: int) -> Step:
@@ -363,10 +356,10 @@ def least_items(most: int) -> Step:
         place.lost("minItems", f"said as {most}, and told in the description")
         return described({**schema, "minItems": most}, told("minItems", schema))
 
-    return where("minItems")(visit)
+    return everywhere(visit)
 
 
-@where("exclusiveMinimum", "exclusiveMaximum")
+@everywhere
 def whole_bounds(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Says exclusive bounds of integers as inclusive ones: more than 3 is at least 4. Nothing is lost."""
     if schema.get("type") != "integer":

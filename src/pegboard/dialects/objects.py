@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard.dialects.dialect import Place, Step, described, distinct, told, where, without
+from pegboard.dialects.dialect import Place, Step, described, distinct, everywhere, told, without
 from pegboard.dialects.values import or_null
 from pegboard.schema.json import is_array, is_object, json_faults
 from pegboard.schema.messages import Diagnosis
@@ -15,11 +15,11 @@ from pegboard.schema.references import References
 from pegboard.typing import JsonObject, JsonSchema
 
 
-@where("type", "properties")
+@everywhere
 def close_objects(schema: JsonSchema, place: Place) -> JsonSchema:
     """Closes every object: `"additionalProperties": false`, and `properties` where there are none.
 
-    That an object said nothing of other keys is lost by it; one that welcomes them is for `free_form_maps`, which
+    That an object said nothing of other keys is lost by it; one that welcomes them is for `open_objects`, which
     comes before.
     """
     if not is_object_schema(schema) or (schema.get("additionalProperties") is False and "properties" in schema):
@@ -42,8 +42,8 @@ def is_object_schema(schema: JsonSchema) -> bool:
     return types == "object" or "properties" in schema or (isinstance(types, list) and "object" in types)
 
 
-@where("type", "properties")
-def free_form_maps(schema: JsonSchema, place: Place) -> JsonSchema:
+@everywhere
+def open_objects(schema: JsonSchema, place: Place) -> JsonSchema:
     """Refuses objects that welcome other keys than they name: closed, they couldn't be filled.
 
     Those are objects with `additionalProperties` that isn't false, and, below the root, open ones that name none. An
@@ -58,7 +58,7 @@ def free_form_maps(schema: JsonSchema, place: Place) -> JsonSchema:
     return schema
 
 
-@where("patternProperties")
+@everywhere
 def pattern_properties(schema: JsonSchema, place: Place) -> JsonSchema:
     """Lets any other key hold what a pattern's keys may hold, and tells the patterns in the description.
 
@@ -101,7 +101,7 @@ def property_names(pattern: str) -> Step:
             new["required"] = [name for name in schema["required"] if name not in strange]
         return new
 
-    return where("properties")(visit)
+    return everywhere(visit)
 
 
 def _take_down(name: str, place: Place, *, required: bool) -> None:
@@ -111,7 +111,7 @@ def _take_down(name: str, place: Place, *, required: bool) -> None:
         place.lost("properties", f"the provider takes no property named {name!r}; left out")
 
 
-@where("properties")
+@everywhere
 def require_all(schema: JsonSchema, place: Place) -> JsonSchema:
     """Requires every property; one that was optional may be null instead (`without_added_nulls` is the way back)."""
     properties: dict[str, Any] | None = schema.get("properties")
@@ -128,7 +128,7 @@ def require_all(schema: JsonSchema, place: Place) -> JsonSchema:
     return schema if unchanged else {**schema, "properties": members, "required": list(properties)}
 
 
-@where("required")
+@everywhere
 def required_properties(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Names what is required among the properties, too; nothing is lost.
 
@@ -246,8 +246,8 @@ class _Giving:
 __all__ = [
     "MOST_STEPS",
     "close_objects",
-    "free_form_maps",
     "is_object_schema",
+    "open_objects",
     "pattern_properties",
     "property_names",
     "require_all",

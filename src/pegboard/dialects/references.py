@@ -10,20 +10,18 @@ from attrs import define, field
 
 from pegboard.dialects.dialect import (
     NOTES,
-    Change,
     Place,
     Rewritten,
     Step,
     Steps,
     described,
+    everywhere,
     mapped,
     only,
-    only_with,
     walked,
-    where,
     without,
 )
-from pegboard.schema.json import is_array, is_object
+from pegboard.schema.json import is_object
 from pegboard.schema.references import REFERENCES, References, schemas
 from pegboard.typing import JsonSchema
 
@@ -39,7 +37,6 @@ ASIDE: Final = frozenset({"$defs", "definitions", "$anchor", "$dynamicAnchor", "
 _OUTSIDE_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-@only_with(*ASIDE, *REFERENCES)
 def named_definitions(schema: JsonSchema) -> Rewritten:
     """Points every reference to a definition in the root's `$defs`, and leaves there what is referred to.
 
@@ -185,7 +182,7 @@ def _types_within(schema: JsonSchema, definitions: Mapping[str, JsonSchema], hop
     return list(dict.fromkeys(name for names in found for name in names or ()))
 
 
-def loosened(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
+def widen(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
     """A schema of the same types and notes that says nothing of what is within.
 
     An array takes any items, an object any keys.
@@ -197,51 +194,6 @@ def loosened(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonS
         if "array" in types:
             loose["items"] = {}
     return {**loose, **only(schema, _STAYS)}
-
-
-MOST_VALUES: Final = 50_000
-"""JSON values that a step may make of a smaller schema."""
-
-_OUTLINED: Final = NOTES | {"type", "required"}
-
-
-def bounded(step: Step) -> Step:
-    """The step; where what it makes is larger than `MOST_VALUES` and than what it got, a schema that says less.
-
-    That one still names the properties at the root with their types and notes, and nothing within them.
-    """
-
-    def within_bounds(schema: JsonSchema) -> Rewritten:
-        rewritten = step(schema)
-        if rewritten.schema is schema or size_of(rewritten.schema) <= max(MOST_VALUES, size_of(schema)):
-            return rewritten
-        what = "comes to too much once written out; only the properties at the root are told"
-        return Rewritten(_outline(schema), (*rewritten.changes, Change("", "$defs", what)))
-
-    within_bounds.__doc__ = step.__doc__
-    return within_bounds
-
-
-def size_of(schema: Any) -> int:
-    """How many JSON values there are, each counted as often as it stands there; linear in those that are shared."""
-    return _size(schema, {})
-
-
-def _size(value: Any, known: dict[int, int]) -> int:
-    items: Any = value.values() if is_object(value) else value
-    if not is_object(value) and not is_array(value):
-        return 1
-    size = known.get(id(value))
-    if size is None:
-        size = known[id(value)] = 1 + sum(_size(item, known) for item in items)
-    return size
-
-
-def _outline(schema: JsonSchema) -> JsonSchema:
-    definitions: JsonSchema = schema.get("$defs", {})
-    properties: JsonSchema = schema.get("properties", {})
-    named = {name: loosened(part, definitions) for name, part in properties.items() if is_object(part)}
-    return {**only(schema, _OUTLINED), "type": "object", "properties": named}
 
 
 Cycles: TypeAlias = Literal["keep", "keep_optional", "loosen", "refuse"]
@@ -265,8 +217,6 @@ def inline_references(cycles: Cycles = "loosen") -> Step:
         A step. What would come to more than `MOST_INLINED` schemas, or lie deeper than `MOST_LEVELS`, is loosened.
     """
 
-    @only_with(*ASIDE, *REFERENCES)
-    @bounded
     def inline(schema: JsonSchema) -> Rewritten:
         named = named_definitions(schema)
         if "$defs" not in named.schema:
@@ -326,7 +276,7 @@ class _Inlining:
             return schema if not beside else {"$ref": schema["$ref"], **self._inline_beside(beside, at)}
         if self.left < 0 or at.level >= MOST_LEVELS:
             at.place.lost("$ref", "leads to too much to be written out; any value of its type is taken")
-            return {**loosened(target, self.definitions), **_notes(beside)}
+            return {**widen(target, self.definitions), **_notes(beside)}
         if name in at.within:
             return self._cut(name, target, beside, at)
         inlined = self._inline(target, _At(at.place, (*at.within, name), at.level + 1, at.optional))
@@ -341,7 +291,7 @@ class _Inlining:
             at.place.refused("$ref", f"{name} is made of itself")
         else:
             at.place.lost("$ref", f"{name} is made of itself; within it, any value of its type is taken")
-        again = described(loosened(target, self.definitions), f"Of the same form as the {name} around it.")
+        again = described(widen(target, self.definitions), f"Of the same form as the {name} around it.")
         return {**again, **without(_notes(beside), ("description",))}
 
 
@@ -401,8 +351,8 @@ def _references(schema: JsonSchema) -> set[str]:
     return {part["$ref"].removeprefix(PREFIX) for part in schemas(schema) if isinstance(part.get("$ref"), str)}
 
 
-@where("$ref")
-def references_alone(schema: JsonSchema, place: Place) -> JsonSchema:
+@everywhere
+def isolate_references(schema: JsonSchema, place: Place) -> JsonSchema:
     """Moves a `$ref` that has notes beside it into an `anyOf` of one, so that it stands alone; nothing is lost.
 
     Rules beside a `$ref` are for `merge_all_of`, which comes before.
@@ -417,17 +367,14 @@ __all__ = [
     "MOST_INLINED",
     "MOST_LEVELS",
     "MOST_SCHEMAS",
-    "MOST_VALUES",
     "PREFIX",
     "Cycles",
-    "bounded",
     "inline_references",
-    "loosened",
+    "isolate_references",
     "name_in",
     "named_definitions",
-    "references_alone",
-    "size_of",
     "target_of",
     "type_of_value",
     "types_of",
+    "widen",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pegboard.dialects.combinators import any_of_alone, merge_all_of, root_object
+from pegboard.dialects.combinators import isolate_any_of, merge_all_of, root_object
 from pegboard.dialects.dialect import Step
 from pegboard.dialects.keywords import modern_draft, well_formed
 from pegboard.dialects.objects import pattern_properties, required_properties
@@ -25,7 +25,7 @@ SIMPLE: Final[tuple[Step, ...]] = (
     pattern_properties,
     const_to_enum,
     root_object(*UNIONS, "enum", "not"),
-    any_of_alone,
+    isolate_any_of,
     required_properties,
 )
 """One schema a value, for providers that read few keywords: no `allOf`, patterns, `const`; a plain root."""

@@ -18,7 +18,6 @@ from pegboard.dialects.dialect import (
     exchanged,
     only,
     told,
-    where,
     without,
 )
 from pegboard.dialects.references import type_of_value, types_of
@@ -41,7 +40,7 @@ def any_value(schema: JsonSchema, place: Place) -> JsonSchema:
     return new
 
 
-@where("type")
+@everywhere
 def arrays_need_items(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Gives arrays without `items` items of any kind, which is what they have; OpenAI and Gemini ask for it."""
     types: Any = schema.get("type")
@@ -122,7 +121,7 @@ def _without_forbidden(schema: JsonSchema, place: Place) -> JsonSchema:
     return new
 
 
-@where("const")
+@everywhere
 def const_to_enum(schema: JsonSchema, place: Place) -> JsonSchema:
     """Says `const` as an `enum` of one value; nothing is lost, unless an `enum` beside it doesn't have the value."""
     if "const" not in schema:
@@ -134,7 +133,7 @@ def const_to_enum(schema: JsonSchema, place: Place) -> JsonSchema:
     return exchanged(schema, "const", "enum", [only])
 
 
-@where("anyOf")
+@everywhere
 def nullable(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Says the alternative `{"type": "null"}` as `"nullable": true`; nothing is lost.
 
@@ -215,7 +214,7 @@ def tuple_items(*, closed: bool = False) -> Step:
             new = described(new, told("prefixItems", schema))
         return {**new, "items": _any(kinds)}
 
-    return where("prefixItems")(visit)
+    return everywhere(visit)
 
 
 def _any(kinds: list[Any]) -> JsonSchema:
@@ -252,7 +251,7 @@ KEYWORDS: Final = {
 _OF_SOME_TYPE: Final = frozenset[str]().union(*KEYWORDS.values())
 
 
-@where("type")
+@everywhere
 def type_lists(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Says `{"type": ["string", "null"], ...}` as an `anyOf` of one schema a type; nothing is lost.
 
@@ -291,7 +290,7 @@ def is_of(value: Any, name: str) -> bool:
     return found == name or (name == "number" and found == "integer")
 
 
-@where("enum")
+@everywhere
 def typed_enums(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Says the types of the values of an `enum`; nothing is lost."""
     if "type" in schema or not schema.get("enum"):
@@ -313,7 +312,7 @@ def typed_values(schema: JsonSchema, place: Place) -> JsonSchema:
     return schema
 
 
-@where("enum")
+@everywhere
 def simple_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     """Refuses `enum` with objects or arrays among its values."""
     if "enum" in schema and any(isinstance(value, (dict, list)) for value in schema["enum"]):
@@ -321,7 +320,7 @@ def simple_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     return schema
 
 
-@where("enum")
+@everywhere
 def string_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     """Tells an `enum` with other values than strings, or with an empty one, in the description."""
     if "enum" not in schema or (schema["enum"] and all(value and isinstance(value, str) for value in schema["enum"])):
@@ -330,7 +329,7 @@ def string_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     return described(without(schema, ("enum",)), told("enum", schema))
 
 
-@where("enum")
+@everywhere
 def plain_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     """Tells an `enum` with booleans, objects or arrays in the description; the others are strings, numbers, null.
 
@@ -345,7 +344,7 @@ def plain_enums(schema: JsonSchema, place: Place) -> JsonSchema:
 _ELSEWHERE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "$ref", "contains")
 
 
-@where("unevaluatedProperties", "unevaluatedItems")
+@everywhere
 def unevaluated(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Says `unevaluatedProperties` as `additionalProperties`, and `unevaluatedItems` as `items`.
 

@@ -41,7 +41,12 @@ def permit(work: Work) -> Awaitable[None] | None:
     """
     permissions, tool = work.around.permissions, work.tool
     assert tool is not None
-    if permissions is None or permissions.settled(tool):
+    if permissions is None:
+        return None
+    cached = permissions.policies.get(id(tool))  # nothing else is entered for a tool whose every call runs
+    if cached is not None and cached[0]() is tool and cached[1].is_settled:
+        return None
+    if permissions.settled(tool):
         return None
     if tool.confirms is not None:
         return _decide_in_time(work, permissions, tool)
@@ -101,7 +106,7 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
     if decision.rule is None and permissions.mode == "plan":
         why = "in plan mode only tools run that change nothing"
     elif decision.rule is None or decision.rule.action == "ask":
-        why = f"it needs the permission {permission or _permission(tool)!r}, and nobody is asked"
+        why = f"it needs the permission {permission or _permission(tool)!r}, which isn't asked for in this mode"
     else:
         why = f"the permission {permission or _permission(tool)!r} isn't given for this call"
     detail = f"{tool.name}: {decision.reason}" + (f" ({decision.rule})" if decision.rule else "")
@@ -130,7 +135,7 @@ def granted_to(work: Work) -> tuple[Rule, ...]:
 
 
 def request_of(work: Work, **facts: Any) -> ApprovalRequest:
-    """What a person is asked about this call; its arguments are written down, so that nobody can change them.
+    """What a person is asked about this call; its arguments are written down as text, so that they can't change.
 
     Args:
         work: The call.
@@ -154,13 +159,13 @@ async def ask_person(work: Work, request: ApprovalRequest, decide: Decide) -> An
     Args:
         work: The call.
         request: What is asked.
-        decide: Says whether the rules allow it, once more has been granted.
+        decide: Decides whether the rules allow it, once more has been granted.
 
     Returns:
         `Once`, `Always`; for a question also `Reject`.
 
     Raises:
-        CallError: `rejected`; `denied`, where nobody can be asked or answers; `confirmation_required`, where the answer
+        CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
             comes later.
     """
     asking, limits = work.around.asking, work.around.limits
@@ -228,7 +233,7 @@ async def ask_inside(
         permission: What is asked for.
         patterns: What it is asked for.
         always: What an answer "always" would allow; `patterns` by default, as far as they are no wildcards.
-        metadata: Facts for whoever decides.
+        metadata: Facts for the user interface.
 
     Raises:
         RefusedError: `denied` or `rejected`; a `ToolError` too, so that a tool may go on without.
@@ -269,17 +274,17 @@ async def ask_inside(
 
 
 async def confirm_inside(work: Work, hint: str, payload: Any = None) -> Confirmation:
-    """What a person says to a question of a running call; a no is an answer too.
+    """A person's answer to a question of a running call; a no is an answer too.
 
     Where the call runs again because an answer came later, that answer is given.
 
     Args:
         work: The call.
         hint: The question. Of several questions of one call each has its own.
-        payload: JSON data for whoever answers.
+        payload: JSON data for the person.
 
     Raises:
-        RefusedError: `denied`: nobody can be asked.
+        RefusedError: `denied`: there is no approver.
         SuspendedError: `confirmation_required`: the answer comes later.
         ValueError: An empty or very long hint, or a payload that isn't JSON.
         TypeError: A hint that is no text.
@@ -289,9 +294,9 @@ async def confirm_inside(work: Work, hint: str, payload: Any = None) -> Confirma
         raise ValueError(f"the hint has {len(hint):,} characters; at most {MOST_HINT:,} are taken")
     if faults := json_faults(payload):
         raise ValueError(f"the payload must be JSON: {faults[0]}")
-    told = work.context.confirmation and work.context.confirmation.to_question(hint)
-    if told:
-        return told
+    known = work.context.confirmation and work.context.confirmation.to_question(hint)
+    if known:
+        return known
     tool, permissions = tool_of(work), work.around.permissions or Permissions()
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
@@ -335,7 +340,7 @@ def _lasting(patterns: tuple[str, ...], always: tuple[str, ...]) -> tuple[str, .
     """What "always" would allow.
 
     A pattern that is asked for may come from the model. In a rule its `*` and `?` would stand for anything, so only
-    what the tool itself says is taken as a wildcard, and the bare `*`, which a person can't miss.
+    what the tool itself gives is taken as a wildcard, and the bare `*`, which a person can't miss.
     """
     if always and always != patterns:
         return always
@@ -345,8 +350,8 @@ def _lasting(patterns: tuple[str, ...], always: tuple[str, ...]) -> tuple[str, .
 def _was_allowed(work: Work, permission: str, patterns: tuple[str, ...]) -> bool:
     """Whether an answer that came with the call allows this; each is good for one ask."""
     if work not in _answers:
-        told = work.context.confirmation
-        _answers[work] = [] if told is None else list(reversed(told.history()))
+        latest = work.context.confirmation
+        _answers[work] = [] if latest is None else list(reversed(latest.history()))
     for answer in _answers[work]:
         if answer.confirmed and answer.to_permission(permission, patterns):
             _answers[work].remove(answer)
@@ -360,7 +365,7 @@ def approve(work: Work) -> Awaitable[None] | None:
     A call that comes with the approval of an earlier turn isn't asked about again.
 
     Raises:
-        CallError: `rejected`; `denied`, where nobody can be asked or answers; `confirmation_required`, where the answer
+        CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
             comes later.
     """
     if work.asks is None or work.approval is not None:
@@ -378,7 +383,7 @@ def consume_approval(work: Work) -> None:
         assert work.tool is not None
         work.arguments = work.approval.consume(work.tool, work.arguments)
     elif work.asks is not None:
-        raise CallError("denied", f"{work.call.name} was not run: nobody has approved it. Ask again.")
+        raise CallError("denied", f"{work.call.name} was not run: it isn't approved. Ask again.")
 
 
 async def _approve(work: Work, asks: PermissionPrompt) -> None:

@@ -32,7 +32,7 @@ async def asked(link: Link, work: Work, *facts: Any) -> Any:
 
 def failure(work: Work, link: Link, error: BaseException) -> CallError:
     """The model learns that something failed; the operator, who and how, and what was being handled."""
-    from pegboard.dispatch.failure import detail_of
+    from pegboard.errors import detail_of
 
     if work.around.observe is not None:
         work.around.observe(f"callback of {link.owner}", error)

@@ -16,7 +16,6 @@ from pegboard.dispatch.batch import Batch
 from pegboard.dispatch.batch_options import check_options
 from pegboard.dispatch.calling import work_for
 from pegboard.dispatch.executors.late import LateProcesses
-from pegboard.dispatch.failure import log_failure
 from pegboard.dispatch.health import Health
 from pegboard.dispatch.hosted import Hosted
 from pegboard.dispatch.kept import KeptResults
@@ -26,9 +25,10 @@ from pegboard.dispatch.operations import Operations
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.stages import Way, travel_alone, way_for
 from pegboard.dispatch.telling import tell_end, tell_pending
-from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.watchdog import Watchdog
 from pegboard.dispatch.work import Callbacks, CallError, Limits, Surroundings, Work
+from pegboard.errors import log_failure
+from pegboard.threads import WorkerPool
 from pegboard.tools.context import ReadonlyContext, ToolContext
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Dispatcher:
     services: Services
     grants: Grants
     locks: LockManager
-    threads: Threads = field(factory=Threads)
+    threads: WorkerPool = field(factory=WorkerPool)
     asking: ApprovalQueue = field(factory=ApprovalQueue)
     kept: KeptResults = field(factory=KeptResults)
     operations: Operations = field(factory=Operations)

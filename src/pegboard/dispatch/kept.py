@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, Final
 
 from attrs import define, field, frozen
 
-from pegboard.dispatch.cut import Place, Size, cut, size_of, slices
-from pegboard.dispatch.failure import log_failure
+from pegboard.dispatch.truncate import Place, Size, cut, size_of
+from pegboard.errors import log_failure
 from pegboard.tools.policy import ResultLimits
 
 MOST_KEPT: Final = 200
@@ -156,7 +156,7 @@ class KeptResults:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.writelines(part.encode() for part in slices(text))
+                file.write(text.encode())
         except OSError:
             _remove_file(path)  # half a text is none
             raise

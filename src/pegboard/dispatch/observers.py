@@ -15,8 +15,8 @@ from attrs import define, field
 
 from pegboard.chains import Link
 from pegboard.dispatch.events import CallEvent
-from pegboard.dispatch.failure import log_failure
 from pegboard.dispatch.timeout import LimitExpiredError, within
+from pegboard.errors import log_failure
 
 MOST_WAITING: Final = 10_000
 """Events that may wait for observers; the newest beyond that are dropped, and counted."""

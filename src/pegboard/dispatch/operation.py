@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 from attrs import frozen
 
-from pegboard.dispatch.failure import failure_result
-from pegboard.dispatch.shape import result_of
+from pegboard.dispatch.results import failure_result, result_of
 from pegboard.dispatch.truncate import is_within, keeper_of, limits_of, truncated
 from pegboard.dispatch.work import CallError, Work
 from pegboard.tools.content import TextContent, ToolResult

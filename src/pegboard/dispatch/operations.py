@@ -16,10 +16,9 @@ from weakref import WeakKeyDictionary
 from attrs import define, field
 
 from pegboard.dispatch.cancellation import cancels_the_call
-from pegboard.dispatch.failure import log_failure
 from pegboard.dispatch.operation import Completion, Operation, later_result, pending_result, unknown_result
 from pegboard.dispatch.work import CallError, Work
-from pegboard.errors import OperationError
+from pegboard.errors import OperationError, log_failure
 from pegboard.tools.content import ToolResult
 
 if TYPE_CHECKING:

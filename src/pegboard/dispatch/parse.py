@@ -100,7 +100,7 @@ def take_arguments(given: object, *, most_bytes: int, most_nodes: int) -> dict[s
     except CallError:
         raise
     except Exception as error:  # a mapping of the host's own may do anything when it is read
-        from pegboard.dispatch.failure import detail_of
+        from pegboard.errors import detail_of
 
         raise refused((problem((), "they can't be read"),), detail=detail_of(error)) from error
 

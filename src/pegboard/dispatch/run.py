@@ -16,11 +16,11 @@ from pegboard.dispatch.exhausted import exhausted, exhausted_async
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.read_only import plain
 from pegboard.dispatch.telling import tell_note, tell_running
-from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.timeout import Deadline, LimitExpiredError, finish_within, within
 from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
 from pegboard.schema.problems import StructureError, problem
+from pegboard.threads import WorkerPool
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.injection import opened
@@ -33,7 +33,7 @@ HERE: Final = (None, "loop", "thread")
 
 _COROUTINE: Final[type] = CoroutineType
 Starter: TypeAlias = Callable[
-    [Handler, Sequence[Any], Mapping[str, Any], ToolContext, Threads | None], Coroutine[Any, Any, Any]
+    [Handler, Sequence[Any], Mapping[str, Any], ToolContext, WorkerPool | None], Coroutine[Any, Any, Any]
 ]
 
 
@@ -298,7 +298,7 @@ def may_go_on(work: Work) -> bool:
 
 
 async def _plain(
-    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, threads: Threads | None
+    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, threads: WorkerPool | None
 ) -> Any:
     if threads is not None:
         value = await _in_thread(threads, context, partial(handler.function, *args, **kwargs))
@@ -309,14 +309,14 @@ async def _plain(
 
 
 async def _generator(
-    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, threads: Threads | None
+    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, threads: WorkerPool | None
 ) -> Any:
     if threads is None:
         return exhausted(handler.function(*args, **kwargs), context)
     return await _in_thread(threads, context, lambda: exhausted(handler.function(*args, **kwargs), context))
 
 
-async def _in_thread(threads: Threads, context: ToolContext, function: Callable[[], Any]) -> Any:
+async def _in_thread(threads: WorkerPool, context: ToolContext, function: Callable[[], Any]) -> Any:
     def not_begun() -> None:
         context.bridge = None  # nothing is on its other side, nor will be
 
@@ -324,7 +324,7 @@ async def _in_thread(threads: Threads, context: ToolContext, function: Callable[
 
 
 async def _async_generator(
-    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, _threads: Threads | None
+    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, _threads: WorkerPool | None
 ) -> Any:
     return await exhausted_async(handler.function(*args, **kwargs), context)
 

@@ -16,8 +16,8 @@ from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.find import find
 from pegboard.dispatch.parse import parse
 from pegboard.dispatch.repair import repair
+from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import locks_known, run
-from pegboard.dispatch.shape import shape
 from pegboard.dispatch.validate import revalidate, validate
 from pegboard.dispatch.work import Callbacks, CallError, Work
 from pegboard.tools.content import ErrorKind, ToolResult
@@ -248,7 +248,7 @@ def _fail(work: Work, error: BaseException) -> None:
 def settle_error(work: Work) -> None:
     """Turns an error that nobody recovered into the result."""
     if work.error is not None:
-        from pegboard.dispatch.failure import failure_result
+        from pegboard.dispatch.results import failure_result
 
         work.result, work.error = failure_result(work, work.error), None
 

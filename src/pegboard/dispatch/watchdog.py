@@ -109,7 +109,7 @@ class Watchdog:
         try:
             self.report(step.name, seconds, where)
         except Exception as error:  # noqa: BLE001  the host's own fault; the looking goes on
-            from pegboard.dispatch.failure import log_failure
+            from pegboard.errors import log_failure
 
             log_failure("the watchdog's report", error)
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
     from pegboard.dispatch.operations import Operations
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
-    from pegboard.dispatch.threads import Threads
     from pegboard.dispatch.timeout import Deadline
     from pegboard.dispatch.watchdog import Watchdog
+    from pegboard.threads import WorkerPool
     from pegboard.tools.context import CallHost
     from pegboard.tools.tool import Tool
 
@@ -147,7 +147,7 @@ class Surroundings:
     """
 
     find: Callable[[str], Tool]
-    threads: Threads
+    threads: WorkerPool
     callbacks: Callbacks = NO_CALLBACKS
     limits: Limits = DEFAULT_LIMITS
     observe: Callable[[str, BaseException], None] | None = None

@@ -16,7 +16,7 @@ from pegboard.tools.tool import LONG_RUNNING
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 
-def passed(options: JsonMapping, keys: Sequence[str]) -> JsonObject:
+def passthrough(options: JsonMapping, keys: Sequence[str]) -> JsonObject:
     """The options of a provider, the caller's own.
 
     Args:
@@ -50,7 +50,7 @@ _MOST_EXAMPLES = 5
 
 
 @frozen
-class Fitted:
+class ConvertedSchema:
     """A tool's input schema in a provider's words.
 
     Attributes:
@@ -69,7 +69,7 @@ class Fitted:
         return any(loss.refused for loss in self.losses)
 
 
-def fitted(spec: ToolSpec, plain: Dialect, strictly: Dialect | None, strict: bool | None) -> Fitted:
+def convert_schema(spec: ToolSpec, plain: Dialect, strictly: Dialect | None, strict: bool | None) -> ConvertedSchema:
     """A tool's input schema as a provider takes it.
 
     Args:
@@ -84,20 +84,20 @@ def fitted(spec: ToolSpec, plain: Dialect, strictly: Dialect | None, strict: boo
         return _fallen_back(_written(spec, plain), spec, "the provider doesn't hold calls to schemas")
     rewritten = strictly.rewrite(spec.input_schema)
     if not rewritten.refused:
-        return Fitted(rewritten.schema, strict=True, losses=losses_of(spec, rewritten.changes))
+        return ConvertedSchema(rewritten.schema, strict=True, losses=losses_of(spec, rewritten.changes))
     faults = [change for change in rewritten.changes if change.refused]
     why = "; ".join(f"{change.path or 'the root'}: {change.keyword} {change.what}" for change in faults[:3])
     return _fallen_back(_written(spec, plain), spec, f"can't be strict: {why}")
 
 
-def _written(spec: ToolSpec, plain: Dialect) -> Fitted:
+def _written(spec: ToolSpec, plain: Dialect) -> ConvertedSchema:
     rewritten = plain.rewrite(spec.input_schema)
-    return Fitted(rewritten.schema, strict=False, losses=losses_of(spec, rewritten.changes))
+    return ConvertedSchema(rewritten.schema, strict=False, losses=losses_of(spec, rewritten.changes))
 
 
-def _fallen_back(plainly: Fitted, spec: ToolSpec, why: str) -> Fitted:
+def _fallen_back(plainly: ConvertedSchema, spec: ToolSpec, why: str) -> ConvertedSchema:
     fall = Loss(spec.name, "/strict", "strict", f"exported without: {why}")
-    return Fitted(plainly.schema, strict=False, losses=(fall, *plainly.losses))
+    return ConvertedSchema(plainly.schema, strict=False, losses=(fall, *plainly.losses))
 
 
 def losses_of(spec: ToolSpec, changes: Iterable[Change], root: str = INPUT) -> tuple[Loss, ...]:
@@ -107,7 +107,7 @@ def losses_of(spec: ToolSpec, changes: Iterable[Change], root: str = INPUT) -> t
     )
 
 
-def described(spec: ToolSpec, *, examples: bool = False, grammar: bool = False) -> str:
+def description_of(spec: ToolSpec, *, examples: bool = False, grammar: bool = False) -> str:
     """A tool's description, with what the provider has no field for.
 
     Args:
@@ -130,7 +130,7 @@ MOST_KEPT: Final = 20_000
 
 
 @frozen
-class Written:
+class Entry:
     """One tool in a provider's words.
 
     Attributes:
@@ -143,22 +143,22 @@ class Written:
     losses: tuple[Loss, ...] = ()
 
 
-Writer: TypeAlias = Callable[[ToolSpec, bool | None], Written]
+WriteEntry: TypeAlias = Callable[[ToolSpec, bool | None], Entry]
 """Writes one tool; gets what the request says of strictness, for tools that say nothing of it themselves."""
 
 
 @define(eq=False)
-class WrittenTools:
+class Entries:
     """Writes tools, each once for as long as it says the same.
 
     Attributes:
         write: Writes one.
     """
 
-    write: Writer
-    _kept: dict[tuple[ToolSpec, bool | None], Written] = field(factory=dict[tuple[ToolSpec, "bool | None"], Written])
+    write: WriteEntry
+    _kept: dict[tuple[ToolSpec, bool | None], Entry] = field(factory=dict[tuple[ToolSpec, "bool | None"], Entry])
 
-    def one(self, spec: ToolSpec, strict: bool | None = None) -> Written:
+    def one(self, spec: ToolSpec, strict: bool | None = None) -> Entry:
         """One tool, written now or before."""
         strict = strict if spec.strict is None else spec.strict
         written = self._kept.get((spec, strict))
@@ -168,9 +168,9 @@ class WrittenTools:
             written = self._kept[spec, strict] = self.write(spec, strict)
         return written
 
-    def all(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> dict[str, Written]:
+    def all(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> dict[str, Entry]:
         """Tools by name, in their order; of two of one name, the first."""
-        by_name: dict[str, Written] = {}
+        by_name: dict[str, Entry] = {}
         for spec in specs:
             by_name.setdefault(spec.name, self.one(spec, strict))
         return by_name
@@ -196,20 +196,20 @@ def _repeated(specs: Sequence[ToolSpec]) -> list[Loss]:
     return losses
 
 
-def refusal(spec: ToolSpec, path: str, keyword: str, what: str) -> Written:
+def refusal(spec: ToolSpec, path: str, keyword: str, what: str) -> Entry:
     """A tool that the provider can't be given."""
-    return Written(None, (Loss(spec.name, path, keyword, what, refused=True),))
+    return Entry(None, (Loss(spec.name, path, keyword, what, refused=True),))
 
 
 __all__ = [
-    "Fitted",
-    "Writer",
-    "Written",
-    "WrittenTools",
-    "described",
-    "fitted",
+    "ConvertedSchema",
+    "Entries",
+    "Entry",
+    "WriteEntry",
+    "convert_schema",
+    "description_of",
     "hosted_type",
     "losses_of",
-    "passed",
+    "passthrough",
     "refusal",
 ]

@@ -12,7 +12,7 @@ from pegboard.dialects.dialect import Dialect
 from pegboard.dialects.keywords import modern_draft, well_formed
 from pegboard.dialects.references import named_definitions
 from pegboard.errors import ExportError
-from pegboard.request.entries import Written, WrittenTools, described, fitted, losses_of, passed, refusal
+from pegboard.request.entries import Entries, Entry, convert_schema, description_of, losses_of, passthrough, refusal
 from pegboard.request.exporter import ExportedTools, Loss, ResponseReader
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.spec import ToolSpec
@@ -34,10 +34,10 @@ class MCP:
     """
 
     name: str = field(default="mcp", init=False)
-    _written: WrittenTools = field(init=False)
+    _written: Entries = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._written = WrittenTools(_write)
+        self._written = Entries(_write)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """What `tools` holds in the answer to `tools/list`."""
@@ -72,24 +72,24 @@ class MCP:
         raise ExportError("it lists tools; no model answers in this form", exporter=self.name)
 
 
-def _write(spec: ToolSpec, strict: bool | None) -> Written:
+def _write(spec: ToolSpec, strict: bool | None) -> Entry:
     if spec.kind == "provider":
         return refusal(spec, "/providerId", "providerId", "a provider hosts it; no server runs it")
-    schema = fitted(spec, DIALECT, None, strict)
+    schema = convert_schema(spec, DIALECT, None, strict)
     if schema.refused:
-        return Written(None, schema.losses)
+        return Entry(None, schema.losses)
     output, losses = _output(spec)
     facts: JsonObject = {
         "name": spec.name,
         "title": spec.title,
-        "description": described(spec, examples=True, grammar=True),
+        "description": description_of(spec, examples=True, grammar=True),
         "inputSchema": _of_object(schema.schema),
         "outputSchema": output,
         "annotations": _annotations(spec),
         "_meta": _meta(spec),
     }
     facts = {name: fact for name, fact in facts.items() if fact not in (None, "", {})}
-    return Written({**facts, **passed(spec.provider_options, ("mcp",))}, (*schema.losses, *losses))
+    return Entry({**facts, **passthrough(spec.provider_options, ("mcp",))}, (*schema.losses, *losses))
 
 
 def _output(spec: ToolSpec) -> tuple[JsonSchema | None, tuple[Loss, ...]]:

@@ -166,7 +166,7 @@ class BudgetTools:
         registry.pipeline = registry.pipeline.replace("budget_tools", BudgetTools(8000, pinned=["search"]))
 
     Attributes:
-        tokens: How many tokens the tools may take, as a rough estimate of four bytes a token has it; `None` is any number.
+        tokens: How many tokens the tools may take, estimated at four bytes a token; `None` is any number.
         pinned: The names of tools that stay, whatever they take; so does the one that the request says must be called.
         rank: Which are kept first; in the order in which they are offered by default, and where two rank the same.
     """

@@ -14,8 +14,7 @@ from attrs import define, field, frozen
 from pegboard.dispatch.approval.pending import PendingCalls, signature_of, signed_by
 from pegboard.dispatch.approval.request import parsed
 from pegboard.dispatch.events import CallEvent
-from pegboard.dispatch.failure import log_failure
-from pegboard.errors import PendingError
+from pegboard.errors import PendingError, log_failure
 from pegboard.messages.message import Message
 from pegboard.messages.response import NO_USAGE, Delta, ModelResponse, Usage
 from pegboard.request.model_request import ModelRequest

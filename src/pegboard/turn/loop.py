@@ -15,9 +15,8 @@ from pegboard.chains import LinkError, settle
 from pegboard.dispatch.approval.resume import Answers
 from pegboard.dispatch.batch import Batch
 from pegboard.dispatch.batch_options import BatchOptions
-from pegboard.dispatch.failure import log_failure
 from pegboard.dispatch.outcome import Outcome
-from pegboard.errors import CallbackError, ModelError, TurnAbortedError
+from pegboard.errors import CallbackError, ModelError, TurnAbortedError, log_failure
 from pegboard.messages.message import Message
 from pegboard.messages.response import ModelResponse
 from pegboard.request.model import Model

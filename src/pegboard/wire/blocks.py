@@ -13,7 +13,7 @@ from pegboard.dialects.keywords import Counts, counts_of
 from pegboard.errors import ExportError
 from pegboard.messages.message import CallPart, HostedPart, Message, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.messages.response import CallDelta, Delta, FinishReason
-from pegboard.request.entries import MOST_KEPT, Writer, Written, WrittenTools, refusal
+from pegboard.request.entries import MOST_KEPT, Entries, Entry, WriteEntry, refusal
 from pegboard.request.exporter import ExportedTools, Loss
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_faults
@@ -405,7 +405,7 @@ class StrictLimits:
 
 
 @frozen
-class Followed(Written):
+class Followed(Entry):
     """A tool with an entry of another kind right behind its own.
 
     Attributes:
@@ -443,19 +443,19 @@ class StrictBudget:
         limits: How much a request may hold.
     """
 
-    write: Writer
+    write: WriteEntry
     schema_of: Callable[[JsonObject], JsonSchema | None]
     entry_name: Callable[[JsonObject], str | None]
     limits: StrictLimits
-    _written: WrittenTools = field(init=False)
-    _plainly: WrittenTools = field(init=False)
+    _written: Entries = field(init=False)
+    _plainly: Entries = field(init=False)
     _counts: dict[ToolSpec, Counts] = field(factory=dict[ToolSpec, Counts], init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._written = WrittenTools(self.write)
-        self._plainly = WrittenTools(self._write_plainly)
+        self._written = Entries(self.write)
+        self._plainly = Entries(self._write_plainly)
 
-    def one(self, spec: ToolSpec, strict: bool | None = None) -> Written:
+    def one(self, spec: ToolSpec, strict: bool | None = None) -> Entry:
         """One tool by itself."""
         return self._written.one(spec, strict)
 
@@ -488,7 +488,7 @@ class StrictBudget:
         specs = () if request is None else (tool.spec for tool in request.offered)
         return {spec.name: self.name_of(spec) for spec in specs if spec.kind == "provider"}
 
-    def _chosen(self, spec: ToolSpec, strict: bool | None, left: _Left) -> Written:
+    def _chosen(self, spec: ToolSpec, strict: bool | None, left: _Left) -> Entry:
         written = self._written.one(spec, strict)
         schema = None if written.entry is None else self.schema_of(written.entry)
         if schema is None or left.takes(self._counted(spec, schema)):
@@ -503,13 +503,13 @@ class StrictBudget:
             counts = self._counts[spec] = counts_of(schema)
         return counts
 
-    def _write_plainly(self, spec: ToolSpec, _strict: bool | None) -> Written:
-        plainly = self.write(spec, False)  # noqa: FBT003  a `Writer` has no names
+    def _write_plainly(self, spec: ToolSpec, _strict: bool | None) -> Entry:
+        plainly = self.write(spec, False)  # noqa: FBT003  a `WriteEntry` has no names
         what = f"exported without: a request may hold {self.limits} in all, and the tools before it have used them up"
         return attrs.evolve(plainly, losses=(Loss(spec.name, "/strict", "strict", what), *plainly.losses))
 
 
-def _entries(entry: JsonObject, written: Written) -> list[JsonObject]:
+def _entries(entry: JsonObject, written: Entry) -> list[JsonObject]:
     behind = written.behind if isinstance(written, Followed) else None
     return [entry] if behind is None else [entry, behind]
 

@@ -136,7 +136,7 @@ def check_chosen(name: str, names: Collection[str], exporter: str) -> None:
         raise ExportError(text, exporter=exporter, tool=name)
 
 
-def worded(content: Content) -> str:
+def render_text(content: Content) -> str:
     """A text as it is; a file that is text with its name; anything else named, so that it isn't lost silently."""
     return writable(_worded(content))
 
@@ -266,6 +266,6 @@ __all__ = [
     "own",
     "parsed_object",
     "place_in",
+    "render_text",
     "text_in",
-    "worded",
 ]

@@ -11,9 +11,9 @@ from pegboard.dispatch.approval.request import ApprovalRequest
 from pegboard.dispatch.approval.resume import ResumedCall
 from pegboard.dispatch.approve import approve, permit
 from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.work import DEFAULT_LIMITS, Surroundings, Work
 from pegboard.schema.json import json_text
+from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
@@ -65,7 +65,7 @@ def surroundings(approver=None, *, seconds=60.0, grants=None, operator=None, ask
     limits = evolve(DEFAULT_LIMITS, approval_timeout=seconds, **changes.pop("limits", {}))
     return Surroundings(
         a_tool,
-        Threads(),
+        WorkerPool(),
         limits=limits,
         observe=operator,
         permissions=changes.pop("permissions", Permissions(rules)),

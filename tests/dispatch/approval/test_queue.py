@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dispatch.approval.samples import Operator, a_request, a_tool, surroundings
+from pegboard import threads
 from pegboard.dispatch.approval.grants import MemoryGrants
 from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, KeyedLock, ask_later, asks_one_at_a_time
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
@@ -158,7 +159,7 @@ def test_a_plain_approver_may_block():
 
 
 def test_nobody_there():
-    text = "delete needs approval and nobody is there to ask. It was denied; go on without it."
+    text = "delete needs approval, and there is no approver. It was denied; go on without it."
     assert denied(None).text == text
     assert denied(lambda request, context: None).text == text
 
@@ -167,7 +168,7 @@ def test_no_answer_in_time_is_no():
     async def never(request, context):
         await asyncio.get_running_loop().create_future()
 
-    assert "nobody answered within 0.02 s" in denied(never, seconds=0.02).text
+    assert "no answer came within 0.02 s" in denied(never, seconds=0.02).text
 
 
 @pytest.mark.parametrize("seconds", [300.0, None])
@@ -550,7 +551,7 @@ def test_a_terminal_that_still_shows_an_old_question_isnt_asked_another():
     async def main():
         around = surroundings(terminal, seconds=0.05)
         for name in ("one", "two"):
-            with pytest.raises(CallError, match="nobody answered"):
+            with pytest.raises(CallError, match="no answer came"):
                 await ask(around, name)
         assert shown == ["one"]
         free.set()
@@ -565,6 +566,7 @@ def test_a_system_without_threads_denies(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     operator = Operator()
+    monkeypatch.setattr(threads, "_pool", threads.WorkerPool())
     monkeypatch.setattr(threading.Thread, "start", fail)
     assert "asking for it failed" in denied(lambda *_: Once(), operator=operator).text
 
@@ -624,7 +626,7 @@ def test_an_approver_that_wont_end_is_left_to_itself(monkeypatch):
                     continue
 
         around = surroundings(stubborn, seconds=0.02)
-        with pytest.raises(CallError, match="nobody answered"):
+        with pytest.raises(CallError, match="no answer came"):
             await ask(around, "delete")
         assert around.asking.waiting() == ()
         free.set()

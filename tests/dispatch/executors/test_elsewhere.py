@@ -10,10 +10,10 @@ from pegboard.dispatch.executors.executor import AnswerError
 from pegboard.dispatch.executors.late import LateProcesses
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.response import ExecutionResponse, PermissionRequired
-from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.work import CallError, Limits, Surroundings, Work
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.schema.problems import StructureError
+from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -67,7 +67,7 @@ def work():
     def work(tool=FAR, arguments=None, *, context=None, limits=None, executors=None, **policy):
         around = Surroundings(
             lambda _: tool,
-            Threads(),
+            WorkerPool(),
             limits=limits or Limits(),
             observe=lambda who, error: told.append((who, error)),
             executors=executors or {},

@@ -1,19 +1,216 @@
+"""Rules and a mode decide about calls."""
+
 from __future__ import annotations
 
 import gc
 import json
+import os
+import re
 import sys
 import weakref
 
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, PermissionRules, Permissions
-from pegboard.dispatch.permissions.rule import MODES, Rule
+from pegboard.dispatch.permissions.commands import CommandPart
+from pegboard.dispatch.permissions.permissions import (
+    DEFAULT_PERMISSIONS,
+    MOST_FILE,
+    NO_RULE,
+    PermissionRules,
+    Permissions,
+    Resource,
+    folder_of,
+    read_permissions,
+)
+from pegboard.dispatch.permissions.places import Place, Url
+from pegboard.dispatch.permissions.rule import HOLE, MODES, Match, Rule, TextMatcher, Unreadable, WholeCall
+from pegboard.errors import ConfigError
 from pegboard.tools.policy import HOST, Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool, tool_from_function
 from pegboard.toolsets.wrappers import Reshape, _reshaped
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "part"),
+    [("text", "a", TextMatcher), ("command", "ls", CommandPart), ("path", "a", Place), ("url", "https://a.org", Url)],
+)
+def test_a_value_is_read_by_its_kind(kind, value, part):
+    assert isinstance(Resource(kind, value).parts(kind, "/")[0], part)
+    assert Resource(kind, None).parts(kind, "/") == (Unreadable(),)
+
+
+def test_the_folder_of_relative_paths_is_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert folder_of(None) == os.getcwd()  # noqa: PTH109
+    assert folder_of("a") == os.path.join(os.getcwd(), "a")  # noqa: PTH109, PTH118
+    assert folder_of("/b") == "/b"
+
+
+def test_what_is_asked_always_of_a_text_is_that_text():
+    assert TextMatcher("a b").always == "a b"
+    assert TextMatcher("a*").always is None
+    assert WholeCall().always == "*"
+    assert Unreadable("x").always is None
+
+
+def test_a_text_with_holes_is_touched_and_not_covered():
+    text = TextMatcher(f"src/{HOLE}")
+    assert text.shown == "src/*"
+    assert text.match(Rule("read", "src/?", "allow")) is Match.NO
+    assert text.match(Rule("read", "src/?", "deny")) is Match.PERHAPS
+    assert text.match(Rule("read", "src/*", "allow")) is Match.SURELY
+
+
+STRICTNESS = ["allow", None, "ask", "deny"]
+PERMISSIONS = st.sampled_from(["read", "edit", "bash"])
+PATTERNS = st.sampled_from(["*", "a", "a*", "?b", "b *", "zz"])
+ACTIONS = st.sampled_from(["allow", "ask", "deny"])
+TEXTS = st.sampled_from(["a", "ab", "b", "b c", "zz", ""])
+KINDS = st.sampled_from([None, "text", "command", "path", "url"])
+ANY_RULES = st.builds(Rule, PERMISSIONS | st.just("*"), PATTERNS, ACTIONS, kind=KINDS)
+TEXT_RULES = st.builds(Rule, st.just("read"), PATTERNS, ACTIONS)
+SUBJECT_KINDS = ["text", "command", "path", "url"]
+SUBJECTS = st.lists(st.builds(Resource, st.sampled_from(SUBJECT_KINDS), TEXTS | st.none()), max_size=3)
+
+
+def ruled(rules, *subjects, permission="read"):
+    return PermissionRules(rules).decide(permission, subjects)
+
+
+def text(value):
+    return Resource("text", value)
+
+
+@given(st.lists(TEXT_RULES, max_size=5), TEXTS.filter(bool))
+def test_the_last_match_wins(rules, value):
+    matching = [rule for rule in rules if rule.wildcard.matches(value)]
+    assert ruled(rules, text(value)).rule == (matching[-1] if matching else None)
+
+
+@given(st.lists(TEXT_RULES, max_size=4), st.lists(TEXTS.filter(bool), min_size=1, max_size=4))
+def test_of_several_subjects_each_is_decided_and_the_strictest_counts(rules, values):
+    alone = [ruled(rules, text(value)).action for value in values]
+    assert ruled(rules, *map(text, values)).action == max(alone, key=STRICTNESS.index)
+
+
+@given(st.lists(ANY_RULES, max_size=4), st.lists(ANY_RULES, max_size=4), SUBJECTS, PATTERNS)
+def test_a_forbid_rule_is_never_beaten(before, after, subjects, pattern):
+    forbid = Rule("read", pattern, "deny", forbid=True)
+    alone = ruled([forbid], *subjects)
+    among = ruled([*before, forbid, *after], *subjects)
+    assert among.forbidden == alone.forbidden
+    if alone.forbidden:
+        assert (among.action, among.rule) == ("deny", forbid)
+
+
+@given(st.lists(ANY_RULES, max_size=4), PATTERNS, KINDS, SUBJECTS)
+def test_an_allow_rule_for_another_permission_changes_nothing(rules, pattern, kind, subjects):
+    more = PermissionRules(rules).with_rules(Rule("other", pattern, "allow", kind=kind))
+    assert more.decide("read", subjects) == ruled(rules, *subjects)
+
+
+@given(st.lists(ANY_RULES, max_size=4), PATTERNS, KINDS, SUBJECTS)
+def test_a_deny_rule_behind_the_others_never_makes_a_decision_milder(rules, pattern, kind, subjects):
+    more = PermissionRules(rules).with_rules(Rule("read", pattern, "deny", kind=kind))
+    before, after = ruled(rules, *subjects).action, more.decide("read", subjects).action
+    assert STRICTNESS.index(after) >= STRICTNESS.index(before)
+
+
+@given(st.lists(ANY_RULES, max_size=4), SUBJECTS, SUBJECTS)
+def test_what_touches_more_is_never_decided_more_mildly(rules, subjects, more):
+    before = ruled(rules, *subjects, text("a")).action
+    after = ruled(rules, *subjects, text("a"), *more).action
+    assert STRICTNESS.index(after) >= STRICTNESS.index(before)
+
+
+def test_no_rule_says_nothing():
+    assert ruled([]) == ruled([Rule("edit", "*", "deny")], text("a")) == NO_RULE
+
+
+def test_an_ordinary_rule_may_take_back_another():
+    rules = [Rule("read", "*", "deny"), Rule("read", "a*", "allow")]
+    assert [ruled(rules, text(value)).action for value in ("ab", "b")] == ["allow", "deny"]
+
+
+def test_of_a_call_that_touches_nothing_only_the_star_speaks_for_sure():
+    assert ruled([Rule("read", "*", "allow")]).action == "allow"
+    assert ruled([Rule("read", "a", "allow")]).action is None
+    assert ruled([Rule("read", "a", "deny")]).action == "deny"
+    assert ruled([Rule("read", "*", "allow", kind="path")]).action is None
+    assert ruled([Rule("read", "*", "deny"), Rule("read", "*", "allow")]).action == "allow"
+
+
+@pytest.mark.parametrize("kind", SUBJECT_KINDS)
+def test_what_is_missing_is_denied_and_not_allowed(kind):
+    for value in (None, ""):
+        assert ruled([Rule("read", "zz", "deny")], Resource(kind, value)).action == "deny"
+        assert ruled([Rule("read", "zz", "ask")], Resource(kind, value)).action == "ask"
+        assert ruled([Rule("read", "*", "allow")], Resource(kind, value)).action is None
+        assert ruled([Rule("read", "zz", "deny", forbid=True)], Resource(kind, value)).forbidden
+
+
+def test_the_star_as_text_looks_at_nothing():
+    """The way to say: whatever it is, also what can't be read."""
+    everything = Rule("read", "*", "allow", kind="text")
+    for subject in (Resource("command", "$(x)"), Resource("path", None), Resource("url", "http://a@b")):
+        assert ruled([everything], subject).action == "allow"
+    assert ruled([everything]).action == "allow"
+    assert ruled([Rule("read", "*", "allow")], Resource("command", "$(x)")).action is None
+
+
+def test_a_rule_may_read_an_argument_in_another_way():
+    assert ruled([Rule("read", "rm *", "deny", kind="command")], text("ls; rm x")).action == "deny"
+    assert ruled([Rule("read", "ls *", "allow", kind="command")], text("ls; ls -l")).action == "allow"
+    assert ruled([Rule("read", "ls *", "allow", kind="command")], text("ls; rm x")).action is None
+    assert ruled([Rule("read", "ls *", "allow", kind="command")], text("sh -c 'ls'")).action is None
+    assert ruled([Rule("read", "sh *", "allow", kind="command")], text("sh -c 'ls'")).action == "allow"
+    assert ruled([Rule("read", "ls;*", "deny", kind="text")], Resource("command", "ls; rm x")).action == "deny"
+    assert ruled([Rule("read", "rm *", "deny", kind="command")], text("sudo rm x")).action == "deny"
+    assert ruled([Rule("read", "nowhere", "deny", kind="path")], text("x")).action is None
+
+
+def test_a_rule_may_name_the_argument():
+    to, body = Resource("text", "ann@a.org", "to"), Resource("text", "hi", "body")
+    rule = Rule("mail", "*@a.org", "allow", field="to")
+    assert ruled([rule], to, permission="mail").action == "allow"
+    assert ruled([rule], to, body, permission="mail").action is None
+    assert ruled([rule, Rule("mail", "*", "allow", field="body")], to, body, permission="mail").action == "allow"
+
+
+def test_an_argument_that_isnt_declared_speaks_of_the_whole_call():
+    """It says something only where a rule names it: `mode` itself needs no rule that allows it."""
+    path, mode = Resource("text", "a", "path"), Resource("text", "w", "mode", declared=False)
+    rules = [Rule("read", "a", "allow"), Rule("read", "w", "deny", field="mode")]
+    assert ruled(rules, path, mode).action == "deny"
+    assert ruled(rules, path, Resource("text", "r", "mode", declared=False)).action == "allow"
+    assert ruled([Rule("read", "w", "allow", field="mode")], path, mode).action == "allow"
+    assert ruled([Rule("read", "w", "deny", field="mode")], path).action == "deny"
+    assert ruled([Rule("read", "w", "allow", field="mode")], path).action is None
+
+
+def test_a_rule_that_names_an_argument_looks_at_no_other():
+    path, target = Resource("text", "a", "path"), Resource("text", "b", "target")
+    assert ruled([Rule("read", "b", "deny", field="path")], path, target).action is None
+
+
+def test_a_line_of_which_everything_is_inside_is_not_allowed():
+    assert ruled([Rule("read", "*", "allow")], Resource("command", "((x))")).action is None
+    assert ruled([Rule("read", "*", "allow", kind="command")], text("((x))")).action is None
+
+
+def test_rules_are_rules():
+    with pytest.raises(TypeError, match="'deny' is no Rule"):
+        PermissionRules(["deny"])
+    assert len(PermissionRules([Rule("a", "*", "ask")])) == 1
+
+
+def test_a_decision_names_its_rule_and_why():
+    rule = Rule("read", "*", "ask")
+    decision = ruled([rule], text("a"))
+    assert (decision.rule, decision.forbidden, decision.reason) == (rule, False, "a rule asks")
+
 
 STRANGER = Origin(plugin="stranger", trusted=False)
 
@@ -431,3 +628,109 @@ def test_a_tool_that_is_gone_is_not_kept():
     del called
     gc.collect()
     assert gone() is None
+
+
+TOML = """
+mode = "accept_edits"
+forbid = ["bash: rm -rf *"]
+deny = ["fetch"]
+ask = ["edit: ~/*"]
+allow = ["bash: git *", "fetch:https://example.com"]
+
+[[rule]]
+permission = "mail"
+pattern = "*@example.com"
+action = "allow"
+field = "to"
+kind = "text"
+
+[[rule]]
+permission = "mail"
+forbid = true
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    def written(content, name="rules.toml"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return written
+
+
+def test_a_file_of_rules_is_read(written):
+    """The lists first, the stricter behind the milder; then the rules."""
+    assert read_permissions(written(TOML)) == Permissions(
+        [
+            Rule("bash", "git *", "allow"),
+            Rule("fetch", "https://example.com", "allow"),
+            Rule("edit", "~/*", "ask"),
+            Rule("fetch", "*", "deny"),
+            Rule("bash", "rm -rf *", "deny", forbid=True),
+            Rule("mail", "*@example.com", "allow", field="to", kind="text"),
+            Rule("mail", "*", "deny", forbid=True),
+        ],
+        "accept_edits",
+    )
+
+
+def test_json_says_the_same(written):
+    permissions = read_permissions(written(TOML))
+    assert read_permissions(written(json.dumps(permissions.to_json()), "rules.JSON")) == permissions
+    short = {"allow": ["bash"], "rule": [{"permission": "a", "action": "ask"}]}
+    assert read_permissions(written(json.dumps(short), "rules.json")) == Permissions(
+        [Rule("bash", "*", "allow"), Rule("a", "*", "ask")]
+    )
+
+
+def test_an_empty_file_says_nothing(written):
+    assert read_permissions(written("")) == Permissions()
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "said"),
+    [
+        ('mdoe = "plan"', "mdoe", "unknown key. Did you mean 'mode'?"),
+        ("zzz = 1", "zzz", "unknown key. There are mode, allow, ask, deny, forbid, rule, rules."),
+        ('mode = "paln"', "mode", "there is no mode 'paln'. Did you mean 'plan'?"),
+        ("mode = 1", "mode", "expected a text, found int"),
+        ('allow = "bash"', "allow", "expected a list, found str"),
+        ("deny = [1]", "deny[0]", "expected a text such as 'bash: git *', found int"),
+        ('ask = ["a", ": x"]', "ask[1]", "expected 'permission: pattern' or 'permission', found ': x'"),
+        ('ask = ["a:"]', "ask[0]", "expected 'permission: pattern' or 'permission', found 'a:'"),
+        ("rule = [1]", "rule[0]", "expected a table, found int"),
+        ("rule = 1", "rule", "expected a list, found int"),
+        ('[[rule]]\npermission = "a"\nacton = "ask"', "rule[0]", "acton: unknown key. Did you mean 'action'?"),
+        ("rule = []\nrules = []", "rules", "write either 'rule' or 'rules'"),
+        ("mode = ", "", "not TOML: "),
+        (b"\xff", "", "not UTF-8"),
+        ("a = " + "[" * 100_000, "", "nested too deep"),
+        (" " * (MOST_FILE + 1), "", f"larger than {MOST_FILE} bytes"),
+    ],
+)
+def test_what_is_wrong_is_named(written, content, key, said):
+    path = written(content)
+    with pytest.raises(ConfigError, match=re.escape(f"{path}: {key + ': ' if key else ''}{said}")) as caught:
+        read_permissions(path)
+    assert (caught.value.file, caught.value.key) == (path, key)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [('{"mode": "plan", "mode": "bypass"}', "not JSON"), ("[]", "expected a table, found list"), ("{", "not JSON")],
+)
+def test_json_is_read_as_strictly(written, content, said):
+    with pytest.raises(ConfigError, match=said):
+        read_permissions(written(content, "rules.json"))
+
+
+def test_a_file_that_isnt_there_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"none\.toml: can't be read: No such file"):
+        read_permissions(str(tmp_path / "none.toml"))
+
+
+def test_data_that_says_what_cant_be_is_refused():
+    with pytest.raises(ValueError, match="mode: there is no mode"):
+        Permissions.from_json({"mode": "x"})

@@ -10,69 +10,103 @@ from typing import Any, Final, cast
 
 from attrs import define, field, frozen
 
-from pegboard.dialects.combinators import any_of_alone, one_of_to_any_of, root_object
-from pegboard.dialects.dialect import Dialect, Step
-from pegboard.dialects.keywords import Counts, Within, formats, least_items, only_keywords, patterns
-from pegboard.dialects.objects import close_objects, free_form_maps, property_names
-from pegboard.dialects.references import inline_references, named_definitions
-from pegboard.dialects.rows import FORMATS, READ, SHAPE, SIMPLE, UNIONS
-from pegboard.dialects.values import (
+from pegboard import (
+    CallFault,
+    CallPart,
+    Citation,
+    ExportedTools,
+    FileContent,
+    HostedPart,
+    ImageContent,
+    LinkContent,
+    Loss,
+    MediaPart,
+    Message,
+    ModelError,
+    ModelRequest,
+    ModelResponse,
+    NamedTool,
+    ReasoningPart,
+    ResultPart,
+    SchemaError,
+    TextContent,
+    TextPart,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
+from pegboard.dialects import (
+    FORMATS,
+    READ,
+    SHAPE,
+    SIMPLE,
+    UNIONS,
+    Counts,
+    Dialect,
+    Step,
+    Within,
     arrays_need_items,
     boolean_schemas,
+    close_objects,
+    formats,
+    inline_references,
+    isolate_any_of,
+    least_items,
+    named_definitions,
+    one_of_to_any_of,
+    only_keywords,
+    open_objects,
+    patterns,
+    property_names,
+    root_object,
     simple_enums,
     tuple_items,
     typed_enums,
     typed_values,
 )
-from pegboard.errors import ModelError, SchemaError
-from pegboard.messages.message import (
-    CallPart,
-    Citation,
-    HostedPart,
-    MediaPart,
-    Message,
-    Part,
-    ReasoningPart,
-    ResultPart,
-    TextPart,
-)
-from pegboard.messages.response import Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
-from pegboard.request.entries import Written, described, fitted, hosted_type, passed, refusal
-from pegboard.request.exporter import ExportedTools, Loss
-from pegboard.request.model_request import ModelRequest, NamedTool
+from pegboard.messages.message import Part
+from pegboard.messages.response import Delta, FinishReason, ReasoningDelta, TextDelta
 from pegboard.schema.json import json_text
-from pegboard.tools.call import CallFault
-from pegboard.tools.content import Content, FileContent, ImageContent, LinkContent, TextContent, ToolResult
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire.blocks import (
+from pegboard.wire import (
     CUT_OFF,
     AnsweredBlocks,
     Blocks,
+    Entry,
+    Gathered,
+    MadeCalls,
+    Room,
+    SentIds,
     Speaker,
     StreamedBlock,
     StreamedBlocks,
+    StreamEnd,
     StrictBudget,
     StrictLimits,
-    finish_of,
-    leading_system,
-    opaque,
-    turns_of,
-)
-from pegboard.wire.bodies import (
     arguments_object,
+    called_before,
     check_choice,
+    convert_schema,
     count_in,
+    description_of,
+    finish_of,
+    hosted_type,
     known,
+    leading_system,
     merged,
     object_in,
     objects_in,
+    opaque,
     parsed_object,
+    passthrough,
+    refusal,
+    render_text,
+    sendable,
+    strict_schemas,
     text_in,
-    worded,
+    turns_of,
 )
-from pegboard.wire.ids import MadeCalls, SentIds, called_before, sendable, strict_schemas
-from pegboard.wire.streams import Gathered, Room, StreamEnd
 
 STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)
 """How much of a request may be strict (Anthropic's error reports)."""
@@ -100,10 +134,10 @@ _ANTHROPIC_STRICT: Final[tuple[Step, ...]] = (
     least_items(1),
     formats((*FORMATS, "uri")),
     patterns(word_bounds=False),
-    any_of_alone,
+    isolate_any_of,
     arrays_need_items,
     typed_values,
-    free_form_maps,
+    open_objects,
     close_objects,
     property_names(PROPERTY_NAME),
 )
@@ -251,7 +285,7 @@ def content_block(content: Content, limits: AnthropicLimits, *, links: bool = Fa
     block = native_block(content, limits, links=links)
     if block is not None:
         return block
-    text = worded(content)
+    text = render_text(content)
     return {"type": "text", "text": text} if text.strip() else None
 
 
@@ -322,7 +356,7 @@ def result_block(part: ResultPart, use_id: str, limits: AnthropicLimits) -> Json
         use_id: The id of the call's block.
         limits: What the provider takes.
     """
-    options = passed(part.provider_metadata, (FAMILY,))
+    options = passthrough(part.provider_metadata, (FAMILY,))
     block: JsonObject = {"type": "tool_result", "tool_use_id": use_id}
     content = result_content(part.result, limits, object_in(options, "citations"))
     if content:
@@ -406,7 +440,7 @@ class AnthropicWire:
 
     def mark(self, blocks: Blocks, metadata: JsonMapping) -> None:
         """Ends what is cached with a message, where its options say so."""
-        options = passed(metadata, (FAMILY,))
+        options = passthrough(metadata, (FAMILY,))
         if options.get(_CACHE) is not None and not self.is_thought(blocks[-1]):
             blocks[-1][_CACHE] = options[_CACHE]
 
@@ -435,7 +469,7 @@ class AnthropicWire:
 
     def _media(self, part: MediaPart, speaker: Speaker) -> Blocks:
         if speaker == "assistant":  # pictures are the user's to show
-            return [self.text(worded(part.content))]
+            return [self.text(render_text(part.content))]
         block = content_block(part.content, self.limits, links=True)
         return [] if block is None else [_with_options(block, part.provider_metadata)]
 
@@ -462,7 +496,7 @@ class AnthropicWire:
 
 def _thought(part: ReasoningPart) -> Blocks:
     """Reasoning, unchanged; what bears no signature of this provider's is refused by it, and left out."""
-    own = passed(part.provider_metadata, (FAMILY,))
+    own = passthrough(part.provider_metadata, (FAMILY,))
     redacted, signature = own.get("redacted"), own.get("signature")
     if isinstance(redacted, str):
         return [{"type": "redacted_thinking", "data": redacted}]
@@ -476,7 +510,7 @@ def _hosted(part: HostedPart) -> Blocks:
 
 
 def _with_options(block: JsonObject, metadata: Any) -> JsonObject:
-    options = passed(cast("JsonMapping", metadata), (FAMILY,)) if isinstance(metadata, Mapping) else {}
+    options = passthrough(cast("JsonMapping", metadata), (FAMILY,)) if isinstance(metadata, Mapping) else {}
     for key in _OPTIONS.get(block["type"], ()):
         if options.get(key) is not None:
             block[key] = options[key]
@@ -535,32 +569,32 @@ class AnthropicWriter:
 
     limits: AnthropicLimits
 
-    def __call__(self, spec: ToolSpec, strict: bool | None) -> Written:
+    def __call__(self, spec: ToolSpec, strict: bool | None) -> Entry:
         """The tool's entry."""
         return self._server_tool(spec) if spec.kind == "provider" else self._custom(spec, strict)
 
-    def _server_tool(self, spec: ToolSpec) -> Written:
+    def _server_tool(self, spec: ToolSpec) -> Entry:
         kind = hosted_type(spec, KEYS)
         name = None if kind is None else server_tool_name(kind)
         if kind is None or name is None:
             return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Anthropic brings")
         entry: JsonObject = {"type": kind} if is_toolset(kind) else {"type": kind, "name": name}
-        return Written({**entry, **spec.provider_arguments, **passed(spec.provider_options, KEYS)})
+        return Entry({**entry, **spec.provider_arguments, **passthrough(spec.provider_options, KEYS)})
 
-    def _custom(self, spec: ToolSpec, strict: bool | None) -> Written:
+    def _custom(self, spec: ToolSpec, strict: bool | None) -> Entry:
         if re.fullmatch(self.limits.name, spec.name, re.ASCII) is None:
             return refusal(spec, "/name", "name", f"must match {self.limits.name}")
-        schema = fitted(spec, ANTHROPIC, ANTHROPIC_STRICT, strict)
+        schema = convert_schema(spec, ANTHROPIC, ANTHROPIC_STRICT, strict)
         if schema.refused:
-            return Written(None, schema.losses)
+            return Entry(None, schema.losses)
         entry: JsonObject = {"name": spec.name, "input_schema": schema.schema}
-        description = described(spec, grammar=True)
+        description = description_of(spec, grammar=True)
         if description.strip():
             entry["description"] = description
         if schema.strict:
             entry["strict"] = True
         losses = (*schema.losses, *_add_examples(entry, spec, schema.schema))
-        return Written({**entry, **passed(spec.provider_options, KEYS)}, losses)
+        return Entry({**entry, **passthrough(spec.provider_options, KEYS)}, losses)
 
 
 def _add_examples(entry: JsonObject, spec: ToolSpec, schema: JsonSchema) -> tuple[Loss, ...]:
@@ -969,7 +1003,7 @@ class Anthropic:
         body["messages"] = turns_of(messages, AnthropicWire(ids, self.limits, offered.names))
         body.update(offered.said(request))
         self._add_config(body, request)
-        return merged(body, passed(request.config.provider_options, KEYS))
+        return merged(body, passthrough(request.config.provider_options, KEYS))
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
         """An answer.
@@ -999,7 +1033,7 @@ class Anthropic:
         forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
         thinks = config.reasoning not in (None, "none") and not forced
         if config.reasoning is not None and (thinks or config.reasoning == "none"):
-            body.update(passed({FAMILY: self.limits.reasoning.get(config.reasoning, {})}, KEYS))
+            body.update(passthrough({FAMILY: self.limits.reasoning.get(config.reasoning, {})}, KEYS))
         chance = {name: getattr(config, name) for name in _CHANCE if self.limits.sampling and not thinks}
         body.update({name: value for name, value in chance.items() if value is not None})
         if config.stop:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pegboard.errors import ModelError
+from pegboard import ModelError
 from pegboard.request.client import http_error, told
 from pegboard.typing import JsonObject
-from pegboard.wire.bodies import as_object, object_in, text_in
+from pegboard.wire import as_object, object_in, text_in
 from pegboard_anthropic.anthropic import error_of
 
 if TYPE_CHECKING:

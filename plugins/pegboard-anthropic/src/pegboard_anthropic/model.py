@@ -7,10 +7,9 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.messages.response import Delta, ModelResponse
+from pegboard import Exporter, ModelRequest, ModelResponse
+from pegboard.messages.response import Delta
 from pegboard.request.client import ProviderModel, SDKMethod
-from pegboard.request.exporter import Exporter
-from pegboard.request.model_request import ModelRequest
 from pegboard.typing import JsonObject
 from pegboard_anthropic.client import clients_of, secrets_of
 from pegboard_anthropic.errors import error_event, model_error

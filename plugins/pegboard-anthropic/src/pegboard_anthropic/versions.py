@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Final
 
-from pegboard.request.exporter import Exporter
+from pegboard import Exporter
 from pegboard_anthropic.anthropic import Anthropic, AnthropicLimits, exporter, thinking_budgets
 
 _CLAUDE: Final = "claude"

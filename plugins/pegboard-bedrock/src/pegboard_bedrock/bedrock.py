@@ -11,77 +11,102 @@ from typing import Any, Final, cast
 
 from attrs import Factory, define, field, frozen
 
-from pegboard.dialects.combinators import any_of_alone, one_of_to_any_of, root_object
-from pegboard.dialects.dialect import Dialect
-from pegboard.dialects.keywords import Counts, Within, formats, least_items, only_keywords, patterns
-from pegboard.dialects.objects import close_objects, free_form_maps, property_names
-from pegboard.dialects.references import inline_references, named_definitions
-from pegboard.dialects.rows import FORMATS, READ, SHAPE, SIMPLE, UNIONS
-from pegboard.dialects.values import (
+from pegboard import (
+    AudioContent,
+    CallFault,
+    CallPart,
+    Citation,
+    ExportedTools,
+    FileContent,
+    HostedPart,
+    ImageContent,
+    LinkContent,
+    Loss,
+    MediaPart,
+    Message,
+    ModelError,
+    ModelRequest,
+    ModelResponse,
+    NamedTool,
+    ReasoningPart,
+    ResultPart,
+    TextContent,
+    TextPart,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
+from pegboard.dialects import (
+    FORMATS,
+    READ,
+    SHAPE,
+    SIMPLE,
+    UNIONS,
+    Counts,
+    Dialect,
+    Within,
     arrays_need_items,
     boolean_schemas,
+    close_objects,
+    formats,
+    inline_references,
+    isolate_any_of,
+    least_items,
+    named_definitions,
+    one_of_to_any_of,
+    only_keywords,
+    open_objects,
+    patterns,
+    property_names,
+    root_object,
     simple_enums,
     tuple_items,
     typed_enums,
     typed_values,
 )
-from pegboard.errors import ModelError
-from pegboard.messages.message import (
-    CallPart,
-    Citation,
-    HostedPart,
-    MediaPart,
-    Message,
-    Part,
-    ReasoningPart,
-    ResultPart,
-    TextPart,
-)
-from pegboard.messages.response import Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
-from pegboard.request.entries import Written, described, fitted, hosted_type, passed, refusal
-from pegboard.request.exporter import ExportedTools, Loss
-from pegboard.request.model_request import ModelRequest, NamedTool
+from pegboard.messages.message import Part
+from pegboard.messages.response import Delta, FinishReason, ReasoningDelta, TextDelta
 from pegboard.schema.json import is_object, json_faults, json_text
-from pegboard.tools.call import CallFault
-from pegboard.tools.content import (
-    AudioContent,
-    Content,
-    FileContent,
-    ImageContent,
-    LinkContent,
-    TextContent,
-    ToolResult,
-)
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire.blocks import (
+from pegboard.wire import (
     CUT_OFF,
     AnsweredBlocks,
     Blocks,
+    Entry,
     Followed,
+    Gathered,
+    MadeCalls,
+    Room,
+    SentIds,
     Speaker,
     StreamedBlock,
     StreamedBlocks,
+    StreamEnd,
     StrictBudget,
     StrictLimits,
-    finish_of,
-    leading_system,
-    opaque,
-    turns_of,
-)
-from pegboard.wire.bodies import (
     arguments_object,
+    called_before,
     check_choice,
+    convert_schema,
     count_in,
+    description_of,
+    finish_of,
+    hosted_type,
+    leading_system,
     merged,
     object_in,
     objects_in,
+    opaque,
     parsed_object,
+    passthrough,
+    refusal,
+    render_text,
+    sendable,
+    strict_schemas,
     text_in,
-    worded,
+    turns_of,
 )
-from pegboard.wire.ids import MadeCalls, SentIds, called_before, sendable, strict_schemas
-from pegboard.wire.streams import Gathered, Room, StreamEnd
 
 STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)
 """How much of a request may be strict (as Anthropic judges them)."""
@@ -113,10 +138,10 @@ BEDROCK_STRICT: Final = Dialect(
         least_items(1),
         formats((*FORMATS, "uri")),
         patterns(word_bounds=False),
-        any_of_alone,
+        isolate_any_of,
         arrays_need_items,
         typed_values,
-        free_form_maps,
+        open_objects,
         close_objects,
         property_names(_PROPERTY_NAME),
         Within(STRICT_SIZE),
@@ -290,7 +315,7 @@ class BedrockMedia:
         block = self.native(content, in_result=in_result)
         if block is not None:
             return block
-        text = worded(content)
+        text = render_text(content)
         return {"text": text} if text.strip() else None
 
     def native(self, content: Content, *, in_result: bool) -> JsonObject | None:
@@ -409,31 +434,31 @@ class BedrockWriter:
 
     limits: BedrockLimits
 
-    def __call__(self, spec: ToolSpec, strict: bool | None) -> Written:
+    def __call__(self, spec: ToolSpec, strict: bool | None) -> Entry:
         """The tool's entry."""
         return self._system_tool(spec) if spec.kind == "provider" else self._spec(spec, strict)
 
-    def _system_tool(self, spec: ToolSpec) -> Written:
+    def _system_tool(self, spec: ToolSpec) -> Entry:
         kind = hosted_type(spec, KEYS)
         if kind is None or re.fullmatch(self.limits.name, kind) is None:
             return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Bedrock hosts")
-        options = passed(spec.provider_options, KEYS)
+        options = passthrough(spec.provider_options, KEYS)
         point = options.pop(CACHE_POINT, None)
         return _followed({"systemTool": {"name": kind, **spec.provider_arguments, **options}}, point, ())
 
-    def _spec(self, spec: ToolSpec, strict: bool | None) -> Written:
+    def _spec(self, spec: ToolSpec, strict: bool | None) -> Entry:
         if re.fullmatch(self.limits.name, spec.name) is None:
             return refusal(spec, "/name", "name", f"must match {self.limits.name}")
-        schema = fitted(spec, BEDROCK, BEDROCK_STRICT, strict)
+        schema = convert_schema(spec, BEDROCK, BEDROCK_STRICT, strict)
         if schema.refused:
-            return Written(None, schema.losses)
+            return Entry(None, schema.losses)
         entry: JsonObject = {"name": spec.name, "inputSchema": {"json": schema.schema}}
-        description = described(spec, examples=True, grammar=True)
+        description = description_of(spec, examples=True, grammar=True)
         if description.strip():
             entry["description"] = description
         if schema.strict:
             entry["strict"] = True
-        options = passed(spec.provider_options, KEYS)
+        options = passthrough(spec.provider_options, KEYS)
         point = options.pop(CACHE_POINT, None)
         return _followed({"toolSpec": {**entry, **options}}, point, schema.losses)
 
@@ -488,7 +513,7 @@ class BedrockWire:
 
     def mark(self, blocks: Blocks, metadata: JsonMapping) -> None:
         """Adds a cache point, where the options want one."""
-        point = passed(metadata, (FAMILY,)).get(CACHE_POINT)
+        point = passthrough(metadata, (FAMILY,)).get(CACHE_POINT)
         if isinstance(point, dict):
             blocks.append({CACHE_POINT: point})
 
@@ -529,7 +554,7 @@ class BedrockWire:
 
     def _shown(self, part: MediaPart, speaker: Speaker) -> Blocks:
         if speaker == "assistant":  # media are the user's to show
-            return [self.text(worded(part.content))]
+            return [self.text(render_text(part.content))]
         block = self._media.block(part.content, in_result=False)
         return [] if block is None else [block]
 
@@ -555,7 +580,7 @@ class BedrockWire:
 
 def _thought(part: ReasoningPart) -> Blocks:
     """Reasoning, unchanged; what bears no signature is refused, and left out."""
-    own = passed(part.provider_metadata, (FAMILY,))
+    own = passthrough(part.provider_metadata, (FAMILY,))
     redacted, signature = own.get("redacted"), own.get("signature")
     if isinstance(redacted, str):
         try:
@@ -890,7 +915,7 @@ class Bedrock:
         lead, messages = leading_system(request.messages)
         names = self._tools.names_of(request)
         wire = BedrockWire(SentIds(REFUSED_IN_IDS, self.limits.call_id), self.limits, names)
-        options = passed(request.config.provider_options, KEYS)
+        options = passthrough(request.config.provider_options, KEYS)
         body: JsonObject = {} if request.model is None else {"modelId": request.model}
         body["messages"] = turns_of(messages, wire)
         body.update(_system(request, lead, options.pop(CACHE_POINT, None)))
@@ -930,7 +955,7 @@ class Bedrock:
         inference = {key: value for key, value in inference.items() if value is not None}
         if config.stop:
             inference["stopSequences"] = list(config.stop)
-        thinking = passed({FAMILY: self.limits.reasoning.get(config.reasoning or "", {})}, KEYS)
+        thinking = passthrough({FAMILY: self.limits.reasoning.get(config.reasoning or "", {})}, KEYS)
         return {**thinking, **({"inferenceConfig": inference} if inference else {})}
 
     def _tool_config(self, request: ModelRequest, names: Mapping[str, str]) -> JsonObject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pegboard.errors import ModelError
+from pegboard import ModelError
 from pegboard_bedrock.credentials import strip_session, usable_options
 from pegboard_bedrock.errors import model_error
 

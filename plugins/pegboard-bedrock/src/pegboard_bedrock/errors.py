@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from pegboard.errors import ModelError
+from pegboard import ModelError
 from pegboard.request.client import http_error
 from pegboard.typing import JsonMapping
-from pegboard.wire.bodies import object_in, text_in
+from pegboard.wire import object_in, text_in
 from pegboard_bedrock.bedrock import error_of
 
 KEYS: Final = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or AWS_BEARER_TOKEN_BEDROCK"

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import define, field
 
-from pegboard.dispatch.threads import Threads
+from pegboard.threads import WorkerPool
 from pegboard.typing import JsonObject
 from pegboard_bedrock.bedrock import exception_in
 from pegboard_bedrock.errors import body_of, model_error
@@ -25,7 +25,7 @@ class Events:
         provider: For errors.
     """
 
-    threads: Threads
+    threads: WorkerPool
     send: Callable[[], Any]
     provider: str
     _stream: Any = field(default=None, init=False)

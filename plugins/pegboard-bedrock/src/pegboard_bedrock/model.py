@@ -7,11 +7,10 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-from pegboard.dispatch.threads import Threads
-from pegboard.messages.response import Delta, ModelResponse
+from pegboard import Exporter, ModelRequest, ModelResponse
+from pegboard.messages.response import Delta
 from pegboard.request.client import Secrets, streamed
-from pegboard.request.exporter import Exporter
-from pegboard.request.model_request import ModelRequest
+from pegboard.threads import WorkerPool
 from pegboard.typing import JsonObject
 from pegboard_bedrock.bedrock import exporter as shared
 from pegboard_bedrock.client import check_alone, made_client
@@ -53,7 +52,7 @@ class BedrockModel:
         self._client = client or made_client(self.provider, base_url, options)
         self._owned = client is None
         self._secrets = Secrets(partial(secrets_of, self._client))
-        self._threads = Threads()
+        self._threads = WorkerPool()
 
     @property
     def name(self) -> str:

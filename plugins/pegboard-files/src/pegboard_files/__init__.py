@@ -2,6 +2,29 @@
 
 from __future__ import annotations
 
-from pegboard_files.plugin import pegboard_register_tools
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pegboard import hookimpl
 
 __all__ = ["pegboard_register_tools"]
+
+
+@hookimpl
+def pegboard_register_tools(register: Callable[[Any], None], settings: Mapping[str, Any]) -> None:
+    """Brings read_file, list_directory, glob and grep.
+
+    Args:
+        register: Registers them with the registry.
+        settings: `[plugins.files]`, see `Settings`.
+
+    Raises:
+        ValueError: A setting is unknown or wrong.
+        RuntimeError: The system can't open files relative to a directory, and so can't keep the tools in.
+    """
+    from pegboard_files.tools import FileTools, settings_from  # with what they use, loaded only for a registry
+
+    if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
+        raise RuntimeError("pegboard-files works on Linux and macOS: this system can't open files below a directory.")
+    register(FileTools(settings_from(settings)))

@@ -8,12 +8,8 @@ from typing import BinaryIO, Final
 from attrs import define, field
 
 from pegboard import ToolError
-from pegboard_files.deadline import Deadline
-from pegboard_files.decoding import BinaryFileError, Text, described, text_of
-from pegboard_files.lines import MAX_COLUMNS, Line, lines_of
-from pegboard_files.name import shown_path
-from pegboard_files.resolving import resolve
-from pegboard_files.root import OpenRoot, told_of
+from pegboard_files.root import Deadline, OpenRoot, resolve, shown_path, told_of
+from pegboard_files.text import MAX_COLUMNS, BinaryFileError, Line, Text, described, lines_of, text_of
 
 MAX_LINES: Final = 2_000
 MAX_BYTES: Final = 50 << 10

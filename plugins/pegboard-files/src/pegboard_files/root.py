@@ -1,9 +1,8 @@
-"""`Root`: the one folder that the tools can reach, and the only place where files are opened.
+"""The one folder that the tools can reach: opened for a call, with paths resolved inside of it, and a time limit.
 
-A path is resolved first (resolving.py): component by component, links included, into parts below the root.
-Then it is opened (`OpenRoot.directory`, `OpenRoot.open_file`): from the root's own descriptor downwards,
-one component at a time, never through a link. Whatever is swapped in between, opening can't leave the root:
-at worst it fails.
+A path is resolved first (`resolve`): component by component, links included, into parts below the root. Then it is
+opened (`OpenRoot.directory`, `OpenRoot.open_file`): from the root's own descriptor downwards, one component at a time,
+never through a link. Whatever is swapped in between, opening can't leave the root: at worst it fails.
 """
 
 from __future__ import annotations
@@ -11,28 +10,93 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Generator
+import time
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Literal, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
 from pegboard import ToolError
-from pegboard_files.name import Kind, Parts, shown_path
+
+
+@frozen
+class Deadline:
+    """A moment after which work stops and says what it has.
+
+    Attributes:
+        seconds: The limit, from the making of this object.
+    """
+
+    seconds: float
+    _end: float = field(init=False, default=Factory(lambda self: time.monotonic() + self.seconds, takes_self=True))
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is time to stop."""
+        return time.monotonic() >= self._end
+
+    def check(self, doing: str) -> None:
+        """Goes on in time.
+
+        Raises:
+            ToolError: The time is over.
+        """
+        if self.passed:
+            raise ToolError(f"{doing} took longer than {self.seconds:g} seconds.")
+
+
+Kind: TypeAlias = Literal["file", "directory", "link", "other"]
+"""What a name stands for; `other` is a pipe, a socket or a device."""
+
+Parts: TypeAlias = tuple[str, ...]
+"""A path below the root, component by component, links resolved; `()` is the root itself."""
+
+
+def shown(name: str) -> str:
+    r"""A name with everything escaped that can't be printed (`\n`, `\x1b`, `\u202e`, `\udcff` for a stray byte).
+
+    A name may hold anything but `/` and NUL: line ends that fake a second entry, terminal control, bytes
+    that are no UTF-8. `Root` finds files by their shown names too.
+    """
+    if name.isprintable():
+        return name
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+def shown_path(parts: Iterable[str]) -> str:
+    """The path relative to the root, with `/`; `"."` for the root."""
+    return "/".join(map(shown, parts)) or "."
+
+
+def near_misses(name: str, known: Sequence[str]) -> list[str]:
+    """Up to three of `known` that look like `name`, best first; letter case doesn't count."""
+    import difflib
+
+    lowered: dict[str, str] = {}
+    for candidate in sorted(known):
+        lowered.setdefault(candidate.lower(), candidate)
+    return [lowered[found] for found in difflib.get_close_matches(name.lower(), list(lowered), n=3)]
+
 
 MAX_CHILDREN: Final = 200_000
 """Entries of one directory."""
 
+
 # Windows has none of these; there the plugin says so before anything is opened (see plugin.py).
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+
+
 # O_PATH passes through a directory that may be entered but not listed; macOS has no such thing.
 _PASS: Final = _DIRECTORY | _NO_LINK | getattr(os, "O_PATH", 0)
+
+
 # Without O_NONBLOCK a pipe that is swapped in would be waited for.
 _FILE: Final = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-
 _KINDS: Final[dict[int, Kind]] = {
     stat.S_IFREG: "file",
     stat.S_IFDIR: "directory",
@@ -214,3 +278,139 @@ def _regular(parts: Parts, found: os.stat_result) -> None:
         raise ToolError(f"{shown_path(parts)!r} is a directory. Use list_directory or glob to look into it.")
     if kind != "file":
         raise ToolError(f"{shown_path(parts)!r} is no regular file (a pipe, socket, device or link): not opened.")
+
+
+MAX_LINKS: Final = 40
+"""As many links in one path as Linux follows."""
+
+MAX_PARTS: Final = 1_000
+"""Components of one path, or of where one link leads."""
+
+
+def resolve(root: OpenRoot, asked: str) -> Parts:
+    """The parts below the root that a path stands for, links resolved one by one.
+
+    Args:
+        root: What can't be left.
+        asked: Relative to the root; or absolute and below it.
+
+    Raises:
+        ToolError: It leads out of the root, doesn't exist (near misses are named) or can't be looked at.
+    """
+    _check_text(asked)
+    way = _Way(root, asked)
+    way.lead(asked)
+    while way.todo:
+        way.step()
+    return tuple(way.done)
+
+
+@define(eq=False)
+class _Way:
+    """How far the resolving of one path is.
+
+    Attributes:
+        root: What can't be left.
+        asked: The whole path, for errors.
+        todo: The components ahead.
+        done: The parts behind: real names, no link among them.
+        links: How many links were followed.
+    """
+
+    root: OpenRoot
+    asked: str
+    todo: deque[str] = field(factory=deque[str])
+    done: list[str] = field(factory=list[str])
+    links: int = 0
+
+    def step(self) -> None:
+        """Takes one component."""
+        part = self.todo.popleft()
+        if part in {"", "."}:
+            return
+        if part == "..":
+            self._up()
+            return
+        name, target = self._look(part)
+        if target is None:
+            self.done.append(name)
+            return
+        self.links += 1
+        if self.links > MAX_LINKS:
+            raise ToolError(f"{shown(self.asked)!r} runs through too many links.")
+        self.lead(target)
+
+    def lead(self, path: str) -> None:
+        """Puts the components of a path ahead; an absolute one starts at the root again.
+
+        Raises:
+            ToolError: It is absolute and not below the root, or too long.
+        """
+        if path.startswith("/"):
+            path = self._below_root(path)
+            self.done.clear()
+        parts = path.split("/")
+        if len(parts) > MAX_PARTS:
+            raise ToolError(f"the path has more than {MAX_PARTS} components.")
+        self.todo.extendleft(reversed(parts))
+
+    def _below_root(self, path: str) -> str:
+        for place in self.root.places:
+            if path == place or path.startswith(place.rstrip("/") + "/"):
+                return path[len(place) :]
+        raise self._outside()
+
+    def _up(self) -> None:
+        if not self.done:
+            raise self._outside()
+        self.done.pop()
+
+    def _outside(self) -> ToolError:
+        return ToolError(
+            f"{shown(self.asked)!r} is outside of the folder that the file tools work in. "
+            "Give a path relative to that folder, such as 'src/main.py', or '.' for the folder itself."
+        )
+
+    def _look(self, part: str) -> tuple[str, str | None]:
+        """The name that a component stands for, and where it leads if it is a link."""
+        with self._worded():
+            name, fd = part, self.root.directory(tuple(self.done))
+            try:
+                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            except FileNotFoundError:
+                name = self._by_shown_name(part)
+                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            return name, os.readlink(name, dir_fd=fd) if stat.S_ISLNK(found.st_mode) else None
+
+    def _by_shown_name(self, part: str) -> str:
+        """The one name that is shown as this component."""
+        try:
+            names = [child.name for child in self.root.children(tuple(self.done))]
+        except OSError:
+            names = []
+        same = [name for name in names if shown(name) == part]
+        if len(same) == 1:
+            return same[0]
+        near = [shown_path((*self.done, name)) for name in near_misses(part, names)]
+        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise ToolError(f"there is no {shown(self.asked)!r}.{hint}")
+
+    @contextmanager
+    def _worded(self) -> Generator[None]:
+        """Words what the system refuses."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno == errno.ENOTDIR:
+                raise ToolError(f"{shown(self.asked)!r} leads through something that is no directory.") from error
+            reason = os.strerror(error.errno) if error.errno else "it can't be looked at"
+            raise ToolError(f"{shown(self.asked)!r}: {reason}.") from error
+
+
+def _check_text(asked: str) -> None:
+    try:
+        os.fsencode(asked)
+    except UnicodeEncodeError:
+        raise ToolError(f"{shown(asked)!r} is not a path: it holds half a character.") from None
+    if "\0" in asked:
+        raise ToolError(f"{shown(asked)!r} is not a path: it holds a NUL character.")

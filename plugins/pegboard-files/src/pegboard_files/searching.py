@@ -1,23 +1,197 @@
-"""`Search`: which lines of which files a pattern matches."""
+"""Searches: lines of files that match a regular expression of RE2, with their context.
+
+A pattern comes from a model, and `(a+)+$` hangs a backtracking engine. RE2 has no backtracking, and so neither
+look-around nor back-references, which is just what ripgrep's default engine offers.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, Final, Literal, TypeAlias
+from importlib import import_module
+from typing import Any, BinaryIO, Final, Literal, TypeAlias
 
-from attrs import define, field
+from attrs import define, evolve, field, frozen
 
 from pegboard import ToolError
-from pegboard_files.blocks import blocks_of, line_at
-from pegboard_files.deadline import Deadline
-from pegboard_files.decoding import BinaryFileError, text_of
-from pegboard_files.match import MAX_TEXT, FileCount, Match, with_context
-from pegboard_files.name import Parts, shown_path
-from pegboard_files.regex import LinePattern
-from pegboard_files.root import OpenRoot
+from pegboard_files.root import Deadline, OpenRoot, Parts, shown, shown_path
+from pegboard_files.text import BinaryFileError, blocks_of, line_at, lines_of, text_of
+
+Case: TypeAlias = Literal["sensitive", "ignore", "smart"]
+MAX_PATTERN: Final = 1_000
+"""Characters of a pattern."""
+
+MAX_MEMORY: Final = 2 << 20
+"""Bytes that RE2 may use for one pattern; it keeps the last 128."""
+
+MAX_PROGRAM: Final = 10_000
+"""Instructions of a compiled pattern: a bound on what each byte can cost."""
+
+_LINE_END: Final = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n")
+_ESCAPE: Final = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP].|x\{[^}]*\}|.)", re.DOTALL)
+
+
+@frozen
+class LinePattern:
+    """A compiled pattern that matches within one line.
+
+    Attributes:
+        expression: RE2's.
+    """
+
+    expression: Any
+
+    def lines_in(self, block: bytes) -> Iterator[tuple[int, int]]:
+        r"""Where it matches first in each line that it matches.
+
+        Args:
+            block: Whole lines with `\n` at their ends.
+
+        Yields:
+            Start and end of the first match of each line, as places in `block`.
+        """
+        at = 0
+        while at < len(block):
+            match = self.expression.search(block, at)
+            # Behind the last line end is no line.
+            if match is None or (match.start() == len(block) and block.endswith(b"\n")):
+                return
+            start, end = match.span()
+            yield start, end
+            at = block.find(b"\n", end) + 1
+            if at == 0:
+                return
+
+
+def line_pattern(pattern: str, *, literal: bool, case: Case) -> LinePattern:
+    """Compiles what a model looks for.
+
+    Args:
+        pattern: A regular expression, or a text.
+        literal: Whether it is a text.
+        case: Whether letter case counts; `smart`: only where the pattern holds an upper-case letter.
+
+    Raises:
+        ToolError: It is no valid expression, too costly, or can't match within one line.
+    """
+    re2 = import_module("re2")
+    if ("\n" in pattern) if literal else _LINE_END.search(pattern):
+        raise ToolError(
+            "the pattern holds a line end, and grep matches within single lines. "
+            "Look for one of the lines, and see its neighbours with context=..."
+        )
+    options = re2.Options()
+    options.never_nl = True
+    options.never_capture = True
+    options.log_errors = False
+    options.max_mem = MAX_MEMORY
+    options.case_sensitive = not _ignores_case(pattern, literal=literal, case=case)
+    try:
+        expression = re2.compile(f"(?m){re2.escape(pattern) if literal else pattern}".encode(), options)
+    except (re2.error, UnicodeEncodeError) as error:
+        raise _refused(pattern, error) from None
+    if expression.programsize > MAX_PROGRAM:
+        raise ToolError("the pattern is too costly: use smaller counts in {...}, or fewer Unicode classes.")
+    return LinePattern(expression)
+
+
+def _ignores_case(pattern: str, *, literal: bool, case: Case) -> bool:
+    if case != "smart":
+        return case == "ignore"
+    letters = pattern if literal else _ESCAPE.sub("", pattern)
+    return not any(letter.isupper() for letter in letters)
+
+
+def _refused(pattern: str, error: Exception) -> ToolError:
+    reason = error.args[0] if error.args else error
+    words = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+    return ToolError(
+        f"{shown(pattern)!r} is not a valid regular expression: {words}. The syntax is RE2's: no look-around and no "
+        "back-references. Set literal=true to look for the text as it is."
+    )
+
+
+MAX_TEXT: Final = 400
+"""Characters shown of one line."""
+
+
+@frozen
+class Match:
+    """One line that matches.
+
+    Attributes:
+        path: The file, relative to the root.
+        line: The line's number, 1-based.
+        text: The line; of a long one the part round the match.
+        before: The lines of context right before it that belong to no earlier match.
+        after: The lines of context right after it, up to the next match.
+    """
+
+    path: str
+    line: int
+    text: str
+    before: list[str] = field(factory=list[str])
+    after: list[str] = field(factory=list[str])
+
+
+@frozen
+class FileCount:
+    """One file that has lines that match.
+
+    Attributes:
+        path: The file, relative to the root.
+        count: How many of its lines match; null where only the files were asked for.
+    """
+
+    path: str
+    count: int | None = None
+
+
+def with_context(matches: list[Match], file: BinaryIO, context: int, deadline: Deadline) -> list[Match]:
+    """The matches of one file, at least one, with the lines round them; no line is given twice.
+
+    Args:
+        matches: In the order of their lines.
+        file: The file, standing at its first line.
+        context: How many lines before and after each.
+        deadline: When to stop looking for them.
+    """
+    near = _lines_near({match.line for match in matches}, file, context, deadline)
+    complete: list[Match] = []
+    for match in matches:
+        after = _taken(near, match.line, 1, context)
+        before = _taken(near, match.line, -1, context)
+        complete.append(evolve(match, before=before, after=after))
+    return complete
+
+
+def _lines_near(hits: set[int], file: BinaryIO, context: int, deadline: Deadline) -> dict[int, str]:
+    wanted = {hit + away for hit in hits for away in range(-context, context + 1)} - hits
+    last = max(hits) + context
+    near: dict[int, str] = {}
+    for number, line in enumerate(lines_of(file, deadline), 1):
+        if number in wanted:
+            near[number] = _shortened(line.text)
+        if number >= last or deadline.passed:
+            break
+    return near
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
+
+
+def _taken(near: dict[int, str], line: int, step: int, most: int) -> list[str]:
+    """Takes the lines out of `near` that follow each other from `line` on, in reading order."""
+    taken: list[str] = []
+    number = line + step
+    while len(taken) < most and number in near:
+        taken.append(near.pop(number))
+        number += step
+    return taken[::step]
+
 
 Mode: TypeAlias = Literal["matches", "files", "counts"]
-
 MAX_BYTES: Final = 48 << 10
 """Bytes of lines in one result."""
 

@@ -1,38 +1,255 @@
-"""`FileTools`: the four tools. Their docstrings and parameters are what a model reads."""
+"""The four tools, their settings and their answers. Docstrings and parameters are what a model reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Final
+import math
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Annotated, Any, Final, Protocol
 
+import attrs
 from annotated_types import Ge, Le, MaxLen, MinLen
-from attrs import field, frozen
+from attrs import field, fields_dict, frozen
 
-from pegboard import ToolError, ToolResult, tool
-from pegboard_files.deadline import Deadline
-from pegboard_files.decoding import BinaryFileError
-from pegboard_files.globs import EVERYTHING, MAX_GLOB, Globs, globs, names_hidden
-from pegboard_files.listing import directory_of, found, listed
-from pegboard_files.name import Parts, shown_path
-from pegboard_files.notes import glob_note, grep_note, listing_note
+from pegboard import TextContent, ToolError, ToolResult, tool
+from pegboard_files.patterns import EVERYTHING, MAX_GLOB, Globs, globs, names_hidden
 from pegboard_files.reading import MAX_LINES, read_text
-from pegboard_files.regex import MAX_PATTERN, Case, line_pattern
-from pegboard_files.resolving import resolve
-from pegboard_files.results import (
-    DirectoryListing,
-    GlobResult,
-    GrepResult,
-    answer,
+from pegboard_files.root import Deadline, OpenRoot, Parts, Root, kind_of, near_misses, resolve, shown_path, told_of
+from pegboard_files.searching import MAX_PATTERN, Case, FileCount, Match, Mode, Search, line_pattern
+from pegboard_files.text import BinaryFileError
+from pegboard_files.walking import DirectoryEntry, FoundFile, Walk, directory_of, found, listed
+
+
+@frozen(kw_only=True)
+class Settings:
+    """How the file tools work.
+
+    Attributes:
+        root: The folder that can't be left, `~` allowed; `None` is the working directory at the time of a call.
+        hidden: Whether hidden files are always listed and searched, not only when a call asks for it.
+        no_ignore: Whether ignored files are always listed and searched, not only when a call asks for it.
+        time_limit: Seconds after which a call stops and says what it has.
+    """
+
+    root: str | None = None
+    hidden: bool = False
+    no_ignore: bool = False
+    time_limit: float = 30.0
+
+
+def settings_from(table: Mapping[str, Any]) -> Settings:
+    """Reads the plugin's settings.
+
+    Raises:
+        ValueError: A key is unknown, or a value isn't what it has to be; the text names key and value.
+    """
+    known = list(fields_dict(Settings))
+    for key in table:
+        if key not in known:
+            near = near_misses(key, known)
+            hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(known)}."
+            raise ValueError(f"plugins.files.{key}: there is no such setting. {hint}")
+    for key, wanted, fits in _CHECKS:
+        if key in table and not fits(table[key]):
+            raise ValueError(f"plugins.files.{key}: {table[key]!r} is not {wanted}.")
+    return Settings(**table)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and "\0" not in value
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+_CHECKS: Final = (
+    ("root", "the path of a folder", _is_path),
+    ("hidden", "true or false", _is_flag),
+    ("no_ignore", "true or false", _is_flag),
+    ("time_limit", "a number of seconds above 0", _is_time),
 )
-from pegboard_files.root import OpenRoot, Root, kind_of, told_of
-from pegboard_files.searching import Mode, Search
-from pegboard_files.settings import Settings
-from pegboard_files.walking import Walk
+
+
+def listing_note(walk: Walk, offset: int, shown: int, total: int) -> str:
+    """What to know of a page of a directory."""
+    notes = [_stopped(walk)]
+    if shown < total:
+        notes.append(f"Entries {offset + 1}-{offset + shown} of {total:,}.")
+    if offset + shown < total:
+        notes.append(f"Read on with offset={offset + shown}.")
+    elif not total:
+        notes.append("Nothing to list.")
+    return _joined(*notes, _left_out(walk))
+
+
+def glob_note(walk: Walk, offset: int, shown: int, *, more: bool) -> str:
+    """What to know of a page of what a glob found."""
+    notes = [_stopped(walk), _unreadable(walk.unreadable)]
+    if more:
+        notes.append(f"There are more: read on with offset={offset + shown}, or narrow the pattern.")
+    elif not shown:
+        notes.append("Nothing further matches." if offset else "Nothing matches.")
+        notes.append(_left_out(walk))
+    return _joined(*notes)
+
+
+def grep_note(walk: Walk, search: Search) -> str:
+    """What to know of a search."""
+    found = len(search.matches) or len(search.files)
+    what = "matching lines" if search.mode == "matches" else "files"
+    notes: list[str] = []
+    if search.full:
+        notes.append(f"Stopped after {found:,} {what}; there are more. Narrow the search, or raise limit.")
+    elif search.stopped or walk.stopped:
+        notes.append(f"Stopped after {walk.deadline.seconds:g} seconds; not everything was searched.")
+    elif not found:
+        notes += [f"No line matches in {search.searched:,} {_plural(search.searched, 'file')}.", _left_out(walk)]
+    if search.binary:
+        notes.append(f"{search.binary:,} {_plural(search.binary, 'file')} left out as binary.")
+    return _joined(*notes, _unreadable(walk.unreadable + search.unreadable))
+
+
+def _stopped(walk: Walk) -> str:
+    return f"Stopped after {walk.deadline.seconds:g} seconds; this is not all." if walk.stopped else ""
+
+
+def _left_out(walk: Walk) -> str:
+    """How many entries a call could still ask for; what is in a directory that was left out isn't counted."""
+    left = [
+        f"{count:,} {what} ({flag}=true shows them)"
+        for count, what, flag in (
+            (walk.left_hidden, "hidden", "hidden"),
+            (walk.left_ignored, "ignored", "no_ignore"),
+        )
+        if count
+    ]
+    return f"Left out: {', '.join(left)}." if left else ""
+
+
+def _unreadable(count: int) -> str:
+    return f"{count:,} that could not be read were left out." if count else ""
+
+
+def _plural(count: int, word: str) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+def _joined(*notes: str) -> str:
+    return " ".join(filter(None, notes))
+
+
+class Answer(attrs.AttrsInstance, Protocol):
+    """Data that can also be read as text."""
+
+    def text(self) -> str:
+        """The whole of it for a model, in fewer words than JSON."""
+        ...
+
+
+def answer(result: Answer) -> ToolResult:
+    """The text of a result for the model, and its data for programs."""
+    return ToolResult((TextContent(result.text()),), attrs.asdict(result))
+
+
+@frozen
+class DirectoryListing:
+    """What a directory holds.
+
+    Attributes:
+        path: The directory, relative to the root.
+        entries: Its entries, sorted by name.
+        total: How many entries there are, those on other pages included.
+        note: What else is to know: how to read on, what was left out; may be empty.
+    """
+
+    path: str
+    entries: list[DirectoryEntry]
+    total: int
+    note: str = ""
+
+    def text(self) -> str:
+        """One entry a line: `name/`, `name -> link`, or name and bytes."""
+        return _with_note([_entry_line(entry) for entry in self.entries], self.note)
+
+
+@frozen
+class GlobResult:
+    """Which paths a glob found.
+
+    Attributes:
+        files: What it matches, sorted by path.
+        truncated: Whether there is more.
+        note: What else is to know; may be empty.
+    """
+
+    files: list[FoundFile]
+    truncated: bool
+    note: str = ""
+
+    def text(self) -> str:
+        """One path a line."""
+        return _with_note([file.path + ("/" if file.kind == "directory" else "") for file in self.files], self.note)
+
+
+@frozen
+class GrepResult:
+    """What a search found.
+
+    Attributes:
+        matches: Lines that match, sorted by path and line; empty unless they were asked for.
+        files: Files with lines that match, sorted by path; empty unless they were asked for.
+        searched: How many files were searched.
+        truncated: Whether there is more to find.
+        note: What else is to know; may be empty.
+    """
+
+    matches: list[Match]
+    files: list[FileCount]
+    searched: int
+    truncated: bool
+    note: str = ""
+
+    def text(self) -> str:
+        """As `rg --heading` prints it: a path, below it `line:text`, context as `line-text`."""
+        blocks = [_file_block(path, list(group)) for path, group in groupby(self.matches, lambda each: each.path)]
+        counts = [file.path if file.count is None else f"{file.path}:{file.count}" for file in self.files]
+        return _with_note(["\n\n".join(blocks)] if blocks else counts, self.note)
+
+
+def _with_note(lines: list[str], note: str) -> str:
+    return "\n".join([*lines, f"[{note}]"] if note else lines)
+
+
+def _entry_line(entry: DirectoryEntry) -> str:
+    if entry.kind == "directory":
+        return f"{entry.name}/"
+    if entry.size is not None:
+        return f"{entry.name}  {entry.size:,} bytes"
+    return f"{entry.name}  ({entry.kind})"
+
+
+def _file_block(path: str, matches: list[Match]) -> str:
+    rows = [path]
+    last = 0
+    for match in matches:
+        first = match.line - len(match.before)
+        if last and first > last + 1 and (match.before or match.after):
+            rows.append("--")
+        rows += [f"{first + n}-{text}" for n, text in enumerate(match.before)]
+        rows.append(f"{match.line}:{match.text}")
+        rows += [f"{match.line + n}-{text}" for n, text in enumerate(match.after, 1)]
+        last = match.line + len(match.after)
+    return "\n".join(rows)
+
 
 PathText = Annotated[str, MinLen(1), MaxLen(4_096)]
 Offset = Annotated[int, Ge(0)]
 GlobTexts = Annotated[list[Annotated[str, MinLen(1), MaxLen(MAX_GLOB)]], MaxLen(100)]
-
 _READS: Final[Any] = {
     "read_only": True,
     "destructive": False,

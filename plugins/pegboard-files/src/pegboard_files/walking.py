@@ -1,27 +1,230 @@
-"""The walk: every entry below a directory that is neither hidden nor ignored, always in the same order."""
+"""Directory walks: which entries are hidden or ignored, as ripgrep decides it, and pages of what was found.
+
+Sources of ignore rules, the first one that has a say wins: .rgignore, .ignore, .gitignore, .git/info/exclude, the
+user's global excludes; within one source the deepest directory first. Where the root lies inside a git repository, the
+ignore files from the repository's top down to the root hold too.
+
+The rules are ripgrep's (https://github.com/BurntSushi/ripgrep/blob/master/GUIDE.md#automatic-filtering) with two
+exceptions: .gitignore counts outside of repositories too, and ignore files that are links, pipes or enormous
+don't count, since reading them could leave the root, wait forever or fill the memory.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Final
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
 
 from attrs import define, field, frozen
 
 from pegboard import ToolError
-from pegboard_files.deadline import Deadline
-from pegboard_files.globs import EVERYTHING, Globs
-from pegboard_files.ignoring import (
-    IGNORE_FILES,
-    NOTHING_IGNORED,
-    Ignoring,
-    below_root,
-    ignoring_above,
-    matchable,
-)
-from pegboard_files.name import Kind, Parts, shown_path
-from pegboard_files.root import Child, OpenRoot
+from pegboard_files.patterns import EVERYTHING, Globs, Rules, rules_of
+from pegboard_files.root import Child, Deadline, Kind, OpenRoot, Parts, kind_of, resolve, shown, shown_path, told_of
 
+MAX_IGNORE_BYTES: Final = 1 << 18
+MAX_IGNORE_LINES: Final = 5_000
+"""What one ignore file may hold: each line costs memory, and a while for every entry."""
+
+IGNORE_FILES: Final = frozenset({".git", ".rgignore", ".ignore", ".gitignore"})
+"""The names that decide what is ignored; `.git` marks a repository's top."""
+
+
+class Folder(Protocol):
+    """A directory as far as ignore files go."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a name in it."""
+        ...
+
+    def read(self, name: str) -> str | None:
+        """The text of an ignore file by its path in the directory; `None` where there is none to read."""
+        ...
+
+
+@frozen
+class Layer:
+    """The rules of one ignore file.
+
+    Attributes:
+        rules: What it says.
+        depth: How many components of a path below the root lead to its directory; 0 for the root and above.
+        prefix: For a directory above the root: the way from it down to the root, ending in `/`; else `""`.
+    """
+
+    rules: Rules
+    depth: int
+    prefix: str = ""
+
+    def verdict(self, parts: Parts, *, directory: bool) -> bool | None:
+        """`True` ignores the entry, `False` keeps it by a `!` line, `None` says nothing."""
+        path = self.prefix + "/".join(parts[self.depth :]) + ("/" if directory else "")
+        return self.rules.verdict(path)
+
+
+@frozen
+class Ignoring:
+    """Everything that has a say in one directory. Each tuple holds the deepest directory first.
+
+    Attributes:
+        rgignore: From .rgignore files.
+        ignore: From .ignore files.
+        gitignore: From .gitignore files, no further up than the repository's top.
+        exclude: From .git/info/exclude.
+        everywhere: From the user's global excludes.
+    """
+
+    rgignore: tuple[Layer, ...] = ()
+    ignore: tuple[Layer, ...] = ()
+    gitignore: tuple[Layer, ...] = ()
+    exclude: tuple[Layer, ...] = ()
+    everywhere: tuple[Layer, ...] = ()
+
+    def verdict(self, parts: Parts, *, directory: bool) -> bool | None:
+        """Whether an entry is ignored; asked for one whose directory isn't.
+
+        Args:
+            parts: Its path below the root, in names fit for matching (see `matchable`).
+            directory: Whether it is a directory.
+
+        Returns:
+            `True` ignored, `False` kept by a `!` line (even if hidden), `None` nobody says anything.
+        """
+        for source in (self.rgignore, self.ignore, self.gitignore, self.exclude, self.everywhere):
+            for layer in source:
+                said = layer.verdict(parts, directory=directory)
+                if said is not None:
+                    return said
+        return None
+
+    def below(self, folder: Folder, depth: int, prefix: str = "") -> Ignoring:
+        """What holds in a directory: its own ignore files on top of what holds above it.
+
+        Args:
+            folder: The directory.
+            depth: As in `Layer`.
+            prefix: As in `Layer`.
+        """
+
+        def layers(path: str) -> tuple[Layer, ...]:
+            text = folder.read(path)
+            return () if text is None else (Layer(rules_of(text), depth, prefix),)
+
+        top = folder.has(".git")
+        return Ignoring(
+            layers(".rgignore") + self.rgignore,
+            layers(".ignore") + self.ignore,
+            layers(".gitignore") + (() if top else self.gitignore),
+            layers(".git/info/exclude") if top else self.exclude,
+            self.everywhere,
+        )
+
+
+NOTHING_IGNORED: Final = Ignoring()
+
+
+def matchable(name: str) -> str:
+    """A name as ignore rules see it: stray bytes and line ends, which RE2 can't match, replaced."""
+    if name.isprintable():
+        return name
+    return os.fsencode(name).decode(errors="replace").replace("\n", "\ufffd")
+
+
+def ignoring_above(place: str) -> Ignoring:
+    """What holds in the root before its own ignore files: from the repository around it and the user's excludes.
+
+    Args:
+        place: The absolute path of the root, links resolved.
+    """
+    text = _read_anywhere(_global_excludes())
+    holding = Ignoring(everywhere=() if text is None else (Layer(rules_of(text), 0),))
+    root = Path(place)
+    for above in _repository_around(root):
+        prefix = "/".join(map(matchable, root.relative_to(above).parts)) + "/"
+        holding = holding.below(_Anywhere(above), 0, prefix)
+    return holding
+
+
+def below_root(root: OpenRoot, parts: Parts) -> Folder:
+    """A directory below the root, read without leaving it."""
+    return _BelowRoot(root, parts)
+
+
+@frozen
+class _BelowRoot:
+    root: OpenRoot
+    parts: Parts
+
+    def has(self, name: str) -> bool:
+        try:
+            self.root.status((*self.parts, name))
+        except OSError:
+            return False
+        return True
+
+    def read(self, name: str) -> str | None:
+        try:
+            with self.root.open_file((*self.parts, *name.split("/"))) as file:
+                return _text(file)
+        except (OSError, ToolError):
+            return None
+
+
+@frozen
+class _Anywhere:
+    """A directory above the root: whoever runs the program chose the root, and so what is around it."""
+
+    path: Path
+
+    def has(self, name: str) -> bool:
+        return (self.path / name).exists()
+
+    def read(self, name: str) -> str | None:
+        return _read_anywhere(str(self.path / name))
+
+
+def _repository_around(root: Path) -> Sequence[Path]:
+    """The directories from the top of the repository that the root lies in down to the root's parent."""
+    if (root / ".git").exists():
+        return ()
+    for index, above in enumerate(root.parents):
+        if (above / ".git").exists():
+            return tuple(reversed(root.parents[: index + 1]))
+    return ()
+
+
+def _read_anywhere(path: str) -> str | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as file:
+            return _text(file) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+    except OSError:
+        return None
+
+
+def _text(file: BinaryIO) -> str | None:
+    data = file.read(MAX_IGNORE_BYTES + 1)
+    if len(data) > MAX_IGNORE_BYTES or data.count(b"\n") > MAX_IGNORE_LINES:
+        return None
+    return data.decode(errors="replace")
+
+
+def _global_excludes() -> str:
+    """Where the user's global excludes stand: git's `core.excludesFile`, or git's default place for them."""
+    home = os.environ.get("HOME", "")
+    config = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    for place in (f"{home}/.gitconfig", f"{config}/git/config"):
+        found = _EXCLUDES_FILE.search(_read_anywhere(place) or "")
+        if found is not None:
+            return re.sub("^~(?=/)", lambda _: home, found["path"])
+    return f"{config}/git/ignore"
+
+
+# ripgrep reads git's configuration in the same way: one key, whatever its section.
+_EXCLUDES_FILE: Final = re.compile(r'(?im)^[ \t]*excludesfile[ \t]*=[ \t]*"?(?P<path>[^"\n]*[^"\s])')
 MAX_DEPTH: Final = 200
 """How deep below the root a walk goes; each level costs a little more time."""
 
@@ -136,3 +339,88 @@ class Walk:
         hidden = child.name == ".git" or (child.name.startswith(".") and said is None and not self.hidden)
         self.left_hidden += hidden
         return not hidden
+
+
+@frozen
+class DirectoryEntry:
+    """One name in a directory.
+
+    Attributes:
+        name: The name.
+        kind: What it stands for; a link is not followed.
+        size: Bytes, of a file; else null.
+    """
+
+    name: str
+    kind: Kind
+    size: int | None = None
+
+
+@frozen
+class FoundFile:
+    """One path that a glob matches.
+
+    Attributes:
+        path: Relative to the root.
+        kind: What it is.
+        size: Bytes, of a file; else null.
+    """
+
+    path: str
+    kind: Kind
+    size: int | None = None
+
+
+def directory_of(root: OpenRoot, path: str) -> Parts:
+    """The parts of a directory that a model named.
+
+    Raises:
+        ToolError: There is no such directory.
+    """
+    parts = resolve(root, path)
+    with told_of(parts):
+        kind = kind_of(root.status(parts).st_mode)
+    if kind == "file":
+        raise ToolError(f"{shown_path(parts)!r} is a file, not a directory. Use read_file or grep.")
+    if kind != "directory":
+        raise ToolError(f"{shown_path(parts)!r} is not a directory.")
+    return parts
+
+
+def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[DirectoryEntry], int]:
+    """A page of a directory's entries, and how many there are in all."""
+    with told_of(start):
+        entries = list(walk.entries(start, deep=False))
+    page = entries[offset : offset + limit]
+    return [DirectoryEntry(shown(entry.parts[-1]), entry.kind, size_of(walk.root, entry)) for entry in page], len(
+        entries
+    )
+
+
+def found(walk: Walk, start: Parts, globs: Globs, offset: int, limit: int) -> tuple[list[FoundFile], bool]:
+    """A page of what globs match below a directory, and whether there is more."""
+    with told_of(start):
+        matching = (entry for entry in walk.entries(start) if _matches(entry, start, globs))
+        page = list(islice(matching, offset, offset + limit + 1))
+    return [FoundFile(shown_path(entry.parts), entry.kind, size_of(walk.root, entry)) for entry in page[:limit]], len(
+        page
+    ) > limit
+
+
+def _matches(entry: Entry, start: Parts, globs: Globs) -> bool:
+    """Files and links match as they are; a directory only matches a pattern that ends in `/`."""
+    path = shown_path(entry.parts[len(start) :])
+    if entry.kind == "directory":
+        return globs.takes(path + "/") and not globs.takes(path)
+    return globs.takes(path)
+
+
+def size_of(root: OpenRoot, entry: Entry) -> int | None:
+    """The bytes of a file; `None` for anything else, or where it has gone."""
+    if entry.kind != "file":
+        return None
+    try:
+        status = root.status(entry.parts)
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

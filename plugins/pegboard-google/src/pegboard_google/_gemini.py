@@ -13,34 +13,50 @@ from typing import Any, Final, cast
 import attrs
 from attrs import Factory, define, field, frozen
 
-from pegboard.errors import ModelError
-from pegboard.messages.message import CallPart, Citation, HostedPart, MediaPart, Message, Part, ReasoningPart, TextPart
-from pegboard.messages.response import CallDelta, Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
-from pegboard.schema.json import MAX_DEPTH, is_array, is_object
-from pegboard.tools.call import ToolCall
-from pegboard.tools.content import (
+from pegboard import (
     AudioContent,
-    Content,
+    CallPart,
+    Citation,
     FileContent,
+    HostedPart,
     ImageContent,
     LinkContent,
+    MediaPart,
+    Message,
+    ModelError,
+    ModelResponse,
+    ReasoningPart,
     TextContent,
+    TextPart,
+    ToolCall,
     ToolResult,
+    Usage,
 )
+from pegboard.messages.message import Part
+from pegboard.messages.response import CallDelta, Delta, FinishReason, ReasoningDelta, TextDelta
+from pegboard.schema.json import MAX_DEPTH, is_array, is_object
+from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire.bodies import (
+from pegboard.wire import (
+    CUT,
+    ORIGINAL,
+    Gathered,
+    GivenIds,
+    Room,
+    StreamEnd,
     as_object,
     count_in,
     list_in,
+    made_call,
     object_in,
     object_or_none,
     objects_in,
     own,
+    render_text,
+    shown,
     text_in,
-    worded,
+    unreadable,
 )
-from pegboard.wire.ids import CUT, ORIGINAL, GivenIds, made_call, shown, unreadable
-from pegboard.wire.streams import Gathered, Room, StreamEnd
 
 FAMILY: Final = "gemini"
 """What both exporters call their provider in metadata, so that either gives back what the other has read."""
@@ -181,7 +197,7 @@ def media_part(content: Content) -> JsonObject:
     if isinstance(content, LinkContent) and content.uri.startswith(_STORED):
         named = {} if content.mime_type is None else {"mimeType": content.mime_type}
         return {"fileData": {**named, "fileUri": content.uri}}
-    return inline_part(content) or {"text": worded(content)}
+    return inline_part(content) or {"text": render_text(content)}
 
 
 def inline_part(content: Content) -> JsonObject | None:
@@ -241,7 +257,7 @@ def response_part(name: str, wire_id: str, result: ToolResult, limits: GeminiLim
         limits: What media a result may hold; others are told in words.
     """
     media = [part for item in result.content if (part := _media(item, limits)) is not None]
-    texts = [worded(item) for item in result.content if _media(item, limits) is None]
+    texts = [render_text(item) for item in result.content if _media(item, limits) is None]
     response: JsonObject = {"name": name, "response": _response(result, texts)}
     if wire_id:
         response["id"] = wire_id

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.errors import ModelError
+from pegboard import ModelError
 from pegboard.request.client import secrets_in, usable_key
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from json import JSONDecodeError
 from typing import Any, Final, cast
 
-from pegboard.errors import ModelError
+from pegboard import ModelError
 from pegboard.request.client import http_error
 from pegboard_google._gemini import error_of
 

@@ -8,43 +8,73 @@ from typing import Any, ClassVar, Final
 
 from attrs import define, field, frozen
 
-from pegboard.dialects.combinators import any_of_alone, one_of_to_any_of
-from pegboard.dialects.dialect import Dialect, Place, where
-from pegboard.dialects.keywords import formats, only_keywords, whole_bounds
-from pegboard.dialects.objects import property_names
-from pegboard.dialects.references import inline_references, named_definitions, references_alone
-from pegboard.dialects.rows import READ, SHAPE, SIMPLE
-from pegboard.dialects.values import (
+from pegboard import (
+    CallPart,
+    ExportedTools,
+    ExportError,
+    HostedPart,
+    Loss,
+    MediaPart,
+    Message,
+    ModelConfig,
+    ModelRequest,
+    ModelResponse,
+    NamedTool,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+    ToolCall,
+    ToolSpec,
+)
+from pegboard.dialects import (
+    READ,
+    SHAPE,
+    SIMPLE,
+    Dialect,
+    Place,
     any_value,
     arrays_need_items,
     boolean_schemas,
+    everywhere,
+    formats,
+    inline_references,
+    isolate_any_of,
+    isolate_references,
+    named_definitions,
     nullable,
+    one_of_to_any_of,
+    only_keywords,
     plain_enums,
+    property_names,
     string_enums,
     tuple_items,
     type_lists,
     typed_enums,
+    whole_bounds,
 )
-from pegboard.errors import ExportError
-from pegboard.messages.message import (
-    CallPart,
-    HostedPart,
-    MediaPart,
-    Message,
-    Part,
-    ReasoningPart,
-    ResultPart,
-    TextPart,
-)
-from pegboard.messages.response import ModelResponse
-from pegboard.request.entries import Written, WrittenTools, described, fitted, hosted_type, losses_of, passed, refusal
-from pegboard.request.exporter import ExportedTools, Loss, ResponseReader
-from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool, ToolChoice
-from pegboard.tools.call import ToolCall
-from pegboard.tools.spec import ToolSpec
+from pegboard.messages.message import Part
+from pegboard.request.exporter import ResponseReader
+from pegboard.request.model_request import ToolChoice
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire.bodies import arguments_object, check_choice, known, merged, own, worded
-from pegboard.wire.ids import ORIGINAL, in_order, sendable
+from pegboard.wire import (
+    ORIGINAL,
+    Entries,
+    Entry,
+    arguments_object,
+    check_choice,
+    convert_schema,
+    description_of,
+    hosted_type,
+    in_order,
+    known,
+    losses_of,
+    merged,
+    own,
+    passthrough,
+    refusal,
+    render_text,
+    sendable,
+)
 from pegboard_google._gemini import (
     DEFAULT_LIMITS,
     FAMILY,
@@ -60,7 +90,7 @@ from pegboard_google._gemini import (
 )
 
 
-@where("type")
+@everywhere
 def upper_case_types(schema: JsonSchema, _place: Place) -> JsonSchema:
     """Writes `"string"` as `"STRING"` (`google.genai.types.Type`)."""
     name = schema.get("type")
@@ -88,9 +118,9 @@ GEMINI_JSON_SCHEMA: Final = Dialect(
         typed_enums,
         plain_enums,
         only_keywords(_GEMINI_READS),
-        any_of_alone,
+        isolate_any_of,
         arrays_need_items,
-        references_alone,
+        isolate_references,
         property_names(PROPERTY_NAME),
         named_definitions,
     ),
@@ -128,7 +158,7 @@ GEMINI_SCHEMA: Final = Dialect(
             }
         ),
         type_lists,
-        any_of_alone,
+        isolate_any_of,
         nullable,
         string_enums,
         formats(("date-time", "int32", "int64", "float", "double")),
@@ -200,10 +230,10 @@ class GeminiTools:
     limits: GeminiLimits
     option_keys: Sequence[str] = OPTION_KEYS
     output_schemas: bool = False
-    written: WrittenTools = field(init=False)
+    written: Entries = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.written = WrittenTools(self._write)
+        self.written = Entries(self._write)
 
     def exported(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> ExportedTools:
         """The list that a request's `tools` holds: one entry for all functions, then one for each native tool."""
@@ -223,7 +253,7 @@ class GeminiTools:
             plain.names.difference(extra),
         )
 
-    def one(self, spec: ToolSpec, strict: bool | None = None) -> Written:
+    def one(self, spec: ToolSpec, strict: bool | None = None) -> Entry:
         """One tool by itself."""
         return self.written.one(spec, strict)
 
@@ -231,28 +261,28 @@ class GeminiTools:
         what = f"a request may declare {self.limits.functions} functions, and so many stand before it"
         return Loss(name, "/name", "tools", what, refused=True)
 
-    def _write(self, spec: ToolSpec, strict: bool | None) -> Written:
+    def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
         return self._native(spec) if spec.kind == "provider" else self._function(spec, strict)
 
-    def _native(self, spec: ToolSpec) -> Written:
+    def _native(self, spec: ToolSpec) -> Entry:
         kind = hosted_type(spec, OPTION_KEYS)
         if kind is None or not kind.isidentifier() or camel(kind) == FUNCTIONS:
             return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Gemini hosts")
         key = camel(kind)
-        arguments = {**spec.provider_arguments, **passed(spec.provider_options, self.option_keys)}
-        return Written({key: [arguments] if key in _LISTS else arguments})
+        arguments = {**spec.provider_arguments, **passthrough(spec.provider_options, self.option_keys)}
+        return Entry({key: [arguments] if key in _LISTS else arguments})
 
-    def _function(self, spec: ToolSpec, strict: bool | None) -> Written:
+    def _function(self, spec: ToolSpec, strict: bool | None) -> Entry:
         if not self.limits.takes_name(spec.name):
             return refusal(spec, "/name", "name", f"must match {self.limits.name}")
-        schema = fitted(spec, self.said.dialect, None, strict)
+        schema = convert_schema(spec, self.said.dialect, None, strict)
         if schema.refused:
-            return Written(None, schema.losses)
-        entry: JsonObject = {"name": spec.name, "description": described(spec, examples=True, grammar=True)}
+            return Entry(None, schema.losses)
+        entry: JsonObject = {"name": spec.name, "description": description_of(spec, examples=True, grammar=True)}
         if self.said.empty or schema.schema.get("properties"):
             entry[self.said.parameters] = schema.schema
         losses = (*schema.losses, *self._add_output(entry, spec.output_schema, spec))
-        return Written({**entry, **passed(spec.provider_options, self.option_keys)}, losses)
+        return Entry({**entry, **passthrough(spec.provider_options, self.option_keys)}, losses)
 
     def _add_output(self, entry: JsonObject, schema: JsonSchema | None, spec: ToolSpec) -> tuple[Loss, ...]:
         """Says what the tool answers, where that is wanted; an output schema that can't be said is left out."""
@@ -397,7 +427,7 @@ class Conversation:
         if isinstance(part, CallPart):
             return None if part.call.provider_executed else self._call(part.call)
         if isinstance(part, ResultPart):
-            return {"text": f"[result of {part.name}]\n" + "\n".join(map(worded, part.result.content))}
+            return {"text": f"[result of {part.name}]\n" + "\n".join(map(render_text, part.result.content))}
         if isinstance(part, ReasoningPart):
             ours = is_own(part.provider_metadata)
             return {"text": part.text, "thought": True, **beside(part.provider_metadata)} if ours else None
@@ -489,7 +519,7 @@ class Gemini:
             "toolConfig": tool_config(request.tool_choice, exported, strict=request.config.strict, exporter=self.name),
             "generationConfig": generation_config(request.config, request.model, self.limits),
         }
-        return merged(known(facts), passed(request.config.provider_options, self.option_keys))
+        return merged(known(facts), passthrough(request.config.provider_options, self.option_keys))
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:  # noqa: ARG002  as `Exporter` has it: nothing is written strictly
         """An answer, from the JSON of a `GenerateContentResponse`.

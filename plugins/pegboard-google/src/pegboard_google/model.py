@@ -7,10 +7,9 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pegboard.messages.response import Delta, ModelResponse
+from pegboard import Exporter, ModelRequest, ModelResponse
+from pegboard.messages.response import Delta
 from pegboard.request.client import Secrets, streamed
-from pegboard.request.exporter import Exporter
-from pegboard.request.model_request import ModelRequest
 from pegboard.typing import JsonObject
 from pegboard_google.client import check_alone, made_client, secrets_of
 from pegboard_google.errors import model_error

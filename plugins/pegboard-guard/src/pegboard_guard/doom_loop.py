@@ -1,20 +1,66 @@
-"""`DoomLoop`: stops a model that makes the same call over and over."""
+"""Doom loops: the same call over and over in one session, counted and stopped."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from attrs import define, field
 
 from pegboard import Tool, ToolContext, ToolResult, hookimpl
-from pegboard_guard.check import one_of, whole
-from pegboard_guard.digest import call_digest
-from pegboard_guard.scope import streak_of
-from pegboard_guard.streak import Streaks
+from pegboard_guard.rules import Recent, digest_or_none, streak_of
+from pegboard_guard.settings import one_of, whole
 
 if TYPE_CHECKING:
     from pegboard import Deny
+
+MOST_SESSIONS: Final = 1000
+
+
+@define(eq=False)
+class _Streak:
+    call: str = ""
+    times: int = 0
+
+
+@define(eq=False)
+class Streaks:
+    """Remembers the last call of each session, for the sessions that have called last.
+
+    May be used from several threads at once.
+
+    Attributes:
+        most: How many sessions are remembered; the one that has been silent the longest is forgotten first.
+    """
+
+    most: int = MOST_SESSIONS
+    _streaks: Recent[Hashable, _Streak] = field(init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._streaks = Recent(_Streak, self.most)
+
+    def count(self, session: Hashable, call: str) -> int:
+        """Notes a call, and gives its number among the same ones in a row: 1 for the first.
+
+        Args:
+            session: What stands for the session.
+            call: What makes two calls the same, such as a digest of tool and arguments.
+        """
+        with self._lock:
+            streak = self._streaks.of(session)
+            streak.times = streak.times + 1 if streak.call == call else 1
+            streak.call = call
+            return streak.times
+
+    def take_back(self, session: Hashable, call: str) -> None:
+        """Forgets one call of the row, where it is still the last one."""
+        with self._lock:
+            streak = self._streaks.known(session)
+            if streak is not None and streak.call == call:
+                streak.times -= 1
+
 
 Action: TypeAlias = Literal["ask", "deny"]
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
@@ -44,7 +90,7 @@ class DoomLoop:
         self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]
     ) -> Deny | ToolResult | None:
         """Counts the call, and stops it where it is one too many."""
-        session, digest = streak_of(context.request), call_digest(tool.name, arguments)
+        session, digest = streak_of(context.request), digest_or_none([tool.name, dict(arguments)])
         if session is None or digest is None:
             return None
         context.values[_COUNTED] = (session, digest)

@@ -1,20 +1,197 @@
-"""`Rules`: the callbacks that hold calls against some trackers."""
+"""Rules on calls: names, scopes, trackers, and limits on how many calls there may be."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
-from attrs import define, field
+from attrs import define, field, frozen
 
-from pegboard import Tool, ToolContext, ToolResult, hookimpl
-from pegboard_guard.table import NOT_A_SETTING
-from pegboard_guard.tracker import Call, Ending, Tracker
+from pegboard import ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
+from pegboard.schema.json import digest_of
+from pegboard.toolsets.predicate import matcher
+from pegboard_guard.log import unknown_turn
+from pegboard_guard.settings import NOT_A_SETTING, as_texts, flag, one_of, seconds, texts, whole
 
 if TYPE_CHECKING:
     from pegboard import Deny
+
+
+def digest_or_none(value: Any) -> str | None:
+    """`"sha256:..."` over JSON data, the same for the same call; `None` where it isn't JSON."""
+    try:
+        return digest_of(value)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+class Names:
+    """The tools whose names match one of some patterns: `*` is any run of characters, `?` is one.
+
+    Args:
+        patterns: Names and patterns.
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self.patterns = tuple(patterns)
+        self._matchers = tuple(matcher(pattern) for pattern in self.patterns)
+
+    def __contains__(self, name: str) -> bool:
+        return any(matches(name) for matches in self._matchers)
+
+    def __str__(self) -> str:
+        return listed(self.patterns)
+
+
+def listed(words: Iterable[str], last: str = "or") -> str:
+    """`a`, `a or b`, `a, b or c`."""
+    *most, final = words
+    return f"{', '.join(most)} {last} {final}" if most else final
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+MOST: Final = 1000
+
+
+@define(eq=False)
+class Recent(Generic[K, V]):
+    """A value for each key, for so many keys; the one that has been left alone the longest is forgotten first.
+
+    Not locked: who shares one locks it.
+
+    Attributes:
+        make: Makes the value of a key that isn't there.
+        most: How many keys are kept.
+    """
+
+    make: Callable[[], V]
+    most: int = MOST
+    _kept: OrderedDict[K, V] = field(factory=OrderedDict[K, V], init=False)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def of(self, key: K) -> V:
+        """The value of a key, made where there is none."""
+        value = self._kept.pop(key, None)
+        if value is None:
+            value = self.make()
+        self._kept[key] = value
+        if len(self._kept) > self.most:
+            self._kept.popitem(last=False)
+        return value
+
+    def known(self, key: K) -> V | None:
+        """The value of a key, or `None`; nothing is made."""
+        return self._kept.get(key)
+
+
+Within: TypeAlias = Literal["turn", "session"]
+Per: TypeAlias = Literal["turn", "session", "user", "registry"]
+WITHIN: Final[tuple[Within, ...]] = get_args(Within)
+PER: Final[tuple[Per, ...]] = get_args(Per)
+Scope: TypeAlias = Hashable
+"""What stands for all calls that count together; `None` where a context doesn't say which turn it is of."""
+
+
+def scope_of(request: ReadonlyContext, per: Per) -> Scope:
+    """What stands for all calls that count together with one of this context.
+
+    A turn is what the host calls an invocation, or else one message of the model's. A call without a session is of
+    the one nameless session that a program without sessions is.
+    """
+    if per == "registry":
+        return "registry"
+    if per == "user":
+        return ("user", request.user)
+    if per == "session":
+        return ("session", request.session)
+    turn = request.invocation or request.message
+    return None if turn is None else ("turn", request.session, turn)
+
+
+def course_of(request: ReadonlyContext, within: Within) -> Scope:
+    """What stands for the calls of a session, or of a whole turn: never those of one message only."""
+    if within == "session":
+        return scope_of(request, within)
+    return None if request.invocation is None else scope_of(request, within)
+
+
+def streak_of(request: ReadonlyContext) -> Scope:
+    """Whose calls stand in one row: the session's, or else the turn's; `None`: they may be anybody's."""
+    return scope_of(request, "turn" if request.session is None else "session")
+
+
+NOT_RUN: Final = frozenset(
+    (
+        "unknown_tool",
+        "not_offered",
+        "invalid_arguments",
+        "denied",
+        "rejected",
+        "confirmation_required",
+        "skipped",
+        "not_executed",
+        "cut_off",
+        "limit",
+    )
+)
+"""Kinds of results that tell for sure that the tool did not run."""
+
+
+@frozen
+class Call:
+    """What rules look at.
+
+    Attributes:
+        name: The tool's name.
+        request: For whom it runs.
+        now: Of the rules' clock, in seconds.
+    """
+
+    name: str
+    request: ReadonlyContext
+    now: float
+
+
+@frozen
+class Ending:
+    """How a call went.
+
+    Attributes:
+        ran: Whether the tool ran, or may have.
+        well: Whether its result is no error.
+    """
+
+    ran: bool
+    well: bool
+
+    @classmethod
+    def of(cls, result: ToolResult) -> Ending:
+        """What a result tells."""
+        return cls(result.kind not in NOT_RUN, not result.is_error)
+
+
+class Tracker(Protocol):
+    """One rule and what it remembers. Only one thread at a time is in any of these methods."""
+
+    def refusal(self, call: Call, /) -> str | None:
+        """Why the call may not start now, as sentences for the model; `None` where it may. Changes nothing."""
+        ...
+
+    def begin(self, call: Call, /) -> Any:
+        """Notes that the call starts; what it gives comes back at its end."""
+        ...
+
+    def end(self, call: Call, token: Any, ending: Ending, /) -> None:
+        """Notes how the call went; `call.now` is the time of its end."""
+        ...
+
 
 MOST_TOLD: Final = 3
 
@@ -62,3 +239,154 @@ class Rules:
             call = Call(tool.name, context.request, self.clock())
             for tracker, token in zip(self.trackers, tokens, strict=True):
                 tracker.end(call, token, ending)
+
+
+MOST_CALLS: Final = 100_000
+_MOST_KEPT: Final = 1_000_000  # times kept by one limit, over all sessions
+_AGAIN: Final = {
+    "turn": "again in the next turn, once the user has spoken; until then, go on without it",
+    "session": "no more in this session; go on without it",
+    "user": "no more for this user; go on without it",
+    "registry": "no more; go on without it",
+}
+
+
+_WHERE: Final = {"turn": " in one turn", "session": " in one session", "user": " for one user", "registry": ""}
+
+
+@frozen
+class Limit:
+    """So many calls of some tools, counted together.
+
+    Attributes:
+        calls: How many there may be.
+        tools: Names, or patterns with `*` and `?`, of the tools that it holds for; all by default.
+        per: What is counted apart: each `"turn"`, `"session"`, `"user"`, or nothing (`"registry"`).
+        seconds: The time in which there may be so many, which slides on; `None`: there are no more later either.
+        each: Whether each of the tools has so many for itself, or all of them together.
+    """
+
+    calls: int = field(validator=whole(1, MOST_CALLS))
+    tools: tuple[str, ...] = field(default=("*",), converter=as_texts, validator=texts())
+    per: Per = field(default="session", validator=one_of(PER))
+    seconds: float | None = field(default=None)
+    each: bool = field(default=False, validator=flag)
+
+    @seconds.validator  # pyright: ignore[reportAttributeAccessIssue, reportUntypedFunctionDecorator, reportUnknownMemberType, reportOptionalMemberAccess]
+    def _check_seconds(self, attribute: object, value: object) -> None:
+        if value is not None:
+            seconds(least=0.001)(self, attribute, value)
+
+    def tracker(self) -> LimitTracker:
+        """The limit at work, with nothing counted yet."""
+        return LimitTracker(self)
+
+
+@define(eq=False)
+class _Tally:
+    """What one session, say, has used: the times of its calls, or only their number where time doesn't matter."""
+
+    used: int = 0
+    times: deque[float] = field(factory=deque[float])
+
+
+@define(eq=False)
+class LimitTracker:
+    """A `Limit` at work.
+
+    Attributes:
+        limit: The limit.
+    """
+
+    limit: Limit
+    _names: Names = field(init=False)
+    _tallies: Recent[Scope, _Tally] = field(init=False)
+    _has_told: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._names = Names(self.limit.tools)
+        most = MOST if self.limit.seconds is None else max(10, min(MOST, _MOST_KEPT // self.limit.calls))
+        self._tallies = Recent(_Tally, most)
+
+    def refusal(self, call: Call) -> str | None:
+        """Tells how many there may be, and when the next may come."""
+        key = self._key(call)
+        tally = None if key is None else self._tallies.known(key)
+        if tally is None or self._left(tally, call.now) > 0:
+            return None
+        limit = self.limit
+        named = call.name if limit.each else "" if limit.tools == ("*",) else str(self._names)
+        allowed = f"{limit.calls} call{'' if limit.calls == 1 else 's'}{f' of {named}' if named else ''}"
+        within = "" if limit.seconds is None else f" within {limit.seconds:g} s"
+        return (
+            f"{allowed} may be made{_WHERE[limit.per]}{within}, and that is used up. "
+            f"It may be called {self._again(tally, call.now)}."
+        )
+
+    def begin(self, call: Call) -> tuple[Scope, float] | None:
+        """Takes one of the calls."""
+        key = self._key(call)
+        if key is None:
+            return None
+        tally = self._tallies.of(key)
+        if self.limit.seconds is None:
+            tally.used += 1
+        else:
+            tally.times.append(call.now)
+        return key, call.now
+
+    def end(self, _call: Call, token: tuple[Scope, float] | None, ending: Ending) -> None:
+        """Gives it back where the tool didn't run."""
+        tally = None if token is None or ending.ran else self._tallies.known(token[0])
+        if tally is None or token is None:
+            return
+        if self.limit.seconds is None:
+            tally.used -= 1
+        elif token[1] in tally.times:
+            tally.times.remove(token[1])
+
+    def _key(self, call: Call) -> Scope:
+        """What counts together with this call; `None` where the limit doesn't hold for it."""
+        if call.name not in self._names:
+            return None
+        scope = scope_of(call.request, self.limit.per)
+        if scope is None:
+            if not self._has_told:
+                self._has_told = True
+                unknown_turn(f"the limit of {self.limit.calls} calls of {self._names}")
+            return None
+        return (scope, call.name) if self.limit.each else scope
+
+    def _left(self, tally: _Tally, now: float) -> int:
+        if self.limit.seconds is None:
+            return self.limit.calls - tally.used
+        while tally.times and now - tally.times[0] >= self.limit.seconds:
+            tally.times.popleft()
+        return self.limit.calls - len(tally.times)
+
+    def _again(self, tally: _Tally, now: float) -> str:
+        if self.limit.seconds is None:
+            return _AGAIN[self.limit.per]
+        wait = tally.times[0] + self.limit.seconds - now
+        return f"again in {wait_text(wait)}; until then, go on without it"
+
+
+def wait_text(wait: float) -> str:
+    """A time to wait, in whole seconds, rounded up: `1 s`."""
+    return f"{max(1, math.ceil(wait))} s"
+
+
+class CallLimits(Rules):
+    """Denies a call that is one more than some limit allows, and says when it may be made again.
+
+    A call that did not run after all (denied by somebody else, rejected by a person) gives back what it took. Each
+    limit remembers the 1,000 turns, sessions or users that have called last.
+
+    Args:
+        limits: A call has to keep all of them.
+        clock: Seconds that only go forward.
+    """
+
+    def __init__(self, *limits: Limit, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__([limit.tracker() for limit in limits], clock=clock)
+        self.limits = limits

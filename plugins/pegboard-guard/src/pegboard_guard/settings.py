@@ -1,122 +1,125 @@
-"""`GuardSettings`: what `[plugins.guard]` in `pegboard.toml` may say."""
+"""Settings: tables read into attrs classes, and validators whose errors name the setting."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
 
-from attrs import field, frozen
+import attrs
 
-from pegboard_guard.check import flag, one_of
-from pegboard_guard.doom_loop import ACTIONS, Action
-from pegboard_guard.table import read_table, read_tables
+from pegboard.errors import did_you_mean, suggest
 
-if TYPE_CHECKING:
-    from pegboard_guard.journal.guard import Journal
-    from pegboard_guard.limits import CallLimits
-    from pegboard_guard.order.rules import OrderRules
+T = TypeVar("T")
+Check: TypeAlias = Callable[[Any, Any, Any], None]
+"""An attrs validator: takes the instance, the attribute and the value."""
 
 
-def _check_doom_loop(_settings: object, _attribute: object, value: object) -> None:
-    if type(value) is not int or value < 0 or value == 1:
-        raise ValueError(f"doom_loop must be 0 (off) or a whole number from 2 on, got {value!r:.100}")
+def whole(least: int = 0, most: int = 1_000_000_000) -> Check:
+    """Takes whole numbers from `least` to `most`."""
+
+    def check(_instance: Any, attribute: Any, value: Any) -> None:
+        if type(value) is not int:
+            raise TypeError(f"{attribute.name} must be a whole number, got {value!r:.100}")
+        if not least <= value <= most:
+            raise ValueError(f"{attribute.name} must be from {least} to {most}, got {value}")
+
+    return check
 
 
-@frozen
-class OrderTable:
-    """`[plugins.guard.order]`: lists of tables, one for each kind of rule.
+def seconds(*, least: float = 0.0) -> Check:
+    """Takes finite numbers from `least` on."""
 
-    Attributes:
-        after: Each as `ComesAfter`.
-        before: Each as `ComesBefore`.
-        exclusive: Each as `Exclusive`.
-        cooldown: Each as `Cooldown`.
-        required: Each as `Required`.
+    def check(_instance: Any, attribute: Any, value: Any) -> None:
+        if type(value) not in (int, float):
+            raise TypeError(f"{attribute.name} must be a number of seconds, got {value!r:.100}")
+        if not least <= value < float("inf"):
+            raise ValueError(f"{attribute.name} must be a number of seconds from {least:g} on, got {value!r}")
+
+    return check
+
+
+def flag(_instance: Any, attribute: Any, value: Any) -> None:
+    """Takes true and false."""
+    if type(value) is not bool:
+        raise TypeError(f"{attribute.name} must be true or false, got {value!r:.100}")
+
+
+def one_of(choices: tuple[T, ...]) -> Callable[[Any, Any, T], Any]:
+    """Takes one of these words."""
+
+    def check(_instance: Any, attribute: Any, value: T) -> None:
+        if value not in choices:
+            known = ", ".join(map(repr, choices))
+            raise ValueError(f"{attribute.name} must be one of {known}, got {value!r:.100}")
+
+    return check
+
+
+def as_texts(value: Any) -> Any:
+    """A text, or a list of them, as a tuple; anything else as it is, for `texts` to refuse."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def texts(*, least: int = 1) -> Check:
+    """Takes a tuple of at least so many texts, none of them empty."""
+
+    def check(_instance: Any, attribute: Any, value: Any) -> None:
+        if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
+            raise TypeError(f"{attribute.name} must be a text or a list of texts, got {value!r:.100}")
+        if len(value) < least or not all(value):  # pyright: ignore[reportUnknownArgumentType]
+            raise ValueError(f"{attribute.name} must name something, got {list(value)!r:.100}")  # pyright: ignore[reportUnknownArgumentType]
+
+    return check
+
+
+NOT_A_SETTING: Final[Mapping[str, bool]] = {"setting": False}
+"""The metadata of a field that only Python can fill in, such as a clock."""
+
+
+def read_table(cls: type[T], table: Any, place: str) -> T:
+    """Makes a `cls` of a table.
+
+    Args:
+        cls: An attrs class; its validators judge the values.
+        table: What stands in the file.
+        place: Where, for errors, such as `journal` or `limits[2]`; `""` for the plugin's own table.
+
+    Raises:
+        ValueError: A key is unknown or missing, or a value isn't allowed.
+        TypeError: A value of another type.
     """
-
-    after: Any = ()
-    before: Any = ()
-    exclusive: Any = ()
-    cooldown: Any = ()
-    required: Any = ()
-
-    def rules(self) -> OrderRules:
-        """The guard.
-
-        Raises:
-            ValueError: As `read_table`, or the rules contradict each other.
-            TypeError: As `read_table`.
-        """
-        from pegboard_guard.order.after import ComesAfter, ComesBefore
-        from pegboard_guard.order.cooldown import Cooldown
-        from pegboard_guard.order.exclusive import Exclusive
-        from pegboard_guard.order.required import Required
-        from pegboard_guard.order.rules import OrderRules
-
-        rules = (
-            *read_tables(ComesAfter, self.after, "order.after"),
-            *read_tables(ComesBefore, self.before, "order.before"),
-            *read_tables(Exclusive, self.exclusive, "order.exclusive"),
-            *read_tables(Cooldown, self.cooldown, "order.cooldown"),
-            *read_tables(Required, self.required, "order.required"),
-        )
-        try:
-            return OrderRules(*rules)
-        except ValueError as error:
-            raise ValueError(f"order: {error}") from None
+    before = f"{place}: " if place else ""
+    if not isinstance(table, Mapping):
+        raise TypeError(f"{before}must be a table, got {table!r:.100}")
+    values: dict[str, Any] = dict(table)  # pyright: ignore[reportUnknownArgumentType]
+    _check_keys(cls, values, before)
+    try:
+        return cls(**values)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{before}{error.args[0]}") from None
 
 
-# What isn't switched on isn't imported.
+def _check_keys(cls: type[Any], values: Mapping[str, Any], before: str) -> None:
+    fields = [field for field in attrs.fields(cls) if field.init and field.metadata.get("setting", True)]
+    known = [field.name for field in fields]
+    for key in values:
+        if key not in known:
+            near = did_you_mean(suggest(key, known))
+            raise ValueError(f"{before}there is no setting {key!r}.{near} There are {', '.join(known)}")
+    for field in fields:
+        if field.default is attrs.NOTHING and field.name not in values:
+            raise ValueError(f"{before}{field.name} is missing")
 
 
-def _limits(tables: Any) -> CallLimits | None:
-    if tables is None:
-        return None
-    from pegboard_guard.limit import Limit
-    from pegboard_guard.limits import CallLimits
+def read_tables(cls: type[T], tables: Any, place: str) -> tuple[T, ...]:
+    """Makes a `cls` of each table of a list.
 
-    return CallLimits(*read_tables(Limit, tables, "limits"))
-
-
-def _order(table: Any) -> OrderRules | None:
-    return None if table is None else read_table(OrderTable, table, "order").rules()
-
-
-def _journal(table: Any) -> Journal | None:
-    if table is None:
-        return None
-    from pegboard_guard.journal.guard import Journal
-
-    return read_table(Journal, table, "journal")
-
-
-@frozen(eq=False)
-class GuardSettings:
-    """The settings of one registry's guard: what isn't named is off, but for doom loops.
-
-    Attributes:
-        doom_loop: From which call on, counted in a row, calls of one tool with the same arguments are stopped: with
-            3, two run and the third doesn't. 0 is off.
-        doom_loop_action: `"ask"`: a person may let it run; `"deny"`: nobody is asked.
-        log_arguments: Whether the arguments are in the log; they may hold secrets.
-        limits: A list of tables, each as `Limit`; or `None`.
-        order: As `OrderTable`; or `None`.
-        journal: As `Journal`; or `None`.
+    Raises:
+        ValueError: As `read_table`.
+        TypeError: As `read_table`, or it is no list.
     """
-
-    doom_loop: int = field(default=3, validator=_check_doom_loop)
-    doom_loop_action: Action = field(default="ask", validator=one_of(ACTIONS))
-    log_arguments: bool = field(default=False, validator=flag)
-    limits: CallLimits | None = field(default=None, converter=_limits)
-    order: OrderRules | None = field(default=None, converter=_order)
-    journal: Journal | None = field(default=None, converter=_journal)
-
-    @classmethod
-    def from_mapping(cls, settings: Mapping[str, Any]) -> GuardSettings:
-        """Reads the plugin's table.
-
-        Raises:
-            ValueError: An unknown key, or a value that isn't allowed.
-            TypeError: A value of another type.
-        """
-        return read_table(cls, settings, "")
+    if not isinstance(tables, list | tuple):
+        raise TypeError(f"{place}: must be a list of tables ([[plugins.guard.{place}]]), got {tables!r:.100}")
+    return tuple(read_table(cls, table, f"{place}[{index}]") for index, table in enumerate(tables))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

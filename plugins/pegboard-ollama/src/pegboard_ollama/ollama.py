@@ -10,39 +10,75 @@ from typing import Any, ClassVar, Final
 
 from attrs import Factory, define, field
 
-from pegboard.dialects.combinators import any_of_alone, one_of_to_any_of
-from pegboard.dialects.dialect import Dialect
-from pegboard.dialects.keywords import only_keywords
-from pegboard.dialects.references import inline_references
-from pegboard.dialects.rows import READ, SHAPE, SIMPLE
-from pegboard.dialects.values import boolean_schemas, tuple_items, typed_enums
-from pegboard.errors import ExportError, ModelError
-from pegboard.messages.message import CallPart, MediaPart, Message, Part, ReasoningPart, ResultPart, TextPart
-from pegboard.messages.response import CallDelta, Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta, Usage
-from pegboard.request.entries import Written, WrittenTools, described, fitted, passed, refusal
-from pegboard.request.exporter import ExportedTools, Loss, ResponseReader
-from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool, ToolChoice
+from pegboard import (
+    CallPart,
+    ExportedTools,
+    ExportError,
+    ImageContent,
+    Loss,
+    MediaPart,
+    Message,
+    ModelConfig,
+    ModelError,
+    ModelRequest,
+    ModelResponse,
+    NamedTool,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
+from pegboard.dialects import (
+    READ,
+    SHAPE,
+    SIMPLE,
+    Dialect,
+    boolean_schemas,
+    inline_references,
+    isolate_any_of,
+    one_of_to_any_of,
+    only_keywords,
+    tuple_items,
+    typed_enums,
+)
+from pegboard.messages.message import Part
+from pegboard.messages.response import CallDelta, Delta, FinishReason, ReasoningDelta, TextDelta
+from pegboard.request.exporter import ResponseReader
+from pegboard.request.model_request import ToolChoice
 from pegboard.schema.json import json_text
-from pegboard.tools.call import ToolCall
-from pegboard.tools.content import Content, ImageContent
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire.bodies import (
+from pegboard.wire import (
+    ORIGINAL,
+    Entries,
+    Entry,
+    Gathered,
+    GivenIds,
+    Room,
+    StreamEnd,
     arguments_object,
     as_object,
     check_choice,
+    convert_schema,
     count_in,
+    description_of,
+    in_order,
     known,
     list_in,
+    made_call,
     merged,
     object_in,
     objects_in,
     own,
+    passthrough,
+    refusal,
+    render_text,
+    sendable,
+    shown,
     text_in,
-    worded,
 )
-from pegboard.wire.ids import ORIGINAL, GivenIds, in_order, made_call, sendable, shown
-from pegboard.wire.streams import Gathered, Room, StreamEnd
 
 OLLAMA: Final = Dialect(
     "ollama",
@@ -55,7 +91,7 @@ OLLAMA: Final = Dialect(
         tuple_items(),
         typed_enums,
         only_keywords(SHAPE),
-        any_of_alone,
+        isolate_any_of,
     ),
 )
 """Ollama, whose templates show a model little more than names, types and descriptions."""
@@ -78,23 +114,23 @@ def image_of(raw: Any) -> ImageContent | None:
 FAMILY: Final = "ollama"
 
 
-def written(spec: ToolSpec, strict: bool | None) -> Written:
+def written(spec: ToolSpec, strict: bool | None) -> Entry:
     """`{"type": "function", "function": {"name", "description", "parameters"}}`.
 
     Ollama hosts no tools and holds no calls to schemas; it takes every name that a spec can have.
     """
     if spec.kind == "provider":
         return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Ollama hosts")
-    schema = fitted(spec, OLLAMA, None, strict)
+    schema = convert_schema(spec, OLLAMA, None, strict)
     if schema.refused:
-        return Written(None, schema.losses)
+        return Entry(None, schema.losses)
     function: JsonObject = {
         "name": spec.name,
-        "description": described(spec, examples=True, grammar=True),
+        "description": description_of(spec, examples=True, grammar=True),
         "parameters": schema.schema,
     }
     entry = {"type": "function", "function": function}
-    return Written({**entry, **passed(spec.provider_options, (FAMILY,))}, schema.losses)
+    return Entry({**entry, **passthrough(spec.provider_options, (FAMILY,))}, schema.losses)
 
 
 _REASONS: Final[Mapping[str, FinishReason]] = {"stop": "stop", "length": "length", "": "stop"}
@@ -268,7 +304,7 @@ class Conversation:
 
     def _answer(self, part: ResultPart) -> None:
         images = _images(part.result.content)
-        texts = [worded(item) for item in part.result.content if not isinstance(item, ImageContent)]
+        texts = [render_text(item) for item in part.result.content if not isinstance(item, ImageContent)]
         if not texts and not images and part.result.structured_content is not None:
             texts = [json_text(part.result.structured_content)]
         text = "\n".join(texts)
@@ -292,9 +328,9 @@ def _words(part: Part) -> str:
     if isinstance(part, TextPart):
         return part.text
     if isinstance(part, MediaPart) and not isinstance(part.content, ImageContent):
-        return f"\n{worded(part.content)}\n"
+        return f"\n{render_text(part.content)}\n"
     if isinstance(part, ResultPart):
-        return f"\n[result of {part.name}]\n" + "\n".join(map(worded, part.result.content))
+        return f"\n[result of {part.name}]\n" + "\n".join(map(render_text, part.result.content))
     return ""
 
 
@@ -323,7 +359,7 @@ class Ollama:
     """
 
     name: ClassVar[str] = FAMILY
-    _tools: WrittenTools = field(factory=lambda: WrittenTools(written), init=False)
+    _tools: Entries = field(factory=lambda: Entries(written), init=False)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The list of a request: `{"type": "function", "function": {...}}` for each."""
@@ -351,7 +387,7 @@ class Ollama:
             "options": _options(request.config),
             "think": _think(request.config),
         }
-        return merged(known(facts), passed(request.config.provider_options, (FAMILY,)))
+        return merged(known(facts), passthrough(request.config.provider_options, (FAMILY,)))
 
     def _offered(self, request: ModelRequest) -> tuple[list[JsonObject], str]:
         """The tools, and what is said of calling them.

@@ -10,50 +10,73 @@ from urllib.parse import unquote
 
 from attrs import define, evolve, field, frozen
 
-from pegboard.dialects.combinators import any_of_alone, one_of_to_any_of, root_object
-from pegboard.dialects.dialect import Dialect, copied
-from pegboard.dialects.keywords import Counts, Within, formats, only_keywords, patterns
-from pegboard.dialects.objects import close_objects, free_form_maps, require_all
-from pegboard.dialects.references import named_definitions, references_alone
-from pegboard.dialects.rows import BOUNDS, FORMATS, READ, SHAPE, SIMPLE, UNIONS
-from pegboard.dialects.values import (
+from pegboard import (
+    AudioContent,
+    Citation,
+    ExportedTools,
+    ExportError,
+    FileContent,
+    ImageContent,
+    LinkContent,
+    Loss,
+    MediaPart,
+    ModelError,
+    ModelRequest,
+    NamedTool,
+    TextContent,
+    TextPart,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
+from pegboard.dialects import (
+    BOUNDS,
+    FORMATS,
+    READ,
+    SHAPE,
+    SIMPLE,
+    UNIONS,
+    Counts,
+    Dialect,
+    Within,
     arrays_need_items,
     boolean_schemas,
+    close_objects,
+    deep_copy,
+    formats,
+    isolate_any_of,
+    isolate_references,
+    named_definitions,
+    one_of_to_any_of,
+    only_keywords,
+    open_objects,
+    patterns,
+    require_all,
+    root_object,
     simple_enums,
     tuple_items,
     typed_enums,
     typed_values,
 )
-from pegboard.errors import ExportError, ModelError
-from pegboard.messages.message import Citation, MediaPart, Part, TextPart
-from pegboard.messages.response import Usage
-from pegboard.request.entries import described, fitted
-from pegboard.request.exporter import ExportedTools, Loss
-from pegboard.request.model_request import ModelRequest, NamedTool, ToolChoice
+from pegboard.messages.message import Part
+from pegboard.request.model_request import ToolChoice
 from pegboard.schema.json import json_text
 from pegboard.tools.call import writable
-from pegboard.tools.content import (
-    AudioContent,
-    Content,
-    FileContent,
-    ImageContent,
-    LinkContent,
-    TextContent,
-    ToolResult,
-)
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire.bodies import (
+from pegboard.wire import (
     check_choice,
     check_chosen,
+    convert_schema,
     count_in,
+    description_of,
     known,
     known_text,
     object_in,
     object_or_none,
     own,
     place_in,
-    worded,
+    render_text,
 )
 
 STRICT_SIZE: Final = Counts(properties=5_000, levels=10, enum_values=1_000, characters=120_000)
@@ -81,11 +104,11 @@ OPENAI_STRICT: Final = Dialect(
         ),
         formats(FORMATS),
         patterns(),
-        any_of_alone,
+        isolate_any_of,
         arrays_need_items,
         typed_values,
-        references_alone,
-        free_form_maps,
+        isolate_references,
+        open_objects,
         close_objects,
         require_all,
         named_definitions,
@@ -102,7 +125,7 @@ def words(parts: Iterable[Part]) -> str:
         if isinstance(part, TextPart):
             said.append(part.text)
         elif isinstance(part, MediaPart):
-            said.append(("\n" if said else "") + worded(part.content))
+            said.append(("\n" if said else "") + render_text(part.content))
     return "".join(said)
 
 
@@ -253,7 +276,7 @@ _OPAQUE: Final = frozenset({"arguments", "input_schema", "output_schema", "param
 
 def kept(data: JsonMapping) -> JsonObject | None:
     """An item of the provider's to be given back, in a copy, without what is null; `None` where it is beyond bounds."""
-    copy, fault = copied(dict(data))
+    copy, fault = deep_copy(dict(data))
     return None if fault is not None else _without_nulls(copy, _NULLABLE)
 
 
@@ -347,7 +370,7 @@ def function_definition(spec: ToolSpec, strict: bool | None, most: int | None) -
         most: Characters of a description, or `None`.
     """
     description, cut = _fitting(spec, most, grammar=spec.kind == "freeform")
-    told = fitted(spec, OPENAI, OPENAI_STRICT, strict)
+    told = convert_schema(spec, OPENAI, OPENAI_STRICT, strict)
     return Definition(description, told.schema, told.strict, (*told.losses, *cut))
 
 
@@ -359,13 +382,13 @@ def custom_definition(spec: ToolSpec, most: int | None) -> Definition:
 
 def _fitting(spec: ToolSpec, most: int | None, *, grammar: bool) -> tuple[str, tuple[Loss, ...]]:
     """The description with what there is no field for; examples go first where it is too long, then its end."""
-    text = described(spec, examples=True, grammar=grammar)
+    text = description_of(spec, examples=True, grammar=grammar)
     if most is None or len(text) <= most:
         return text, ()
     losses: list[Loss] = []
     if spec.examples:
         losses.append(Loss(spec.name, "/examples", "examples", f"left out: with them it has over {most:,} characters"))
-        text = described(spec, grammar=grammar)
+        text = description_of(spec, grammar=grammar)
     if len(text) > most:
         losses.append(Loss(spec.name, "/description", "description", f"cut to {most:,} of {len(text):,} characters"))
         text = text[: most - len(_CUT)] + _CUT
@@ -484,7 +507,7 @@ def spoken(content: Content, limits: Limits, *, links: bool = False) -> Spoken:
         return _file(content, limits)
     if isinstance(content, LinkContent) and links and _is_picture(content, limits):
         return Spoken("image", writable(content.uri))
-    return Spoken("text", worded(content))
+    return Spoken("text", render_text(content))
 
 
 def _file(content: FileContent, limits: Limits) -> Spoken:
@@ -496,7 +519,7 @@ def _file(content: FileContent, limits: Limits) -> Spoken:
         return Spoken("image", _data_url(content.mime_type, data))
     if isinstance(data, bytes) and content.mime_type in limits.files:
         return Spoken("file", _data_url(content.mime_type, data), file_name(content.uri))
-    return Spoken("text", worded(content))
+    return Spoken("text", render_text(content))
 
 
 def _text_of(content: FileContent) -> str | None:

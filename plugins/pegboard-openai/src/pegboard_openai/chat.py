@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.request.exporter import Exporter
+from pegboard import Exporter
 from pegboard.typing import JsonObject
 from pegboard_openai.client import KEY, clients_of
 from pegboard_openai.model import SDKModel

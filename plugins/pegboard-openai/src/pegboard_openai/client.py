@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.errors import ModelError
+from pegboard import ModelError
 from pegboard.request.client import Clients, check_alone, secrets_in, usable_key
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pegboard.errors import ModelError
+from pegboard import ModelError
 from pegboard.request.client import http_error, told
-from pegboard.wire.bodies import as_object, text_in
+from pegboard.wire import as_object, text_in
 from pegboard_openai._openai import NEVER, failure
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pegboard import Exporter
 from pegboard.request.client import Clients, ProviderModel, SDKMethod
-from pegboard.request.exporter import Exporter
 from pegboard.typing import JsonObject
 from pegboard_openai.client import secrets_of
 from pegboard_openai.errors import model_error

@@ -10,19 +10,38 @@ from typing import Any, Final, Literal
 
 from attrs import define, field, frozen
 
-from pegboard.dialects.dialect import copied
-from pegboard.messages.message import CallPart, MediaPart, Message, Part, ReasoningPart, ResultPart, TextPart
-from pegboard.messages.response import CallDelta, Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta
-from pegboard.request.entries import Written, WrittenTools, hosted_type, passed, refusal
-from pegboard.request.exporter import ExportedTools, Loss
-from pegboard.request.model_request import ModelRequest
+from pegboard import (
+    AudioContent,
+    CallPart,
+    ExportedTools,
+    Loss,
+    MediaPart,
+    Message,
+    ModelRequest,
+    ModelResponse,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+    ToolCall,
+    ToolSpec,
+)
+from pegboard.dialects import deep_copy
+from pegboard.messages.message import Part
+from pegboard.messages.response import CallDelta, Delta, FinishReason, ReasoningDelta, TextDelta
 from pegboard.schema.json import json_text
-from pegboard.tools.call import ToolCall, writable
-from pegboard.tools.content import AudioContent
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.call import writable
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire.bodies import (
+from pegboard.wire import (
+    Entries,
+    Entry,
+    Gathered,
+    MadeCalls,
+    Room,
+    SentIds,
+    StreamEnd,
+    StrictSchema,
     arguments_text,
+    hosted_type,
     input_text,
     known,
     known_text,
@@ -31,11 +50,13 @@ from pegboard.wire.bodies import (
     object_or_none,
     objects_in,
     own,
+    passthrough,
     place_in,
+    refusal,
+    sendable,
+    strict_schemas,
     text_in,
 )
-from pegboard.wire.ids import MadeCalls, SentIds, StrictSchema, sendable, strict_schemas
-from pegboard.wire.streams import Gathered, Room, StreamEnd
 from pegboard_openai._openai import (
     ALLOWED,
     CHAT,
@@ -412,7 +433,7 @@ class ChatWriter:
     custom_tools: bool = True
     keys: tuple[str, ...] = (FAMILY,)
 
-    def __call__(self, spec: ToolSpec, strict: bool | None) -> Written:
+    def __call__(self, spec: ToolSpec, strict: bool | None) -> Entry:
         """The tool's entry, `{"type": "function", "function"}` or `{"type": "custom", "custom"}`."""
         if spec.kind == "provider":
             return self._hosted(spec)
@@ -424,25 +445,25 @@ class ChatWriter:
             function["strict"] = True
         return self._written(spec, "function", function, told)
 
-    def _custom(self, spec: ToolSpec) -> Written:
+    def _custom(self, spec: ToolSpec) -> Entry:
         told = custom_definition(spec, self.limits.description)
         custom = _named(spec, told)
         if spec.grammar is not None:
             custom["format"] = {"type": "grammar", "grammar": spec.grammar.to_json()}
         return self._written(spec, "custom", custom, told)
 
-    def _hosted(self, spec: ToolSpec) -> Written:
+    def _hosted(self, spec: ToolSpec) -> Entry:
         what = "another provider's tool"
         if hosted_type(spec, self.keys) is not None:
             what = "chat completions host no tools; the responses do"
         return refusal(spec, "/providerId", "providerId", what)
 
-    def _written(self, spec: ToolSpec, kind: str, definition: JsonObject, told: Definition) -> Written:
-        options = passed(spec.provider_options, self.keys)
+    def _written(self, spec: ToolSpec, kind: str, definition: JsonObject, told: Definition) -> Entry:
+        options = passthrough(spec.provider_options, self.keys)
         elsewhere = [name for name in _ELSEWHERE if options.pop(name, None) is not None]
         losses = (*told.losses, *(_left_out(spec, name) for name in elsewhere), *_unsaid(spec))
         refused = any(loss.refused for loss in losses)
-        return Written(None if refused else {"type": kind, kind: {**definition, **options}}, losses)
+        return Entry(None if refused else {"type": kind, kind: {**definition, **options}}, losses)
 
 
 def _named(spec: ToolSpec, told: Definition) -> JsonObject:
@@ -459,7 +480,7 @@ def _unsaid(spec: ToolSpec) -> tuple[Loss, ...]:
     return (Loss(spec.name, "/outputSchema", "outputSchema", "not told: chat completions have no field for it"),)
 
 
-def listed(written: WrittenTools, specs: Sequence[ToolSpec], strict: bool | None, most: int) -> Listed:
+def listed(written: Entries, specs: Sequence[ToolSpec], strict: bool | None, most: int) -> Listed:
     """The list of these tools; what comes after as many as the provider takes is refused.
 
     Args:
@@ -495,7 +516,7 @@ def chat_body(request: ModelRequest, listed: Listed, style: ChatStyle, most_toke
     Raises:
         ExportError: The tool choice can't be said.
     """
-    options = passed(request.config.provider_options, (FAMILY, style.key))
+    options = passthrough(request.config.provider_options, (FAMILY, style.key))
     tools = tool_facts(request, listed, options.pop(ALLOWED, None), style.key, ChatChoice())
     body = {
         **known({"model": request.model}),
@@ -645,7 +666,7 @@ def _text(arguments: object) -> str:
     """Arguments that come whole, as an object, are written as text."""
     if arguments is None or isinstance(arguments, str):
         return arguments or ""
-    data, fault = copied(arguments)
+    data, fault = deep_copy(arguments)
     return str(json_text(data)) if fault is None else fault  # which is no JSON either, so that the call is refused
 
 
@@ -772,10 +793,10 @@ class OpenAIChat:
     system_role: str = "system"
     reasoning: str | None = None
     most_tokens: str = "max_completion_tokens"
-    _written: WrittenTools = field(init=False, repr=False)
+    _written: Entries = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._written = WrittenTools(ChatWriter(self.limits, self.custom_tools, (FAMILY, self.name)))
+        self._written = Entries(ChatWriter(self.limits, self.custom_tools, (FAMILY, self.name)))
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The list of these tools: functions and custom tools; tools that providers host are refused."""

@@ -10,26 +10,37 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
-from pegboard.messages.message import (
+from pegboard import (
     CallPart,
+    ExportedTools,
     HostedPart,
+    ImageContent,
+    Loss,
     MediaPart,
     Message,
-    Part,
+    ModelRequest,
+    ModelResponse,
     ReasoningPart,
     ResultPart,
     TextPart,
+    ToolCall,
+    ToolSpec,
 )
-from pegboard.messages.response import CallDelta, Delta, FinishReason, ModelResponse, ReasoningDelta, TextDelta
-from pegboard.request.entries import Written, WrittenTools, hosted_type, passed, refusal
-from pegboard.request.exporter import ExportedTools, Loss
-from pegboard.request.model_request import ModelRequest
-from pegboard.tools.call import ToolCall, writable
-from pegboard.tools.content import ImageContent
-from pegboard.tools.spec import ToolSpec
+from pegboard.messages.message import Part
+from pegboard.messages.response import CallDelta, Delta, FinishReason, ReasoningDelta, TextDelta
+from pegboard.tools.call import writable
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire.bodies import (
+from pegboard.wire import (
+    Entries,
+    Entry,
+    Gathered,
+    MadeCalls,
+    Room,
+    SentIds,
+    StreamEnd,
+    StrictSchema,
     arguments_text,
+    hosted_type,
     input_text,
     known,
     known_text,
@@ -38,12 +49,14 @@ from pegboard.wire.bodies import (
     object_or_none,
     objects_in,
     own,
+    passthrough,
     place_in,
+    refusal,
+    render_text,
+    sendable,
+    strict_schemas,
     text_in,
-    worded,
 )
-from pegboard.wire.ids import MadeCalls, SentIds, StrictSchema, sendable, strict_schemas
-from pegboard.wire.streams import Gathered, Room, StreamEnd
 from pegboard_openai._openai import (
     ALLOWED,
     REFUSED_IN_IDS,
@@ -221,7 +234,7 @@ def _reasoning(part: ReasoningPart, facts: Any) -> JsonObject:
 
 def in_words(part: Part) -> Part:
     """A text instead of a picture, a sound or a file: as such a model can't have said them."""
-    return TextPart(worded(part.content)) if isinstance(part, MediaPart) else part
+    return TextPart(render_text(part.content)) if isinstance(part, MediaPart) else part
 
 
 ToolOfType: TypeAlias = Callable[[tuple[str, ...]], "str | None"]
@@ -662,7 +675,7 @@ KEYS: Final = (FAMILY, "openai-responses")
 
 
 @frozen
-class InNamespace(Written):
+class InNamespace(Entry):
     """One tool that stands in a namespace.
 
     Attributes:
@@ -688,7 +701,7 @@ class ResponsesWriter:
     custom_tools: bool = True
     keys: tuple[str, ...] = KEYS
 
-    def __call__(self, spec: ToolSpec, strict: bool | None) -> Written:
+    def __call__(self, spec: ToolSpec, strict: bool | None) -> Entry:
         """The tool's entry; its option `namespace`, a name or `{"name", "description"}`, puts it into one."""
         if spec.kind == "provider":
             return self._hosted(spec)
@@ -701,40 +714,40 @@ class ResponsesWriter:
             entry["output_schema"] = spec.output_schema
         return self._written(spec, entry, told)
 
-    def _custom(self, spec: ToolSpec) -> Written:
+    def _custom(self, spec: ToolSpec) -> Entry:
         told = custom_definition(spec, self.limits.description)
         entry = _named("custom", spec, told)
         if spec.grammar is not None:
             entry["format"] = {"type": "grammar", **spec.grammar.to_json()}
         return self._written(spec, entry, told)
 
-    def _hosted(self, spec: ToolSpec) -> Written:
+    def _hosted(self, spec: ToolSpec) -> Entry:
         kind = hosted_type(spec, self.keys)
         if kind is None:
             return refusal(spec, "/providerId", "providerId", "another provider's tool")
-        options = passed(spec.provider_options, self.keys)
+        options = passthrough(spec.provider_options, self.keys)
         options.pop("namespace", None)
-        return Written({**spec.provider_arguments, **options, "type": kind})
+        return Entry({**spec.provider_arguments, **options, "type": kind})
 
-    def _written(self, spec: ToolSpec, entry: JsonObject, told: Definition) -> Written:
+    def _written(self, spec: ToolSpec, entry: JsonObject, told: Definition) -> Entry:
         if any(loss.refused for loss in told.losses):
-            return Written(None, told.losses)
-        options = passed(spec.provider_options, self.keys)
+            return Entry(None, told.losses)
+        options = passthrough(spec.provider_options, self.keys)
         given = options.pop("namespace", None)
         entry = {**entry, **options}
-        return Written(entry, told.losses) if given is None else _placed(spec, entry, told.losses, given)
+        return Entry(entry, told.losses) if given is None else _placed(spec, entry, told.losses, given)
 
 
 def _named(kind: str, spec: ToolSpec, told: Definition) -> JsonObject:
     return {"type": kind, "name": spec.name, **({"description": told.description} if told.description else {})}
 
 
-def _placed(spec: ToolSpec, entry: JsonObject, losses: tuple[Loss, ...], given: object) -> Written:
+def _placed(spec: ToolSpec, entry: JsonObject, losses: tuple[Loss, ...], given: object) -> Entry:
     said = object_or_none(given) or {"name": given}
     name, description = known_text(said, "name"), known_text(said, "description")
     if name is None:
         what = "left out: a namespace is a name, or an object with name and description"
-        return Written(entry, (*losses, Loss(spec.name, f"/providerOptions/{FAMILY}/namespace", "namespace", what)))
+        return Entry(entry, (*losses, Loss(spec.name, f"/providerOptions/{FAMILY}/namespace", "namespace", what)))
     return InNamespace(entry, losses, name, description)
 
 
@@ -750,7 +763,7 @@ def responses_body(request: ModelRequest, listed: Listed, limits: Limits, key: s
     Raises:
         ExportError: The tool choice can't be said.
     """
-    options = passed(request.config.provider_options, (FAMILY, key))
+    options = passthrough(request.config.provider_options, (FAMILY, key))
     tools = tool_facts(request, listed, options.pop(ALLOWED, None), key, ResponsesChoice())
     style = ResponsesStyle(key, limits, stored=options.get("store") is not False)
     body = {
@@ -779,7 +792,7 @@ _DEFERRABLE: Final = frozenset({"function", "custom", "mcp"})
 
 
 def listed(
-    written: WrittenTools, specs: Sequence[ToolSpec], strict: bool | None, most: int, *, deferred: bool = False
+    written: Entries, specs: Sequence[ToolSpec], strict: bool | None, most: int, *, deferred: bool = False
 ) -> Listed:
     """The list of these tools; what comes after as many as the provider takes is refused.
 
@@ -808,7 +821,7 @@ class _Listing:
     beyond: list[ToolSpec] = field(factory=list[ToolSpec])
     deferred: bool = False
 
-    def add(self, spec: ToolSpec, written: Written) -> None:
+    def add(self, spec: ToolSpec, written: Entry) -> None:
         entry = written.entry
         if entry is None or spec.name in self.by_name:
             return
@@ -1099,10 +1112,10 @@ class OpenAIResponses:
     name: str = "openai-responses"
     limits: Limits = RESPONSES
     custom_tools: bool = True
-    _written: WrittenTools = field(init=False, repr=False)
+    _written: Entries = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._written = WrittenTools(ResponsesWriter(self.limits, self.custom_tools, (FAMILY, self.name)))
+        self._written = Entries(ResponsesWriter(self.limits, self.custom_tools, (FAMILY, self.name)))
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The list of these tools: functions, custom tools, namespaces, and tools that OpenAI hosts."""

@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.request.exporter import Exporter
+from pegboard import Exporter
 from pegboard.typing import JsonMapping, JsonObject
-from pegboard.wire.bodies import as_object, object_in
+from pegboard.wire import as_object, object_in
 from pegboard_openai._openai import failure
 from pegboard_openai.client import clients_of
 from pegboard_openai.model import SDKModel

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
 
-from pegboard.request.exporter import Exporter
+from pegboard import Exporter
 from pegboard_openai.openai_chat import OpenAIChat, exporter
 
 _OWN: Final = ("openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com")

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pegboard.cli.arguments import read_arguments
-from pegboard.cli.board import Board, open_board
-from pegboard.cli.calls import call_options, limited, ruled
-from pegboard.cli.completing import complete_tool, complete_word
-from pegboard.cli.failure import remark
-from pegboard.cli.options import Options, context_of, context_options, tool_options
-from pegboard.cli.page import write
-from pegboard.cli.person import approver_for
-from pegboard.cli.render import block, error_text, result_json, result_text
-from pegboard.cli.screen import stderr_screen, stdout_screen
-from pegboard.cli.turn import INTERRUPTED, run_turn
+from pegboard.cli.commands.look import report_misses
+from pegboard.cli.completion import complete_tool, complete_word
+from pegboard.cli.options import Options, call_options, context_of, context_options, limited, ruled, tool_options
+from pegboard.cli.output import block, error_text, remark, result_json, result_text
+from pegboard.cli.prompt import approver_for
+from pegboard.cli.run import INTERRUPTED, run_turn
+from pegboard.cli.session import Session, open_session
+from pegboard.cli.terminal import stderr_screen, stdout_screen, write
 from pegboard.errors import UnknownToolError, suggest
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from pegboard.typing import JsonObject
 
 MISUSES: Final = ("invalid_arguments", "unknown_tool", "not_offered")
-"""The kinds of error that tell of wrong use: the tool has not run. Exit code 2."""
+"""The kinds of error that mean wrong use: the tool has not run. Exit code 2."""
 MOST_INPUT: Final = 10_000_000
 
 
@@ -67,36 +65,36 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     A freeform tool takes input=TEXT, or standard input. What may destroy something, or wants to be confirmed, is asked
     about in a terminal. At Ctrl-C the tool is stopped.
     """  # noqa: D301  click's marker is the character itself
-    board = open_board(options)
-    ruled(board.registry, rules)
+    session = open_session(options)
+    ruled(session.registry, rules)
     how = limited({"approver": approver_for(yes=yes, no=no)}, timeout)
-    outcome = _called(board, name, words, input_json, context_of(**context), how)
+    outcome = _called(session, name, words, input_json, context_of(**context), how)
     code = _report(outcome.results[0], options, as_json=as_json)
     return 130 if outcome.ended in INTERRUPTED else code
 
 
-def _called(  # noqa: PLR0913, PLR0917  what the command was told
-    board: Board,
+def _called(  # noqa: PLR0913, PLR0917  the options of the command
+    session: Session,
     name: str,
     words: tuple[str, ...],
     input_json: str | None,
     context: ReadonlyContext,
     how: dict[str, Any],
 ) -> Outcome:
-    where = board.where()
-    live = board.options.live or board.asks_live(name)
-    offered = None if live else board.resolved(context=context)
+    where = session.where()
+    live = session.options.live or session.asks_live(name)
+    offered = None if live else session.resolved(context=context)
 
     async def work() -> Outcome:
-        resolved = await board.registry.resolve(context, where=where) if offered is None else offered
-        tool = _offered(resolved, name, board.options.only)
+        resolved = await session.registry.resolve(context, where=where) if offered is None else offered
+        tool = _offered(resolved, name, session.options.only)
         call = ToolCall(tool.name, _arguments(tool, words, input_json))
-        outcome = await run_turn(board.registry, [call], resolved, context, **how)
+        outcome = await run_turn(session.registry, [call], resolved, context, **how)
         if outcome.fatal is not None:
             raise outcome.fatal
         return outcome
 
-    return board.run(work)
+    return session.run(work)
 
 
 def _offered(resolved: ResolvedTools, name: str, only: tuple[str, ...]) -> Tool:
@@ -104,12 +102,10 @@ def _offered(resolved: ResolvedTools, name: str, only: tuple[str, ...]) -> Tool:
     if tool is not None:
         return tool
     if resolved.was_held_back(name):
-        from pegboard.cli.commands.look import tell_misses
-
-        tell_misses(only, resolved)
+        report_misses(only, resolved)
         raise click.ClickException(
             f"tool {name!r} isn't offered here: {resolved.explain(name).reasons[-1].text}.\n"
-            f"'registry explain {name}' tells each step."
+            f"'registry explain {name}' shows each step."
         )
     raise UnknownToolError(name, suggest(name, resolved.considered))
 
@@ -154,23 +150,23 @@ def _report(result: ToolResult, options: Options, *, as_json: bool) -> int:
     else:
         _red(error_text(result, stderr_screen()))
     if result.is_error and result.detail:
-        _tell_operator(result, result.detail, options, as_json=as_json)
+        _report_operator(result, result.detail, options, as_json=as_json)
     if not result.is_error:
         return 0
     return 2 if result.kind in MISUSES else 1
 
 
-def _tell_operator(result: ToolResult, detail: str, options: Options, *, as_json: bool) -> None:
-    """What a model doesn't read, for who sits at the terminal: the cause; that a plugin failed to load, always."""
+def _report_operator(result: ToolResult, detail: str, options: Options, *, as_json: bool) -> None:
+    """What a model doesn't read, for the person at the terminal: the cause; that a plugin failed to load, always."""
     cause, failed_to_load = _cause(detail), detail.startswith("plugin ")
     if failed_to_load or not (as_json or _says(result, cause)):
         _red(block(cause, stderr_screen(), indent="  ", style="red"))
     if failed_to_load and "--refresh" not in detail:
-        remark("  'registry doctor' tells of what failed; once it is mended: registry list --refresh")
+        remark("  'registry doctor' lists what failed; once it is mended: registry list --refresh")
     if options.debug:
         remark(detail)
     elif not as_json and not failed_to_load:
-        remark("(--debug tells more)")
+        remark("(--debug shows more)")
 
 
 def _cause(detail: str) -> str:

@@ -1,4 +1,4 @@
-"""`registry chat`: one turn of a model that may call the board's tools."""
+"""`registry chat`: one turn of a model that may call the tools."""
 
 from __future__ import annotations
 
@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pegboard.cli.aside import write_past
-from pegboard.cli.board import Board, open_board
-from pegboard.cli.calls import call_options, limited, ruled
-from pegboard.cli.completing import complete_model
-from pegboard.cli.conversation import check_place, read_conversation, write_conversation
-from pegboard.cli.failure import remark
-from pegboard.cli.interrupting import interruptible
-from pegboard.cli.options import Options, context_of, tool_options
-from pegboard.cli.page import write
-from pegboard.cli.person import approver_for
-from pegboard.cli.progress import Status
-from pegboard.cli.render import json_line, json_pretty
-from pegboard.cli.talk import Talk
+from pegboard.cli.completion import complete_model
+from pegboard.cli.conversation import ChatRenderer, check_place, read_conversation, write_conversation
+from pegboard.cli.options import Options, call_options, context_of, limited, ruled, tool_options
+from pegboard.cli.output import json_line, json_pretty, remark
+from pegboard.cli.prompt import approver_for
+from pegboard.cli.run import interruptible
+from pegboard.cli.session import Session, open_session
+from pegboard.cli.terminal import Status, write, write_through
 from pegboard.request.model_request import ModelRequest
 from pegboard.turn.api import turn_of
 from pegboard.turn.options import TurnLimits
@@ -46,7 +41,7 @@ WELL: Final = ("answered", "results", "stopped", "escalated", "transferred")
     envvar="PEGBOARD_MODEL",
     required=True,
     shell_complete=complete_model,
-    help="Whom to ask, such as 'openai/gpt-5'; PEGBOARD_MODEL says it too.",
+    help="The model, such as 'openai/gpt-5'; default: PEGBOARD_MODEL.",
 )
 @click.option("--where", metavar="PREDICATE", help="Only tools of which this is so, as in 'registry list'.")
 @click.option("--system", metavar="TEXT", help="Instructions that stand before the conversation.")
@@ -79,32 +74,32 @@ def chat_command(  # noqa: PLR0913  one an option, by name
     rules: str | None,
     timeout: float | None,
 ) -> int:
-    """Ask a model, which may call the board's tools.
+    """Ask a model, which may call the tools.
 
     PROMPT, or standard input, is what it is asked. The answer comes on standard output, piece by piece; the calls that
     it makes, and what they gave, on standard error. What has to be confirmed is asked about in a terminal. At Ctrl-C
-    the turn ends; what was said is kept in --history.
+    the turn ends; the conversation so far is kept in --history.
 
     Models come from plugins, such as pegboard-openai. The exit code is 1 where there is no answer.
     """
     if events and as_json:
         raise click.UsageError("--events and --json print different things: give one of them")
-    said = _prompt(prompt)
-    before = () if history is None else _kept(history)
-    board = open_board(options)
-    ruled(board.registry, rules)
-    request = ModelRequest(before, instructions=system or ()).with_messages(said)
+    prompted = _prompt(prompt)
+    before = () if history is None else _history(history)
+    session = open_session(options)
+    ruled(session.registry, rules)
+    request = ModelRequest(before, instructions=system or ()).with_messages(prompted)
     context = context_of(user, agent, None, None, state)
     how = limited({"approver": approver_for(yes=yes, no=no), "limits": TurnLimits(rounds=rounds)}, timeout)
-    how["where"] = board.where(where)
-    talk = Talk(Status(), speaks=not (events or as_json))
-    outcome = _held(board, model, request, context, how, talk=talk, history=history, events=events)
+    how["where"] = session.where(where)
+    renderer = ChatRenderer(Status(), streams=not (events or as_json))
+    outcome = _run_turn(session, model, request, context, how, renderer=renderer, history=history, events=events)
     if as_json:
         write(json_pretty(outcome.to_json()))
-    return _told(outcome)
+    return _exit_code(outcome)
 
 
-def _kept(history: str) -> tuple[Message, ...]:
+def _history(history: str) -> tuple[Message, ...]:
     check_place(history)
     return read_conversation(history)
 
@@ -127,46 +122,46 @@ def _prompt(words: tuple[str, ...]) -> str:
     return text
 
 
-def _held(  # noqa: PLR0913  what the command was told
-    board: Board,
+def _run_turn(  # noqa: PLR0913  the options of the command
+    session: Session,
     name: str,
     request: ModelRequest,
     context: ReadonlyContext,
     how: dict[str, Any],
     *,
-    talk: Talk,
+    renderer: ChatRenderer,
     history: str | None,
     events: bool,
 ) -> TurnOutcome:
     """Runs the turn; keeps the conversation however it ends."""
 
     async def work() -> TurnOutcome:
-        model = board.registry.model(name)
-        turn = turn_of(model, request, board.registry, context, **how)
+        model = session.registry.model(name)
+        turn = turn_of(model, request, session.registry, context, **how)
         try:
-            with talk.status, interruptible(turn.interrupt):
-                await _follow(turn, talk, events=events)
+            with renderer.status, interruptible(turn.interrupt):
+                await _follow(turn, renderer, events=events)
         finally:
-            talk.end()
+            renderer.end()
             await _closed(model)
             if history is not None and turn.outcome is not None:
                 write_conversation(history, turn.outcome.messages)
         assert turn.outcome is not None
         return turn.outcome
 
-    return board.run(work)
+    return session.run(work)
 
 
-async def _follow(turn: Turn, talk: Talk, *, events: bool) -> None:
+async def _follow(turn: Turn, renderer: ChatRenderer, *, events: bool) -> None:
     async for event in turn.events():
-        talk.hear(event)
+        renderer.on_event(event)
         if events:
             _print(event)
 
 
 def _print(event: TurnEvent) -> None:
     """One line for one event, at once."""
-    write_past(json_line(event.to_json()))
+    write_through(json_line(event.to_json()))
 
 
 async def _closed(model: Model) -> None:
@@ -175,7 +170,7 @@ async def _closed(model: Model) -> None:
         await close()
 
 
-def _told(outcome: TurnOutcome) -> int:
+def _exit_code(outcome: TurnOutcome) -> int:
     """Says why there is no answer, where there is none; gives the exit code."""
     if outcome.ended in WELL:
         return 0
@@ -185,6 +180,3 @@ def _told(outcome: TurnOutcome) -> int:
         return 1
     remark(f"the turn ended: {outcome.ended}{f' ({outcome.detail})' if outcome.detail else ''}")
     return 130 if outcome.ended in ("interrupted", "cancelled") else 1
-
-
-__all__ = ["chat_command"]

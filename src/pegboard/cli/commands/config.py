@@ -1,21 +1,37 @@
-"""`registry config`: what is configured, where, and which project's configuration is trusted."""
+"""`registry config`, `plugins`, `processors` and `completion`: what is configured and installed."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from attrs import evolve
 
-from pegboard.cli.board import configured
-from pegboard.cli.failure import remark
-from pegboard.cli.options import Options, board_options
-from pegboard.cli.page import write
-from pegboard.cli.render import json_pretty
+from pegboard.cli.options import Options, registry_options
+from pegboard.cli.output import complain, json_pretty, json_rows, plugins_json, plugins_table, remark, rows_text
+from pegboard.cli.session import configured, open_session
+from pegboard.cli.terminal import stdout_screen, write, write_long
+
+if TYPE_CHECKING:
+    from pegboard.catalogue import PluginRecord
+    from pegboard.registry import ToolRegistry
+    from pegboard.request.pipeline import Processor
+
+OURS = "pegboard"
+"""The distribution whose plugins are built in."""
+_PROCESSORS_HOOK = "pegboard_register_processors"
+_PROCESSORS_HEAD = ("STEP", "BY", "WHAT IT DOES")
+_FOLDER: Final = Path(__file__).parents[1] / "shells"
+_HOW: Final = """\b
+eval "$(registry completion bash)"      in ~/.bashrc
+eval "$(registry completion zsh)"       in ~/.zshrc, behind compinit
+registry completion fish > ~/.config/fish/completions/registry.fish
+"""
 
 
 @click.group("config", invoke_without_command=True)
-@board_options()
+@registry_options()
 @click.pass_context
 def config_command(context: click.Context) -> Any:
     """Show configuration, or trust a project's."""
@@ -23,12 +39,12 @@ def config_command(context: click.Context) -> Any:
 
 
 @config_command.command("show")
-@board_options()
+@registry_options()
 @click.pass_obj
 def show_config(options: Options) -> int:
     """Print what holds, as JSON.
 
-    That is what all files and the environment say together.
+    The files and the environment, merged.
     """
     config = configured(options)
     keys = ("block", "enable", "rename", "prefix", "conflicts", "where", "plugins", "autoload", "files")
@@ -48,7 +64,7 @@ def _plain(value: Any) -> Any:
 
 
 @config_command.command("path")
-@board_options()
+@registry_options()
 @click.pass_obj
 def config_path(options: Options) -> int:
     """Print where files are read.
@@ -91,3 +107,91 @@ def _found_here() -> Path:
     if found is None:
         raise click.UsageError(f"there is no {CONFIG_NAME} here or above; name the file")
     return Path(found)
+
+
+@click.command("plugins")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--all", "with_ours", is_flag=True, help="Those that pegboard itself brings, too.")
+@registry_options()
+@click.pass_obj
+def plugins_command(options: Options, as_json: bool, with_ours: bool) -> int:
+    """List the installed plugins, and how they are.
+
+    What brings each, its hooks, how many tools it has, and why it isn't whole.
+    """
+    session = open_session(options, anyway=True)
+    plugins = [plugin for plugin in _with_causes(session.registry) if with_ours or plugin.distribution != OURS]
+    if session.clash is not None:
+        complain(str(session.clash))
+    if as_json:
+        write(plugins_json(plugins))
+        return 0
+    screen = stdout_screen()
+    write_long(plugins_table(plugins, screen), screen)
+    for problem in session.registry.problems():
+        if problem.plugin is None:
+            remark(f"{problem.distribution or 'sys.path'}: {problem.cause}")
+    return 0
+
+
+def _with_causes(registry: ToolRegistry) -> list[PluginRecord]:
+    """The plugins, each with what it lost to others where it is whole itself."""
+    lost: dict[str | None, list[str]] = {}
+    for problem in registry.problems():
+        lost.setdefault(problem.plugin, []).append(problem.cause)
+    return [
+        evolve(plugin, cause=plugin.cause or "; ".join(dict.fromkeys(lost.get(plugin.name, ()))) or None)
+        for plugin in registry.plugins()
+    ]
+
+
+@click.command("processors")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@registry_options()
+@click.pass_obj
+def processors_command(options: Options, as_json: bool) -> int:
+    """List the steps by which requests are made ready.
+
+    Who brought each, and what it does. Plugins that bring one are imported.
+    """
+    session = open_session(options, anyway=True)
+    if session.clash is not None:
+        complain(str(session.clash))
+    steps = list(session.run(session.registry.processors))
+    if as_json:
+        write(json_rows(map(_facts, steps)))
+        return 0
+    screen = stdout_screen()
+    write_long(rows_text(_PROCESSORS_HEAD, [(step.name, _by(step), step.summary) for step in steps], screen), screen)
+    bringing = {plugin.name for plugin in session.registry.plugins() if _PROCESSORS_HOOK in plugin.hooks}
+    for problem in session.registry.problems():
+        if problem.plugin in bringing:
+            remark(f"{problem.plugin}: {problem.cause}")
+    return 0
+
+
+def _by(step: Processor) -> str:
+    return OURS if step.built_in else step.owner.plugin or "the host"
+
+
+def _facts(step: Processor) -> dict[str, Any]:
+    owner = step.owner
+    return {
+        "name": step.name,
+        "summary": step.summary,
+        "builtIn": step.built_in,
+        "plugin": owner.plugin,
+        "distribution": OURS if step.built_in else owner.distribution,
+        "version": owner.version,
+    }
+
+
+@click.command("completion", epilog=_HOW)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> int:
+    """Print the script that completes in a shell.
+
+    It completes commands, tools and their arguments. Put it to use with one of these:
+    """
+    write((_FOLDER / f"registry.{shell}").read_text())
+    return 0

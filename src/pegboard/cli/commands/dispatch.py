@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pegboard.cli.aside import write_past
-from pegboard.cli.board import Board, open_board
-from pegboard.cli.calls import call_options, limited, ruled
-from pegboard.cli.failure import remark
-from pegboard.cli.options import Options, context_of, context_options, tool_options
-from pegboard.cli.page import write
-from pegboard.cli.person import approver_for
-from pegboard.cli.render import json_line, json_rows
-from pegboard.cli.turn import INTERRUPTED, run_turn
+from pegboard.cli.options import Options, call_options, context_of, context_options, limited, ruled, tool_options
+from pegboard.cli.output import json_line, json_rows, remark
+from pegboard.cli.prompt import approver_for
+from pegboard.cli.run import INTERRUPTED, run_turn
+from pegboard.cli.session import Session, open_session
+from pegboard.cli.terminal import write, write_through
 
 if TYPE_CHECKING:
     from pegboard.dispatch.events import CallEvent
@@ -59,13 +56,13 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
     code is 1 if any of them is an error.
     """  # noqa: D301  click's marker is the character itself
     raw = read_calls(file)
-    board = open_board(options)
-    ruled(board.registry, rules)
+    session = open_session(options)
+    ruled(session.registry, rules)
     how = {"sequential": sequential, "max_concurrency": max_concurrency, "approver": approver_for(yes=yes, no=no)}
-    outcome = _dispatched(board, raw, context_of(**context), limited(how, timeout), show_events=events)
+    outcome = _dispatched(session, raw, context_of(**context), limited(how, timeout), show_events=events)
     if not events:
         write(json_rows(outcome.to_json()))
-    return _told(outcome)
+    return _exit_code(outcome)
 
 
 def read_calls(file: str) -> list[Any]:
@@ -95,24 +92,24 @@ def read_calls(file: str) -> list[Any]:
 
 
 def _dispatched(
-    board: Board, raw: list[Any], context: ReadonlyContext, how: dict[str, Any], *, show_events: bool
+    session: Session, raw: list[Any], context: ReadonlyContext, how: dict[str, Any], *, show_events: bool
 ) -> Outcome:
-    where = board.where()
+    where = session.where()
 
     async def work() -> Outcome:
-        resolved = await board.registry.resolve(context, where=where)
-        calls: list[ToolCall] = [board.registry.parse(each, resolved) for each in raw]
-        return await run_turn(board.registry, calls, resolved, context, _print if show_events else None, **how)
+        resolved = await session.registry.resolve(context, where=where)
+        calls: list[ToolCall] = [session.registry.parse(each, resolved) for each in raw]
+        return await run_turn(session.registry, calls, resolved, context, _print if show_events else None, **how)
 
-    return board.run(work)
+    return session.run(work)
 
 
 def _print(event: CallEvent) -> None:
     """One line for one event, at once, while what tools print goes to standard error."""
-    write_past(json_line(event.to_json()))
+    write_through(json_line(event.to_json()))
 
 
-def _told(outcome: Outcome) -> int:
+def _exit_code(outcome: Outcome) -> int:
     if outcome.fatal is not None:
         remark(f"the turn was ended: {outcome.fatal}")
     if outcome.ended in INTERRUPTED:

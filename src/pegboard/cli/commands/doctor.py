@@ -1,4 +1,4 @@
-"""`registry doctor`: everything that is wrong with the board, and what to do."""
+"""`registry doctor`: everything that is wrong with plugins, configuration and cache, and what to do."""
 
 from __future__ import annotations
 
@@ -10,32 +10,81 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pegboard.cli.board import Board, open_board
-from pegboard.cli.failure import remark
-from pegboard.cli.finding import Finding
-from pegboard.cli.group import OWN
-from pegboard.cli.named import names_of_configuration
-from pegboard.cli.options import Options, board_options
-from pegboard.cli.page import write
-from pegboard.cli.progress import Status
-from pegboard.cli.render import findings_text, json_rows
-from pegboard.cli.screen import stdout_screen
-from pegboard.errors import ConfigError, ExpressionError, ManifestError
+from pegboard.cli.commands.manifest import ManifestFile, manifest_files
+from pegboard.cli.group import OWN, command_names, known_manifest
+from pegboard.cli.options import Options, registry_options
+from pegboard.cli.output import Finding, findings_text, json_rows, remark
+from pegboard.cli.session import Session, open_session
+from pegboard.cli.terminal import Status, stdout_screen, write
+from pegboard.errors import ConfigError, ExpressionError, ManifestError, suggest
 
 if TYPE_CHECKING:
-    from pegboard.cli.manifests import ManifestFile
     from pegboard.plugins.discovery import FoundPlugin
 
 _HAS_RIGHTS: Final = os.name == "posix"
 _WHOLE: Final = ("listed", "loaded", "partial")
 
 
+def names_of_configuration(session: Session) -> Iterator[Finding]:
+    """Those that look like a slip.
+
+    One file may serve several environments: a plugin's name is reported only where one that is here is close to it.
+    """
+    config = session.config
+    plugins = {plugin.name for plugin in session.registry.plugins()}
+    of_plugins: tuple[tuple[str, Iterable[str]], ...] = (
+        ("block", config.block),
+        ("enable", config.enable or ()),
+        ("prefix", config.prefix),
+        ("plugins", config.plugins),
+    )
+    for key, named in of_plugins:
+        for name in named:
+            near = () if name in plugins else suggest(name, plugins)
+            if near:
+                yield _finding(key, f"no plugin is called {name!r}", near)
+    if config.rename:
+        yield from _of_rename(session, plugins)
+
+
+def _of_rename(session: Session, plugins: set[str]) -> Iterator[Finding]:
+    """`"plugin:tool"` and `"tool"`, the latter as `prefix` has made it; reported only where all tools are known."""
+    tools = _own_names(session)
+    on_board = [plugin.name for plugin in session.registry.plugins() if plugin.status not in ("blocked", "disabled")]
+    all_known = all(name in tools for name in on_board)
+    prefix = session.config.prefix
+    plain = {prefix.get(plugin, "") + name for plugin, names in tools.items() for name in names}
+    for key in session.config.rename:
+        plugin, colon, name = key.rpartition(":")
+        if not colon:
+            if key not in plain and all_known:
+                yield _finding("rename", f"no tool is called {key!r}", suggest(key, plain))
+        elif plugin not in plugins:
+            near = [f"{other}:{name}" for other in suggest(plugin, plugins)]
+            if near:
+                yield _finding("rename", f"no plugin is called {plugin!r} ({key!r})", near)
+        elif plugin in tools and name not in tools[plugin]:
+            near = [f"{plugin}:{other}" for other in suggest(name, tools[plugin])]
+            yield _finding("rename", f"plugin {plugin!r} brings no tool {name!r} ({key!r})", near)
+
+
+def _own_names(session: Session) -> dict[str, set[str]]:
+    """The tools' own names, by plugin: those whose manifest or cache is known."""
+    known = ((found.name, known_manifest(found, session)) for found in session.discovery.entries)
+    return {name: {spec.name for spec in manifest.tools} for name, manifest in known if manifest is not None}
+
+
+def _finding(key: str, cause: str, near: Iterable[str]) -> Finding:
+    first = next(iter(near), None)
+    return Finding(f"configuration: {key}", cause, f"Is {first!r} meant?" if first else "Mend it, or leave it out.")
+
+
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-@board_options()
+@registry_options()
 @click.pass_obj
 def doctor_command(options: Options, as_json: bool) -> int:
-    """Look for what is wrong, and say what to do. Exits with 1 where something is.
+    """Look for what is wrong, and suggest what to do. Exits with 1 where something is.
 
     Plugins that failed, tools held back, manifests that aren't true, configuration that is wrong or not trusted,
     distributions that can't be read, a cache that others can write.
@@ -53,44 +102,44 @@ def doctor_command(options: Options, as_json: bool) -> int:
 
 def findings(options: Options) -> Iterator[Finding]:
     """Everything that is found, each cause once; one broken part hides no other."""
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for finding in _all(options):
-        if (finding.subject, finding.cause) not in told:
-            told.add((finding.subject, finding.cause))
+        if (finding.subject, finding.cause) not in reported:
+            reported.add((finding.subject, finding.cause))
             yield finding
 
 
 def _all(options: Options) -> Iterator[Finding]:
     yield from cache_findings()
     try:
-        board = open_board(options, anyway=True)
+        session = open_session(options, anyway=True)
     except (ConfigError, ExpressionError) as error:
         yield Finding("configuration", str(error))
         return
-    if board.clash is not None:
-        yield Finding("configuration: conflicts", str(board.clash), "Each tool that clashes is told of below.")
-    yield from _of_configuration(board)
-    yield from _of_problems(board)
-    yield from _of_plugins(board)
+    if session.clash is not None:
+        yield Finding("configuration: conflicts", str(session.clash), "Each tool that clashes is listed below.")
+    yield from _of_configuration(session)
+    yield from _of_problems(session)
+    yield from _of_plugins(session)
 
 
-def _of_configuration(board: Board) -> Iterator[Finding]:
-    for ignored in board.config.ignored:
+def _of_configuration(session: Session) -> Iterator[Finding]:
+    for ignored in session.config.ignored:
         fix = f"if you trust it: registry config trust {ignored.file}"
-        yield Finding(f"{ignored.file}: {ignored.key}", "is ignored, as nobody has trusted this project's file", fix)
+        yield Finding(f"{ignored.file}: {ignored.key}", "is ignored, as this project's file isn't trusted", fix)
     try:
-        offered = board.resolved()
+        offered = session.resolved()
     except (ConfigError, ExpressionError) as error:
         yield Finding("configuration: where", str(error))
     else:
         yield from (Finding("configuration: where", str(problem)) for problem in offered.problems)
-    yield from names_of_configuration(board)
+    yield from names_of_configuration(session)
 
 
-def _of_problems(board: Board) -> Iterator[Finding]:
-    """What the board tells; what is so of several plugins of one distribution, once."""
+def _of_problems(session: Session) -> Iterator[Finding]:
+    """The problems of the registry; one that several plugins of a distribution share, once."""
     plugins: dict[tuple[str | None, str], list[str]] = {}
-    for problem in board.registry.problems():
+    for problem in session.registry.problems():
         named = plugins.setdefault((problem.distribution, problem.cause), [])
         if problem.plugin and problem.plugin not in named:
             named.append(problem.plugin)
@@ -100,25 +149,23 @@ def _of_problems(board: Board) -> Iterator[Finding]:
         yield Finding(f"{kind} ({source})" if named else f"distribution {source}", cause)
 
 
-def _of_plugins(board: Board) -> Iterator[Finding]:
+def _of_plugins(session: Session) -> Iterator[Finding]:
     """Manifests that aren't true, and commands that can't be had."""
-    from pegboard.cli.plugin_commands import command_names
-
-    well = {plugin.name for plugin in board.registry.plugins() if plugin.status in _WHOLE}
-    entries = board.discovery.entries
-    causes = [problem.cause for problem in board.registry.problems()]
+    well = {plugin.name for plugin in session.registry.plugins() if plugin.status in _WHOLE}
+    entries = session.discovery.entries
+    causes = [problem.cause for problem in session.registry.problems()]
     for finding in _of_manifests(entries, well):
-        if not any(finding.subject in cause for cause in causes):  # the board names the file of a void manifest
+        if not any(finding.subject in cause for cause in causes):  # the registry names the file of a void manifest
             yield finding
     for found in entries:
-        for name in command_names(found, board) if found.name in well else ():
+        for name in command_names(found, session) if found.name in well else ():
             if name in OWN:
                 cause = f"its command {name!r} can't be had: 'registry {name}' is pegboard's own"
                 yield Finding(f"plugin {found.name!r} ({found.distribution})", cause, "Ask its author to rename it.")
 
 
 def _of_manifests(entries: Iterable[FoundPlugin], well: Container[str]) -> Iterator[Finding]:
-    """Those that are there, of distributions whose plugins all load; what fails to load is told elsewhere."""
+    """Those that are there, of distributions whose plugins all load; what fails to load is reported elsewhere."""
     from itertools import groupby
 
     for _, of_one in groupby(entries, lambda found: found.distribution):
@@ -130,8 +177,6 @@ def _of_manifests(entries: Iterable[FoundPlugin], well: Container[str]) -> Itera
 
 def _manifests(plugins: Sequence[FoundPlugin]) -> Sequence[ManifestFile]:
     """The manifests that are there; none where the package is found by an import hook only."""
-    from pegboard.cli.manifests import manifest_files
-
     try:
         return [file for file in manifest_files(plugins) if file.path.exists()]
     except ManifestError:

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pegboard.cli.aside import aside
-from pegboard.cli.board import Board, open_board
-from pegboard.cli.commands.look import notices, tell_misses
-from pegboard.cli.completing import complete_exporter
-from pegboard.cli.failure import remark
+from pegboard.cli.commands.look import notices, report_misses
+from pegboard.cli.completion import complete_exporter
 from pegboard.cli.listing import notice_text
 from pegboard.cli.options import Options, context_of, context_options, tool_options
-from pegboard.cli.page import write, write_long
-from pegboard.cli.render import json_pretty, json_rows, rows_text
-from pegboard.cli.screen import stdout_screen
+from pegboard.cli.output import json_pretty, json_rows, remark, rows_text
+from pegboard.cli.session import Session, open_session
+from pegboard.cli.terminal import redirect_stdout, stdout_screen, write, write_long
 from pegboard.errors import PACKAGES, ExportError
 
 if TYPE_CHECKING:
@@ -53,16 +50,16 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
 
     It is JSON. No plugin's code is imported, but for the exporter's own where a plugin brings it.
     """
-    board = open_board(options)
+    session = open_session(options)
     if as_list:
-        _write_names(board.registry.known("exporters"), as_json=as_json)
+        _write_names(session.registry.known("exporters"), as_json=as_json)
         return 0
     if name is None:
         raise click.UsageError("Missing option '--to'; --list shows what there is.")
-    exporter = _exporter(board, name)
-    offered = board.resolved(where, context=context_of(**context))
-    tell_misses(options.only, offered)
-    notice = notice_text(board.registry.problems(), notices(board, offered))
+    exporter = _exporter(session, name)
+    offered = session.resolved(where, context=context_of(**context))
+    report_misses(options.only, offered)
+    notice = notice_text(session.registry.problems(), notices(session, offered))
     if notice:
         remark(notice)
     exported = _exported(exporter, name, offered.tools, strict=strict)
@@ -70,14 +67,14 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
         _write_losses(exported.losses, as_json=as_json)
         return 1 if exported.refused else 0
     _write_entries(exported, as_json=as_json)
-    _tell_refused(exported, name)
+    _report_refused(exported, name)
     return 0
 
 
-def _exporter(board: Board, name: str) -> Exporter:
+def _exporter(session: Session, name: str) -> Exporter:
     try:
-        with aside():  # it may be a plugin's
-            return board.registry.exporter(name)
+        with redirect_stdout():  # it may be a plugin's
+            return session.registry.exporter(name)
     except ExportError as error:
         raise click.ClickException(str(error)) from error
 
@@ -89,7 +86,7 @@ def _exported(exporter: Exporter, name: str, tools: Sequence[Tool], *, strict: b
         ExportError: It failed: it may be a plugin's, and raise anything.
     """
     try:
-        with aside():
+        with redirect_stdout():
             return exporter.tools([tool.spec for tool in tools], strict=strict or None)
     except ExportError:
         raise
@@ -118,12 +115,12 @@ def _write_entries(exported: ExportedTools, *, as_json: bool) -> None:
         write(json_rows(exported.entries))
 
 
-def _tell_refused(exported: ExportedTools, name: str) -> None:
+def _report_refused(exported: ExportedTools, name: str) -> None:
     refused = sorted(exported.refused)
     if refused:
         more = f" and {len(refused) - _MOST_NAMED} more" if len(refused) > _MOST_NAMED else ""
         named = f"{', '.join(refused[:_MOST_NAMED])}{more}"
-        remark(f"left out: {named}; 'registry export --to {name} --check' tells why")
+        remark(f"left out: {named}; 'registry export --to {name} --check' shows why")
 
 
 def _write_losses(losses: Sequence[Loss], *, as_json: bool) -> None:

@@ -5,17 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import click
 
-from pegboard.cli.board import open_board
-from pegboard.cli.failure import complain, remark
 from pegboard.cli.options import Options
-from pegboard.cli.page import write
-
-if TYPE_CHECKING:
-    from pegboard.cli.board import Board
+from pegboard.cli.output import complain, remark
+from pegboard.cli.session import Session, open_session
+from pegboard.cli.terminal import write
 
 _PASSED_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
@@ -44,12 +40,12 @@ def uninstall_command(options: Options, packages: tuple[str, ...], yes: bool) ->
 
 
 def _changed(options: Options, work: Sequence[str]) -> int:
-    before = open_board(options)
+    before = open_session(options)
     code = run_installer(installer(work))
     if code:
         complain(f"the installer ended with exit code {code}; nothing else was done")
         return 1
-    _tell(before, open_board(options))
+    _report(before, open_session(options))
     return 0
 
 
@@ -70,13 +66,13 @@ def installer(work: Sequence[str]) -> list[str]:
 
 
 def run_installer(command: Sequence[str]) -> int:
-    """Runs it; what it says goes to standard error, so that standard output is only what came or went."""
+    """Runs it; its output goes to standard error, so that standard output is only what came or went."""
     import subprocess
 
     return subprocess.run(command, stdout=sys.stderr.fileno(), check=False).returncode  # noqa: S603  what the person asked for
 
 
-def _tell(before: Board, after: Board) -> None:
+def _report(before: Session, after: Session) -> None:
     old = {tool.name: tool for tool in before.registry.tools()}
     new = {tool.name: tool for tool in after.registry.tools()}
     came = sorted(new.keys() - old.keys())

@@ -1,18 +1,20 @@
-"""`registry list`, `show`, `schema` and `explain`: looking at tools. None of it imports a tool's code."""
+"""`registry list`, `show`, `schema` and `explain`: what tools there are. The listing is kept for the warm command."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from attrs import frozen
 
 from pegboard.catalogue import Problem
-from pegboard.cli.board import Board, open_board
-from pegboard.cli.completing import complete_plugin, complete_tool
-from pegboard.cli.failure import remark
+from pegboard.cli.completion import complete_plugin, complete_tool
+from pegboard.cli.group import OWN, command_owners
 from pegboard.cli.listing import (
     listing_json,
+    listing_of,
     listing_plain,
     listing_rows,
     notice_text,
@@ -21,20 +23,82 @@ from pegboard.cli.listing import (
     show_text,
 )
 from pegboard.cli.options import Options, context_of, context_options, tool_options
-from pegboard.cli.page import write, write_long
-from pegboard.cli.render import block, explanation_text, json_pretty
-from pegboard.cli.screen import stdout_screen
+from pegboard.cli.output import block, explanation_text, json_pretty, remark
+from pegboard.cli.session import Session, open_session
 from pegboard.cli.table import table
+from pegboard.cli.terminal import stdout_screen, write, write_long
 from pegboard.cli.warm import HEAD
+from pegboard.config.config import Config, load_config
 from pegboard.errors import UnknownToolError, did_you_mean, suggest
+from pegboard.plugins.cache import Stamps, write_snapshot
+from pegboard.plugins.discovery import discover
+from pegboard.plugins.snapshot import Environment, environment, own_version
 from pegboard.toolsets.predicate import is_literal
 
 if TYPE_CHECKING:
+    from pegboard.plugins.discovery import Discovery
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.predicate import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
 
+QUARANTINE_SECONDS: Final = 3600
+"""How long a listing holds that lacks a plugin: what made it fail may lie outside of all files."""
 _UNCUT = 1_000_000
+
+
+@frozen(eq=False)
+class SnapshotWriter:
+    """What the listing rests on, taken before the registry was loaded.
+
+    Attributes:
+        place: The environment.
+        config: What was configured then.
+        stamps: The files and folders that it rests on.
+        discovery: What was installed then.
+    """
+
+    place: Environment
+    config: Config
+    stamps: Stamps
+    discovery: Discovery
+
+    @classmethod
+    def start(cls) -> SnapshotWriter | None:
+        """Takes it; `None` where snapshots aren't kept."""
+        place = environment()
+        if place is None:
+            return None
+        stamps = Stamps.of_environment()
+        config = load_config(project="search")
+        stamps.add(*config.looked_at)
+        discovery = discover()
+        for found in discovery.entries:
+            stamps.add_plugin(found)
+        return cls(place, config, stamps, discovery)
+
+    def keep(self, session: Session, offered: ResolvedTools, notices: Iterable[str]) -> bool:
+        """Keeps what `list` has written to standard output and standard error; gives whether it could be kept.
+
+        While a plugin is quarantined it holds for an hour.
+        """
+        if session.config != self.config:
+            return False
+        failed = any(plugin.status == "quarantined" for plugin in session.registry.plugins())
+        until = int(time.time()) + QUARANTINE_SECONDS if failed else 0
+        listing = listing_of(
+            offered.tools,
+            session.registry.problems(),
+            version=own_version(),
+            commands=_all_commands(session),
+            notices=notices,
+        )
+        return write_snapshot(self.place, listing, self.stamps, until)
+
+
+def _all_commands(session: Session) -> Iterator[tuple[str, str]]:
+
+    yield from ((name, text) for name, (_, text) in OWN.items())
+    yield from ((name, f"From plugin {found.name}.") for name, found in command_owners(session).items())
 
 
 @click.command("list")
@@ -62,25 +126,23 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     NAME may be a pattern such as 'git_*'. A terminal gets a table; a pipe gets lines of name, plugin and summary
     with tabs between.
     """
-    from pegboard.cli.kept import Keeping
-
     plain = not (names or where or plugin or any(context.values())) and options.is_default
-    keeping = Keeping.start() if plain else None
-    board = open_board(options, keeping.discovery if keeping else None)
-    live = any(is_literal(name) and board.asks_live(name) for name in names)
-    offered = board.resolved(*_wanted(names, plugin), where, context=context_of(**context), live=live)
+    writer = SnapshotWriter.start() if plain else None
+    session = open_session(options, writer.discovery if writer else None)
+    live = any(is_literal(name) and session.asks_live(name) for name in names)
+    offered = session.resolved(*_wanted(names, plugin), where, context=context_of(**context), live=live)
     _check_names(names, offered)
-    _check_plugin(plugin, board)
-    tell_misses(options.only, offered)
+    _check_plugin(plugin, session)
+    report_misses(options.only, offered)
     if not offered.tools and offered.considered:
-        _tell_nothing_fits(names, plugin, where, options.only)
+        _report_nothing_fits(names, plugin, where, options.only)
     if form == "json":
-        write(listing_json(offered.tools, problems(board, offered)))
+        write(listing_json(offered.tools, problems(session, offered)))
     else:
         _write_list(offered.tools, form, input_schema=input_schema)
-        _notice(board, offered)
-    if keeping is not None:
-        keeping.keep(board, offered, notices(board, offered))
+        _notice(session, offered)
+    if writer is not None:
+        writer.keep(session, offered, notices(session, offered))
     return 0
 
 
@@ -94,50 +156,50 @@ def _wanted(names: Sequence[str], plugin: str | None) -> Iterator[Predicate]:
 
 
 def _check_names(names: Sequence[str], offered: ResolvedTools) -> None:
-    """Refuses a name that nobody has; one that a predicate leaves out, and a pattern, may match nothing."""
+    """Refuses a name that no tool has; one that a predicate leaves out, and a pattern, may match nothing."""
     for name in names:
         if is_literal(name) and name not in offered.considered:
             raise UnknownToolError(name, suggest(name, offered.considered))
 
 
-def _check_plugin(plugin: str | None, board: Board) -> None:
-    known = [record.name for record in board.registry.plugins()]
+def _check_plugin(plugin: str | None, session: Session) -> None:
+    known = [record.name for record in session.registry.plugins()]
     if plugin is not None and is_literal(plugin) and plugin not in known:
         raise click.ClickException(f"no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
 
 
-def tell_misses(only: Sequence[str], offered: ResolvedTools) -> None:
+def report_misses(only: Sequence[str], offered: ResolvedTools) -> None:
     """Says which of the names in `-T` no tool has."""
     for name in (item.strip() for item in ",".join(only).split(",")):
         if name and ":" not in name and is_literal(name) and name not in offered.considered:
             remark(f"-T: no tool is called {name!r}.{did_you_mean(suggest(name, offered.considered))}")
 
 
-def _tell_nothing_fits(names: Sequence[str], plugin: str | None, where: str | None, only: Sequence[str]) -> None:
+def _report_nothing_fits(names: Sequence[str], plugin: str | None, where: str | None, only: Sequence[str]) -> None:
     asked = [
         *map(repr, names),
         *([f"--plugin {plugin!r}"] if plugin else []),
         *([f"--where {where!r}"] if where else []),
         *(f"-T {spec!r}" for spec in only),
     ]
-    remark(f"no tool fits {' with '.join(asked) or 'here'}; 'registry explain NAME' tells why one is left out")
+    remark(f"no tool fits {' with '.join(asked) or 'here'}; 'registry explain NAME' shows why one is left out")
 
 
-def problems(board: Board, offered: ResolvedTools) -> list[Problem]:
+def problems(session: Session, offered: ResolvedTools) -> list[Problem]:
     """What went wrong with plugins, and with this resolution."""
     found = (Problem(one.origin.plugin, one.origin.distribution, str(one)) for one in offered.problems)
-    return [*board.registry.problems(), *found]
+    return [*session.registry.problems(), *found]
 
 
-def notices(board: Board, offered: ResolvedTools) -> Iterator[str]:
-    """What else `list` says on standard error."""
-    yield from map(str, board.config.ignored)
+def notices(session: Session, offered: ResolvedTools) -> Iterator[str]:
+    """What else `list` writes to standard error."""
+    yield from map(str, session.config.ignored)
     if not offered.considered:
         yield "no tools are installed: 'registry install PACKAGE' brings some, 'registry new NAME' makes some"
 
 
-def _notice(board: Board, offered: ResolvedTools) -> None:
-    text = notice_text(problems(board, offered), notices(board, offered))
+def _notice(session: Session, offered: ResolvedTools) -> None:
+    text = notice_text(problems(session, offered), notices(session, offered))
     if text:
         remark(text)
 
@@ -157,12 +219,12 @@ def _write_list(tools: Sequence[Tool], form: str | None, *, input_schema: bool) 
 
 @click.command("show")
 @click.argument("name", shell_complete=complete_tool)
-@click.option("--json", "as_json", is_flag=True, help="As JSON: all that the tool says of itself.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON: all that the spec holds.")
 @tool_options
 @click.pass_obj
 def show_command(options: Options, name: str, as_json: bool) -> int:
-    """Tell everything that is known of one tool."""
-    tool = open_board(options).find(name)
+    """Show everything that is known of one tool."""
+    tool = open_session(options).find(name)
     write(show_json(tool) if as_json else show_text(tool))
     return 0
 
@@ -173,7 +235,7 @@ def show_command(options: Options, name: str, as_json: bool) -> int:
 @click.pass_obj
 def schema_command(options: Options, name: str) -> int:
     """Print the JSON Schema of a tool's arguments."""
-    write(schema_text(open_board(options).find(name)))
+    write(schema_text(open_session(options).find(name)))
     return 0
 
 
@@ -184,10 +246,10 @@ def schema_command(options: Options, name: str) -> int:
 @tool_options
 @click.pass_obj
 def explain_command(options: Options, name: str, where: str | None, **context: Any) -> int:
-    """Tell each step by which a tool is offered, or isn't."""
-    board = open_board(options)
-    offered = board.resolved(where, context=context_of(**context), live=board.asks_live(name))
-    tell_misses(options.only, offered)
+    """Show each step by which a tool is offered, or isn't."""
+    session = open_session(options)
+    offered = session.resolved(where, context=context_of(**context), live=session.asks_live(name))
+    report_misses(options.only, offered)
     explained = offered.explain(name)
     if not explained.reasons:
         raise UnknownToolError(name, explained.near)

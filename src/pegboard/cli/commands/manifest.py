@@ -1,33 +1,134 @@
-"""`registry manifest`: what a package's plugins bring, written into the package, or held against its code."""
+"""`registry manifest`: writes and checks what plugins bring, as data in their packages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import frozen
 
-from pegboard.cli.failure import complain
-from pegboard.cli.manifests import ManifestFile, manifest_files
-from pegboard.cli.options import board_options
-from pegboard.cli.page import write
-from pegboard.cli.progress import Status
-from pegboard.errors import did_you_mean, suggest
+from pegboard.cli.options import registry_options
+from pegboard.cli.output import complain
+from pegboard.cli.terminal import Status, write
+from pegboard.errors import ManifestError, did_you_mean, suggest
+from pegboard.plugins.manifest import find_manifest, manifest_path, manifest_text, read_manifest_file, write_manifest
+from pegboard.plugins.probe import probe
+from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
+    from pegboard.plugins.manifest import PluginManifest
+
+
+@frozen
+class ManifestFile:
+    """One manifest file, there or not, and the plugins of one distribution that it is for.
+
+    Attributes:
+        path: The file.
+        plugins: At least one.
+    """
+
+    path: Path
+    plugins: tuple[FoundPlugin, ...]
+
+    @property
+    def distribution(self) -> str:
+        """Whose it is."""
+        return self.plugins[0].distribution
+
+    def made(self) -> list[PluginManifest]:
+        """What the plugins' code brings now, loaded in a child process.
+
+        Raises:
+            ManifestError: A plugin failed.
+        """
+        manifests: list[PluginManifest] = []
+        for probed in probe(self.plugins, {}):
+            if probed.manifest is None:
+                raise ManifestError(f"plugin {probed.found.name!r} failed to load: {probed.cause}")
+            manifests.append(probed.manifest)
+        return manifests
+
+    def write(self) -> int:
+        """Writes it from the code; gives how many tools it lists.
+
+        Raises:
+            ManifestError: A plugin failed or isn't whole, or the file can't be written.
+        """
+        manifests = self.made()
+        write_manifest(self.path, manifests)
+        return sum(len(manifest.tools) for manifest in manifests)
+
+    def differences(self) -> list[str]:
+        """In what the file differs from the code, a sentence each; empty where it is true."""
+        try:
+            expected: JsonObject = json.loads(manifest_text(self.made()))
+            found = read_manifest_file(self.path)
+        except ManifestError as error:
+            return [str(error)]
+        return list(_differences(expected, found))
+
+
+def manifest_files(plugins: Iterable[FoundPlugin]) -> list[ManifestFile]:
+    """The manifest files of these plugins, where they are or would be.
+
+    Raises:
+        ManifestError: A plugin's package can't be found.
+    """
+    by_place: dict[tuple[str, Path], list[FoundPlugin]] = {}
+    for found in plugins:
+        path = find_manifest(found) or manifest_path(found)
+        by_place.setdefault((found.distribution, path), []).append(found)
+    return [ManifestFile(path, tuple(of_file)) for (_, path), of_file in by_place.items()]
+
+
+def _differences(expected: JsonObject, found: JsonObject) -> Iterator[str]:
+    for fact in ("distribution", "version"):
+        if expected[fact] != found.get(fact):
+            yield f"it is for {fact} {found.get(fact)!r}, and {expected[fact]!r} is installed"
+    now, then = _object(expected["plugins"]), _object(found.get("plugins"))
+    for name in sorted({*now, *then}):
+        if name not in then:
+            yield f"plugin {name!r} is not in it"
+        elif name not in now:
+            yield f"plugin {name!r} is in it, and the package has none of that name"
+        elif now[name] != then[name]:
+            yield f"plugin {name!r}: {_changes(_by_name(now[name]), _by_name(then[name]))}"
+
+
+def _changes(now: JsonObject, then: JsonObject) -> str:
+    differences = (
+        ("changed", [name for name in now if name in then and now[name] != then[name]]),
+        ("not in it", [name for name in now if name not in then]),
+        ("gone from the code", [name for name in then if name not in now]),
+    )
+    sentences = [f"{', '.join(map(repr, sorted(names)))} {what}" for what, names in differences if names]
+    return f"tools: {'; '.join(sentences)}" if sentences else "what it brings besides tools has changed"
+
+
+def _by_name(plugin: Any) -> JsonObject:
+    listed: Any = _object(plugin).get("tools")
+    tools: list[Any] = listed if isinstance(listed, list) else []  # pyright: ignore[reportUnknownVariableType]
+    return {str(_object(tool).get("name")): tool for tool in tools}
+
+
+def _object(value: Any) -> JsonObject:
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 @click.group("manifest")
-@board_options()
+@registry_options()
 def manifest_command() -> None:
     """Write or check manifests. A package that carries one has its tools listed without being imported."""
 
 
 @manifest_command.command("write")
 @click.argument("packages", metavar="[PACKAGE]...", nargs=-1)
-@board_options()
+@registry_options()
 def write_manifests(packages: tuple[str, ...]) -> int:
     """Write the manifests of packages.
 
@@ -49,11 +150,11 @@ def write_manifests(packages: tuple[str, ...]) -> int:
 
 @manifest_command.command("check")
 @click.argument("packages", metavar="[PACKAGE]...", nargs=-1)
-@board_options()
+@registry_options()
 def check_manifests(packages: tuple[str, ...]) -> int:
     """Hold manifests against the code.
 
-    Exits with 1 where one says something else, or isn't there.
+    Exits with 1 where one differs, or isn't there.
 
     PACKAGE is as for 'write'.
     """

@@ -9,7 +9,7 @@ from typing import Final
 import click
 from attrs import frozen
 
-from pegboard.cli.page import write
+from pegboard.cli.terminal import write
 
 TEMPLATE: Final = Path(__file__).parents[1] / "template"
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")

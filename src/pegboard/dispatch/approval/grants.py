@@ -285,7 +285,7 @@ class FileApprovals:
                 return records
             records = self._read()
         except (OSError, PendingError) as error:
-            from pegboard.dispatch.failure import log_failure
+            from pegboard.errors import log_failure
 
             log_failure(f"reading {self.path}", error)
             records = _Records()  # kept: a file that can't be read is logged once

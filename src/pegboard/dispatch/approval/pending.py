@@ -32,7 +32,7 @@ from pegboard.typing import JsonMapping, JsonObject
 
 
 def digest_of_call(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """`"sha256:..."` over everything that the tool says of itself and over the arguments as JSON.
+    """`"sha256:..."` over the tool's spec and over the arguments as JSON.
 
     The order of keys and the way in which a number is written (`1.0`, `1`) make no difference.
 
@@ -85,7 +85,7 @@ def signed_by(data: Any, key: str | bytes) -> bool:
 
 @frozen(eq=False)
 class Approval:
-    """A person's yes to one call, bound to what the tool says of itself and to the arguments; good for one run.
+    """A person's yes to one call, bound to the tool's spec and to the arguments; good for one run.
 
     Attributes:
         digest: Of the call, as `digest_of_call` gives it.
@@ -117,7 +117,7 @@ class Approval:
         """Uses the approval up, right before the call runs, whether it fits or not.
 
         Returns:
-            The arguments to run, read anew from what was approved: nobody else holds them.
+            The arguments to run, read anew from what was approved, so that no other reference to them exists.
 
         Raises:
             CallError: `denied`: another tool, other arguments, or used before.
@@ -147,9 +147,9 @@ class PendingCall:
     """A call that waits for an answer, with all that it takes to run it later, elsewhere.
 
     Attributes:
-        id: Of the request; nobody can guess it, and one answer to it counts.
+        id: Of the request; can't be guessed, and one answer to it counts.
         call: The call; its arguments are the judged ones, as JSON text.
-        spec_digest: Of what the tool said of itself.
+        spec_digest: Of the tool's spec.
         digest: Of tool and arguments; what an approval is bound to.
         permission: What is asked for.
         patterns: What it is asked for.
@@ -157,9 +157,9 @@ class PendingCall:
         reason: Why it is asked.
         subject: `"call"`, or from inside the call `"permission"` or `"question"`.
         hint: The question, in the tool's words, or `""`.
-        payload: JSON data for whoever answers, or `None`.
+        payload: JSON data for the person, or `None`.
         preview: What the call would do, or `None`.
-        user: For whom the call runs, or `None`.
+        user: The user's id, or `None`.
         session: The conversation's id, or `None`.
         created: When, in seconds since 1970 (UTC).
         approved: Whether the call itself was approved before it asked from inside.
@@ -320,7 +320,7 @@ class PendingCalls:
         """The pending calls as JSON text, for a file, a database or a client.
 
         Args:
-            key: A secret of at least 16 bytes: with it, what comes back can be told from what was forged.
+            key: A secret of at least 16 bytes: with it, forged or changed data is found.
 
         Raises:
             ValueError: The key is too short.
@@ -358,10 +358,10 @@ class RefusedError(CallError, ToolError):
 
 
 class RejectedError(RefusedError):
-    """A person said no.
+    """The rejection by a person.
 
     Attributes:
-        answer: What was said.
+        answer: The answer.
     """
 
     def __init__(self, name: str, answer: Reject) -> None:
@@ -446,9 +446,9 @@ def answer_from_result(result: ToolResult | JsonMapping | str | bytes) -> Answer
         if result.is_error:
             raise PendingError("the client gave an error in place of an answer")
         given = result.text if result.structured_content is None else result.structured_content
-    said = structured(_AnswerJson, _object(given, "answer"), "an answer")
+    read = structured(_AnswerJson, _object(given, "answer"), "an answer")
     try:
-        return Once(said.payload) if said.confirmed else Reject(said.feedback)
+        return Once(read.payload) if read.confirmed else Reject(read.feedback)
     except ValueError as error:
         raise PendingError(f"not an answer: {error}") from None
 

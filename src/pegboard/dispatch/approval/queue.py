@@ -19,8 +19,8 @@ from pegboard.dispatch.approval.grants import session_key
 from pegboard.dispatch.approval.pending import RefusedError
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
 from pegboard.dispatch.cancellation import cancels_the_call
-from pegboard.dispatch.failure import detail_of
 from pegboard.dispatch.work import CallError, Surroundings
+from pegboard.errors import detail_of
 from pegboard.threads import off_loop
 from pegboard.tools.context import ToolContext
 
@@ -39,17 +39,17 @@ class Approver(Protocol):
     """
 
     def approve(self, request: ApprovalRequest, context: ToolContext) -> Awaitable[Answer | None] | Answer | None:
-        """What the person says; `async` or plain.
+        """The person's answer; `async` or plain.
 
         It is cancelled when the answer isn't needed any more: the call ended, another answer settled this request
         too, or the time to answer is over. A plain function can't be; what it gives then is dropped.
 
         Args:
-            request: What is asked, and for whom.
+            request: What is asked.
             context: That of the call.
 
         Returns:
-            The answer, or `None` where nobody can be asked.
+            The answer, or `None` where no person can be asked.
         """
         ...
 
@@ -76,7 +76,7 @@ async def ask_later(_request: ApprovalRequest, _context: ToolContext) -> Later:
 
 def unanswerable(request: ApprovalRequest) -> RefusedError:
     """The refusal where there is no approver, or none that can answer."""
-    return RefusedError("denied", f"{request.call.name} needs approval and nobody is there to ask. {_DENIED}")
+    return RefusedError("denied", f"{request.call.name} needs approval, and there is no approver. {_DENIED}")
 
 
 @define(eq=False)
@@ -212,7 +212,7 @@ class _Entry:
             remaining = None if seconds is None else self.since + seconds - time.monotonic()
             if remaining is not None and remaining <= 0:
                 name = self.request.call.name
-                text = f"{name} needs approval and nobody answered within {seconds:g} s. {_DENIED}"
+                text = f"{name} needs approval, and no answer came within {seconds:g} s. {_DENIED}"
                 return self.outcome or RefusedError("denied", text)
             await asyncio.wait([self.settled], timeout=remaining)
         assert self.outcome is not None
@@ -431,7 +431,7 @@ async def _in_thread(
 
 
 def _failed(request: ApprovalRequest, error: BaseException, around: Surroundings) -> CallError:
-    """The denial where asking failed; the log says how."""
+    """The denial where asking failed; the log has the error."""
     _observe(around, "approver", error)
     text = f"{request.call.name} needs approval and asking for it failed. {_DENIED}"
     return RefusedError("denied", text, detail=f"the approver failed\n{detail_of(error)}")

@@ -139,7 +139,7 @@ class Reject:
 
     Attributes:
         feedback: What the model shall do instead; without it the turn ends.
-        along_with: By the board: the tool whose rejection took this call along, or `None`.
+        along_with: Set by the registry: the tool whose rejection took this call along, or `None`.
     """
 
     feedback: str | None = field(default=None, validator=_check_feedback)
@@ -202,7 +202,7 @@ RequestKind: TypeAlias = Literal["call", "permission", "question"]
 
 
 def new_id() -> str:
-    """An id that nobody can guess: 160 random bits."""
+    """An id that can't be guessed: 160 random bits."""
     import secrets
 
     return secrets.token_hex(20)
@@ -220,21 +220,21 @@ class ApprovalRequest:
     it, so that it can be compared; show it through `pegboard.tools.visible.visible`.
 
     Attributes:
-        call: The call; its arguments are those that would run, as JSON text, which nobody can change.
+        call: The call; its arguments are those that would run, as JSON text, which can't change.
         digest: Of tool and arguments; what an approval is bound to.
         permission: What is asked for, such as `"edit"`.
         patterns: What it is asked for, such as paths or a command.
         always: What an answer "always" would allow; empty where it would allow no more than "once" does.
-        reason: Why it is asked: the rule, or what the tool says of itself.
+        reason: Why it is asked: the rule, or what the tool's spec declares.
         subject: `"call"`, or from inside the call `"permission"` or `"question"`.
         hint: The question, in the tool's words, or `""`.
-        payload: JSON data for whoever answers, or `None`.
+        payload: JSON data for the person, or `None`.
         preview: What the call would do, or `None` where the tool has no preview.
         tool: The tool, or `None` where it isn't at hand.
         metadata: Facts for the user interface, from the tool.
-        user: For whom the call runs, or `None`.
+        user: The user's id, or `None`.
         session: The conversation's id, or `None`.
-        id: Of the request; nobody can guess it.
+        id: Of the request; can't be guessed.
     """
 
     call: ToolCall
@@ -282,7 +282,7 @@ class ApprovalRequest:
         return f"{head}\n{self._body()}"
 
     def to_json(self) -> JsonObject:
-        """All facts as JSON; what can't be said in JSON is written as text."""
+        """All facts as JSON; what isn't JSON becomes text."""
         return {
             "id": self.id,
             "call": {"id": self.call.id, "name": self.call.name, "arguments": self.arguments},
@@ -302,7 +302,7 @@ class ApprovalRequest:
         }
 
     def _body(self) -> str:
-        """What the call would do, or else its arguments; and what the tool says beside it."""
+        """What the call would do, or else its arguments; and the tool's metadata."""
         if self.preview is not None:
             shown = "\n".join(filter(None, (self.preview.summary, self.preview.details)))
         elif self.payload is not None:
@@ -373,7 +373,7 @@ async def preview_of(
         tool: Its `preview` is asked.
         arguments: As JSON text; the preview gets a copy of its own.
         seconds: How long it may take; a thread that takes longer is left to itself.
-        observe: Told of a preview that raised, hung or gave nonsense.
+        observe: Called for a preview that raised, took too long or gave nonsense.
 
     Returns:
         The preview; `None` where there is none: then the arguments have to do.

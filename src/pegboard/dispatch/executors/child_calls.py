@@ -154,7 +154,7 @@ class _Call:
         extra: JsonObject = {}
         try:
             args, kwargs = bound(self.errand.bound, context, self.errand.context_at, self.errand.context_as)
-            from pegboard.dispatch.shape import result_of
+            from pegboard.dispatch.results import result_of
 
             result = result_of(self.tool, run(self.tool, args, kwargs, context))
         except Ended:
@@ -183,13 +183,13 @@ class _Call:
                 f"{request.tool} needed more memory than it may have ({mib:,.0f} MiB) and was ended. Ask it for less."
             )
             return ToolResult.error("crashed", text)
-        from pegboard.dispatch.failure import failure_result
-        from pegboard.dispatch.threads import Threads
+        from pegboard.dispatch.results import failure_result
         from pegboard.dispatch.work import Limits, Surroundings, Work
+        from pegboard.threads import WorkerPool
         from pegboard.tools.call import ToolCall
 
         limits = Limits(timeout=None, expose_errors=request.expose_errors)
-        around = Surroundings(_nowhere, Threads(), limits=limits)
+        around = Surroundings(_nowhere, WorkerPool(), limits=limits)
         work = Work(ToolCall(request.tool, request.arguments, request.call_id), ToolContext(), around)
         work.tool = self.tool
         return failure_result(work, error)
@@ -209,7 +209,7 @@ class _Call:
 
 
 def _unloadable(errand: Errand, error: BaseException) -> ExecutionResponse:
-    from pegboard.dispatch.failure import detail_of
+    from pegboard.errors import detail_of
 
     text = f"{errand.request.tool} can't be run: what brings it failed to load in its process."
     return ExecutionResponse.failed("tool_failure", text, detail=detail_of(error))

@@ -10,10 +10,9 @@ from pegboard.dispatch.executors.executor import AnswerError
 from pegboard.dispatch.executors.request import ExecutionRequest, request_for
 from pegboard.dispatch.executors.response import ExecutionResponse, PermissionRequired, result_of
 from pegboard.dispatch.executors.talking import talk_of
-from pegboard.dispatch.failure import detail_of
 from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
-from pegboard.errors import FatalToolError, ToolError
+from pegboard.errors import FatalToolError, ToolError, detail_of
 from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.call import Actions
 from pegboard.tools.content import ToolResult

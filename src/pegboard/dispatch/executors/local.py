@@ -13,17 +13,17 @@ from pegboard.dispatch.executors.late import LateProcesses
 from pegboard.dispatch.executors.local_host import LocalHost
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.response import ExecutionResponse, response_of
-from pegboard.dispatch.failure import log_failure
 from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.parse import parse
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
+from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import run
-from pegboard.dispatch.shape import shape
 from pegboard.dispatch.stages import Way, travel
-from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.validate import validate
 from pegboard.dispatch.work import DEFAULT_LIMITS, Limits, Surroundings, Work
+from pegboard.errors import log_failure
+from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
@@ -83,7 +83,7 @@ class LocalExecutor:
         self._processes: Final = LateProcesses()
         self._around: Final = Surroundings(
             self._find,
-            Threads(),
+            WorkerPool(),
             limits=limits,
             observe=log_failure,
             locks=LockManager(limits.max_concurrency),

@@ -1,8 +1,8 @@
 """`ChildProcesses`: tools run in child Pythons that can be killed, one call at a time each.
 
-Each call that runs has a thread of the parent's (`Threads`), which does everything by plain blocking calls: it starts
-the child, hears it, ends it and waits for its end. So a pool belongs to no event loop: calls may come from several, and
-a loop that is busy or gone delays nobody else's. (asyncio's own subprocesses belong to the loop that started them.)
+Each call that runs has a thread of the pool, which does everything by plain blocking calls: it starts the child, hears
+it, ends it and waits for its end. So a pool belongs to no event loop: calls may come from several, and a loop that is
+busy or gone delays no other. (asyncio's own subprocesses belong to the loop that started them.)
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pegboard.dispatch.executors.luggage import UnsendableError, errand_for
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.response import ExecutionResponse
 from pegboard.dispatch.executors.verdict import response_for, with_printed
-from pegboard.dispatch.threads import Threads
 from pegboard.dispatch.validate import refusal
 from pegboard.errors import FatalToolError
+from pegboard.threads import WorkerPool
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.injection import opened
@@ -80,8 +80,8 @@ class ChildProcesses:
     calls: int | None = field(default=None, validator=optional(_COUNT))
     message_bytes: int = field(default=DEFAULT_MESSAGE_BYTES, validator=(instance_of(int), gt(1000)))
     name: str = "process"
-    _threads: Threads = field(default=Factory(lambda self: Threads(self.most), takes_self=True), init=False)
-    _others: Threads = field(factory=Threads, init=False)
+    _threads: WorkerPool = field(default=Factory(lambda self: WorkerPool(self.most), takes_self=True), init=False)
+    _others: WorkerPool = field(factory=WorkerPool, init=False)
     _idle: list[ChildProcess] = field(factory=list[ChildProcess], init=False)
     _held: set[Conversation] = field(factory=set[Conversation], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
@@ -222,7 +222,7 @@ class ChildProcesses:
 
     def _start_anew(self) -> None:
         """In a fork of the parent: its children are the parent's, and its threads aren't there."""
-        self._threads, self._others, self._lock = Threads(self.most), Threads(), threading.Lock()
+        self._threads, self._others, self._lock = WorkerPool(self.most), WorkerPool(), threading.Lock()
         self._idle, self._held, self._owner = [], set(), os.getpid()
 
 

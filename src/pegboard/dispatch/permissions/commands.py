@@ -36,7 +36,7 @@ _READ_TEXTS: Final = frozenset({"ssh", "su", "runuser", "env", "watch", "script"
 """Hand a word to a shell, or split it as one."""
 
 _ONLY_TELLS: Final = frozenset({"-v", "-V"})
-"""What `command` tells about a command."""
+"""Options of `command` that only describe a command."""
 
 _FINDERS: Final = {
     "find": frozenset({"-exec", "-execdir", "-ok", "-okdir"}),
@@ -96,7 +96,7 @@ def _by_builtin(name: str, arguments: Sequence[str]) -> Iterator[str]:
 def starts(arguments: Sequence[str], own: int) -> Iterator[list[str]]:
     """Every way to read `[options] [own words] command`: the command, at each place where it may start.
 
-    At most 8; where there are more ways, the last says that it may be any command.
+    At most 8; where there are more ways, the last stands for any command.
     """
     least = most = found = 0
     behind_option = False
@@ -135,7 +135,7 @@ def _shell_texts(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _by_shell(arguments: Sequence[str], scripts: Sequence[str]) -> Iterator[str]:
-    """The texts that a shell is given; what nobody can see is a hole."""
+    """The texts that a shell is given; what can't be seen is a hole."""
     operands = list[str]()
     text_follows = reads = skip = False
     for word in arguments:
@@ -181,13 +181,13 @@ _DO_ANYTHING: Final = frozenset(
     | {"rm", "rmdir", "mv", "dd", "shred", "truncate", "chmod", "chown", "ln", "kill", "pkill", "killall", "curl"}
     | {"wget", "scp", "rsync", "nc", "docker", "podman", "kubectl"}
 )
-"""Programs of which one call says nothing of the next: only exactly the same is proposed."""
+"""Programs of which one call doesn't stand for the next: only exactly the same is proposed."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
 
 
 def suggest_rule(command: Command, text: str) -> str | None:
-    """The pattern that is proposed, or `None` where none could be said.
+    """The pattern that is proposed, or `None` where there is none.
 
     Args:
         command: Of a line that could be allowed.

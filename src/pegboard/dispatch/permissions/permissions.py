@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, cast
-from weakref import WeakKeyDictionary
 
 import attrs
 from attrs import field, frozen
@@ -20,11 +20,13 @@ from pegboard.dispatch.permissions.rule import (
     Matcher,
     Mode,
     Rule,
+    RulesError,
     TextMatcher,
     Unreadable,
     WholeCall,
+    rules_from_json,
 )
-from pegboard.errors import ConfigError, did_you_mean, suggest
+from pegboard.errors import ConfigError
 from pegboard.schema.json import canonical_json
 from pegboard.tools.handler import Confirmer
 from pegboard.tools.spec import ArgumentKind, ToolSpec
@@ -37,11 +39,11 @@ class Resource:
     """One thing that a call touches, usually the value of an argument.
 
     Attributes:
-        kind: How it is read, where a rule says nothing else.
+        kind: How it is read, where a rule doesn't name a kind.
         value: `None`: it isn't there, or it is nothing that could be read so. Then deny applies and allow doesn't.
         field: The argument's name, or `None`.
-        declared: Whether the tool says that rules shall look at it. What isn't declared counts only for rules that
-            name its field, and says nothing by itself.
+        declared: Whether the tool declares it for rules. What isn't declared counts only for rules that
+            name its field, and decides nothing by itself.
     """
 
     kind: ArgumentKind
@@ -50,27 +52,18 @@ class Resource:
     declared: bool = attrs.field(default=True, kw_only=True)
 
     def parts(self, kind: ArgumentKind, folder: str) -> tuple[Matcher, ...]:
-        """What is decided by itself.
-
-        Args:
-            kind: How the value is read.
-            folder: Where relative paths start, absolute.
-        """
+        """Its parts, each of which is decided by itself, with the value read as this kind; `folder` is absolute."""
         if not self.value:
             return (Unreadable(),)
         if kind == "text":
             return (TextMatcher(self.value),)
         if kind == "command":
-            from pegboard.dispatch.permissions.commands import command_parts
+            from pegboard.dispatch.permissions.commands import command_parts  # loaded only where a rule needs it
 
             return command_parts(self.value)
-        if kind == "url":
-            from pegboard.dispatch.permissions.places import url_parts
+        from pegboard.dispatch.permissions.places import path_parts, url_parts  # loaded only where a rule needs it
 
-            return url_parts(self.value)
-        from pegboard.dispatch.permissions.places import path_parts
-
-        return path_parts(self.value, folder)
+        return url_parts(self.value) if kind == "url" else path_parts(self.value, folder)
 
 
 def folder_of(work_dir: str | None) -> str:
@@ -79,7 +72,7 @@ def folder_of(work_dir: str | None) -> str:
 
 
 _STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}
-"""Of what rules say. Where no rule says anything, the call may still be one that asks."""
+"""Of actions. Where no rule applies, the call may still be one that asks."""
 
 
 @frozen
@@ -87,7 +80,7 @@ class Decision:
     """What is to be done with a call.
 
     Attributes:
-        action: `None`: no rule speaks of it.
+        action: `None`: no rule applies to it.
         rule: The rule that decided, or `None`.
         forbidden: Whether it was a forbid rule, which nothing beats.
         reason: Why, in a few words, for people.
@@ -114,7 +107,7 @@ def _checked_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 class PermissionRules:
     """Rules, in order.
 
-    Of the ordinary ones the last that speaks of something decides. A forbid rule beats them all.
+    Of the ordinary ones the last that applies to something decides. A forbid rule beats them all.
 
     Attributes:
         rules: All of them.
@@ -126,18 +119,18 @@ class PermissionRules:
         """These rules, then those: what comes later wins, but against a forbid rule."""
         return attrs.evolve(self, rules=(*self.rules, *rules))
 
-    def decide(self, permission: str, subjects: Sequence[Resource] = (), *, work_dir: str | None = None) -> Decision:
+    def decide(self, permission: str, resources: Sequence[Resource] = (), *, work_dir: str | None = None) -> Decision:
         """What the rules say of a call.
 
         Each thing that it touches is decided by itself, and the strictest decision counts: deny, ask, no rule, allow.
 
         Args:
             permission: What is asked for.
-            subjects: What the call touches; nothing: only rules with the pattern `*` surely speak of it.
+            resources: What the call touches; nothing: only rules with the pattern `*` surely apply to it.
             work_dir: Where relative paths start; the process's own folder by default.
         """
-        spoken = tuple(rule for rule in self.rules if rule.names(permission))
-        return Evaluation.of(spoken, subjects, folder_of(work_dir)).decide()
+        applicable = tuple(rule for rule in self.rules if rule.names(permission))
+        return Evaluation.of(applicable, resources, folder_of(work_dir)).decide()
 
     def __len__(self) -> int:
         return len(self.rules)
@@ -145,36 +138,36 @@ class PermissionRules:
 
 @frozen
 class Evaluation:
-    """The rules that speak of a permission, and what one call touches.
+    """The rules that apply to a permission, and what one call touches.
 
     Attributes:
         ordinary: The last first.
         forbidding: In any order.
-        subjects: What the call touches.
+        resources: What the call touches.
         folder: Where relative paths start, absolute.
     """
 
     ordinary: tuple[Rule, ...]
     forbidding: tuple[Rule, ...]
-    subjects: tuple[Resource, ...]
+    resources: tuple[Resource, ...]
     folder: str
 
     @classmethod
-    def of(cls, rules: Sequence[Rule], subjects: Iterable[Resource], folder: str) -> Evaluation:
+    def of(cls, rules: Sequence[Rule], resources: Iterable[Resource], folder: str) -> Evaluation:
         """Puts the rules in order.
 
         Args:
-            rules: Those that speak of the permission, in order.
-            subjects: What the call touches.
+            rules: Those that apply to the permission, in order.
+            resources: What the call touches.
             folder: Absolute.
         """
         ordinary = tuple(rule for rule in reversed(rules) if not rule.forbid)
-        return cls(ordinary, tuple(rule for rule in rules if rule.forbid), tuple(subjects), folder)
+        return cls(ordinary, tuple(rule for rule in rules if rule.forbid), tuple(resources), folder)
 
     @cached_property
     def declared(self) -> tuple[tuple[Resource | None, tuple[Matcher, ...]], ...]:
-        """What has to be decided: each subject with its parts, read once a rule looks at them."""
-        read = tuple((each, each.parts(each.kind, self.folder)) for each in self.subjects if each.declared)
+        """What has to be decided: each resource with its parts, read once a rule looks at them."""
+        read = tuple((each, each.parts(each.kind, self.folder)) for each in self.resources if each.declared)
         return read or ((None, (WholeCall(),)),)
 
     @property
@@ -187,10 +180,10 @@ class Evaluation:
         return self.forbid() or self.decide_ordinary()
 
     def forbid(self) -> Decision | None:
-        """The decision of a forbid rule, where one may speak of anything that is touched."""
+        """The decision of a forbid rule, where one may apply to anything that is touched."""
         for rule in self.forbidding:
-            for subject, parts in self.declared:
-                if any(self.match(rule, subject, part) is not Match.NO for part in parts):
+            for resource, parts in self.declared:
+                if any(self.match(rule, resource, part) is not Match.NO for part in parts):
                     return Decision("deny", rule, forbidden=True, reason="a rule forbids it")
         return None
 
@@ -199,20 +192,20 @@ class Evaluation:
         if not self.ordinary:
             return NO_RULE
         strictest: Decision | None = None
-        for subject, parts in self.declared:
+        for resource, parts in self.declared:
             for part in parts:
-                decision = self._of_part(subject, part)
+                decision = self._of_part(resource, part)
                 if part.inside and decision.action in (None, "allow"):
                     continue
                 if strictest is None or _is_stricter(decision, strictest):
                     strictest = decision
         return strictest or NO_RULE
 
-    def _of_part(self, subject: Resource | None, part: Matcher) -> Decision:
-        """The strictest of what could be the last rule that speaks of a part."""
+    def _of_part(self, resource: Resource | None, part: Matcher) -> Decision:
+        """The strictest of what could be the last rule that applies to a part."""
         strictest: Decision | None = None
         for rule in self.ordinary:
-            match = self.match(rule, subject, part)
+            match = self.match(rule, resource, part)
             if match is Match.NO:
                 continue
             decision = Decision(rule.action, rule, reason=_REASONS[rule.action])
@@ -222,22 +215,22 @@ class Evaluation:
                 return strictest
         return strictest or NO_RULE
 
-    def match(self, rule: Rule, subject: Resource | None, part: Matcher) -> Match:
-        """Whether a rule speaks of a part, or by an argument that isn't declared of the call as a whole."""
+    def match(self, rule: Rule, resource: Resource | None, part: Matcher) -> Match:
+        """Whether a rule applies to a part, or by an argument that isn't declared of the call as a whole."""
         if rule.is_everything:
             return Match.SURELY
-        field = subject and subject.field
+        field = resource and resource.field
         if rule.field is not None and rule.field != field:
             return self._by_field(rule)
-        if subject is None or rule.kind in (None, subject.kind):
+        if resource is None or rule.kind in (None, resource.kind):
             return part.match(rule)
-        return _match_of_all(rule, subject.parts(rule.kind, self.folder))
+        return _match_of_all(rule, resource.parts(rule.kind, self.folder))
 
     def _by_field(self, rule: Rule) -> Match:
-        if any(subject is not None and subject.field == rule.field for subject, _ in self.declared):
+        if any(resource is not None and resource.field == rule.field for resource, _ in self.declared):
             return Match.NO
         kind = rule.kind or "text"
-        others = [each for each in self.subjects if (each.field, each.kind) == (rule.field, kind)]
+        others = [each for each in self.resources if (each.field, each.kind) == (rule.field, kind)]
         parts = [part for each in others for part in each.parts(kind, self.folder)]
         if not parts:
             return Match.NO if rule.allows else Match.PERHAPS
@@ -252,7 +245,7 @@ def _is_stricter(one: Decision, other: Decision) -> bool:
 
 
 def _match_of_all(rule: Rule, parts: Sequence[Matcher]) -> Match:
-    """To allow, a rule has to speak of all parts; to deny and to ask, any will do."""
+    """To allow, a rule has to apply to all parts; to deny and to ask, any will do."""
     matches = [part.match(rule) for part in parts if not (rule.allows and part.inside)]
     if rule.allows:
         return Match.SURELY if matches and all(match is Match.SURELY for match in matches) else Match.NO
@@ -262,7 +255,7 @@ def _match_of_all(rule: Rule, parts: Sequence[Matcher]) -> Match:
 
 
 MOST_VALUES: Final = 500
-"""Of one argument that rules look at; of more nobody can say what a call touches."""
+"""Of one argument that rules look at; with more it is unreadable."""
 
 
 @frozen(eq=False)
@@ -270,10 +263,10 @@ class ToolPolicy:
     """One tool as rules and modes see it. It doesn't hold the tool, which would keep a tool that is gone alive.
 
     Attributes:
-        spec: What the tool says of itself.
+        spec: The tool's spec.
         trusted: Whether that may be believed where it takes caution away.
         confirms: Picks the calls that need confirmation.
-        rules: Those that speak of it, in order.
+        rules: Those that apply to it, in order.
         mode: How much is asked.
     """
 
@@ -285,14 +278,14 @@ class ToolPolicy:
 
     @classmethod
     def of(cls, tool: Tool, rules: Sequence[Rule], mode: Mode) -> ToolPolicy:
-        """Picks the rules that speak of a tool."""
+        """Picks the rules that apply to a tool."""
         trusted = tool.origin.trusted
-        spoken = tuple(rule for rule in rules if applies_to(rule, tool.spec, trusted=trusted))
-        return cls(tool.spec, trusted, tool.confirms, spoken, mode)
+        applicable = tuple(rule for rule in rules if applies_to(rule, tool.spec, trusted=trusted))
+        return cls(tool.spec, trusted, tool.confirms, applicable, mode)
 
     @property
     def permission(self) -> str:
-        """What a person is asked for: the tool's permission, or its name; a name says no more than it is."""
+        """What a person is asked for: the tool's permission, or its name; a name grants nothing more."""
         own = self.spec.permission
         if own is None or not self.trusted or "*" in own or "?" in own:
             return self.spec.name
@@ -300,7 +293,7 @@ class ToolPolicy:
 
     @property
     def reads_only(self) -> bool:
-        """Whether an origin that is trusted says so."""
+        """Whether a trusted origin declares it read-only."""
         return self.trusted and self.spec.annotations.read_only_hint is True
 
     @property
@@ -338,7 +331,7 @@ class ToolPolicy:
         return marked or confirms is not None or spec.permission is not None
 
     def reason_to_ask(self, arguments: Mapping[str, Any]) -> str | None:
-        """Why a call with these arguments asks, where no rule speaks of it; `None`: it doesn't."""
+        """Why a call with these arguments asks, where no rule applies to it; `None`: it doesn't."""
         spec, confirms = self.spec, self.confirms
         if spec.annotations.destructive_hint is True:
             return "marked destructive"
@@ -352,12 +345,12 @@ class ToolPolicy:
                 return "can't say whether this call has to be confirmed"
         return None if spec.permission is None else f"asks for the permission {spec.permission!r}"
 
-    def judgement(self, arguments: Mapping[str, Any], work_dir: str | None, grants: Sequence[Rule]) -> Evaluation:
+    def evaluation(self, arguments: Mapping[str, Any], work_dir: str | None, grants: Sequence[Rule]) -> Evaluation:
         """What the rules, and then the grants, have to say of a call."""
         rules = (*self.rules, *(rule for rule in grants if applies_to(rule, self.spec, trusted=self.trusted)))
-        return Evaluation.of(rules, self._subjects(arguments, rules), folder_of(work_dir))
+        return Evaluation.of(rules, self._resources(arguments, rules), folder_of(work_dir))
 
-    def _subjects(self, arguments: Mapping[str, Any], rules: Sequence[Rule]) -> Iterator[Resource]:
+    def _resources(self, arguments: Mapping[str, Any], rules: Sequence[Rule]) -> Iterator[Resource]:
         declared = self._declared
         for name, kind in declared.items():
             for value in self._values(arguments, name, kind):
@@ -380,7 +373,7 @@ class ToolPolicy:
         return self.spec.input_schema.get("properties", {})
 
     def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[str | None, ...]:
-        """What an argument says; where it is left out, what its schema says, if it can be believed."""
+        """The texts of an argument; where it is left out, of its default, if the origin is trusted."""
         given = arguments.get(name)
         if name not in arguments and self.trusted:
             schema = self._properties.get(name)
@@ -425,7 +418,7 @@ def applies_to(rule: Rule, spec: ToolSpec, *, trusted: bool) -> bool:
     """Whether a rule names a tool, by its permission or its name.
 
     What a tool of an origin that isn't trusted calls its permission takes away no caution: it is allowed by its name
-    only. A rule about an argument that a tool can't have doesn't speak of it.
+    only. A rule about an argument that a tool can't have doesn't apply to it.
     """
     own = spec.permission
     names = (spec.name,) if own is None or (rule.allows and not trusted) else (own, spec.name)
@@ -477,8 +470,9 @@ class Permissions:
     confirmation; everything else runs.
 
     Attributes:
-        rules: What the operator says; any iterable of rules is taken.
+        rules: The operator's rules; any iterable of rules is taken.
         mode: How much is asked.
+        policies: The cached policies of tools, by the tool's `id`: `permit` looks here before it enters anything else.
 
     Raises:
         ValueError: There is no such mode.
@@ -487,20 +481,20 @@ class Permissions:
 
     rules: PermissionRules = field(factory=PermissionRules, converter=_as_permission_rules)
     mode: Mode = field(default="default", validator=attrs.validators.in_(MODES))
-    _views: WeakKeyDictionary[Tool, ToolPolicy] = field(
-        factory=WeakKeyDictionary[Tool, ToolPolicy], init=False, repr=False, eq=False
+    policies: dict[int, tuple[weakref.ref[Tool], ToolPolicy]] = field(
+        factory=dict[int, "tuple[weakref.ref[Tool], ToolPolicy]"], init=False, repr=False, eq=False
     )
 
     def settled(self, tool: Tool) -> bool:
         """Whether every call of a tool runs, whatever its arguments; worked out once a tool."""
-        return self._view(tool).is_settled
+        return self._policy(tool).is_settled
 
     def hides(self, tool: Tool) -> bool:
         """Whether no call of a tool would run, so that it needn't be offered.
 
         That is so where its last rule denies every pattern, and in the mode `plan`, where it may change something.
         """
-        return self._view(tool).is_hidden
+        return self._policy(tool).is_hidden
 
     def decide(
         self,
@@ -518,9 +512,9 @@ class Permissions:
             work_dir: Where relative paths start; the process's own folder by default.
             grants: What people have allowed in this session; they come behind the rules.
         """
-        view = self._view(tool)
-        judgement = view.judgement(arguments, work_dir, grants)
-        return self._decide(view, judgement, lambda: view.reason_to_ask(arguments))
+        policy = self._policy(tool)
+        evaluation = policy.evaluation(arguments, work_dir, grants)
+        return self._decide(policy, evaluation, lambda: policy.reason_to_ask(arguments))
 
     def decide_asked(
         self,
@@ -541,12 +535,12 @@ class Permissions:
             work_dir: As for `decide`.
             grants: As for `decide`.
         """
-        view = self._view(tool)
+        policy = self._policy(tool)
         rules = [rule for rule in (*self.rules.rules, *grants) if rule.field is None and rule.names(permission)]
         kind = _kind_of(tool, permission)
-        subjects = [Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns]
-        judgement = Evaluation.of(rules, subjects, folder_of(work_dir))
-        return self._decide(view, judgement, lambda: f"asks for the permission {permission!r}")
+        resources = [Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns]
+        evaluation = Evaluation.of(rules, resources, folder_of(work_dir))
+        return self._decide(policy, evaluation, lambda: f"asks for the permission {permission!r}")
 
     def ask(
         self,
@@ -557,16 +551,16 @@ class Permissions:
         work_dir: str | None = None,
         grants: Sequence[Rule] = (),
     ) -> PermissionPrompt:
-        """What a person is asked, where `decide` has said `"ask"`; takes the same arguments."""
-        view = self._view(tool)
-        parts = [part for part in view.judgement(arguments, work_dir, ()).parts if not part.inside]
+        """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
+        policy = self._policy(tool)
+        parts = [part for part in policy.evaluation(arguments, work_dir, ()).parts if not part.inside]
         shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
         proposed = [part.always for part in parts]
         always = tuple(dict.fromkeys(each for each in proposed if each is not None))
-        wider = (*grants, *(Rule(view.permission, each, "allow") for each in always))
+        wider = (*grants, *(Rule(policy.permission, each, "allow") for each in always))
         if always and self.decide(tool, arguments, work_dir=work_dir, grants=wider).action != "allow":
             always = ()
-        return PermissionPrompt(view.permission, shown or ("*",), always, decision.reason, decision)
+        return PermissionPrompt(policy.permission, shown or ("*",), always, decision.reason, decision)
 
     def with_rules(self, *rules: Rule) -> Permissions:
         """These permissions with more rules behind the others."""
@@ -585,37 +579,41 @@ class Permissions:
         """Reads what `to_json` writes, and everything else that a rules file may say (see `read_permissions`).
 
         Raises:
-            ValueError: A key that is unknown or of the wrong type, named in the text.
+            RulesError: A key that is unknown or of the wrong type, named in the text.
         """
-        return permissions_of(data)
+        rules, mode = rules_from_json(data)
+        return cls(rules, mode)
 
-    def _decide(self, view: ToolPolicy, judgement: Evaluation, reason_to_ask: Callable[[], str | None]) -> Decision:
-        """A forbid rule, then the mode, then rules, then what the tool says of itself."""
-        if forbidden := judgement.forbid():
+    def _decide(self, policy: ToolPolicy, evaluation: Evaluation, reason_to_ask: Callable[[], str | None]) -> Decision:
+        """A forbid rule, then the mode, then rules, then what the tool declares."""
+        if forbidden := evaluation.forbid():
             return forbidden
-        if self.mode == "plan" and not view.reads_only:
+        if self.mode == "plan" and not policy.reads_only:
             return Decision("deny", reason="the mode is plan, and the tool isn't known to change nothing")
         if self.mode == "bypass":
             return Decision("allow", reason="the mode is bypass")
-        decision = judgement.decide_ordinary()
+        decision = evaluation.decide_ordinary()
         if decision.action is None:
             reason = reason_to_ask()
             decision = Decision("ask", reason=reason) if reason else Decision("allow", reason="nothing asks")
-        return self._asked(view, decision) if decision.action == "ask" else decision
+        return self._asked(policy, decision) if decision.action == "ask" else decision
 
-    def _asked(self, view: ToolPolicy, decision: Decision) -> Decision:
+    def _asked(self, policy: ToolPolicy, decision: Decision) -> Decision:
         """What the mode makes of a call that asks."""
-        if view.accepts_edits:
+        if policy.accepts_edits:
             return Decision("allow", reason="the mode is accept_edits")
         if self.mode == "never_ask":
             return attrs.evolve(decision, action="deny", reason=f"{decision.reason}, and the mode is never_ask")
         return decision
 
-    def _view(self, tool: Tool) -> ToolPolicy:
-        view = self._views.get(tool)
-        if view is None:
-            view = self._views[tool] = ToolPolicy.of(tool, self.rules.rules, self.mode)
-        return view
+    def _policy(self, tool: Tool) -> ToolPolicy:
+        cached = self.policies.get(id(tool))
+        if cached is not None and cached[0]() is tool:
+            return cached[1]
+        policies, key = self.policies, id(tool)
+        policy = ToolPolicy.of(tool, self.rules.rules, self.mode)
+        policies[key] = (weakref.ref(tool, lambda _: policies.pop(key, None)), policy)
+        return policy
 
 
 DEFAULT_PERMISSIONS: Final = Permissions()
@@ -627,138 +625,43 @@ def _kind_of(tool: Tool, permission: str) -> ArgumentKind:
 
 
 MOST_FILE: Final = 1 << 20
-LISTS: Final = ("allow", "ask", "deny", "forbid")
-"""The short forms, in the order in which their rules stand: of two that speak of the same, the stricter wins."""
-
-_KEYS: Final = ("mode", *LISTS, "rule", "rules")
-
-
-class RulesError(ValueError):
-    """What is wrong with rules as data.
-
-    Attributes:
-        key: Where.
-        reason: What.
-    """
-
-    def __init__(self, reason: str, key: str = "") -> None:
-        self.key = key
-        self.reason = reason
-        super().__init__(f"{key}: {reason}" if key else reason)
 
 
 def read_permissions(path: str) -> Permissions:
     """Reads a file of rules.
 
     `mode = "plan"`. `allow`, `ask`, `deny` and `forbid` are lists of `"permission: pattern"`; without a pattern it is
-    `*`. Each `[[rule]]` has the attributes of `Rule`. The lists come first, in this order, so that of two that speak
-    of the same the stricter wins; then the rules in theirs.
+    `*`. Each `[[rule]]` has the attributes of `Rule`. The lists come first, in this order, so that of two that apply to
+    the same the stricter wins; then the rules in theirs.
 
     Args:
         path: `*.json` is JSON, anything else TOML.
 
     Raises:
-        ConfigError: It can't be read, or says what can't be; names the file and the key.
+        ConfigError: It can't be read, or is wrong; names the file and the key.
     """
     try:
-        content = _read(path)
-        return permissions_of(_from_json(content) if path.lower().endswith(".json") else _from_toml(content))
+        with Path(path).open("rb") as file:
+            content = file.read(MOST_FILE + 1)
+        return Permissions.from_json(_parsed(content, is_json=path.lower().endswith(".json")))
     except OSError as error:
         raise ConfigError(f"can't be read: {error.strerror or error}", file=path) from None
     except RulesError as error:
         raise ConfigError(error.reason, file=path, key=error.key) from None
 
 
-def permissions_of(data: Any) -> Permissions:
-    """Reads rules from data, as a file or `Permissions.to_json` gives them.
+def _parsed(content: bytes, *, is_json: bool) -> Any:
+    import tomllib  # loaded only where a file is read, as jiter
 
-    Raises:
-        RulesError: A key that is unknown or of the wrong type.
-    """
-    table = _table(data, "")
-    for key in table:
-        if key not in _KEYS:
-            raise RulesError(f"unknown key.{_meant(key, _KEYS)}", key)
-    if "rule" in table and "rules" in table:
-        raise RulesError("write either 'rule' or 'rules'", "rules")
-    return Permissions(_rules(table), _mode(table.get("mode", "default")))
-
-
-def _rules(table: Mapping[str, Any]) -> Iterator[Rule]:
-    for key in LISTS:
-        for place, text in enumerate(_list(table.get(key, []), key)):
-            yield _short(text, key, f"{key}[{place}]")
-    key = "rules" if "rules" in table else "rule"
-    for place, each in enumerate(_list(table.get(key, []), key)):
-        where = f"{key}[{place}]"
-        try:
-            yield Rule.from_json(_table(each, where))
-        except RulesError:
-            raise
-        except ValueError as error:
-            raise RulesError(str(error), where) from None
-
-
-def _short(text: Any, action: str, where: str) -> Rule:
-    """A rule of `"permission: pattern"`, or of `"permission"`."""
-    if not isinstance(text, str):
-        raise RulesError(f"expected a text such as 'bash: git *', found {_type(text)}", where)
-    permission, colon, pattern = (part.strip() for part in text.partition(":"))
-    if not permission or (colon and not pattern):
-        raise RulesError(f"expected 'permission: pattern' or 'permission', found {text!r:.100}", where)
-    forbid = action == "forbid"
-    return Rule(permission, pattern or "*", cast("Any", "deny" if forbid else action), forbid=forbid)
-
-
-def _mode(value: Any) -> Mode:
-    if not isinstance(value, str):
-        raise RulesError(f"expected a text, found {_type(value)}", "mode")
-    if value not in MODES:
-        raise RulesError(f"there is no mode {value!r:.100}.{_meant(value, MODES)}", "mode")
-    return value
-
-
-def _list(value: Any, key: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise RulesError(f"expected a list, found {_type(value)}", key)
-    return value  # pyright: ignore[reportUnknownVariableType]
-
-
-def _table(value: Any, key: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise RulesError(f"expected a table, found {_type(value)}", key)
-    return value  # pyright: ignore[reportUnknownVariableType]
-
-
-def _type(value: object) -> str:
-    return type(value).__name__
-
-
-def _meant(word: object, known: Iterable[str]) -> str:
-    known = tuple(known)
-    return did_you_mean(suggest(str(word), known)) or f" There are {', '.join(known)}."
-
-
-def _read(path: str) -> bytes:
-    with Path(path).open("rb") as file:
-        content = file.read(MOST_FILE + 1)
-    if len(content) > MOST_FILE:
-        raise RulesError(f"larger than {MOST_FILE} bytes")
-    return content
-
-
-def _from_json(content: bytes) -> Any:
     from jiter import from_json
 
-    try:
-        return from_json(content, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
-    except ValueError as error:
-        raise RulesError(f"not JSON: {error}") from None
-
-
-def _from_toml(content: bytes) -> Any:
-    import tomllib
-
+    if len(content) > MOST_FILE:
+        raise RulesError(f"larger than {MOST_FILE} bytes")
+    if is_json:
+        try:
+            return from_json(content, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+        except ValueError as error:
+            raise RulesError(f"not JSON: {error}") from None
     try:
         return tomllib.loads(content.decode())
     except UnicodeDecodeError:

@@ -22,7 +22,7 @@ MOST_PATH: Final = 4096
 """Of one path, as Linux has it (`PATH_MAX`)."""
 
 _NO_LINK: Final = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EACCES})
-"""What `readlink` says where there is no link, nothing at all, or where this process can't go either."""
+"""The errors of `readlink` where there is no link, nothing at all, or where this process can't go either."""
 
 _MOST_FOLDERS: Final = 256
 """For which one rule keeps its compiled pattern."""
@@ -33,11 +33,11 @@ _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 
 
 class UnresolvablePathError(ValueError):
-    """Nobody can say where a path leads."""
+    """It is unknown where a path leads."""
 
 
 def path_parts(text: str, folder: str) -> tuple[Place | Unreadable]:
-    """The place of a path, or what is said of a path that leads nowhere.
+    """The place of a path, or an unreadable part for one that leads nowhere.
 
     Args:
         text: The path; a relative one starts at `folder`, `~` is the user's home.
@@ -273,7 +273,7 @@ def ascii_name(name: str) -> str:
     """A lower-case name as DNS has it; letters that stand for others there are refused.
 
     Raises:
-        HostError: It has no such form, or says something else in it (`ß` is `ss` to some programs).
+        HostError: It has no such form, or another meaning in it (`ß` is `ss` to some programs).
     """
     if name.isascii():
         return name
@@ -349,7 +349,7 @@ _STEPS: Final = re.compile(r"(?:^|/)\.{1,2}(?:$|[/;])|//")
 
 
 def url_parts(text: str) -> tuple[Url | Unreadable]:
-    """Where a URL leads, or what is said of one that programs may read in two ways."""
+    """Where a URL leads, or an unreadable part for one that programs may read in two ways."""
     try:
         return (url_of(text),)
     except HostError:
@@ -431,7 +431,7 @@ class Url:
         return path.count("/") == plain.count("/") and not _STEPS.search(plain) and plain.isprintable()
 
     def match(self, rule: Rule) -> Match:
-        """By host first, then by what else the pattern says."""
+        """By host first, then by the rest of the pattern."""
         pattern = rule.compiled.get("url") or rule.compiled.setdefault("url", UrlPattern.of(rule.pattern))
         if pattern.covers(self):
             return Match.SURELY

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 import attrs
 from attrs import define, field, frozen
@@ -84,7 +84,7 @@ class Wildcard:
 
 @define
 class _Positions:
-    """Which places of a pattern have been reached, one bit each: bit i says that what is from i on is still to come.
+    """Which places of a pattern have been reached, one bit each: bit i: what is from i on is still to come.
 
     Attributes:
         literal: Character -> the places where it stands.
@@ -141,7 +141,7 @@ Mode: TypeAlias = Literal["default", "plan", "accept_edits", "bypass", "never_as
 
 - `default`: what asks, asks.
 - `plan`: only tools run that an origin that is trusted calls read-only; the others aren't offered.
-- `accept_edits`: tools that an origin that is trusted says to edit files don't ask.
+- `accept_edits`: tools that a trusted origin declares to edit files don't ask.
 - `bypass`: nothing asks and ordinary rules step back; forbid rules hold.
 - `never_ask`: what would ask is denied.
 """
@@ -153,11 +153,14 @@ Action: TypeAlias = Literal["allow", "ask", "deny"]
 ACTIONS: Final = ("allow", "ask", "deny")
 
 
+def _hint(word: object, known: Sequence[str]) -> str:
+    return did_you_mean(suggest(str(word), known)) or f" There are {', '.join(known)}."
+
+
 def _check_known(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
     known = ACTIONS if attribute.name == "action" else ARGUMENT_KINDS
     if value not in known and not (value is None and attribute.name == "kind"):
-        meant = did_you_mean(suggest(str(value), known)) or f" There are {', '.join(known)}."
-        raise ValueError(f"{attribute.name}: {value!r:.100} is none.{meant}")
+        raise ValueError(f"{attribute.name}: {value!r:.100} is none.{_hint(value, known)}")
 
 
 def _check_text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -181,7 +184,7 @@ class Rule:
         forbid: Absolute: it denies whatever other rules, grants and modes say.
         field: The argument that the pattern looks at; `None`: those that the tool declares.
         kind: How that argument is read; `None`: as the tool declares. `"text"` with the pattern `*` looks at
-            nothing, and so speaks of every call, also of those that can't be read for sure.
+            nothing, and so applies to every call, also of those that can't be read for sure.
         compiled: What matchers have made of the pattern, by key.
 
     Raises:
@@ -213,11 +216,11 @@ class Rule:
 
     @cached_property
     def is_everything(self) -> bool:
-        """Whether it looks at nothing: it speaks of every call."""
+        """Whether it looks at nothing: it applies to every call."""
         return self.kind == "text" and self.field is None and self.wildcard.is_everything
 
     def names(self, *names: str) -> bool:
-        """Whether it speaks of a permission or tool of one of these names."""
+        """Whether it applies to a permission or tool of one of these names."""
         permission = wildcard(self.permission)
         return any(permission.matches(name) for name in names)
 
@@ -242,8 +245,7 @@ class Rule:
         """
         for key in data:
             if key not in _RULE_KEYS:
-                meant = did_you_mean(suggest(str(key), _RULE_KEYS)) or f" There are {', '.join(_RULE_KEYS)}."
-                raise ValueError(f"{key!s:.100}: unknown key.{meant}")
+                raise ValueError(f"{key!s:.100}: unknown key.{_hint(key, _RULE_KEYS)}")
         forbid = data.get("forbid", False)
         if not isinstance(forbid, bool):
             raise ValueError(f"forbid: expected true or false, got {forbid!r:.100}")  # noqa: TRY004  (as documented: data from outside)
@@ -261,8 +263,76 @@ _OPTIONAL: Final = ("forbid", "field", "kind")
 _RULE_KEYS: Final = ("permission", "pattern", "action", *_OPTIONAL)
 
 
+LISTS: Final = ("allow", "ask", "deny", "forbid")
+"""The short forms, in the order in which their rules stand: of two that apply to the same, the stricter wins."""
+
+_KEYS: Final = ("mode", *LISTS, "rule", "rules")
+
+
+class RulesError(ValueError):
+    """What is wrong with rules as data.
+
+    Attributes:
+        key: Where.
+        reason: What.
+    """
+
+    def __init__(self, reason: str, key: str = "") -> None:
+        self.key = key
+        self.reason = reason
+        super().__init__(f"{key}: {reason}" if key else reason)
+
+
+def rules_from_json(data: Any) -> tuple[tuple[Rule, ...], Mode]:
+    """Reads rules and a mode from data, as a file or `Permissions.to_json` gives them.
+
+    Raises:
+        RulesError: A key that is unknown or of the wrong type.
+    """
+    table = _expect(Mapping, "a table", data, "")
+    for key in table:
+        if key not in _KEYS:
+            raise RulesError(f"unknown key.{_hint(key, _KEYS)}", key)
+    if "rule" in table and "rules" in table:
+        raise RulesError("write either 'rule' or 'rules'", "rules")
+    mode = _expect(str, "a text", table.get("mode", "default"), "mode")
+    if mode not in MODES:
+        raise RulesError(f"there is no mode {mode!r:.100}.{_hint(mode, MODES)}", "mode")
+    return tuple(_rules(table)), mode
+
+
+def _rules(table: Mapping[str, Any]) -> Iterator[Rule]:
+    for key in LISTS:
+        for place, text in enumerate(_expect(list, "a list", table.get(key, []), key)):
+            yield _short_rule(text, key, f"{key}[{place}]")
+    key = "rules" if "rules" in table else "rule"
+    for place, each in enumerate(_expect(list, "a list", table.get(key, []), key)):
+        where = f"{key}[{place}]"
+        facts = _expect(Mapping, "a table", each, where)
+        try:
+            yield Rule.from_json(facts)
+        except ValueError as error:
+            raise RulesError(str(error), where) from None
+
+
+def _short_rule(text: Any, action: str, where: str) -> Rule:
+    """A rule of `"permission: pattern"`, or of `"permission"`."""
+    text = _expect(str, "a text such as 'bash: git *'", text, where)
+    permission, colon, pattern = (part.strip() for part in text.partition(":"))
+    if not permission or (colon and not pattern):
+        raise RulesError(f"expected 'permission: pattern' or 'permission', found {text!r:.100}", where)
+    forbid = action == "forbid"
+    return Rule(permission, pattern or "*", cast("Any", "deny" if forbid else action), forbid=forbid)
+
+
+def _expect(kind: type, name: str, value: Any, key: str) -> Any:
+    if not isinstance(value, kind):
+        raise RulesError(f"expected {name}, found {type(value).__name__}", key)
+    return value
+
+
 class Match(enum.Enum):
-    """Whether a rule speaks of a part of a call. An allow rule never does so perhaps: it does surely, or not."""
+    """Whether a rule applies to a part of a call. An allow rule never does so perhaps: it does surely, or not."""
 
     NO = "no"
     PERHAPS = "perhaps"
@@ -288,13 +358,13 @@ class Matcher(Protocol):
         ...
 
     def match(self, rule: Rule) -> Match:
-        """Whether the rule speaks of it."""
+        """Whether the rule applies to it."""
         ...
 
 
 @frozen
 class WholeCall:
-    """A call of a tool that declares nothing that rules could look at: only the pattern `*` surely speaks of it."""
+    """A call of a tool that declares nothing that rules could look at: only the pattern `*` surely applies to it."""
 
     inside: bool = field(default=False, init=False)
     shown: str = field(default="*", init=False)
@@ -344,7 +414,7 @@ class TextMatcher:
 
     @property
     def always(self) -> str | None:
-        """Exactly this text; nothing where it can't be said without matching more."""
+        """Exactly this text; `None` where a pattern of it would match more."""
         return exactly(self.shown)
 
     def match(self, rule: Rule) -> Match:
@@ -355,5 +425,5 @@ class TextMatcher:
 
 
 def exactly(text: str) -> str | None:
-    """The pattern that matches this text and nothing else, or `None`: `*` and `?` can't be said literally."""
+    """The pattern that matches this text and nothing else, or `None`: `*` and `?` have no literal form."""
     return None if "*" in text or "?" in text else text

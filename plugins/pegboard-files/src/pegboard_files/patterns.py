@@ -1,0 +1,210 @@
+"""File name patterns: lines in the language of .gitignore, which ignore files and globs are both made of.
+
+pathspec translates a line into a regular expression, and RE2 runs all of them at once, in linear time: the lines
+come from a repository or from a model, and `*a*a*a*a*b` costs a backtracking engine years.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Final, TypeAlias
+
+from attrs import frozen
+
+from pegboard import ToolError
+
+_SET_SIZE: Final = 500
+"""Lines compiled together: RE2 refuses sets of several thousand."""
+
+
+# How pathspec's expressions end, and how they have to end here. Its own are for lists of files: there `foo` also
+# matches `foo/bar`. A walk asks for each entry by itself, after its directory, and then `*`, `!*/`, `!*.py` only
+# works if no line matches an entry by a directory above it.
+_TAILS: Final = (
+    ("(?:(?P<ps_d>/)|$)", "/?$"),  # foo: a file, or a directory (asked as "foo/")
+    ("(?P<ps_d>/)", "/$"),  # foo/: a directory
+    ("/", "/."),  # foo/**: whatever is below
+)
+
+Line: TypeAlias = tuple[str, bool]
+"""A regular expression, and `False` where the line begins with `!`."""
+
+
+@frozen
+class RuleSet:
+    """Lines that are matched together.
+
+    Attributes:
+        expressions: RE2's set of them.
+        includes: For each whether it includes, or begins with `!`.
+    """
+
+    expressions: Any
+    includes: tuple[bool, ...]
+
+    def verdict(self, path: str) -> bool | None:
+        """As `Rules.verdict`."""
+        matching: list[int] | None = self.expressions.Match(path)
+        return self.includes[max(matching)] if matching else None
+
+
+@frozen
+class Rules:
+    """The lines of one ignore file, or the globs of one call.
+
+    Attributes:
+        sets: The later lines first.
+    """
+
+    sets: tuple[RuleSet, ...]
+
+    def verdict(self, path: str) -> bool | None:
+        """What the last line that matches says.
+
+        Args:
+            path: Relative to where the lines stand, in valid UTF-8; a directory ends in `/`.
+
+        Returns:
+            `True` where it matches, `False` where it begins with `!`, `None` where no line matches.
+        """
+        for rules in self.sets:
+            found = rules.verdict(path)
+            if found is not None:
+                return found
+        return None
+
+
+def compiled(lines: Iterable[str]) -> Rules:
+    """The rules of these lines; a line that says nothing is passed over, as git does."""
+    known = [found for line in lines if (found := translated(line)) is not None]
+    starts = range(0, len(known), _SET_SIZE)
+    return Rules(tuple(_rule_set(known[start : start + _SET_SIZE]) for start in reversed(starts)))
+
+
+@lru_cache(maxsize=64)
+def rules_of(text: str) -> Rules:
+    """The rules of an ignore file's text; kept, since the next call reads the same files."""
+    return compiled(text.removeprefix("\ufeff").split("\n"))
+
+
+def translated(line: str) -> Line | None:
+    """A line as a regular expression for one entry, or `None` where it is blank, a comment or broken."""
+    from pathspec.patterns.gitignore.base import GitIgnorePatternError
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+    if not line.removeprefix("!").strip("/ \t\r"):
+        return None
+    if line.rstrip().endswith("/**/"):
+        # The directories below; pathspec takes `a/**/` for `a/`.
+        line = line.rstrip() + "*/"
+    try:
+        regex, include = GitIgnoreSpecPattern.pattern_to_regex(line)
+    except GitIgnorePatternError:
+        return None
+    return None if regex is None or include is None else (_for_one_entry(regex), include)
+
+
+def _for_one_entry(regex: str) -> str:
+    for tail, wanted in _TAILS:
+        if regex.endswith(tail):
+            return regex.removesuffix(tail) + wanted
+    return regex
+
+
+def _rule_set(lines: list[Line]) -> RuleSet:
+    re2 = import_module("re2")
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    expressions = re2.Set.SearchSet(options)
+    includes: list[bool] = []
+    for regex, include in lines:
+        try:
+            expressions.Add(regex)
+        except re2.error:
+            continue
+        includes.append(include)
+    expressions.Compile()
+    return RuleSet(expressions, tuple(includes))
+
+
+MAX_GLOB: Final = 1_000
+"""Characters of a pattern."""
+
+MAX_BRACES: Final = 20
+"""Pairs of braces in one pattern; the library that takes them apart goes deeper for each."""
+
+MAX_BRANCHES: Final = 1_000
+"""How many patterns the braces of one may stand for."""
+
+
+@frozen
+class Globs:
+    """Which paths are wanted.
+
+    Attributes:
+        wanted: A path has to match one of these; `None` wants all.
+        unwanted: A path must match none of these; `None` for none.
+    """
+
+    wanted: Rules | None = None
+    unwanted: Rules | None = None
+
+    def takes(self, path: str) -> bool:
+        """Whether a path is wanted.
+
+        Args:
+            path: Relative to where the search starts; a directory ends in `/`.
+        """
+        if self.wanted is not None and not self.wanted.verdict(path):
+            return False
+        return self.unwanted is None or not self.unwanted.verdict(path)
+
+    def prunes(self, directory: str) -> bool:
+        """Whether a directory (ending in `/`) is unwanted with all that is in it."""
+        return self.unwanted is not None and bool(self.unwanted.verdict(directory))
+
+
+EVERYTHING: Final = Globs()
+
+
+def globs(include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Globs:
+    """Globs from patterns such as `*.py`, `src/**/*.{ts,tsx}`, `/README.md`, `build/`.
+
+    Raises:
+        ToolError: A pattern is broken, stands for too many, or climbs out with `..`.
+    """
+    return Globs(_glob_rules(include), _glob_rules(exclude))
+
+
+def names_hidden(pattern: str) -> bool:
+    """Whether a pattern asks for a hidden name by itself, as `.github/*.yml` does."""
+    return any(part.startswith(".") and part not in {".", ".."} for part in pattern.split("/"))
+
+
+def _glob_rules(patterns: Sequence[str]) -> Rules | None:
+    return compiled([line for pattern in patterns for line in _lines(pattern)]) if patterns else None
+
+
+def _lines(pattern: str) -> list[str]:
+    """A pattern as lines of an ignore file, one for each way through its braces."""
+    import bracex
+
+    if ".." in pattern.split("/"):
+        raise ToolError(f"the pattern {pattern!r} must not contain '..': give the folder in 'path' instead.")
+    if pattern.count("{") > MAX_BRACES:
+        raise ToolError(f"the pattern has more than {MAX_BRACES} braces: give several patterns, or a simpler one.")
+    try:
+        lines = bracex.expand(pattern.removeprefix("./"), keep_escapes=True, limit=MAX_BRANCHES)
+    except bracex.ExpansionLimitException:
+        raise ToolError(f"the braces in {pattern!r} stand for more than {MAX_BRANCHES:,} patterns.") from None
+    # `!` and `#` begin a line that means something else; in a pattern they are themselves.
+    lines = [f"\\{line}" if line.startswith(("!", "#")) else line for line in lines]
+    if not lines or not all(map(translated, lines)):
+        raise ToolError(
+            f"{pattern!r} is not a valid pattern. Write for example '*.py', 'src/**/*.ts' or '*.{{js,jsx}}'; "
+            "put a backslash before a '[' that is meant literally."
+        )
+    return lines

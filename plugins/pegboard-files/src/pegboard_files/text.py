@@ -1,0 +1,207 @@
+"""Text files: their encoding, lines of bounded length, and blocks of whole lines."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import time
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+from attrs import frozen
+
+from pegboard_files.root import Deadline
+
+SNIFFED_BYTES: Final = 8_192
+"""A NUL byte among the first so many makes a file binary, as in git and ripgrep."""
+
+MAX_DECODED_BYTES: Final = 16 << 20
+"""Files in UTF-16 and UTF-32 are decoded as a whole; larger ones count as binary."""
+
+
+# UTF-32's little-endian mark begins with UTF-16's, so it is looked for first.
+_MARKS: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+class BinaryFileError(Exception):
+    """A file isn't text."""
+
+
+@frozen
+class Text:
+    """A text file, standing at its first line.
+
+    Attributes:
+        file: Its bytes in UTF-8, as far as they are text.
+        encoding: What it is written in: `"utf-8"`, `"utf-16"` or `"utf-32"`.
+    """
+
+    file: BinaryIO
+    encoding: str = "utf-8"
+
+
+def text_of(file: BinaryIO) -> Text:
+    """The text in a file that was just opened; its byte order mark is left out.
+
+    Raises:
+        BinaryFileError: It holds a NUL byte near its beginning.
+    """
+    start = file.read(SNIFFED_BYTES)
+    for mark, encoding in _MARKS:
+        if start.startswith(mark):
+            return _decoded(file, encoding)
+    if b"\0" in start:
+        raise BinaryFileError
+    file.seek(len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0)
+    return Text(file)
+
+
+def described(file: BinaryIO, name: str) -> str:
+    """What a binary file is, for an error: `"image/png, 1,234 bytes"`."""
+    import mimetypes
+
+    kind = mimetypes.guess_type(name)[0] or ""
+    known = kind and not kind.startswith("text/")
+    return f"{kind if known else 'of unknown type'}, {os.fstat(file.fileno()).st_size:,} bytes"
+
+
+def _decoded(file: BinaryIO, encoding: str) -> Text:
+    file.seek(0)
+    data = file.read(MAX_DECODED_BYTES + 1)
+    if len(data) > MAX_DECODED_BYTES:
+        raise BinaryFileError
+    text = data.decode(encoding, errors="replace")
+    return Text(io.BytesIO(text.encode()), encoding)
+
+
+MAX_COLUMNS: Final = 2_000
+"""Characters of one line that are shown."""
+
+KEPT_BYTES: Final = 4 * MAX_COLUMNS + 8
+"""Bytes of one line that are kept: enough for `MAX_COLUMNS` characters and whatever ends in the middle of one."""
+
+_SKIPPED_BYTES: Final = 1 << 16
+
+
+@frozen
+class Line:
+    r"""One line, without its line end; lines end at `\n` only.
+
+    Attributes:
+        data: Its bytes, at most `KEPT_BYTES`.
+        dropped: How many more bytes it has.
+        crlf: Whether it ended in `\r\n`.
+    """
+
+    data: bytes
+    dropped: int = 0
+    crlf: bool = False
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether its bytes can be decoded; a character that was cut in two is no fault."""
+        try:
+            codecs.getincrementaldecoder("utf-8")().decode(self.data, final=not self.dropped)
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether `text` doesn't show all of it."""
+        return self.dropped > 0 or len(self.data.decode(errors="replace")) > MAX_COLUMNS
+
+    @property
+    def text(self) -> str:
+        """What can be shown of it; bytes that aren't UTF-8 become U+FFFD, and a cut is marked."""
+        text = self.data.decode(errors="replace")
+        if not self.is_cut:
+            return text
+        shown = text[:MAX_COLUMNS]
+        more = len(self.data) + self.dropped - len(shown.encode())
+        return f"{shown}… [cut: {more:,} more bytes in this line]"
+
+
+def lines_of(file: BinaryIO, deadline: Deadline) -> Iterator[Line]:
+    """The lines of a file from where it stands.
+
+    Raises:
+        ToolError: The deadline passed inside one enormous line.
+    """
+    while kept := file.readline(KEPT_BYTES):
+        end, dropped = kept, 0
+        while not end.endswith(b"\n") and (more := file.readline(_SKIPPED_BYTES)):
+            deadline.check("Reading one line")
+            dropped += len(more)
+            # A `\r` may be the last byte of one piece and its `\n` the whole of the next.
+            end = (end + more)[-2:]
+        yield _line(kept, end, dropped)
+
+
+def _line(kept: bytes, end: bytes, dropped: int) -> Line:
+    """A line from its kept bytes, its last two bytes, and how many bytes weren't kept."""
+    crlf = end.endswith(b"\r\n")
+    ending = 2 if crlf else int(end.endswith(b"\n"))
+    whole = len(kept) + dropped - ending
+    data = kept[:whole]
+    return Line(data, whole - len(data), crlf)
+
+
+MAX_LINE: Final = 1 << 17
+"""A longer line comes in pieces that overlap, so that nothing is cut in two unless it is longer than that."""
+
+_OVERLAP: Final = 1 << 12
+_FIRST: Final = 1 << 16
+_SMALLEST: Final = 1 << 12
+_LARGEST: Final = 1 << 18
+_QUICK: Final = 0.05
+
+
+def blocks_of(file: BinaryIO) -> Iterator[bytes]:
+    r"""The rest of a file, `\r\n` as `\n`; blocks get smaller where the caller takes long over each.
+
+    So whoever looks at a deadline between two blocks looks often, whatever a pattern costs.
+    """
+    size, rest = _FIRST, b""
+    while read := file.read(size):
+        data = rest + read
+        cut = data.rfind(b"\n") + 1
+        if not cut and len(data) < MAX_LINE:
+            rest = data
+            continue
+        keep = cut or len(data) - _OVERLAP
+        cut = cut or len(data)
+        began = time.monotonic()
+        yield data[:cut].replace(b"\r\n", b"\n")
+        rest = data[keep:]
+        quick = time.monotonic() - began < _QUICK
+        size = min(size * 2, _LARGEST) if quick else max(size // 2, _SMALLEST)
+    if rest:
+        yield rest
+
+
+def line_at(block: bytes, start: int, end: int, most: int) -> str:
+    """The line in which `start` and `end` lie; of a long one the part round `start`, its ends marked by `…`.
+
+    Args:
+        block: Whole lines.
+        start: Where a match starts.
+        end: Where it ends, in the same line.
+        most: Characters to show.
+    """
+    first = block.rfind(b"\n", 0, start) + 1
+    last = block.find(b"\n", end)
+    line = block[first : len(block) if last < 0 else last]
+    text = line.decode(errors="replace")
+    if len(text) <= most:
+        return text
+    place = len(line[: start - first].decode(errors="replace"))
+    begin = max(0, min(place - most // 4, len(text) - most))
+    tail = "…" if begin + most < len(text) else ""
+    return ("…" if begin else "") + text[begin : begin + most] + tail

@@ -1,0 +1,109 @@
+"""`registry guard`: verifies and shows journals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from pegboard.tools.visible import visible
+from pegboard_guard.journal_file import MOST_LINE, NoRecordError, Record, Report, decode, verify_all
+
+_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+_SHOWN: Final = ("call", "turn", "session", "user", "agent", "approved_by")
+
+
+@click.group("guard")
+def guard_command() -> None:
+    """Verify and show the audit journals of pegboard-guard."""
+
+
+@guard_command.command("verify")
+@click.argument("file", type=_FILE)
+@click.option("--head", metavar="HASH", help="The hash of a record that has to be there: shows what was cut off.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def verify_command(file: Path, head: str | None, as_json: bool) -> int:
+    """Tell whether a journal is as it was written.
+
+    Exits with 1 where it isn't, and names the first broken record.
+
+    FILE is the journal's latest file; those that were put aside (FILE.1, FILE.2, ...) are read before it.
+    """
+    reports = verify_all(file, head=head)
+    is_missing = head is not None and not any(report.has_head for report in reports)
+    for report in reports:
+        click.echo(json.dumps(report.to_json()) if as_json else visible(_line(report)))
+    if is_missing:
+        click.echo(
+            visible(f"error: no record has the hash {head}: the journal was cut off, or isn't this one"), err=True
+        )
+    return 0 if all(report.ok for report in reports) and not is_missing else 1
+
+
+@guard_command.command("log")
+@click.argument("file", type=_FILE)
+@click.option("--json", "as_json", is_flag=True, help="As JSON lines.")
+def log_command(file: Path, as_json: bool) -> int:
+    """Show the records of a journal's file.
+
+    Exits with 1 where a line is no record. Only each record by itself is looked at; 'verify' tells whether they are
+    all there.
+    """
+    is_whole = True
+    for number, record in _records(file):
+        if record is None:
+            is_whole = False
+            click.echo(f"line {number} is no record; 'registry guard verify' tells more", err=True)
+        else:
+            click.echo(json.dumps(record.facts) if as_json else visible(_told(record)))
+    return 0 if is_whole else 1
+
+
+def _line(report: Report) -> str:
+    if report.broken is not None:
+        return f"{report.file}: broken: {report.broken}"
+    parts = [f"{report.records} records", f"head {report.head}"]
+    if report.mended:
+        parts.append(f"{report.mended} torn by crashes")
+    if report.lost:
+        parts.append(f"{report.lost} lost")
+    return f"{report.file}: whole: {', '.join(parts)}"
+
+
+def _records(file: Path) -> Iterator[tuple[int, Record | None]]:
+    with file.open("rb") as lines:
+        number = 0
+        while line := lines.readline(MOST_LINE):
+            number += 1
+            try:
+                yield number, decode(line.removesuffix(b"\n"))
+            except NoRecordError:
+                yield number, None
+
+
+def _told(record: Record) -> str:
+    """One line for people: `2025-03-01T09:30:00.125000Z  ok  read_file  0.002 s  session a1`."""
+    facts = record.facts
+    parts = [str(facts.get("at"))]
+    if record.kind in ("call", "start"):
+        parts += [str(facts.get("outcome", "started")), str(facts.get("tool"))]
+        if "seconds" in facts:
+            parts.append(f"{facts['seconds']:.3f} s")
+        parts += [f"{key} {facts[key]}" for key in _SHOWN if key in facts]
+        if "arguments" in facts:
+            parts.append(json.dumps(facts["arguments"]))
+    else:
+        parts.append(_remark(record))
+    return "  ".join(parts)
+
+
+def _remark(record: Record) -> str:
+    facts = record.facts
+    if record.kind == "journal":
+        return f"(journal {facts.get('id')}, file {facts.get('part')})"
+    if record.kind == "mended":
+        return "(a crash had torn the record before)"
+    return f"({facts.get('records')} records could not be written)" if record.kind == "lost" else f"({record.kind})"

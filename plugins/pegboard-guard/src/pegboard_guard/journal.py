@@ -1,0 +1,512 @@
+"""The audit journal: a guard that writes down every call, in a thread of its own, with secrets left out."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import os
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args
+from weakref import WeakSet
+
+from attrs import define, field
+
+from pegboard import Tool, ToolContext, ToolResult, hookimpl
+from pegboard_guard.journal_file import Facts, JournalFile
+from pegboard_guard.log import warn
+from pegboard_guard.rules import Names, digest_or_none
+from pegboard_guard.settings import NOT_A_SETTING, as_texts, flag, one_of, seconds, texts, whole
+
+REDACTED: Final = "[redacted]"
+CUT: Final = "..."
+KEYS: Final = (
+    "*token*",
+    "*password*",
+    "*passwd*",
+    "*passphrase*",
+    "*pwd*",
+    "*secret*",
+    "*api_key*",
+    "*access_key*",
+    "*private_key*",
+    "*authorization*",
+    "*credential*",
+    "*cookie*",
+    "auth",
+)
+"""Keys whose values are secrets. Case, `_`, `-`, `.` and spaces make no difference: `apiKey` is `api_key`."""
+
+_MOST_INNER: Final = 20_000
+_MOST_DEPTH: Final = 32
+_MOST_NUMBER: Final = 1e30
+_SEPARATORS: Final = re.compile(r"[_\-.\s]")
+_FORMATS: Final = (
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)",
+    r"\bsk-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic and others that took it over
+    r"\b(?:sk|rk|pk|whsec)_(?:live_|test_)?[A-Za-z0-9]{16,}",  # Stripe
+    r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",  # AWS
+    r"\bgh[pousr]_[A-Za-z0-9]{20,}",  # GitHub
+    r"\bgithub_pat_[A-Za-z0-9_]{20,}",
+    r"\bglpat-[A-Za-z0-9_-]{16,}",  # GitLab
+    r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",  # Slack
+    r"\bxapp-[A-Za-z0-9-]{10,}",
+    r"\bAIza[A-Za-z0-9_-]{30,}",  # Google
+    r"\bya29\.[A-Za-z0-9_-]{16,}",
+    r"\bGOCSPX-[A-Za-z0-9_-]{16,}",
+    r"\bhf_[A-Za-z0-9]{20,}",  # Hugging Face
+    r"\bnpm_[A-Za-z0-9]{30,}",
+    r"\bpypi-[A-Za-z0-9_-]{20,}",
+    r"\bdo[opr]_v1_[a-f0-9]{32,}",  # DigitalOcean
+    r"\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
+    r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",  # JSON Web Tokens
+    r"(?i:\b(?:bearer|basic)\s{1,5})[A-Za-z0-9._~+/=-]{8,}",
+    r"(?<=://)[^\s/@:]{0,200}:[^\s/@]{1,200}(?=@)",  # user:password@host
+)
+
+
+@define
+class _Room:
+    """How many characters there is room for; less than none once something was cut off."""
+
+    left: int
+
+    def taken(self, text: str) -> str:
+        """The text; its characters are used up."""
+        self.left -= len(text) + 1
+        return text
+
+    def kept(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items, for as long as there is room."""
+        for item in items:
+            if self.left < 0:
+                return
+            yield item
+
+
+class Redactor:
+    """Takes out what stands under the keys of secrets, and what looks like one.
+
+    Args:
+        keys: Further patterns of keys.
+        values: Further regular expressions; what they match is taken out of texts.
+
+    Raises:
+        ValueError: One of `values` is no regular expression.
+    """
+
+    def __init__(self, keys: Iterable[str] = (), values: Iterable[str] = ()) -> None:
+        self.keys: tuple[str, ...] = (*KEYS, *keys)
+        # Compiled here, while the plugin is loaded: off the loop.
+        self._values = [_compiled(value) for value in values]
+        self._values.append(re.compile("|".join(_FORMATS), re.DOTALL))
+        self._named = _named(self.keys)
+        self._secret = Names(_plain(key) for key in self.keys)
+
+    def is_secret(self, key: str) -> bool:
+        """Whether what stands under this key is taken out."""
+        return _plain(key) in self._secret
+
+    def text(self, text: str, most: int = 200) -> str:
+        """A text without what looks like a secret, cut to so many characters."""
+        text, was_cut = _cut(text, most)
+        for value in self._values:
+            text = value.sub(REDACTED, text)
+        text = self._named.sub(lambda match: f"{match.group(1)}{REDACTED}", text)
+        return text + CUT if was_cut else text
+
+    def data(self, value: Any, most: int = 2000) -> tuple[Any, bool]:
+        """JSON data likewise: what stands under a secret's key is gone as a whole.
+
+        Args:
+            value: The data.
+            most: How many characters are kept, keys and texts together; what comes later is cut off.
+
+        Returns:
+            The rest, and whether anything was cut off.
+        """
+        room = _Room(most)
+        return self._data(value, room, _MOST_DEPTH), room.left < 0
+
+    def _data(self, value: Any, room: _Room, depth: int) -> Any:
+        if isinstance(value, str):
+            return self._text(value, room, depth)
+        room.left -= 1
+        if value is None or isinstance(value, bool) or _is_plain_number(value):
+            return value
+        if depth == 0:
+            room.left = -1
+            return CUT
+        if isinstance(value, Mapping):
+            return dict(self._members(value, room, depth))  # pyright: ignore[reportUnknownArgumentType]
+        if isinstance(value, list | tuple):
+            return [self._data(item, room, depth - 1) for item in room.kept(value)]  # pyright: ignore[reportUnknownArgumentType]
+        return f"({type(value).__name__})"
+
+    def _text(self, value: str, room: _Room, depth: int) -> str:
+        inner = _inner(value) if depth else None
+        if inner is None:
+            return room.taken(self.text(value, max(room.left, 0)))
+        return json.dumps(self._data(inner, room, depth - 1))
+
+    def _members(self, value: Mapping[Any, Any], room: _Room, depth: int) -> Iterator[tuple[str, Any]]:
+        for key in room.kept(value):
+            name = str(key)
+            shown = room.taken(self.text(name, max(room.left, 0)))
+            yield shown, REDACTED if self.is_secret(name) else self._data(value[key], room, depth - 1)
+
+
+def _compiled(value: str) -> re.Pattern[str]:
+    try:
+        return re.compile(value)
+    except re.error as error:
+        raise ValueError(f"{value!r} is no regular expression: {error}") from None
+
+
+def _named(keys: Iterable[str]) -> re.Pattern[str]:
+    """`password: x`, `"apiKey": "x"`, `--token x`, `?secret=x`, in the middle of a text."""
+    words = "|".join(sorted((word for key in keys if (word := _word(key))), key=len, reverse=True))
+    end = r"""[\w.-]{0,40}[\\"']{0,4}"""
+    named = rf"(?:{words}){end}\s{{0,5}}(?:=>|:=|:|=)\s{{0,5}}"
+    option = rf"(?<![\w-])--[\w-]{{0,40}}(?:{words})[\w-]{{0,40}}\s{{1,5}}"
+    value = r"""\\{0,3}"[^"]*(?:"|\Z)|\\{0,3}'[^']*(?:'|\Z)|(?:bearer|basic|token)\s{1,5}\S+|[^\s"'&,;}\]]+"""
+    return re.compile(rf"({named}|{option})(?:{value})", re.IGNORECASE)
+
+
+def _is_plain_number(value: Any) -> bool:
+    """Whether JSON can say it, and shortly."""
+    return isinstance(value, int | float) and abs(value) < _MOST_NUMBER  # NaN is less than nothing
+
+
+def _inner(text: str) -> Any:
+    """The object or array that a text is the JSON of, such as the body of a request; `None` for other texts."""
+    if len(text) > _MOST_INNER or text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _plain(key: str) -> str:
+    return _SEPARATORS.sub("", key.casefold())
+
+
+def _word(pattern: str) -> str:
+    """What a pattern of keys looks for in a text; nothing where it has no word, or more than one."""
+    parts = [part for part in pattern.split("*") if part]
+    if len(parts) != 1 or "?" in pattern:
+        return ""
+    word = r"[_\-. ]?".join(re.escape(piece) for piece in _SEPARATORS.split(parts[0]) if piece)
+    return word if "*" in pattern else rf"\b{word}\b"
+
+
+def _cut(text: str, most: int) -> tuple[str, bool]:
+    """The beginning of a long text, up to the last space: half a secret would no longer look like one."""
+    if len(text) <= most:
+        return text, False
+    kept = text[:most]
+    return kept[: len(kept) - len(kept.split()[-1])] if kept.split() and not kept[-1].isspace() else kept, True
+
+
+MOST_WAITING: Final = 10_000
+MOST_AT_ONCE: Final = 500
+LINGER_SECONDS: Final = 5.0
+"""How long the thread waits for another record before it ends."""
+
+EXIT_SECONDS: Final = 5.0
+"""How long the end of the program waits, at most, for what is still to be written."""
+
+
+@define(eq=False)
+class _Waiting:
+    facts: Facts
+    done: Callable[[], None] | None = None
+
+
+@define(eq=False)
+class Writer:
+    """Hands records to `append` in a thread of its own, in order. Never raises: who writes is never disturbed.
+
+    The thread is made at the first record, ends when nothing has come for a while, and doesn't keep the program from
+    ending. Records that can't be written are counted, and the journal itself tells how many they were as soon as it
+    can be written again. The operator is told when that begins, and when it ends.
+
+    Attributes:
+        append: Writes some records, or raises.
+        name: Of the journal, for the operator.
+        most: How many records may wait; more are lost.
+    """
+
+    append: Callable[[Sequence[Facts]], None]
+    name: str
+    most: int = MOST_WAITING
+    _waiting: deque[_Waiting] = field(factory=deque[_Waiting], init=False)
+    _changed: threading.Condition = field(factory=threading.Condition, init=False)
+    _has_thread: bool = field(default=False, init=False)
+    _is_busy: bool = field(default=False, init=False)
+    _process: int = field(factory=os.getpid, init=False)
+    _lost: int = field(default=0, init=False)
+    _is_failing: bool = field(default=False, init=False)
+
+    def put(self, facts: Facts, done: Callable[[], None] | None = None) -> bool:
+        """Takes a record.
+
+        Args:
+            facts: What it says.
+            done: Called in the thread once the record has been written, or couldn't be.
+
+        Returns:
+            Whether it was taken; `done` isn't called for one that wasn't.
+        """
+        if self._process != os.getpid():
+            self._begin_anew()
+        with self._changed:
+            cause = self._refusal()
+            if cause is None:
+                self._waiting.append(_Waiting(facts, done))
+                self._changed.notify_all()
+            else:
+                self._lost += 1
+        if cause is not None:
+            self._failed(cause)
+        return cause is None
+
+    def flush(self, seconds: float) -> bool:
+        """Waits until everything is written, at most so long; whether it is."""
+        until = time.monotonic() + seconds
+        with self._changed:
+            while self._waiting or self._is_busy:
+                if not self._changed.wait(until - time.monotonic()):
+                    return False
+        return True
+
+    # The thread --------------------------------------------------------------------------------------------------
+
+    def _refusal(self) -> str | None:
+        """Makes sure that there is a thread; why the record can't be taken, or `None`."""
+        if len(self._waiting) >= self.most:
+            return f"{self.most} records wait to be written"
+        if not self._has_thread:
+            try:
+                threading.Thread(target=self._work, name="pegboard-guard-journal", daemon=True).start()
+            except RuntimeError as error:  # no more threads, or the program is ending
+                return str(error)
+            self._has_thread = True
+            _flush_at_exit(self)
+        return None
+
+    def _work(self) -> None:
+        while batch := self._next():
+            self._write(batch)
+
+    def _next(self) -> list[_Waiting]:
+        """What there is to write, once there is something; nothing where the thread shall end."""
+        with self._changed:
+            self._is_busy = False
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._waiting, LINGER_SECONDS)
+            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]
+            self._is_busy = self._has_thread = bool(batch)
+            return batch
+
+    def _write(self, batch: list[_Waiting]) -> None:
+        lost = self._lost
+        gap: list[Facts] = [{"kind": "lost", "records": lost}] if lost else []
+        try:
+            self.append([*gap, *(waiting.facts for waiting in batch)])
+        except Exception as error:  # noqa: BLE001  whatever it is: a journal that fails disturbs no call
+            self._count(len(batch))
+            self._failed(f"{type(error).__name__}: {error}")
+        else:
+            self._count(-lost)
+            self._went_well(lost)
+        for waiting in batch:
+            if waiting.done is not None:
+                waiting.done()
+
+    def _count(self, lost: int) -> None:
+        with self._changed:
+            self._lost += lost
+
+    # Telling -----------------------------------------------------------------------------------------------------
+
+    def _failed(self, cause: str) -> None:
+        if not self._is_failing:
+            self._is_failing = True
+            warn(f"the journal {self.name} isn't written: {cause}. Calls go on without it; lost records are counted")
+
+    def _went_well(self, lost: int) -> None:
+        if self._is_failing:
+            self._is_failing = False
+            warn(f"the journal {self.name} is written again; {lost} records were lost")
+
+    def _begin_anew(self) -> None:
+        """In a forked child: what waits is its parent's to write, and the thread isn't there."""
+        self._process = os.getpid()
+        self._waiting, self._changed = deque(), threading.Condition()
+        self._has_thread = self._is_busy = False
+        self._lost = 0
+
+
+_writers: Final[WeakSet[Writer]] = WeakSet()
+
+
+def _flush_at_exit(writer: Writer) -> None:
+    if not _writers:
+        atexit.unregister(_flush_all)
+        atexit.register(_flush_all)
+    _writers.add(writer)
+
+
+def _flush_all() -> None:
+    until = time.monotonic() + EXIT_SECONDS
+    for writer in list(_writers):
+        writer.flush(max(0.0, until - time.monotonic()))
+
+
+Fsync: TypeAlias = Literal["each", "never"]
+FSYNC: Final[tuple[Fsync, ...]] = get_args(Fsync)
+MOST_ARGUMENTS: Final = 2000
+"""Characters of arguments in one record, as JSON."""
+
+CLOSE_SECONDS: Final = 5.0
+_UNREAD: Final = ("unknown_tool", "not_offered", "invalid_arguments", "cut_off", "skipped", "not_executed")
+"""Kinds of results of calls whose arguments may never have been read: no arguments are known of them."""
+
+
+def _as_path(value: Any) -> Any:
+    """An absolute path: where the program goes later makes no difference."""
+    return Path(value).expanduser().absolute() if isinstance(value, str | Path) and str(value) else value
+
+
+def _check_file(_journal: Any, _attribute: Any, value: Any) -> None:
+    if not isinstance(value, Path):
+        raise TypeError(f"file must be the path of a file, got {value!r:.100}")
+
+
+@define(eq=False)
+class Journal:
+    """Appends a record of each call to a file: who called what when, and how it went.
+
+    Nothing is opened before the first call. A journal that can't be written disturbs no call: the operator is told
+    once, and what is missing is counted in the journal itself as soon as it can be written again.
+
+    Attributes:
+        file: The file. Several processes may write it. `~` is the home folder; a relative path starts from where the
+            program is when this object is made.
+        fsync: `"each"`: a record is on the disk before the call's result is given back; `"never"`: it is written soon
+            after, and what the system hasn't put on the disk is lost when the machine stops.
+        starts: Whether a record is written before the tool runs as well, so that a call that never ended is known.
+        arguments: Whether the arguments are in it, without secrets and cut at 2,000 characters; their digest always
+            is.
+        redact: Further patterns of keys whose values are secrets, such as `*ssn*`.
+        redact_values: Further regular expressions; what they match in a text is taken out.
+        rotate_bytes: From which size on the file is put aside as `FILE.1`, `FILE.2`, ...; 0: never.
+        keep: How many files that were put aside are kept; 0: all.
+        wait_seconds: How long a call waits for its record at most; then it goes on, and the operator is told.
+        now: Seconds since 1970.
+    """
+
+    file: Path = field(converter=_as_path, validator=_check_file)
+    fsync: Fsync = field(default="each", validator=one_of(FSYNC))
+    starts: bool = field(default=False, validator=flag)
+    arguments: bool = field(default=False, validator=flag)
+    redact: tuple[str, ...] = field(default=(), converter=as_texts, validator=texts(least=0))
+    redact_values: tuple[str, ...] = field(default=(), converter=as_texts, validator=texts(least=0))
+    rotate_bytes: int = field(default=50_000_000, validator=whole())
+    keep: int = field(default=0, validator=whole())
+    wait_seconds: float = field(default=5.0, validator=seconds(least=0.1))
+    now: Callable[[], float] = field(default=time.time, kw_only=True, metadata=NOT_A_SETTING)
+    _key: str = field(init=False)
+    _redactor: Redactor = field(init=False)
+    _writer: Writer = field(init=False)
+    _target: JournalFile = field(init=False)
+    _is_slow: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._key = f"pegboard_guard.journal.{id(self)}"
+        self._redactor = Redactor(self.redact, self.redact_values)
+        self._target = JournalFile(self.file, self.fsync == "each", self.rotate_bytes, self.keep, self.now)
+        self._writer = Writer(self._target.append, str(self.file))
+
+    @hookimpl(tryfirst=True)
+    async def pegboard_before_tool(self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any]) -> None:
+        """Starts the clock; writes down that the call is about to run, where that is asked for."""
+        context.values[self._key] = time.monotonic()
+        if self.starts:
+            await self._put({"kind": "start", **self._facts(context, tool.name, arguments)})
+
+    @hookimpl(tryfirst=True)
+    async def pegboard_after_tool(self, context: ToolContext, arguments: Mapping[str, Any], result: ToolResult) -> None:
+        """Writes down how the call went."""
+        started = context.values.pop(self._key, None)
+        facts = {"kind": "call", **self._facts(context, context.tool, arguments)}
+        if not arguments and result.kind in _UNREAD:
+            facts["digest"] = None
+        facts["outcome"] = (result.kind or "error") if result.is_error else "ok"
+        if started is not None:
+            facts["seconds"] = round(time.monotonic() - started, 6)
+        approved_by = result.metadata.get("approved_by", context.values.get("approved_by"))
+        if approved_by is not None:
+            facts["approved_by"] = self._redactor.text(str(approved_by))
+        await self._put(facts)
+
+    def close(self, seconds: float = CLOSE_SECONDS) -> bool:
+        """Waits until everything is written, and closes the file; a later call opens it again.
+
+        Returns:
+            Whether everything is written.
+        """
+        is_written = self._writer.flush(seconds)
+        if is_written:
+            self._target.close()
+        return is_written
+
+    def _facts(self, context: ToolContext, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        request = context.request
+        said = {
+            "tool": tool,
+            "call": context.call_id or None,
+            "session": request.session,
+            "turn": request.invocation,
+            "user": request.user,
+            "agent": request.agent,
+        }
+        facts: dict[str, Any] = {
+            key: self._redactor.text(str(value)) for key, value in said.items() if value is not None
+        }
+        facts["digest"] = digest_or_none(dict(arguments))
+        if self.arguments:
+            facts["arguments"] = self._shown(arguments)
+        return facts
+
+    def _shown(self, arguments: Mapping[str, Any]) -> Any:
+        """The arguments without secrets: as JSON data, or, where that is long, as the beginning of its text."""
+        data, is_cut = self._redactor.data(arguments, MOST_ARGUMENTS)
+        return json.dumps(data)[:MOST_ARGUMENTS] if is_cut else data
+
+    async def _put(self, facts: Facts) -> None:
+        if self.fsync == "never":
+            self._writer.put(facts)
+            return
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[None] = loop.create_future()  # cancelled by nobody: `wait` leaves it as it is
+
+        def done() -> None:
+            self._is_slow = False
+            try:
+                loop.call_soon_threadsafe(written.set_result, None)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits any more
+
+        if self._writer.put(facts, done) and not self._is_slow:
+            await asyncio.wait([written], timeout=self.wait_seconds)
+            if not written.done():
+                self._is_slow = True
+                warn(f"the journal {self.file} takes longer than {self.wait_seconds:g} s: calls no longer wait for it")

@@ -1,0 +1,647 @@
+"""Journal files: append-only JSON lines, each with the SHA-256 of the one before; written, and verified.
+
+    {"n":7,"at":"2025-03-01T09:30:00.125000Z","kind":"call",...,"prev":"<hash of record 6>","hash":"<its own>"}
+
+The hash is the hexadecimal SHA-256 of the line as it is without its last member, `hash`, and without its line end. A
+line is ASCII; `jq -ca 'del(.hash)'` gives the bytes that were hashed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any, Final, TypeAlias
+
+from attrs import asdict, define, field, frozen
+
+from pegboard_guard.log import warn
+
+Facts: TypeAlias = Mapping[str, Any]
+"""What a record says, without its number, its time and its hashes; JSON data, `"kind"` among it."""
+
+FORMAT: Final = 1
+START: Final = "0" * 64
+"""What the first record of all holds instead of an earlier one's hash."""
+
+TORN: Final = b"#torn\n"
+"""What is put behind bytes that a crash has left, right before the record that tells of them.
+
+No change of one byte makes it of a record's end, and a crash while it is written leaves no line end: so what was torn
+is told apart from what was changed.
+"""
+
+MOST_LINE: Final = 256 * 1024
+"""Bytes of a line; a longer one is no record."""
+
+_TAIL: Final = re.compile(rb',"hash":"([0-9a-f]{64})"}\Z')
+_write: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
+
+
+@frozen
+class Record:
+    """A record that was read, and whose hash fits.
+
+    Attributes:
+        number: Its place in the journal, from 1; it goes on over all files of the journal.
+        previous: The hash of the record before, as it holds it.
+        hash: Its own.
+        facts: Everything that it says, the above included.
+    """
+
+    number: int
+    previous: str
+    hash: str
+    facts: Facts
+
+    @property
+    def kind(self) -> str:
+        """What it tells of: `journal` (a file's first), `call`, `start`, `mended` or `lost`."""
+        return str(self.facts.get("kind"))
+
+
+def time_text(seconds: float) -> str:
+    """Seconds since 1970 as text: `2025-03-01T09:30:00.125000Z`."""
+    from datetime import datetime, timezone
+
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")  # noqa: UP017  datetime.UTC reads the same
+
+
+def encode(number: int, at: str, facts: Facts, previous: str) -> tuple[bytes, str]:
+    """A record's line, its line end included, and its hash."""
+    body = _write({"n": number, "at": at, **facts, "prev": previous}).encode("ascii")
+    digest = sha256(body).hexdigest()
+    return b'%b,"hash":"%b"}\n' % (body[:-1], digest.encode()), digest
+
+
+class NoRecordError(ValueError):
+    """A line is no record, or was changed; the text says how one can tell."""
+
+
+def decode(line: bytes) -> Record:
+    """Reads a line, without its line end.
+
+    Raises:
+        NoRecordError: It is none, or its content doesn't fit its hash.
+    """
+    tail = _TAIL.search(line[-80:])
+    if tail is None:
+        raise NoRecordError("it doesn't end with a hash")
+    body, said = line[: -len(tail.group())] + b"}", tail.group(1).decode()
+    if sha256(body).hexdigest() != said:
+        raise NoRecordError("its content doesn't fit its hash")
+    try:
+        facts = json.loads(body)
+        number, previous = facts["n"], facts["prev"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise NoRecordError("it is no JSON object with n and prev") from None
+    if type(number) is not int or not isinstance(previous, str):
+        raise NoRecordError("its n is no number, or its prev no text")
+    return Record(number, previous, said, {**facts, "hash": said})
+
+
+def parts_of(path: Path) -> list[Path]:
+    """The files that were put aside, the oldest first."""
+    return [path.with_name(f"{path.name}.{number}") for number in _numbers(path)]
+
+
+def next_part(path: Path) -> Path:
+    """Where the file is put aside next."""
+    return path.with_name(f"{path.name}.{max(_numbers(path), default=0) + 1}")
+
+
+def _numbers(path: Path) -> list[int]:
+    pattern = re.compile(re.escape(path.name) + r"\.([1-9][0-9]{0,8})")
+    try:
+        matches = [pattern.fullmatch(other.name) for other in path.parent.iterdir()]
+    except FileNotFoundError:
+        return []
+    return sorted(int(match.group(1)) for match in matches if match is not None)
+
+
+_FIRST: Final = b'{"n":'
+_MOST_BEGINNING: Final = 4096
+MOST_TAIL: Final = 4 * 1024 * 1024
+"""How many bytes at a file's end may be no records before it is held to be no journal."""
+
+
+class JournalError(Exception):
+    """The journal can't be written; the text says why and what to do."""
+
+
+@frozen
+class Torn:
+    """Bytes at a file's end that are no record: what a crash left of one that was being written.
+
+    Attributes:
+        bytes: How many.
+        sha256: Of them.
+        lacks_mark: Whether `TORN` has still to be put behind them. Not where it is there already, as a crash came
+            before the record that tells of them; nor where they end with a line end, which no crash leaves: then they
+            were changed, and are left as they are.
+    """
+
+    bytes: int
+    sha256: str
+    lacks_mark: bool
+
+    @classmethod
+    def of(cls, data: bytes) -> Torn:
+        """What stands for these bytes."""
+        torn = data.removesuffix(TORN)
+        return cls(len(torn), sha256(torn).hexdigest(), not data.endswith(b"\n"))
+
+    def to_json(self) -> dict[str, Any]:
+        """As the record that mends them holds it."""
+        return {"bytes": self.bytes, "sha256": self.sha256}
+
+
+@frozen
+class Head:
+    """The end of a file.
+
+    Attributes:
+        size: Of the file, in bytes.
+        number: Of the last record; 0 where there is none.
+        hash: Of the last record; zeros where there is none.
+        torn: What stands behind the last record, or `None`.
+        lacks_line_end: Whether the last record is whole but for its line end.
+    """
+
+    size: int
+    number: int = 0
+    hash: str = START
+    torn: Torn | None = None
+    lacks_line_end: bool = False
+
+
+def read_head(fd: int, size: int, name: str) -> Head:
+    """Looks for the last record of an open file.
+
+    Raises:
+        JournalError: There is none among its last bytes, and it isn't the beginning of a first one either.
+    """
+    start = max(0, size - MOST_TAIL)
+    data = os.pread(fd, size - start, start)
+    end = len(data)
+    while end:
+        line_start = data.rfind(b"\n", 0, end - 1) + 1  # that of the last byte itself is the line's own
+        if (start == 0 or line_start) and (record := _record(data[line_start:end])) is not None:
+            rest = data[end:]
+            return Head(size, record.number, record.hash, Torn.of(rest) if rest else None, data[end - 1 : end] != b"\n")
+        end = line_start
+    if start or not _is_beginning(data):
+        raise JournalError(f"{name} is no journal: it ends with something else; name another file, or move it away")
+    return Head(size, torn=Torn.of(data) if data else None)
+
+
+def _record(line: bytes) -> Record | None:
+    try:
+        return decode(line.removesuffix(b"\n"))
+    except NoRecordError:
+        return None
+
+
+def _is_beginning(data: bytes) -> bool:
+    """Whether a file without any record may be what crashes have left of its first one."""
+    if len(data) > _MOST_BEGINNING or (data.endswith(b"\n") and not data.endswith(TORN)):
+        return False
+    pieces = [piece.partition(TORN[:1])[0] for piece in data.split(TORN)]  # the mark may be torn in its turn
+    return all(piece[: len(_FIRST)] == _FIRST[: len(piece)] or not piece.strip(b"\x00") for piece in pieces)
+
+
+LOCK_SECONDS: Final = 5.0
+"""How long another process may hold the file before a record is given up."""
+
+_PAUSE: Final = 0.002
+
+
+@define(eq=False)
+class JournalFile:
+    """One journal's file, opened at the first record.
+
+    Each `append` takes the file's lock (`flock`), looks whether somebody else has written since, writes all of its
+    lines at once, and gives the lock back: so several processes may write one journal. One instance is for one
+    thread at a time.
+
+    Attributes:
+        path: The file; its folder is made where it isn't there.
+        sync: Whether `append` comes back only when the records are on the disk.
+        rotate_bytes: From which size on the file is put aside and a new one begun; 0: never.
+        keep: How many files that were put aside are kept; 0: all.
+        now: Seconds since 1970.
+    """
+
+    path: Path
+    sync: bool = True
+    rotate_bytes: int = 0
+    keep: int = 0
+    now: Callable[[], float] = time.time
+    _fd: int | None = field(default=None, init=False)
+    _process: int = field(default=0, init=False)
+    _head: Head | None = field(default=None, init=False)
+    _has_told: bool = field(default=False, init=False)
+
+    def append(self, records: Sequence[Facts]) -> None:
+        """Writes records behind all that is there, mending what a crash has left.
+
+        Raises:
+            OSError: The file can't be opened, locked or written. What was written in part is mended the next time.
+            JournalError: It is no file, no journal, or locked for too long.
+        """
+        with self._locked() as fd:
+            head = self._looked_at(fd)
+            if not (self.rotate_bytes and head.number and head.size >= self.rotate_bytes and self._put_aside()):
+                self._write(fd, head, records)
+                return
+        self.append(records)
+
+    def close(self) -> None:
+        """Closes the file; the next `append` opens it again."""
+        fd, self._fd, self._head = self._fd, None, None
+        if fd is not None:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+    # The lock ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _locked(self) -> Generator[int]:
+        """The open file, locked; sure to be the one that the path names now."""
+        import fcntl
+
+        until = time.monotonic() + LOCK_SECONDS
+        while True:
+            fd = self._opened()
+            _lock(fd, until, self.path)
+            if _is_at(fd, self.path):
+                break
+            self.close()  # it was put aside, or removed; closing it gives the lock back
+        try:
+            yield fd
+        finally:
+            if self._fd is not None:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _opened(self) -> int:
+        if self._process != os.getpid():
+            self.close()  # a forked child shares its parent's lock: it needs a file of its own
+            self._process = os.getpid()
+        if self._fd is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Not to wait for a reader, should it be a pipe.
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+            fd = os.open(self.path, flags, 0o600)
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                os.close(fd)
+                raise JournalError(f"{self.path} is no ordinary file; name another")
+            self._fd = fd
+        return self._fd
+
+    # Writing -----------------------------------------------------------------------------------------------------
+
+    def _looked_at(self, fd: int) -> Head:
+        """The head, read anew where somebody else has written since, or where it isn't known."""
+        size = os.fstat(fd).st_size
+        if self._head is None or self._head.size != size:
+            self._head = read_head(fd, size, str(self.path))
+        return self._head
+
+    def _write(self, fd: int, head: Head, records: Sequence[Facts]) -> None:
+        self._head = None  # not known until everything is written
+        number, digest = head.number, head.hash
+        lines: list[bytes] = []
+        is_new = head.number == 0
+        if is_new:
+            first, number, digest = self._first(head)
+            records = [first, *records]
+        elif head.torn is not None:
+            records = [{"kind": "mended", "torn": head.torn.to_json()}, *records]
+        for facts in records:
+            number += 1
+            line, digest = encode(number, time_text(self.now()), facts, digest)
+            lines.append(line)
+        ending = b"\n" if head.lacks_line_end else TORN if head.torn is not None and head.torn.lacks_mark else b""
+        data = ending + b"".join(lines)
+        _write_all(fd, data)
+        if self.sync:
+            os.fsync(fd)
+            if is_new:
+                _sync_folder(self.path.parent)
+        self._head = Head(head.size + len(data), number, digest)
+
+    def _first(self, head: Head) -> tuple[Facts, int, str]:
+        """What a new file begins with; it goes on from the last one that was put aside."""
+        import uuid
+
+        first: dict[str, Any] = {"kind": "journal", "format": FORMAT, "id": uuid.uuid4().hex, "part": 1}
+        if head.torn is not None:
+            first["torn"] = head.torn.to_json()
+        parts = parts_of(self.path)
+        if not parts:
+            return first, 0, head.hash
+        last, began = _ends_of(parts[-1])
+        if last is None or began is None:
+            return {**first, "part": len(parts) + 1, "after_damaged": parts[-1].name}, 0, head.hash
+        return {**first, "id": began["id"], "part": began["part"] + 1}, last.number, last.hash
+
+    def _put_aside(self) -> bool:
+        """Gives the file its number, and takes away those that are too many; whether that could be done."""
+        try:
+            self.path.rename(next_part(self.path))
+        except OSError as error:  # the file grows on: better than no record
+            if not self._has_told:
+                self._has_told = True
+                warn(f"the journal {self.path} can't be put aside, and grows on: {error.strerror}")
+            return False
+        self.close()
+        if self.keep:
+            for path in parts_of(self.path)[: -self.keep]:
+                path.unlink(missing_ok=True)
+        return True
+
+
+def _lock(fd: int, until: float, path: Path) -> None:
+    import fcntl
+
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise JournalError(f"{path} is locked by another process for more than {LOCK_SECONDS:g} s") from None
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes sure that the new file's name is on the disk too."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _ends_of(path: Path) -> tuple[Head | None, Facts | None]:
+    """The head of a file that was put aside, and its first record; `None` for what can't be read."""
+    try:
+        with path.open("rb") as file:
+            began = decode(file.readline(4096).removesuffix(b"\n")).facts
+            head = read_head(file.fileno(), os.fstat(file.fileno()).st_size, path.name)
+    except (OSError, NoRecordError, JournalError):
+        return None, None
+    is_ours = began.get("kind") == "journal" and type(began.get("part")) is int and isinstance(began.get("id"), str)
+    return (head, began) if is_ours and head.torn is None else (None, None)
+
+
+@frozen
+class Broken:
+    """The first place where a journal isn't as it was written.
+
+    Attributes:
+        record: The number of the record that should stand there.
+        line: Of the file, from 1.
+        offset: Of the file, in bytes.
+        reason: What is wrong.
+    """
+
+    record: int
+    line: int
+    offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"record {self.record} (line {self.line}, byte {self.offset}): {self.reason}"
+
+
+@frozen
+class Report:
+    """What `verify` found in one file.
+
+    Attributes:
+        file: Its path.
+        id: Of the journal, the same in all its files; `None` where the first record is broken.
+        part: Which of the journal's files it is, from 1.
+        created: When the file was begun.
+        records: How many are whole, up to the first broken one.
+        number: Of the last whole record; numbers go on from file to file.
+        head: The hash of the last whole record. Kept elsewhere, it shows later that nothing was cut off.
+        mended: How many times a crash had left a torn record, which a later one tells of.
+        lost: How many records could not be written, as later ones tell.
+        broken: The first broken record, or `None`.
+        has_head: Whether the record that was asked for is among them; `None` where none was.
+    """
+
+    file: str
+    id: str | None = None
+    part: int | None = None
+    created: str | None = None
+    records: int = 0
+    number: int = 0
+    head: str = START
+    mended: int = 0
+    lost: int = 0
+    broken: Broken | None = None
+    has_head: bool | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is broken."""
+        return self.broken is None
+
+    def to_json(self) -> dict[str, Any]:
+        """All facts by name."""
+        return {**asdict(self), "ok": self.ok}
+
+
+def verify(path: str | Path, *, head: str | None = None, previous: Report | None = None) -> Report:
+    """Reads a file from its first byte to its last.
+
+    Any changed, added or removed byte is found, except that whole records may be missing at the end: that only the
+    hash of a later record shows, `head`. Whoever can write the file can also write a new, sound one: keep a head
+    where they can't.
+
+    Args:
+        path: The file.
+        head: The hash of a record that has to be there.
+        previous: The report of the file before, of which this one has to be the continuation.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    with Path(path).open("rb") as file:
+        return _Check(str(path), head, previous).run(file)
+
+
+def verify_all(path: str | Path, *, head: str | None = None) -> tuple[Report, ...]:
+    """The reports of all files of a journal, those that were put aside first: each has to continue the one before.
+
+    Raises:
+        OSError: One can't be read.
+    """
+    reports: list[Report] = []
+    for part in (*parts_of(Path(path)), Path(path)):
+        reports.append(verify(part, head=head, previous=reports[-1] if reports else None))
+    return tuple(reports)
+
+
+@define
+class _Region:
+    """Bytes that are no record, from the end of the last one on; their hash is kept without their last few bytes."""
+
+    offset: int
+    line: int
+    reason: str
+    size: int = 0  # without what is in `last`
+    last: bytes = b""
+    hasher: Any = field(factory=sha256)
+
+    def add(self, data: bytes) -> None:
+        data = self.last + data
+        self.hasher.update(data[: -len(TORN)])
+        self.last = data[-len(TORN) :]
+        self.size += len(data) - len(self.last)
+
+    @property
+    def last_reason(self) -> str:
+        """What is wrong, where no record comes behind it."""
+        is_torn = not self.last.endswith(b"\n")
+        return f"{self.reason}; it is the last one: torn by a crash, or changed" if is_torn else self.reason
+
+    def is_told_of_by(self, record: Record) -> bool:
+        """Whether it is what this record says a crash has left, and the mark that was put behind it."""
+        told = {"bytes": self.size, "sha256": self.hasher.hexdigest()}
+        return self.last == TORN and record.facts.get("torn") == told
+
+
+@define
+class _Check:
+    """The reading of one file."""
+
+    file: str
+    head: str | None
+    before: Report | None
+    records: int = 0
+    last: Record | None = None
+    first: Record | None = None
+    mended: int = 0
+    lost: int = 0
+    region: _Region | None = None
+    seen: bool = False
+
+    def run(self, file: IO[bytes]) -> Report:
+        offset = 0
+        for number, line in enumerate(_lines(file), 1):
+            broken = self._take(line, offset, number)
+            if broken is not None:
+                return self._report(broken)
+            offset += len(line)
+        if self.region is not None:
+            return self._report(self._broken(self.region.offset, self.region.line, self.region.last_reason))
+        if self.last is None:
+            return self._report(self._broken(0, 1, "the file is empty"))
+        return self._report(None)
+
+    def _take(self, line: bytes, offset: int, number: int) -> Broken | None:
+        """Reads one line; what is broken, as soon as that is sure."""
+        try:
+            record = decode(line.removesuffix(b"\n"))
+        except NoRecordError as error:
+            if self.region is None:
+                self.region = _Region(offset, number, str(error))
+            self.region.add(line)
+            return None
+        region, self.region = self.region, None
+        if region is not None:
+            if not region.is_told_of_by(record):
+                return self._broken(region.offset, region.line, region.reason)
+            self.mended += 1
+        elif "torn" in record.facts:
+            return self._broken(offset, number, "what it says a crash has left isn't there")
+        reason = self._misplaced(record)
+        if reason is not None:
+            return self._broken(offset, number, reason)
+        self._note(record)
+        return None
+
+    def _misplaced(self, record: Record) -> str | None:
+        """Why this record can't stand here."""
+        if self.last is None:
+            return self._no_beginning(record)
+        if record.kind == "journal":
+            return "another file begins here"
+        if record.previous != self.last.hash or record.number != self.last.number + 1:
+            return "it doesn't follow the record before: one was taken out, put in or moved"
+        return None
+
+    def _no_beginning(self, record: Record) -> str | None:
+        facts, before = record.facts, self.before
+        if record.kind != "journal" or facts.get("format") != FORMAT or type(facts.get("part")) is not int:
+            return "a journal begins with another record"
+        if before is not None and (record.previous, facts.get("id")) != (before.head, before.id):
+            return f"it doesn't continue {Path(before.file).name}"
+        is_first = facts["part"] == 1 or "after_damaged" in facts
+        if is_first and (record.previous, record.number) != (START, 1):
+            return "it isn't the journal's first record, though it says so"
+        return None
+
+    def _note(self, record: Record) -> None:
+        self.first = self.first or record
+        self.last = record
+        self.records += 1
+        self.seen = self.seen or record.hash == self.head
+        if record.kind == "lost" and type(record.facts.get("records")) is int:
+            self.lost += record.facts["records"]
+
+    def _broken(self, offset: int, line: int, reason: str) -> Broken:
+        if self.last is not None:
+            expected = self.last.number + 1
+        else:
+            expected = 1 if self.before is None else self.before.number + 1
+        return Broken(expected, line, offset, reason)
+
+    def _report(self, broken: Broken | None) -> Report:
+        facts: Facts = {} if self.first is None else self.first.facts
+        number, head = (0, START) if self.last is None else (self.last.number, self.last.hash)
+        return Report(
+            self.file,
+            facts.get("id"),
+            facts.get("part"),
+            facts.get("at"),
+            self.records,
+            number,
+            head,
+            self.mended,
+            self.lost,
+            broken,
+            None if self.head is None else self.seen,
+        )
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines with their ends, in pieces where they are too long to be records."""
+    while line := file.readline(MOST_LINE):
+        yield line

@@ -1,0 +1,123 @@
+"""Logging: one line for each call, and warnings that only the operator should see."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import define, field
+
+from pegboard import Tool, ToolContext, ToolResult, hookimpl
+from pegboard.schema.json import canonical_json
+from pegboard_guard.settings import flag
+
+log: Final = logging.getLogger("pegboard.guard")
+
+
+log.addHandler(logging.NullHandler())  # silent where the program has set up no logging
+
+
+def warn(text: str) -> None:
+    """Tells the operator that something doesn't work as it was asked for.
+
+    Where the program has set up no logging it goes to standard error, as Python's own logging does it: a journal that
+    silently isn't written would be worse than none.
+    """
+    log.warning("%s", text)
+    if not _is_heard() and logging.lastResort is not None:
+        logging.lastResort.handle(
+            log.makeRecord(log.name, logging.WARNING, __file__, 0, f"{log.name}: {text}", (), None)
+        )
+
+
+def _is_heard() -> bool:
+    """Whether any handler but a silent one gets what this logger is told."""
+    logger: logging.Logger | None = log
+    while logger is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
+
+
+def unknown_turn(rule: str) -> None:
+    """Tells that a rule can't be held against calls that don't say which turn they are of."""
+    warn(
+        f"{rule} counts by turns, and a call came that names none (invocation or message in its context): "
+        "it was let through, and so are all such"
+    )
+
+
+STARTED: Final = "pegboard_guard.log.started"
+RAISED: Final = "pegboard_guard.log.raised"
+MOST_LOGGED: Final = 2000
+"""Characters of arguments in one line of the log."""
+
+
+@define(eq=False)
+class CallLog:
+    """Writes one line a call to the logger `pegboard.guard`: `INFO` where it went well, `WARNING` where it failed.
+
+    Attributes:
+        log_arguments: Whether the arguments are in it; they may hold secrets.
+    """
+
+    log_arguments: bool = field(default=False, validator=flag)
+
+    @hookimpl(tryfirst=True)
+    async def pegboard_before_tool(self, context: ToolContext) -> None:
+        """Starts the clock."""
+        context.values[STARTED] = time.monotonic()
+
+    @hookimpl(tryfirst=True)
+    async def pegboard_on_tool_error(self, context: ToolContext, error: BaseException) -> None:
+        """Keeps the type of what was raised; its text may hold anything."""
+        context.values[RAISED] = type(error).__name__
+
+    @hookimpl(tryfirst=True)
+    async def pegboard_after_tool(
+        self, context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], result: ToolResult
+    ) -> None:
+        """Writes the line."""
+        level = logging.WARNING if result.is_error else logging.INFO
+        started, raised = context.values.pop(STARTED, None), context.values.pop(RAISED, None)
+        if not log.isEnabledFor(level):
+            return
+        facts: dict[str, Any] = {
+            # An unknown name is the model's own words: escaped, so that it can't forge a line of the log.
+            "tool": tool.name if tool is not None else ascii(context.tool[:80]),
+            "outcome": (result.kind or "error") if result.is_error else "ok",
+            "raised": raised if result.kind == "tool_failure" else None,
+            "seconds": None if started is None else time.monotonic() - started,
+            "session": context.session,
+        }
+        if self.log_arguments:
+            facts["arguments"] = _shown(arguments)
+        log.log(level, _line(facts), extra={"pegboard": facts})
+
+
+def _line(facts: Mapping[str, Any]) -> str:
+    """The facts as text for people: `read_file: tool_failure (OSError) in 0.012 s, session 'a1'`."""
+    line = f"{facts['tool']}: {facts['outcome']}"
+    if facts["raised"] is not None:
+        line += f" ({facts['raised']})"
+    if facts["seconds"] is not None:
+        line += f" in {facts['seconds']:.3f} s"
+    if facts["session"] is not None:
+        line += f", session {facts['session']!a}"
+    return line if "arguments" not in facts else f"{line}, arguments {facts['arguments']}"
+
+
+def _shown(arguments: Mapping[str, Any]) -> str:
+    """The arguments as one line of ASCII, cut at 2,000 characters."""
+    try:
+        text = canonical_json(dict(arguments))
+    except (
+        TypeError,
+        ValueError,
+        RecursionError,
+    ):  # refused for that very reason, but a call to be logged all the same
+        return "(not JSON)"
+    return text.encode("ascii", "backslashreplace").decode()[:MOST_LOGGED]

@@ -1,0 +1,557 @@
+"""Order rules: what comes first, what excludes what, what needs a pause, what can't be left out.
+
+Rules may contradict each other: some tool could never be called, whatever is called before it. As patterns stand for
+tools that aren't known yet, the rules are tried on representatives: each name that they hold, and for each pattern a
+name that matches it and as little else as possible.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from attrs import define, field, frozen
+
+from pegboard import ReadonlyContext, hookimpl
+from pegboard_guard.log import unknown_turn
+from pegboard_guard.rules import (
+    WITHIN,
+    Call,
+    Ending,
+    Names,
+    Recent,
+    Rules,
+    Scope,
+    Within,
+    course_of,
+    listed,
+    scope_of,
+    wait_text,
+)
+from pegboard_guard.settings import as_texts, one_of, seconds, texts, whole
+
+
+@frozen
+class ComesAfter:
+    """Some tools may be called only after others have succeeded.
+
+    A tool that is itself one of those that are waited for isn't held: `ComesAfter("*", after="log_in")` is everything
+    but `log_in`.
+
+    Attributes:
+        tools: Names, or patterns with `*` and `?`, of those that have to wait.
+        after: What each of them waits for: of every name or pattern, one call has to have succeeded.
+        within: Whether it has to have been in the same `"turn"`, or in the same `"session"`.
+    """
+
+    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
+    after: tuple[str, ...] = field(converter=as_texts, validator=texts())
+    within: Within = field(default="session", validator=one_of(WITHIN))
+
+    def tracker(self) -> AfterTracker:
+        """The rule at work, nothing called yet."""
+        return AfterTracker(self)
+
+
+@frozen
+class ComesBefore:
+    """Some tools have to have succeeded before others may be called: `ComesAfter`, told from the other end.
+
+    Attributes:
+        tools: Names, or patterns with `*` and `?`; of each, one call has to succeed first.
+        before: Names, or patterns, of those that have to wait.
+        within: As for `ComesAfter`.
+    """
+
+    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
+    before: tuple[str, ...] = field(converter=as_texts, validator=texts())
+    within: Within = field(default="session", validator=one_of(WITHIN))
+
+    @property
+    def turned(self) -> ComesAfter:
+        """The same, told from the end of those that wait."""
+        return ComesAfter(self.before, self.tools, self.within)
+
+
+@define(eq=False)
+class _Successes:
+    """Which of some names and patterns have had a successful call, by turn or session.
+
+    Attributes:
+        patterns: The names and patterns.
+        within: Whether turns are counted, or sessions.
+    """
+
+    patterns: tuple[str, ...]
+    within: Within
+    _names: tuple[Names, ...] = field(init=False)
+    _met: Recent[Scope, set[int]] = field(factory=lambda: Recent[Scope, "set[int]"](set[int]), init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._names = tuple(Names((pattern,)) for pattern in self.patterns)
+
+    def missing(self, scope: Scope) -> list[Names]:
+        """Those without a successful call."""
+        met = self._met.known(scope) or ()
+        return [names for place, names in enumerate(self._names) if place not in met]
+
+    def note(self, call: Call, ending: Ending) -> None:
+        """Notes a call that succeeded."""
+        scope = course_of(call.request, self.within)
+        places = [place for place, names in enumerate(self._names) if call.name in names]
+        if ending.well and scope is not None and places:
+            self._met.of(scope).update(places)
+
+
+@define(eq=False)
+class AfterTracker:
+    """A `ComesAfter` at work.
+
+    Attributes:
+        rule: The rule.
+    """
+
+    rule: ComesAfter
+    _held: Names = field(init=False)
+    _successes: _Successes = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._held = Names(self.rule.tools)
+        self._successes = _Successes(self.rule.after, self.rule.within)
+
+    def refusal(self, call: Call) -> str | None:
+        """What has to succeed first."""
+        if call.name not in self._held:
+            return None
+        unmet = self._successes.missing(course_of(call.request, self.rule.within))
+        missing = [str(names) for names in unmet if call.name not in names]
+        if not missing:
+            return None
+        return (
+            f"it may be called only after {listed(missing, 'and')} succeeded in this {self.rule.within}. "
+            f"Call {missing[0]} first, and wait for its result."
+        )
+
+    def begin(self, _call: Call) -> None:
+        """Nothing: only what succeeded counts."""
+
+    def end(self, call: Call, _token: None, ending: Ending) -> None:
+        """Notes what succeeded."""
+        self._successes.note(call, ending)
+
+
+@frozen
+class Cooldown:
+    """A pause between two calls of the same tool, in one session.
+
+    Attributes:
+        tools: Names, or patterns with `*` and `?`; each tool that matches has a pause of its own.
+        seconds: How long it is: from the end of one call, or its start while it is under way, to the start of the next.
+        calls: How many calls of other tools have to come between.
+    """
+
+    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
+    seconds: float = field(default=0, validator=seconds())
+    calls: int = field(default=0, validator=whole())
+
+    def __attrs_post_init__(self) -> None:
+        if not self.seconds and not self.calls:
+            raise ValueError(f"a cooldown of {Names(self.tools)} needs seconds, or calls, or both")
+
+    def tracker(self) -> CooldownTracker:
+        """The rule at work, nothing called yet."""
+        return CooldownTracker(self)
+
+
+@frozen
+class _Last:
+    """When a tool was called last, and how many calls the session had made by then."""
+
+    at: float
+    number: int
+
+
+@define(eq=False)
+class _Slot:
+    last: _Last | None = None
+
+
+@define(eq=False)
+class _Count:
+    calls: int = 0
+
+
+@frozen
+class _Begun:
+    """A call that has begun: where it is counted, and of a tool that needs a pause, what it changed."""
+
+    count: _Count
+    slot: _Slot | None = None
+    before: _Last | None = None
+    mine: _Last | None = None
+
+
+@define(eq=False)
+class CooldownTracker:
+    """A `Cooldown` at work.
+
+    Attributes:
+        rule: The rule.
+    """
+
+    rule: Cooldown
+    _names: Names = field(init=False)
+    _counts: Recent[Scope, _Count] = field(factory=lambda: Recent[Scope, _Count](_Count), init=False)
+    _slots: Recent[Scope, _Slot] = field(factory=lambda: Recent[Scope, _Slot](_Slot), init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._names = Names(self.rule.tools)
+
+    def refusal(self, call: Call) -> str | None:
+        """Tells how long to wait, or how many calls."""
+        if call.name not in self._names:
+            return None
+        scope = scope_of(call.request, "session")
+        slot, count = self._slots.known((scope, call.name)), self._counts.known(scope)
+        if slot is None or slot.last is None or count is None:
+            return None
+        wait = slot.last.at + self.rule.seconds - call.now
+        calls = self.rule.calls - (count.calls - slot.last.number)
+        waits = [f"in {wait_text(wait)}"] if wait > 0 else []
+        if calls > 0:
+            waits.append(f"after {calls} call{'' if calls == 1 else 's'} of other tools")
+        return f"it needs a pause between two calls. It may be called again {' and '.join(waits)}." if waits else None
+
+    def begin(self, call: Call) -> _Begun:
+        """Counts the call; one of a tool that needs a pause starts it."""
+        scope = scope_of(call.request, "session")
+        count = self._counts.of(scope)
+        count.calls += 1
+        if call.name not in self._names:
+            return _Begun(count)
+        slot = self._slots.of((scope, call.name))
+        before, slot.last = slot.last, _Last(call.now, count.calls)
+        return _Begun(count, slot, before, slot.last)
+
+    def end(self, call: Call, token: _Begun, ending: Ending) -> None:
+        """Starts the pause anew, as it begins at the end; takes everything back where the tool didn't run."""
+        slot, mine = token.slot, token.mine
+        if not ending.ran:
+            token.count.calls -= 1
+        if slot is not None and mine is not None and slot.last is mine:
+            slot.last = _Last(call.now, mine.number) if ending.ran else token.before
+
+
+@frozen
+class Exclusive:
+    """Of a group of tools, only one is used: the first that is called, as often as it is called.
+
+    Attributes:
+        tools: Names, or patterns with `*` and `?`; those that match one are the group.
+        within: Whether the choice holds for a `"turn"` or for a `"session"`.
+    """
+
+    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
+    within: Within = field(default="turn", validator=one_of(WITHIN))
+
+    def tracker(self) -> ExclusiveTracker:
+        """The rule at work, nothing chosen yet."""
+        return ExclusiveTracker(self)
+
+
+@define(eq=False)
+class _Choice:
+    """Which tool was chosen: for good once a call of it ran, until then for as long as one is under way."""
+
+    name: str | None = None
+    under_way: int = 0
+    is_final: bool = False
+
+
+@define(eq=False)
+class ExclusiveTracker:
+    """An `Exclusive` at work.
+
+    Attributes:
+        rule: The rule.
+    """
+
+    rule: Exclusive
+    _group: Names = field(init=False)
+    _choices: Recent[Scope, _Choice] = field(factory=lambda: Recent[Scope, _Choice](_Choice), init=False)
+    _has_told: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._group = Names(self.rule.tools)
+
+    def refusal(self, call: Call) -> str | None:
+        """Tells which one was chosen."""
+        scope = self._scope(call)
+        choice = None if scope is None else self._choices.known(scope)
+        if choice is None or choice.name in (None, call.name):
+            return None
+        again = "in the next turn" if self.rule.within == "turn" else "in another session"
+        return (
+            f"of {self._group} only one may be used in a {self.rule.within}, and it was {choice.name}. "
+            f"Go on with {choice.name}; {call.name} may be called {again}."
+        )
+
+    def begin(self, call: Call) -> Scope:
+        """Chooses the tool, unless it was chosen before."""
+        scope = self._scope(call)
+        if scope is not None:
+            choice = self._choices.of(scope)
+            choice.name = call.name
+            choice.under_way += 1
+        return scope
+
+    def end(self, _call: Call, token: Scope, ending: Ending) -> None:
+        """Leaves the choice open again where nothing ran after all."""
+        choice = None if token is None else self._choices.known(token)
+        if choice is None:
+            return
+        choice.under_way -= 1
+        choice.is_final = choice.is_final or ending.ran
+        if not choice.is_final and choice.under_way <= 0:
+            choice.name = None
+
+    def _scope(self, call: Call) -> Scope:
+        if call.name not in self._group:
+            return None
+        scope = scope_of(call.request, self.rule.within)
+        if scope is None and not self._has_told:
+            self._has_told = True
+            unknown_turn(f"the exclusive group {self._group}")
+        return scope
+
+
+@frozen
+class Required:
+    """Tools that have to have been called, with success, before a turn may end.
+
+    Attributes:
+        tools: Names, or patterns with `*` and `?`; of each, one call.
+        within: Whether in every `"turn"` anew, or once in the `"session"`.
+    """
+
+    tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
+    within: Within = field(default="turn", validator=one_of(WITHIN))
+
+    def tracker(self) -> RequiredTracker:
+        """The rule at work, nothing called yet."""
+        return RequiredTracker(self)
+
+
+@define(eq=False)
+class RequiredTracker:
+    """A `Required` at work.
+
+    Attributes:
+        rule: The rule.
+    """
+
+    rule: Required
+    _successes: _Successes = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._successes = _Successes(self.rule.tools, self.rule.within)
+
+    def missing(self, request: ReadonlyContext) -> tuple[str, ...]:
+        """The names and patterns without a successful call; none where the context names no turn."""
+        scope = course_of(request, self.rule.within)
+        return () if scope is None else tuple(map(str, self._successes.missing(scope)))
+
+    def refusal(self, _call: Call) -> None:
+        """Never: nothing is held back."""
+
+    def begin(self, _call: Call) -> None:
+        """Nothing: only what succeeded counts."""
+
+    def end(self, call: Call, _token: None, ending: Ending) -> None:
+        """Notes what succeeded."""
+        self._successes.note(call, ending)
+
+
+_ANY: Final = "\x00"  # stands in no tool's name
+
+
+def check_order(after: Sequence[ComesAfter], exclusive: Sequence[Exclusive], required: Sequence[Required]) -> None:
+    """Refuses rules that contradict each other.
+
+    Raises:
+        ValueError: A tool could never be called, or nothing could do all that is required; with the rules at fault.
+    """
+    waits = [_Wait(Names(rule.tools), Names((need,)), rule) for rule in after for need in rule.after]
+    named = _named(after, exclusive, required)
+    for wait in waits:
+        _check_pointless(wait)
+    possible = _possible(named, waits)
+    for name in named:
+        if name not in possible:
+            raise ValueError(_circle(name, named, waits, possible))
+    for group in exclusive:
+        _check_group(_Group(Names(group.tools), group), named, waits, required)
+
+
+@frozen
+class _Wait:
+    """One tool, or pattern, that others wait for."""
+
+    held: Names
+    need: Names
+    rule: ComesAfter = field(eq=False)
+
+    def holds(self, name: str) -> bool:
+        return name in self.held and name not in self.need
+
+
+@frozen
+class _Group:
+    names: Names
+    rule: Exclusive
+
+
+def _named(*families: Iterable[ComesAfter | Exclusive | Required]) -> list[str]:
+    """A representative of each name and pattern, in the order in which they stand there."""
+    patterns = [
+        pattern
+        for family in families
+        for rule in family
+        for pattern in (*rule.tools, *(rule.after if isinstance(rule, ComesAfter) else ()))
+    ]
+    return list(dict.fromkeys(pattern.replace("*", _ANY).replace("?", _ANY) for pattern in patterns))
+
+
+def _shown(name: str) -> str:
+    return name.replace(_ANY, "*")
+
+
+def _check_pointless(wait: _Wait) -> None:
+    held = [pattern.replace("*", _ANY).replace("?", _ANY) for pattern in wait.held.patterns]
+    if not any(wait.holds(name) for name in held):
+        raise ValueError(f"{wait.held} can't wait for {wait.need}: those are the same tools")
+
+
+def _possible(named: Sequence[str], waits: Sequence[_Wait]) -> set[str]:
+    """Those that can be called sooner or later: first those that wait for nothing, then those that waited for them."""
+    possible: set[str] = set()
+    while True:
+        more = {name for name in named if name not in possible and not list(_unmet(name, waits, possible))}
+        if not more:
+            return possible
+        possible |= more
+
+
+def _unmet(name: str, waits: Sequence[_Wait], called: Iterable[str]) -> Iterator[_Wait]:
+    for wait in waits:
+        if wait.holds(name) and not any(other in wait.need for other in called):
+            yield wait
+
+
+def _circle(name: str, named: Sequence[str], waits: Sequence[_Wait], possible: set[str]) -> str:
+    """`a waits for b, b waits for a`."""
+    way = [name]
+    while True:
+        wait = next(_unmet(way[-1], waits, possible))
+        following = next(other for other in named if other in wait.need)
+        if following in way:
+            circle = [*way[way.index(following) :], following]
+            break
+        way.append(following)
+    steps = ", ".join(f"{_shown(one)} waits for {_shown(other)}" for one, other in pairwise(circle))
+    return f"the rules contradict each other, so that none of these could ever be called: {steps}. Take one of them out"
+
+
+def _check_group(group: _Group, named: Sequence[str], waits: Sequence[_Wait], required: Sequence[Required]) -> None:
+    """Refuses a group of which one member needs another, or of which two are required."""
+    near = [wait for wait in waits if _is_within(wait.rule.within, group.rule.within)]
+    for name in named:
+        _check_members(group, _forced([name], named, near), f"{_shown(name)} needs ")
+    all_required = [
+        pattern
+        for rule in required
+        if _is_within(rule.within, group.rule.within)
+        for pattern in rule.tools
+        if pattern in named
+    ]
+    _check_members(group, _forced(all_required, named, near), "the turn needs ")
+
+
+def _check_members(group: _Group, forced: Sequence[str], before: str) -> None:
+    members = [name for name in forced if name in group.names]
+    if len(members) > 1:
+        raise ValueError(
+            f"the rules contradict each other: {before}{listed(map(_shown, forced), 'and')}, but of {group.names} "
+            f"only one may be used in a {group.rule.within}. Take one of the rules out"
+        )
+
+
+def _forced(names: Sequence[str], named: Sequence[str], waits: Sequence[_Wait]) -> list[str]:
+    """The names, and all that have to be called for their sake; what could be done in several ways is left out."""
+    forced = list(names)
+    for name in forced:
+        for wait in waits:
+            ways = [other for other in named if other in wait.need]
+            if wait.holds(name) and len(ways) == 1 and ways[0] not in forced:
+                forced.append(ways[0])
+    return forced
+
+
+def _is_within(inner: str, outer: str) -> bool:
+    """Whether what has to be done in the one has to be done in the other too: a turn lies in a session."""
+    return inner in (outer, "turn")
+
+
+Rule: TypeAlias = ComesAfter | ComesBefore | Exclusive | Cooldown | Required
+
+
+class OrderRules(Rules):
+    """Denies a call that comes too early, beside another, or too soon again; says what a turn still lacks.
+
+    Each rule remembers the 1,000 turns or sessions that have called last.
+
+    Args:
+        rules: A call has to keep all of them.
+        clock: Seconds that only go forward.
+
+    Raises:
+        ValueError: The rules contradict each other: some tool could never be called.
+    """
+
+    def __init__(self, *rules: Rule, clock: Callable[[], float] = time.monotonic) -> None:
+        turned = [rule.turned if isinstance(rule, ComesBefore) else rule for rule in rules]
+        check_order(
+            [rule for rule in turned if isinstance(rule, ComesAfter)],
+            [rule for rule in turned if isinstance(rule, Exclusive)],
+            [rule for rule in turned if isinstance(rule, Required)],
+        )
+        super().__init__([rule.tracker() for rule in turned], clock=clock)
+        self.rules = rules
+
+    def missing(self, request: ReadonlyContext) -> tuple[str, ...]:
+        """What this turn, or session, still has to call: the names and patterns of `Required`, in their order.
+
+        Args:
+            request: What the calls ran for: its `invocation` and its `session` count. Without an invocation nothing
+                is known to be missing in a turn.
+        """
+        with self._lock:
+            missing = [
+                name
+                for tracker in self.trackers
+                if isinstance(tracker, RequiredTracker)
+                for name in tracker.missing(request)
+            ]
+        return tuple(dict.fromkeys(missing))
+
+    def reminder(self, request: ReadonlyContext) -> str | None:
+        """What the model has to be told before the turn may end, or `None`."""
+        missing = self.missing(request)
+        return f"Before you finish, call {listed(missing, 'and')}." if missing else None
+
+    @hookimpl
+    def pegboard_on_stop(self, context: ReadonlyContext) -> str | None:
+        """Lets the turn go on with words that name what is missing; `None` lets it end."""
+        return self.reminder(context)

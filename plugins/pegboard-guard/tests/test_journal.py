@@ -1,0 +1,755 @@
+"""The journal: what it writes down, without secrets, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolError, ToolRegistry, ToolResult, register_plugin, tool
+from pegboard.dispatch.approval.request import Once
+from pegboard.schema.json import digest_of
+from pegboard_guard import Journal, journal as writer_module, verify
+from pegboard_guard.journal import CUT, KEYS, REDACTED, Redactor, Writer
+
+ANN = ReadonlyContext(user="ann", session="s1", agent="writer", invocation="i1")
+
+
+@tool
+async def look(at: str = "", password: str = "") -> str:
+    """Look at something."""
+    if at == "gone":
+        raise ToolError("It is gone.")
+    return f"seen {at}"
+
+
+def board(journal):
+    registry = ToolRegistry()
+    registry.register(look)
+    record = register_plugin(registry, journal, "journal")
+    assert record.status == "loaded", record.cause
+    return registry
+
+
+def calls(path):
+    """What stands in the journal, without the first record."""
+    return [json.loads(line) for line in path.read_bytes().splitlines()][1:]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "audit.jsonl"
+
+
+def test_each_call_is_a_record(path):
+    registry = board(Journal(path, now=lambda: 5.0))
+    registry.call_sync("look", {"at": "a"}, ToolContext(ANN, "call_1"))
+    (record,) = calls(path)
+    assert record.pop("seconds") >= 0
+    assert {key: record.pop(key) for key in ("n", "prev", "hash")}["n"] == 2
+    assert record == {
+        "at": "1970-01-01T00:00:05.000000Z",
+        "kind": "call",
+        "tool": "look",
+        "call": "call_1",
+        "session": "s1",
+        "turn": "i1",
+        "user": "ann",
+        "agent": "writer",
+        "digest": digest_of({"at": "a"}),
+        "outcome": "ok",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "outcome"),
+    [
+        ("look", {"at": "gone"}, "tool_failure"),
+        ("look", {"at": 1}, "invalid_arguments"),
+        ("missing", {}, "unknown_tool"),
+    ],
+)
+def test_every_outcome_is_written_down(path, name, arguments, outcome):
+    board(Journal(path)).call_sync(name, arguments)
+    (record,) = calls(path)
+    assert (record["tool"], record["outcome"]) == (name, outcome)
+
+
+def test_a_record_is_there_before_the_result_is(path):
+    registry = board(Journal(path))
+
+    async def main():
+        for number in range(5):
+            await registry.call("look", {"at": "a"})
+            assert len(calls(path)) == number + 1
+
+    asyncio.run(main())
+
+
+def test_calls_at_once_share_a_trip_to_the_disk(path, monkeypatch):
+    synced = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(fd), real(fd)))
+    registry = board(Journal(path))
+
+    async def main():
+        await asyncio.gather(*(registry.call("look", {"at": str(number)}) for number in range(200)))
+
+    asyncio.run(main())
+    assert len(calls(path)) == 200
+    assert verify(path).ok
+    assert len(synced) < 100
+
+
+def test_without_waiting_everything_is_there_after_close(path):
+    journal = Journal(path, fsync="never")
+    registry = board(journal)
+    for _ in range(20):
+        registry.call_sync("look")
+    assert journal.close() is True
+    assert len(calls(path)) == 20
+    registry.call_sync("look")
+    assert journal.close() is True
+    assert len(calls(path)) == 21
+
+
+def test_the_beginning_of_calls_is_written_down_where_that_is_asked_for(path):
+    seen = []
+
+    @tool
+    async def peek() -> None:
+        """Look at the journal."""
+        seen.extend(calls(path))
+
+    registry = board(Journal(path, starts=True))
+    registry.register(peek)
+    registry.call_sync("peek", {}, ToolContext(ANN, "c1"))
+    (start,) = seen
+    assert (start["kind"], start["tool"], start["call"], "outcome" in start) == ("start", "peek", "c1", False)
+    assert [record["kind"] for record in calls(path)] == ["start", "call"]
+
+
+def test_who_approved_it_is_told_where_that_is_known(path):
+    registry = board(Journal(path))
+    registry.call_sync("look", {}, ToolContext(values={"approved_by": "ann"}))
+    registry.add_callback("before_tool", lambda: ToolResult("kept", metadata={"approved_by": "bob"}))
+    registry.call_sync("look")
+    assert [record["approved_by"] for record in calls(path)] == ["ann", "bob"]
+
+
+def test_an_approver_may_say_who_it_was(path):
+    @tool(requires_confirmation=True)
+    async def wipe() -> str:
+        """Wipe it."""
+        return "wiped"
+
+    async def approver(request, context):
+        context.values["approved_by"] = "ann"
+        return Once()
+
+    registry = board(Journal(path))
+    registry.register(wipe)
+    assert asyncio.run(registry.call("wipe", {}, approver=approver)).text == "wiped"
+    assert calls(path)[0]["approved_by"] == "ann"
+
+
+def test_calls_that_are_interrupted_are_written_down(path):
+    @tool
+    async def wait() -> None:
+        """Wait for ever."""
+        batch.interrupt()
+        await asyncio.Event().wait()
+
+    registry = board(Journal(path))
+    registry.register(wait)
+
+    async def main():
+        nonlocal batch
+        batch = await registry.batch([ToolCall("wait", {}, "1"), ToolCall("look", {}, "2")], sequential=True)
+        await batch.run()
+
+    batch = None
+    asyncio.run(main())
+    assert sorted((record["call"], record["outcome"]) for record in calls(path)) == [("1", "aborted"), ("2", "skipped")]
+
+
+# Arguments and secrets ------------------------------------------------------------------------------------------------
+
+
+def test_arguments_are_left_out_unless_they_are_asked_for(path):
+    board(Journal(path)).call_sync("look", {"at": "secret-place", "password": "hunter2"})
+    assert b"secret-place" not in path.read_bytes()
+    assert b"hunter2" not in path.read_bytes()
+
+
+def test_arguments_are_without_secrets(path):
+    arguments = {"at": "https://ann:hunter2@example.com", "password": "hunter2"}
+    board(Journal(path, arguments=True)).call_sync("look", arguments)
+    assert calls(path)[0]["arguments"] == {"at": "https://[redacted]@example.com", "password": "[redacted]"}
+    assert calls(path)[0]["digest"] == digest_of(arguments)
+
+
+def test_long_arguments_are_cut(path):
+    board(Journal(path, arguments=True)).call_sync("look", {"at": "word " * 10_000})
+    shown = calls(path)[0]["arguments"]
+    assert isinstance(shown, str)
+    assert len(shown) <= 2000
+    assert shown.startswith('{"at": "word word')
+
+
+def test_further_secrets_can_be_named(path):
+    journal = Journal(path, arguments=True, redact=["at"], redact_values=r"\bhunter\d")
+    board(journal).call_sync("look", {"at": "x"}, ReadonlyContext(user="hunter2"))
+    assert (calls(path)[0]["arguments"], calls(path)[0]["user"]) == ({"at": "[redacted]"}, "[redacted]")
+
+
+def test_a_model_can_not_forge_a_record_or_fill_the_disk(path):
+    name = 'x\n{"n":1}\u202e' + "y " * 100_000
+    board(Journal(path)).call_sync(name, {})
+    (record,) = calls(path)
+    assert record["tool"].startswith('x\n{"n":1}\u202e')
+    assert len(record["tool"]) <= 203
+    assert path.read_bytes().isascii()
+    assert verify(path).ok
+
+
+def test_of_arguments_that_were_never_read_there_is_no_digest(path):
+    board(Journal(path)).call_sync("look", "{not json")
+    assert (calls(path)[0]["outcome"], calls(path)[0]["digest"]) == ("invalid_arguments", None)
+
+
+# What can't be written disturbs no call -------------------------------------------------------------------------------
+
+
+def test_a_path_that_can_t_be_written_disturbs_no_call_and_is_told_once(tmp_path, caplog):
+    (tmp_path / "file").touch()
+    registry = board(Journal(tmp_path / "file" / "audit.jsonl"))
+    assert [registry.call_sync("look", {"at": "a"}).text for _ in range(3)] == ["seen a"] * 3
+    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "isn't written: FileExistsError" in record.getMessage()
+
+
+def test_a_program_without_logging_is_told_on_standard_error(tmp_path):
+    script = f"""
+from pegboard import ToolRegistry, register_plugin, tool
+from pegboard_guard import Journal
+registry = ToolRegistry()
+registry.register(tool(lambda: "done", name="do", description="Do."))
+register_plugin(registry, Journal({str(tmp_path)!r}), "journal")
+print(registry.call_sync("do").text, registry.call_sync("do").text)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "done done\n"
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"pegboard.guard: the journal {tmp_path} isn't written: IsADirectoryError")
+
+
+def test_a_disk_that_hangs_holds_up_one_call_and_no_more(path, monkeypatch, caplog):
+    journal = Journal(path, wait_seconds=0.1)
+    free = threading.Event()
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (free.wait(30), real(fd)))
+    registry = board(journal)
+    assert [registry.call_sync("look", {"at": "a"}).text for _ in range(3)] == ["seen a"] * 3
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        f"the journal {path} takes longer than 0.1 s: calls no longer wait for it"
+    ]
+    free.set()
+    assert journal.close()
+    assert len(calls(path)) == 3
+    registry.call_sync("look")
+    assert len(calls(path)) == 4
+
+
+def test_a_journal_that_still_writes_is_not_closed(path, monkeypatch):
+    journal = Journal(path, fsync="each", wait_seconds=0.1)
+    free = threading.Event()
+    monkeypatch.setattr(os, "fsync", lambda _: free.wait(30))
+    board(journal).call_sync("look")
+    assert journal.close(0.01) is False
+    free.set()
+    assert journal.close() is True
+
+
+def test_nothing_is_opened_before_the_first_call(path):
+    board(Journal(path))
+    assert not path.exists()
+
+
+def test_a_relative_path_starts_where_the_program_was(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    journal = Journal("audit.jsonl")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    board(journal).call_sync("look")
+    assert (tmp_path / "audit.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "text"),
+    [
+        ({"file": ""}, TypeError, "file must be the path of a file, got ''"),
+        ({"file": 3}, TypeError, "file must be the path of a file, got 3"),
+        ({"fsync": "often"}, ValueError, "fsync must be one of 'each', 'never', got 'often'"),
+        ({"starts": 1}, TypeError, "starts must be true or false, got 1"),
+        ({"keep": -1}, ValueError, "keep must be from 0 to"),
+        ({"rotate_bytes": 1.5}, TypeError, "rotate_bytes must be a whole number, got 1.5"),
+        ({"wait_seconds": 0}, ValueError, "wait_seconds must be a number of seconds from 0.1 on, got 0"),
+        ({"wait_seconds": "1"}, TypeError, "wait_seconds must be a number of seconds, got '1'"),
+        ({"redact": [""]}, ValueError, "redact must name something"),
+        ({"redact": 4}, TypeError, "redact must be a text or a list of texts, got 4"),
+        ({"redact_values": ["("]}, ValueError, "no regular expression"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, error, text):
+    with pytest.raises(error, match=text.replace("(", r"\(")):
+        Journal(**{"file": "audit.jsonl", **settings})
+
+
+# A process that is killed ---------------------------------------------------------------------------------------------
+
+_KILLED = """
+import asyncio, sys
+from pegboard import ToolContext, ToolRegistry, register_plugin, tool
+from pegboard_guard import Journal
+
+@tool
+async def do() -> str:
+    "Do."
+    return "done"
+
+async def worker(registry, name):
+    number = 0
+    while True:
+        number += 1
+        await registry.call("do", {}, ToolContext(call_id=f"{name}{number}"))
+        print(f"{name}{number}", flush=True)
+
+async def main():
+    registry = ToolRegistry()
+    registry.register(do)
+    register_plugin(registry, Journal(sys.argv[1]), "journal")
+    await asyncio.gather(*(worker(registry, name) for name in "abcd"))
+
+asyncio.run(main())
+"""
+
+
+def test_a_killed_process_leaves_a_record_of_each_call_that_gave_its_result(path):
+    process = subprocess.Popen([sys.executable, "-c", _KILLED, str(path)], stdout=subprocess.PIPE, text=True)
+    given = [process.stdout.readline().strip() for _ in range(200)]
+    process.send_signal(signal.SIGKILL)
+    given += process.stdout.read().split()[:-1]
+    process.stdout.close()
+    process.wait(30)
+    board(Journal(path)).call_sync("look")
+    assert verify(path).ok
+    written = [record.get("call") for record in calls(path)]
+    assert set(given) <= set(written)
+
+
+SECRET = "Zq7!planted"
+redactor = Redactor()
+
+SECRET_KEYS = """
+    password PASSWORD db_password dbPassword api_key apiKey API-KEY x-api-key access_token tokens clientSecret auth
+    Authorization Proxy-Authorization private.key Set-Cookie passwd passphrase credentials aws_access_key_id
+"""
+secret_keys = st.sampled_from(SECRET_KEYS.split())
+plain = st.text(alphabet="abc xyz", max_size=8)
+planted = st.sampled_from([SECRET, [SECRET], {"value": SECRET}, {SECRET: [1, SECRET]}])
+
+
+def containing(inner):
+    return st.lists(inner, min_size=1, max_size=3) | st.dictionaries(plain, inner, min_size=1, max_size=3)
+
+
+trees = st.recursive(
+    st.builds(lambda key, value: {key: value}, secret_keys, planted) | plain | st.integers(), containing, max_leaves=10
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(trees)
+def test_no_secret_gets_through_under_a_key_of_secrets(tree):
+    data, _ = redactor.data(tree)
+    assert SECRET not in json.dumps(data)
+
+
+@settings(max_examples=150, deadline=None)
+@given(trees, st.integers(1, 2))
+def test_no_secret_gets_through_in_json_within_a_text(tree, times):
+    """A request's body is often given as text."""
+    for _ in range(times):
+        tree = {"body": json.dumps(tree)}
+    assert "planted" not in json.dumps(redactor.data(tree)[0])
+
+
+@given(secret_keys)
+def test_no_secret_gets_through_in_half_a_json_text(key):
+    assert SECRET not in redactor.text(json.dumps({"a": 1, key: SECRET})[:-1])
+
+
+@given(st.sampled_from(["my_pin", "PIN", "pinCode"]))
+def test_further_keys_can_be_named(key):
+    assert Redactor(["*pin*"]).data({key: SECRET})[0] == {key: REDACTED}
+    assert redactor.data({key: SECRET})[0] == {key: SECRET}
+
+
+@pytest.mark.parametrize("key", ["path", "author", "max", "content", "keyboard"])
+def test_other_keys_stay(key):
+    assert redactor.data({key: "value"})[0] == {key: "value"}
+
+
+def test_every_kind_of_value_under_such_a_key_goes():
+    for value in (1234, True, None, 1.5, ["a"], {"a": "b"}):
+        assert redactor.data({"password": value})[0] == {"password": REDACTED}
+
+
+_KEY = "Ab3dEf6hIj9lMn0pQr4tUv8x"
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        f"sk-{_KEY}",
+        f"sk-ant-api03-{_KEY}-{_KEY}",
+        f"sk_live_{_KEY}",
+        f"whsec_{_KEY}",
+        "AKIAIOSFODNN7EXAMPLE",
+        f"ghp_{_KEY}",
+        f"github_pat_{_KEY}_{_KEY}",
+        f"glpat-{_KEY}",
+        f"xoxb-123456789-{_KEY}",
+        f"xapp-1-{_KEY}",
+        f"AIzaSy{_KEY}{_KEY}",
+        f"ya29.{_KEY}",
+        f"GOCSPX-{_KEY}",
+        f"hf_{_KEY}",
+        f"npm_{_KEY}{_KEY}",
+        f"pypi-{_KEY}",
+        f"dop_v1_{'0f' * 20}",
+        f"SG.{_KEY}.{_KEY}",
+        f"eyJhbGciOiJIUzI1NiJ9.{_KEY}.{_KEY}",
+        f"-----BEGIN RSA PRIVATE KEY-----\n{_KEY}\n{_KEY}\n-----END RSA PRIVATE KEY-----",
+        f"-----BEGIN PRIVATE KEY-----\n{_KEY}\n{_KEY}",
+    ],
+)
+def test_what_looks_like_a_key_goes_wherever_it_stands(secret):
+    for before, after in (("", ""), ("use ", " now"), ("(", ")"), ("x='", "'")):
+        text = redactor.text(f"{before}{secret}{after}", 5000)
+        assert REDACTED in text
+        assert not any(part in text for part in secret.split() if len(part) > 12), text
+    assert secret not in json.dumps(redactor.data({"note": secret, secret: 1}, 5000)[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "curl -H 'Authorization: Bearer SECRETVALUE' https://example.com",
+        "curl -H 'authorization: SECRETVALUE'",
+        "https://ann:SECRETVALUE@example.com/path",
+        "postgres://SECRETVALUE:SECRETVALUE@localhost/db",
+        "https://example.com/?a=1&access_token=SECRETVALUE&b=2",
+        "mysql --password SECRETVALUE -u ann",
+        "mysql --db-password=SECRETVALUE -u ann",
+        "export API_KEY=SECRETVALUE",
+        "export OPENAI_API_KEY='SECRETVALUE and SECRETVALUE'",
+        "password: SECRETVALUE",
+        "Password = SECRETVALUE",
+        '{"password": "SECRETVALUE SECRETVALUE"}',
+        '{\\"password\\": \\"SECRETVALUE\\"}',
+        "{'client_secret': 'SECRETVALUE'}",
+        "client-secret => SECRETVALUE",
+        "token := SECRETVALUE",
+        'api key: "SECRETVALUE',
+    ],
+)
+def test_secrets_named_in_a_text_go(text):
+    assert "SECRETVALUE" not in redactor.text(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["the author of the token paper", "a/b/c.txt", "x = 1", "", "https://example.com:80/a@b"]
+)
+def test_other_texts_stay(text):
+    assert redactor.text(text) == text
+
+
+def test_what_looks_like_json_and_is_none_is_a_text():
+    assert (
+        redactor.data({"a": "{password: x}", "b": "[" * 10_000, "c": "{" + "x" * 30_000})[0]["a"]
+        == f"{{password: {REDACTED}}}"
+    )
+
+
+def test_a_key_pattern_of_several_words_looks_at_keys_only():
+    several = Redactor(["*my*pin*", "p?n"])
+    assert several.data({"my-old-pin": 1, "pan": 2})[0] == {"my-old-pin": REDACTED, "pan": REDACTED}
+    assert several.text("my old pin: 1234") == "my old pin: 1234"
+
+
+def test_further_values_can_be_named():
+    assert Redactor(values=[r"\d{3}-\d{2}-\d{4}"]).text("ssn 123-45-6789.") == f"ssn {REDACTED}."
+
+
+def test_each_further_value_is_an_expression_of_its_own():
+    """With flags and groups of its own."""
+    several = Redactor(values=[r"(?i)badge (\w)\1", r"(x)(y)\2"])
+    assert several.text("BADGE aa, xyy, badge ab") == f"{REDACTED}, {REDACTED}, badge ab"
+
+
+def test_a_wrong_expression_is_refused():
+    with pytest.raises(ValueError, match=r"'\(' is no regular expression"):
+        Redactor(values=["("])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 120), st.integers(1, 100))
+def test_a_cut_never_leaves_half_a_secret(before, most):
+    secret = f"sk-{_KEY}"
+    text = redactor.text(f"{'word ' * (before // 5)}{secret} and more words behind it", most)
+    assert "sk-Ab3" not in text
+    assert len(text) <= most + len(REDACTED) + len(CUT)
+
+
+def test_long_data_is_cut_and_says_so():
+    data, is_cut = redactor.data({"a": "word " * 1000, "b": 1}, 100)
+    assert is_cut
+    assert len(json.dumps(data)) < 200
+    assert redactor.data({"a": "word"}, 100) == ({"a": "word"}, False)
+    assert redactor.data([1] * 1000, 100)[1]
+
+
+def test_what_is_nested_too_deep_is_cut():
+    data = "x"
+    for _ in range(100):
+        data = [data]
+    shown, is_cut = redactor.data(data)
+    assert is_cut
+    assert CUT in json.dumps(shown)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(float("nan"), "(float)"), pytest.param(10**5000, "(int)", id="huge"), (b"x", "(bytes)"), (1.5, 1.5), (-3, -3)],
+)
+def test_what_json_can_t_say_shortly_is_named_by_its_type(value, shown):
+    assert redactor.data({"a": value})[0] == {"a": shown}
+
+
+def test_only_what_is_kept_is_looked_at():
+    """So that arguments of megabytes cost no more than short ones."""
+    looked_at = []
+
+    class Numbers(list):
+        def __iter__(self):
+            for item in super().__iter__():
+                looked_at.append(item)
+                yield item
+
+    redactor.data(Numbers(range(100_000)), 100)
+    assert len(looked_at) <= 102
+
+
+def test_the_keys_are_those_that_the_docs_name():
+    assert {"*token*", "*password*", "*secret*", "*api_key*", "*authorization*"} <= set(KEYS)
+
+
+class Disk:
+    """Stands for the file: keeps what is written, fails or waits when it is told to."""
+
+    def __init__(self):
+        self.batches = []
+        self.threads = []
+        self.error = None
+        self.opened = threading.Event()
+        self.opened.set()
+        self.reached = threading.Event()
+
+    def append(self, records):
+        self.threads.append(threading.current_thread())
+        self.reached.set()
+        assert self.opened.wait(10)
+        if self.error is not None:
+            raise self.error
+        self.batches.append(list(records))
+
+    @property
+    def records(self):
+        return [record for batch in self.batches for record in batch]
+
+
+@pytest.fixture
+def disk():
+    return Disk()
+
+
+@pytest.fixture
+def writer(disk):
+    return Writer(disk.append, "audit.jsonl")
+
+
+def facts(number):
+    return {"kind": "call", "number": number}
+
+
+def test_records_are_written_in_order(writer, disk):
+    for number in range(100):
+        assert writer.put(facts(number))
+    assert writer.flush(10)
+    assert [record["number"] for record in disk.records] == list(range(100))
+
+
+def test_done_is_called_once_the_record_is_written(writer, disk):
+    done = threading.Event()
+    disk.opened.clear()
+    writer.put(facts(1), done.set)
+    assert disk.reached.wait(10)
+    assert not done.is_set()
+    disk.opened.set()
+    assert done.wait(10)
+    assert disk.records == [facts(1)]
+
+
+def test_what_waits_is_written_at_once(writer, disk):
+    """One trip to the disk for all the calls that end meanwhile."""
+    disk.opened.clear()
+    writer.put(facts(0))
+    assert disk.reached.wait(10)
+    for number in range(1, 50):
+        writer.put(facts(number))
+    disk.opened.set()
+    assert writer.flush(10)
+    assert [len(batch) for batch in disk.batches] == [1, 49]
+
+
+def test_flush_gives_up_in_time(writer, disk):
+    disk.opened.clear()
+    writer.put(facts(1))
+    assert writer.flush(0.01) is False
+    disk.opened.set()
+    assert writer.flush(10) is True
+
+
+def test_a_failing_disk_is_told_once_and_the_gap_stands_in_the_journal(writer, disk, caplog):
+    disk.error = OSError(28, "No space left on device")
+    done = []
+    for number in range(3):
+        writer.put(facts(number), lambda: done.append(True))
+        writer.flush(10)
+    assert len(done) == 3
+    assert [record.getMessage() for record in caplog.records] == [
+        (
+            "the journal audit.jsonl isn't written: OSError: [Errno 28] No space left on device. "
+            "Calls go on without it; lost records are counted"
+        )
+    ]
+    disk.error = None
+    writer.put(facts(3))
+    assert writer.flush(10)
+    assert disk.records == [{"kind": "lost", "records": 3}, facts(3)]
+    assert caplog.records[-1].getMessage() == "the journal audit.jsonl is written again; 3 records were lost"
+    writer.put(facts(4))
+    writer.flush(10)
+    assert disk.records[-1] == facts(4)
+
+
+def test_more_than_may_wait_are_lost_and_counted(disk, caplog):
+    writer = Writer(disk.append, "audit.jsonl", most=3)
+    disk.opened.clear()
+    writer.put(facts(0))
+    assert disk.reached.wait(10)
+    assert [writer.put(facts(number)) for number in range(1, 6)] == [True, True, True, False, False]
+    assert "3 records wait to be written" in caplog.text
+    disk.opened.set()
+    assert writer.flush(10)
+    assert {"kind": "lost", "records": 2} in disk.records
+
+
+def test_its_thread_ends_when_nothing_comes_and_a_new_one_is_made(writer, disk, monkeypatch):
+    monkeypatch.setattr(writer_module, "LINGER_SECONDS", 0.01)
+    for number in range(2):
+        writer.put(facts(number))
+        assert writer.flush(10)
+        disk.threads[-1].join(10)
+        assert not disk.threads[-1].is_alive()
+    assert disk.records == [facts(0), facts(1)]
+    assert disk.threads[0] is not disk.threads[1]
+
+
+def test_no_thread_is_no_record_and_no_error(writer, monkeypatch, caplog):
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert writer.put(facts(1)) is False
+    assert "can't start new thread" in caplog.text
+
+
+def test_a_forked_child_writes_only_what_is_its_own(disk):
+    """As far as one process can show it: its number is another, the thread and what waited were its parent's."""
+    writer = Writer(disk.append, "audit.jsonl")
+    disk.opened.clear()
+    writer.put(facts(0))
+    assert disk.reached.wait(10)
+    writer._process = -1
+    child = Disk()
+    writer.append = child.append
+    writer.put(facts(1))
+    assert writer.flush(10)
+    assert child.records == [facts(1)]
+    disk.opened.set()
+
+
+def test_the_end_of_the_program_waits_for_what_is_still_to_be_written(writer, disk):
+    disk.opened.clear()
+    writer.put(facts(1))
+    ending = threading.Thread(target=writer_module._flush_all)
+    ending.start()
+    disk.opened.set()
+    ending.join(10)
+    assert disk.records == [facts(1)]
+
+
+_EXIT = """
+import sys
+from pathlib import Path
+from pegboard_guard.journal_file import JournalFile
+from pegboard_guard.journal import Writer
+writer = Writer(JournalFile(Path(sys.argv[1]), sync=False).append, "journal")
+for number in range(3000):
+    writer.put({"kind": "call", "tool": f"t{number}"})
+"""
+
+_FORK = """
+import os, sys
+from pathlib import Path
+from pegboard_guard.journal_file import JournalFile
+from pegboard_guard.journal import Writer
+writer = Writer(JournalFile(Path(sys.argv[1]), sync=False).append, "journal")
+for number in range(200):
+    writer.put({"kind": "call", "tool": "before"})
+child = os.fork()
+for number in range(200):
+    writer.put({"kind": "call", "tool": "child" if child == 0 else "parent"})
+assert writer.flush(30)
+if child == 0:
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.parametrize(("script", "calls"), [(_EXIT, 3000), (_FORK, 600)])
+def test_nothing_is_lost_or_written_twice_at_the_end_of_the_program_or_in_a_forked_child(tmp_path, script, calls):
+    path = tmp_path / "audit.jsonl"
+    assert subprocess.run([sys.executable, "-c", script, str(path)], timeout=60, check=False).returncode == 0
+    assert verify(path).ok
+    assert verify(path).records == calls + 1

@@ -1,0 +1,618 @@
+"""Journal files: records, appending, verifying."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import pegboard_guard.journal_file as file_module
+from pegboard_guard.journal_file import (
+    MOST_LINE,
+    START,
+    JournalError,
+    JournalFile,
+    NoRecordError,
+    decode,
+    encode,
+    parts_of,
+    time_text,
+    verify,
+    verify_all,
+)
+
+texts = st.text(max_size=20)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+)
+facts = st.dictionaries(texts.filter(lambda key: key not in ("n", "at", "prev", "hash")), values, max_size=4)
+
+
+@given(facts, st.integers(1, 10**9))
+def test_what_is_written_is_read_back(said, number):
+    line, digest = encode(number, "now", said, START)
+    record = decode(line.removesuffix(b"\n"))
+    assert (record.number, record.previous, record.hash) == (number, START, digest)
+    assert {key: record.facts[key] for key in said} == said
+
+
+@given(facts)
+def test_a_line_is_one_line_of_printable_ascii(said):
+    line, _ = encode(1, "now", said, START)
+    assert line.endswith(b"\n")
+    assert line[:-1].decode("ascii").isprintable()
+
+
+def test_the_hash_is_that_of_the_line_without_its_last_member():
+    """So that anybody can check it with other tools."""
+    line, digest = encode(7, "now", {"kind": "call", "tool": "é\u202e"}, "a" * 64)
+    data = json.loads(line)
+    assert data.pop("hash") == digest
+    body = json.dumps(data, separators=(",", ":")).encode()
+    assert hashlib.sha256(body).hexdigest() == digest
+
+
+@given(st.data())
+def test_any_changed_byte_makes_it_no_record(data):
+    line, _ = encode(3, "now", {"kind": "call", "tool": "look"}, START)
+    line = line[:-1]
+    place = data.draw(st.integers(0, len(line) - 1))
+    byte = data.draw(st.integers(0, 255).filter(lambda byte: byte != line[place]))
+    with pytest.raises(NoRecordError):
+        decode(line[:place] + bytes([byte]) + line[place + 1 :])
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b"x" * 500, b'{"n":1}', b',"hash":"' + b"0" * 64 + b'"}'])
+def test_other_lines_are_no_records(line):
+    with pytest.raises(NoRecordError):
+        decode(line)
+
+
+@pytest.mark.parametrize(
+    "body", ["[1]", '{"n":1}', '{"n":"1","prev":""}', '{"n":true,"prev":""}', '{"n":1,"prev":2}', "[" * 5000 + "}"]
+)
+def test_what_has_a_fitting_hash_and_isn_t_of_this_form_is_no_record(body):
+    digest = hashlib.sha256(body[:-1].encode() + b"}").hexdigest()
+    with pytest.raises(NoRecordError):
+        decode(f'{body[:-1]},"hash":"{digest}"}}'.encode())
+
+
+def test_times_are_utc_to_the_microsecond():
+    assert time_text(0.125) == "1970-01-01T00:00:00.125000Z"
+
+
+def call(number):
+    return {"kind": "call", "tool": f"t{number}"}
+
+
+def records(path):
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def tools(path):
+    return [record["tool"] for record in records(path) if record["kind"] == "call"]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "audit.jsonl"
+
+
+@pytest.fixture
+def journal(path):
+    return JournalFile(path, now=lambda: 0.0)
+
+
+# The chain ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_record_names_the_file_and_each_holds_the_hash_of_the_one_before(journal, path):
+    journal.append([call(1), call(2)])
+    first, one, two = records(path)
+    assert (first["kind"], first["n"], first["part"], first["at"]) == ("journal", 1, 1, "1970-01-01T00:00:00.000000Z")
+    assert len(first["id"]) == 32
+    assert first["prev"] == "0" * 64
+    assert (one["prev"], two["prev"]) == (first["hash"], one["hash"])
+    assert [record["n"] for record in (first, one, two)] == [1, 2, 3]
+
+
+def test_two_journals_have_two_ids(tmp_path):
+    for name in ("a", "b"):
+        JournalFile(tmp_path / name).append([call(1)])
+    assert records(tmp_path / "a")[0]["id"] != records(tmp_path / "b")[0]["id"]
+
+
+def test_it_is_the_users_alone_and_its_folder_is_made(tmp_path):
+    path = tmp_path / "logs" / "deep" / "audit.jsonl"
+    JournalFile(path).append([call(1)])
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.booleans()), max_size=12), st.sampled_from([0, 600]))
+def test_any_interleaving_of_writers_verifies(tmp_path_factory, steps, rotate_bytes):
+    """Writers that don't know of each other, that close now and then, and that put the file aside."""
+    path = tmp_path_factory.mktemp("journal") / "audit.jsonl"
+    writers = [JournalFile(path, sync=False, rotate_bytes=rotate_bytes) for _ in range(3)]
+    written = []
+    for writer, count, closes in steps:
+        batch = [call(len(written) + more) for more in range(count)]
+        writers[writer].append(batch)
+        written += [record["tool"] for record in batch]
+        if closes:
+            writers[writer].close()
+    if written:
+        assert all(report.ok for report in verify_all(path))
+        assert [tool for part in (*parts_of(path), path) for tool in tools(part)] == written
+
+
+_WRITE = """
+import sys
+from pathlib import Path
+from pegboard_guard.journal_file import JournalFile
+journal = JournalFile(Path(sys.argv[1]), sync=False, rotate_bytes=4000)
+for number in range(40):
+    journal.append([{"kind": "call", "tool": f"{sys.argv[2]}{number}"}])
+"""
+
+
+def test_several_processes_write_one_journal(path):
+    running = [subprocess.Popen([sys.executable, "-c", _WRITE, str(path), name]) for name in "abc"]
+    assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
+    assert all(report.ok for report in verify_all(path))
+    written = [tool for part in (*parts_of(path), path) for tool in tools(part)]
+    for name in "abc":
+        assert [tool for tool in written if tool[0] == name] == [f"{name}{number}" for number in range(40)]
+
+
+_FORK = """
+import os, sys
+from pathlib import Path
+from pegboard_guard.journal_file import JournalFile
+journal = JournalFile(Path(sys.argv[1]), sync=False)
+journal.append([{"kind": "call", "tool": "before"}])
+child = os.fork()
+name = "child" if child == 0 else "parent"
+for number in range(40):
+    journal.append([{"kind": "call", "tool": f"{name}{number}"}])
+if child == 0:
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_forked_child_has_a_lock_of_its_own(path):
+    """The lock that it inherits is its parent's too: both would hold it at once."""
+    assert subprocess.run([sys.executable, "-c", _FORK, str(path)], timeout=60, check=False).returncode == 0
+    assert verify(path).ok
+    assert len(tools(path)) == 81
+
+
+# Crashes --------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_file_torn_anywhere_is_mended_by_the_next_record(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("journal") / "audit.jsonl"
+    JournalFile(path, sync=False).append([call(1), call(2)])
+    for _ in range(data.draw(st.integers(1, 3))):
+        content = path.read_bytes()
+        path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+        JournalFile(path, sync=False).append([call(3)])
+        report = verify(path)
+        assert report.ok, report.broken
+        assert json.loads(path.read_bytes().splitlines()[-1])["tool"] == "t3"
+
+
+@pytest.mark.parametrize("kept", [0, 30, 200])
+def test_a_crash_at_any_byte_of_the_mending_is_mended_too(tmp_path, kept):
+    """The record that mends, what stands before it included, may be torn in its turn."""
+    path = tmp_path / "audit.jsonl"
+    JournalFile(path, sync=False).append([call(1)])
+    path.write_bytes(path.read_bytes()[:-200] + b"x" * kept)
+    torn = path.read_bytes()
+    JournalFile(path, sync=False).append([call(2)])
+    mended = path.read_bytes()
+    for end in range(len(torn), len(mended) + 1):
+        path.write_bytes(mended[:end])
+        JournalFile(path, sync=False).append([call(3)])
+        report = verify(path)
+        assert report.ok, (end - len(torn), report.broken)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_changed_byte_stays_found_though_the_journal_goes_on(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("journal") / "audit.jsonl"
+    JournalFile(path, sync=False).append([call(1), call(2)])
+    content = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(content) - 2))  # without the last line end, it is as if torn
+    content[place] = data.draw(st.integers(0, 255).filter(lambda byte: byte != content[place]))
+    path.write_bytes(content)
+    JournalFile(path, sync=False).append([call(3)])
+    JournalFile(path, sync=False).append([call(4)])
+    assert not verify(path).ok
+
+
+def test_mending_says_what_was_torn(journal, path):
+    journal.append([call(1), call(2)])
+    journal.close()
+    content = path.read_bytes()
+    path.write_bytes(content[:-20])
+    journal.append([call(3)])
+    assert path.read_bytes().startswith(content[:-20] + b"#torn\n")
+    mended = json.loads(path.read_bytes().splitlines()[-2])
+    assert mended["kind"] == "mended"
+    assert mended["torn"]["bytes"] == len(content.splitlines()[-1]) + 1 - 20
+    assert verify(path).mended == 1
+
+
+def test_a_record_that_lacks_only_its_line_end_is_whole(journal, path):
+    journal.append([call(1)])
+    journal.close()
+    path.write_bytes(path.read_bytes()[:-1])
+    journal.append([call(2)])
+    assert tools(path) == ["t1", "t2"]
+    assert (verify(path).ok, verify(path).mended) == (True, 0)
+
+
+def test_a_changed_last_record_stays_broken_though_the_journal_goes_on(journal, path):
+    journal.append([call(1), call(2)])
+    journal.close()
+    path.write_bytes(path.read_bytes().replace(b'"t2"', b'"t9"'))
+    journal.append([call(3)])
+    assert b'"t3"' in path.read_bytes()
+    assert verify(path).broken.record == 3
+
+
+def test_zeros_that_a_power_failure_left_are_mended(journal, path):
+    journal.append([call(1)])
+    journal.close()
+    path.write_bytes(path.read_bytes() + b"\0" * 700)
+    journal.append([call(2)])
+    assert (verify(path).ok, verify(path).mended) == (True, 1)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"n":', b'{"n":1,"at":"19', b"\0" * 40])
+def test_a_file_torn_in_its_first_record_is_begun_anew(journal, path, content):
+    path.write_bytes(content)
+    journal.append([call(1)])
+    assert verify(path).ok
+    assert b'"t1"' in path.read_bytes()
+
+
+def test_a_write_that_fails_half_way_is_mended_by_the_next(journal, path, monkeypatch):
+    journal.append([call(1)])
+    real = os.write
+    room = [30]
+
+    def full(fd, data):
+        if not room[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        count = real(fd, data[: room[0]])
+        room[0] -= count
+        return count
+
+    monkeypatch.setattr(file_module.os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        journal.append([call(2)])
+    monkeypatch.undo()
+    journal.append([call(3)])
+    assert [json.loads(line).get("tool") for line in path.read_bytes().splitlines() if line.endswith(b"}")] == [
+        None,
+        "t1",
+        None,
+        "t3",
+    ]
+    assert (verify(path).ok, verify(path).mended) == (True, 1)
+
+
+def test_what_is_written_is_on_the_disk_when_append_comes_back(path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(file_module.os, "fsync", lambda fd: synced.append(os.fstat(fd).st_size))
+    journal = JournalFile(path, sync=True)
+    journal.append([call(1)])
+    assert len(synced) == 2  # the file, and the folder that now holds its name
+    assert synced[0] == path.stat().st_size
+    journal.append([call(2)])
+    assert synced[2:] == [path.stat().st_size]
+
+
+def test_nothing_waits_for_the_disk_where_that_isn_t_asked_for(path, monkeypatch):
+    monkeypatch.setattr(file_module.os, "fsync", lambda fd: pytest.fail("synced"))
+    JournalFile(path, sync=False).append([call(1)])
+
+
+# What can't be written ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content", [b"hello\n", b'{"name": "x"}\n', b'{"n":1}\n', b'{"n":1}' * 1000, b"x" * 100, b"{\n  1"]
+)
+def test_another_file_is_left_alone(journal, path, content):
+    path.write_bytes(content)
+    with pytest.raises(JournalError, match="is no journal"):
+        journal.append([call(1)])
+    assert path.read_bytes() == content
+
+
+def test_a_journal_that_ends_with_much_else_is_left_alone(journal, path, monkeypatch):
+    journal.append([call(1)])
+    journal.close()
+    monkeypatch.setattr("pegboard_guard.journal_file.MOST_TAIL", 100)
+    content = path.read_bytes() + b"x" * 200
+    path.write_bytes(content)
+    with pytest.raises(JournalError, match="ends with something else"):
+        journal.append([call(1)])
+    assert path.read_bytes() == content
+
+
+def test_a_record_longer_than_what_is_looked_at_is_no_record(journal, path, monkeypatch):
+    journal.append([call(1)])
+    journal.close()
+    monkeypatch.setattr("pegboard_guard.journal_file.MOST_TAIL", 50)
+    with pytest.raises(JournalError):
+        journal.append([call(1)])
+
+
+def test_a_pipe_is_refused_and_nobody_waits(journal, path):
+    os.mkfifo(path)
+    with pytest.raises(JournalError, match="no ordinary file"):
+        journal.append([call(1)])
+
+
+def test_a_folder_is_refused(journal, path):
+    path.mkdir()
+    with pytest.raises(IsADirectoryError):
+        journal.append([call(1)])
+
+
+def test_a_file_that_another_process_locks_for_too_long_is_told(journal, path, monkeypatch):
+    journal.append([call(1)])
+    monkeypatch.setattr(file_module, "LOCK_SECONDS", 0.01)
+    with path.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(JournalError, match="locked by another process"):
+            journal.append([call(2)])
+    journal.append([call(3)])
+    assert tools(path) == ["t1", "t3"]
+
+
+# Files that are put aside ---------------------------------------------------------------------------------------------
+
+
+def test_a_large_file_is_put_aside_and_the_next_goes_on(path):
+    journal = JournalFile(path, rotate_bytes=300)
+    for number in range(6):
+        journal.append([call(number)])
+    one, *_ = parts = parts_of(path)
+    assert len(parts) >= 2
+    assert [part.name for part in parts] == [f"audit.jsonl.{number}" for number in range(1, len(parts) + 1)]
+    ids = {records(part)[0]["id"] for part in (*parts, path)}
+    assert len(ids) == 1
+    assert records(parts[1])[0]["prev"] == records(one)[-1]["hash"]
+    assert [report.part for report in verify_all(path)] == list(range(1, len(parts) + 2))
+    assert all(report.ok for report in verify_all(path))
+
+
+def test_only_so_many_are_kept(path):
+    journal = JournalFile(path, rotate_bytes=200, keep=2)
+    for number in range(8):
+        journal.append([call(number)])
+    parts = parts_of(path)
+    assert len(parts) == 2
+    assert parts[0].name != "audit.jsonl.1"
+    assert all(report.ok for report in verify_all(path))
+
+
+def test_a_file_that_somebody_else_moved_away_is_begun_anew(journal, path):
+    journal.append([call(1)])
+    path.rename(path.with_name("elsewhere"))
+    journal.append([call(2)])
+    assert tools(path) == ["t2"]
+    assert verify(path).ok
+
+
+def test_a_crash_between_putting_aside_and_beginning_anew_loses_nothing(journal, path):
+    journal.append([call(1)])
+    journal.close()
+    path.rename(path.with_name("audit.jsonl.1"))
+    journal.append([call(2)])
+    assert all(report.ok for report in verify_all(path))
+    assert verify(path).part == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: content + b"x\n", lambda content: b"\n", lambda content: encode(1, "", {"kind": "call"}, "")[0]],
+)
+def test_a_damaged_file_that_was_put_aside_is_named_in_the_next(journal, path, damage):
+    journal.append([call(1)])
+    journal.close()
+    aside = path.with_name("audit.jsonl.1")
+    path.rename(aside)
+    aside.write_bytes(damage(aside.read_bytes()))
+    journal.append([call(2)])
+    assert records(path)[0]["after_damaged"] == "audit.jsonl.1"
+    assert verify(path).ok
+    assert [report.ok for report in verify_all(path)] == [False, False]
+
+
+def test_a_file_that_can_t_be_put_aside_grows_on(path, monkeypatch, caplog):
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    journal = JournalFile(path, rotate_bytes=10)
+    for number in range(3):
+        journal.append([call(number)])
+    assert tools(path) == ["t0", "t1", "t2"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the journal {path} can't be put aside, and grows on: Permission denied"
+    ]
+
+
+def test_other_files_beside_it_are_not_taken_for_its_own(path):
+    for name in ("audit.jsonl.0", "audit.jsonl.x", "audit.jsonl.1.gz", "xaudit.jsonl.1", "auditxjsonl.1"):
+        path.with_name(name).touch()
+    assert parts_of(path) == []
+    assert parts_of(path / "not" / "there") == []
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """A journal with everything in it: a torn record that was mended, and a gap."""
+    file = tmp_path_factory.mktemp("journal") / "audit.jsonl"
+    JournalFile(file).append([call(1), call(2), call(3)])
+    file.write_bytes(file.read_bytes()[:-30])
+    JournalFile(file).append([{"kind": "lost", "records": 4}, call(4)])
+    return file.read_bytes()
+
+
+@pytest.fixture
+def file(tmp_path, written):
+    file = tmp_path / "audit.jsonl"
+    file.write_bytes(written)
+    return file
+
+
+def test_a_whole_journal(file):
+    report = verify(file)
+    assert (report.ok, report.broken) == (True, None)
+    first, *_, last = [json.loads(line) for line in file.read_bytes().splitlines() if line.endswith(b'"}')]
+    assert (report.id, report.part, report.created) == (first["id"], 1, first["at"])
+    assert (report.records, report.number, report.head) == (6, 6, last["hash"])
+    assert (report.mended, report.lost, report.has_head) == (1, 4, None)
+    assert report.to_json() == {**report.to_json(), "ok": True, "broken": None, "file": str(file)}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_changed_byte_is_found_where_it_is(tmp_path_factory, written, data):
+    place = data.draw(st.integers(0, len(written) - 1))
+    byte = data.draw(st.integers(0, 255).filter(lambda byte: byte != written[place]))
+    file = tmp_path_factory.getbasetemp() / "changed.jsonl"
+    file.write_bytes(written[:place] + bytes([byte]) + written[place + 1 :])
+    broken = verify(file).broken
+    assert broken is not None
+    assert broken.offset <= place
+    lines = written[:place].split(b"\n")
+    whole = sum(line.endswith(b'"}') for line in lines[:-1])
+    assert broken.record == whole + 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_any_removed_or_repeated_line_is_found(tmp_path_factory, written, data):
+    lines = written.splitlines(keepends=True)
+    place = data.draw(st.integers(0, len(lines) - 2))  # a last one that is missing shows by the head only
+    changed = data.draw(st.sampled_from(["removed", "repeated", "exchanged"]))
+    new = list(lines)
+    if changed == "removed":
+        del new[place]
+    elif changed == "repeated":
+        new.insert(place, lines[place])
+    else:
+        new[place], new[place + 1] = new[place + 1], new[place]
+    file = tmp_path_factory.getbasetemp() / "changed.jsonl"
+    file.write_bytes(b"".join(new))
+    assert not verify(file).ok
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_bytes_put_in_between_are_found(tmp_path_factory, written, data):
+    place = data.draw(st.integers(0, len(written)))
+    more = data.draw(st.binary(min_size=1, max_size=20))
+    file = tmp_path_factory.getbasetemp() / "changed.jsonl"
+    file.write_bytes(written[:place] + more + written[place:])
+    assert not verify(file).ok
+
+
+def test_the_reason_and_the_place_are_told(file):
+    file.write_bytes(file.read_bytes().replace(b'"t1"', b'"t7"'))
+    broken = verify(file).broken
+    offset = file.read_bytes().index(b"\n") + 1
+    assert str(broken) == f"record 2 (line 2, byte {offset}): its content doesn't fit its hash"
+
+
+def test_a_torn_last_record_is_told(file):
+    file.write_bytes(file.read_bytes()[:-5])
+    report = verify(file)
+    assert report.broken.record == report.records + 1 == 6
+    assert "the last one: torn by a crash, or changed" in report.broken.reason
+
+
+@pytest.mark.parametrize(("content", "reason"), [(b"", "the file is empty"), (b"hello\n", "doesn't end with a hash")])
+def test_what_is_no_journal_is_broken_at_once(file, content, reason):
+    file.write_bytes(content)
+    broken = verify(file).broken
+    assert (broken.record, broken.line, broken.offset) == (1, 1, 0)
+    assert reason in broken.reason
+
+
+def test_a_line_without_end_is_read_in_pieces(file):
+    file.write_bytes(b"x" * (2 * MOST_LINE + 5))
+    assert verify(file).broken.record == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "facts", "previous", "reason"),
+    [
+        (1, {"kind": "call"}, START, "begins with another record"),
+        (1, {"kind": "journal", "format": 2, "id": "a", "part": 1}, START, "begins with another record"),
+        (1, {"kind": "journal", "format": 1, "id": "a"}, START, "begins with another record"),
+        (1, {"kind": "journal", "format": 1, "id": "a", "part": 1}, "a" * 64, "isn't the journal's first record"),
+        (5, {"kind": "journal", "format": 1, "id": "a", "part": 1}, START, "isn't the journal's first record"),
+        (1, {"kind": "journal", "format": 1, "id": "a", "part": 1, "torn": {}}, START, "isn't there"),
+    ],
+)
+def test_a_beginning_that_isn_t_one(file, number, facts, previous, reason):
+    file.write_bytes(encode(number, "now", facts, previous)[0])
+    assert reason in verify(file).broken.reason
+
+
+def test_a_second_beginning_is_found(file, tmp_path):
+    other = tmp_path / "other.jsonl"
+    JournalFile(other).append([call(1)])
+    file.write_bytes(file.read_bytes() + other.read_bytes())
+    assert "another file begins here" in verify(file).broken.reason
+
+
+def test_records_cut_off_at_the_end_show_by_a_head_that_was_kept(file):
+    head = verify(file).head
+    assert verify(file, head=head).has_head is True
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
+    assert verify(file).ok
+    assert verify(file, head=head).has_head is False
+
+
+def test_files_of_one_journal_have_to_continue_each_other(tmp_path):
+    file = tmp_path / "audit.jsonl"
+    journal = JournalFile(file, rotate_bytes=200)
+    for number in range(4):
+        journal.append([call(number)])
+    parts = parts_of(file)
+    assert all(report.ok for report in verify_all(file))
+    head = verify(parts[0]).head
+    assert next(report.has_head for report in verify_all(file, head=head)) is True
+    parts[0].write_bytes(b"".join(parts[0].read_bytes().splitlines(keepends=True)[:-1]))
+    reports = verify_all(file)
+    assert [report.ok for report in reports][:2] == [True, False]
+    assert reports[1].broken.reason == "it doesn't continue audit.jsonl.1"
+    assert reports[1].broken.record == reports[0].number + 1
+
+
+def test_a_missing_file_raises(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        verify(tmp_path / "nowhere")

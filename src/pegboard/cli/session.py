@@ -1,0 +1,301 @@
+"""`Session`: configuration, installed plugins and the functions of `--functions`, as one registry for one command."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from attrs import evolve, frozen
+
+from pegboard.cli.options import Options
+from pegboard.cli.output import remark
+from pegboard.cli.terminal import Status, redirect_stdout
+from pegboard.config.config import Config, load_config
+from pegboard.errors import ConfigError, DuplicateToolError, ExpressionError, PegboardError, UnknownToolError, suggest
+from pegboard.registry import ToolRegistry
+from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from pegboard.plugins.discovery import Discovery
+    from pegboard.registry import ToolRegistry
+    from pegboard.toolsets.predicate import Predicate
+    from pegboard.toolsets.resolve import ResolvedTools
+
+T = TypeVar("T")
+
+
+def register_functions(registry: ToolRegistry, files: Iterable[Path]) -> None:
+    """Registers the functions of these files, before those of plugins.
+
+    A function that can't be a tool is left out, with the reason on standard error.
+
+    Raises:
+        click.UsageError: A file can't be run, or defines no public function.
+    """
+    for file in files:
+        functions = list(public_functions(load_module(file)))
+        if not functions:
+            raise click.UsageError(f"{file} defines no public function")
+        for function in functions:
+            try:
+                registry.register(function, on_conflict="shadow")
+            except PegboardError as error:
+                remark(f"{file}: {error}")
+
+
+def load_module(file: Path) -> ModuleType:
+    """Runs a file as a module of its own; its folder comes last on `sys.path`, for its imports.
+
+    Raises:
+        click.UsageError: It raised, or isn't Python; with the line.
+    """
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    path = file.resolve()
+    spec = spec_from_file_location(f"pegboard_functions_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise click.UsageError(f"{file} is no Python file: its name has to end in .py")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.append(str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise click.UsageError(f"{file}{_line(error, path)}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """Where in the file it happened."""
+    if isinstance(error, SyntaxError):
+        return f", line {error.lineno}"
+    import traceback
+
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f", line {lines[-1]}" if lines else ""
+
+
+def public_functions(module: ModuleType) -> Iterator[Any]:
+    """The functions that a module defines under their own public names, in its order; not those that it imports."""
+    for name, value in vars(module).items():
+        if name.startswith("_") or not inspect.isroutine(value):
+            continue
+        if value.__module__ == module.__name__ and value.__name__ == name:
+            yield value
+
+
+@frozen(eq=False)
+class Session:
+    """What a command looks at.
+
+    Attributes:
+        registry: With all of it.
+        config: What was configured.
+        options: What the run was asked for.
+        discovery: What is installed.
+        clash: What `conflicts = "error"` forbids, where the session was opened all the same, or `None`.
+    """
+
+    registry: ToolRegistry
+    config: Config
+    options: Options
+    discovery: Discovery
+    clash: ConfigError | None = None
+
+    def where(self, *predicates: Predicate | str | None) -> Predicate | None:
+        """All of these and `-T`, joined; `None` where nothing is asked.
+
+        Raises:
+            ExpressionError: A text doesn't parse.
+        """
+        given = [self._read(part) for part in (*predicates, limit(self.options.only)) if part is not None]
+        if not given:
+            return None
+        from pegboard.toolsets.predicates import all_of
+
+        return all_of(*given)
+
+    def _read(self, predicate: Predicate | str) -> Predicate:
+        from pegboard.toolsets.expression import as_predicate
+
+        try:
+            return as_predicate(predicate, self.registry.catalogue.extras.get("predicates"))
+        except ExpressionError:
+            if not self._brings("pegboard_register_predicates"):
+                raise
+            # A word may be a plugin's that isn't imported yet: resolving imports those that bring predicates.
+            self.run(self.registry.resolve)
+            return as_predicate(predicate, self.registry.catalogue.extras.get("predicates"))
+
+    def resolved(
+        self, *where: Predicate | str | None, context: ReadonlyContext = NOBODY, live: bool = False
+    ) -> ResolvedTools:
+        """What this context is offered.
+
+        Args:
+            where: Predicates besides `-T` and the configuration's.
+            context: Of the user and the model.
+            live: Whether toolsets are asked, as they are with `--live`; without it nothing is imported.
+        """
+        asked = self.where(*where)
+        default = self.default()
+        if live or self.options.live:
+            return self.run(lambda: self.registry.resolve(context, where=asked))
+        return self._resolved_static(asked, context, default)
+
+    def default(self) -> Predicate | None:
+        """The configuration's predicate.
+
+        Raises:
+            ConfigError: It doesn't parse; with the file it is in.
+        """
+        if self.config.where is None:
+            return None
+        try:
+            return self._read(self.config.where)
+        except ExpressionError as error:
+            raise self._of_file(error) from error
+
+    def _of_file(self, error: ExpressionError) -> ConfigError:
+        """The same in the words of the file whose own predicate is wrong."""
+        from pegboard.config.config import parse_config, read_config
+
+        for file in self.config.files:
+            own = parse_config(read_config(file) or b"", file).get("where")
+            try:
+                if own is not None:
+                    self._read(own)
+            except ExpressionError as of_file:
+                return ConfigError(str(of_file), file=file, key="where")
+        return ConfigError(str(error), file=", ".join(self.config.files), key="where")
+
+    def _resolved_static(
+        self, where: Predicate | None, context: ReadonlyContext, default: Predicate | None
+    ) -> ResolvedTools:
+        from pegboard.toolsets.resolve import resolve_candidates, settled_names
+
+        candidates = settled_names(self.registry.tools(), ())
+        with redirect_stdout():  # a predicate may be a plugin's
+            return resolve_candidates(candidates, context, where=where, default=default)
+
+    def _brings(self, hook: str) -> bool:
+        """Whether a plugin implements this hook."""
+        return any(hook in plugin.hooks for plugin in self.registry.plugins())
+
+    def asks_live(self, name: str) -> bool:
+        """Whether only toolsets can have a tool of this name: no static tool has it."""
+        if name in self.registry.catalogue.tools:
+            return False
+        return self._brings("pegboard_register_toolsets") or bool(self.registry.catalogue.toolsets)
+
+    def find(self, name: str) -> Tool:
+        """The tool of this name, even if the configuration's predicate leaves it out.
+
+        Raises:
+            UnknownToolError: There is none, or `-T` leaves it out; with near misses.
+        """
+        live = self.asks_live(name)
+        offered = self.resolved(live=True) if live else self._resolved_static(self.where(), NOBODY, None)
+        tool = offered.get(name)
+        if tool is None:
+            raise UnknownToolError(name, suggest(name, offered.names))
+        return tool
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Runs a coroutine to its end and closes what the registry has opened; prints go to standard error."""
+        from pegboard.cli.run import run_to_end
+
+        async def closing() -> T:
+            async with self.registry:
+                return await work()
+
+        with redirect_stdout():
+            return run_to_end(closing())
+
+
+def open_session(options: Options, discovery: Discovery | None = None, *, anyway: bool = False) -> Session:
+    """A session with everything that is configured and installed.
+
+    Args:
+        options: What the run was asked for.
+        discovery: What is installed, where that has been found out already.
+        anyway: Whether plugins that clash don't matter: then `conflicts = "error"` is in `Session.clash`.
+
+    Raises:
+        ConfigError: A configuration is wrong, or plugins clash and it has `conflicts = "error"`.
+    """
+    config = configured(options)
+    if discovery is None:
+        from pegboard.plugins.discovery import discover
+
+        discovery = discover()
+    clash: ConfigError | None = None
+    with redirect_stdout():
+        try:
+            registry = load_registry(config, options, discovery)
+        except DuplicateToolError as error:
+            clash = _clash(error, config)
+            if not anyway:
+                raise clash from error
+            registry = load_registry(evolve(config, conflicts="keep"), options, discovery)
+        if options.functions:
+            register_functions(registry, map(Path, options.functions))
+    return Session(registry, config, options, discovery, clash)
+
+
+def _clash(error: DuplicateToolError, config: Config) -> ConfigError:
+    text = (
+        f'is "error", and {error.held_by} and {error.wanted_by} both bring a tool {error.name!r}; '
+        "give one another name ([rename], [prefix]), or leave one out (block); 'registry doctor' lists all clashes"
+    )
+    return ConfigError(text, file=_file_with("conflicts", config), key="conflicts")
+
+
+def _file_with(key: str, config: Config) -> str:
+    """The last of the files that has a key."""
+    from pegboard.config.config import parse_config, read_config
+
+    ignored = {one.file for one in config.ignored if one.key == key}
+    saying = [file for file in config.files if key in parse_config(read_config(file) or b"", file)]
+    return next((file for file in reversed(saying) if file not in ignored), "configuration")
+
+
+def configured(options: Options) -> Config:
+    """The configuration of the user, the project and `--config`.
+
+    Raises:
+        ConfigError: Any of it is wrong.
+    """
+    return load_config(project="search", explicit=None if options.config is None else Path(options.config))
+
+
+def load_registry(config: Config, options: Options, discovery: Discovery) -> ToolRegistry:
+    """The registry with the installed plugins; a first load shows how far it is."""
+    from pegboard.plugins.load import load
+
+    with Status() as status:
+        return load(
+            config=config,
+            refresh=options.refresh,
+            live=options.live,
+            discovery=discovery,
+            progress=lambda number, of, name: status.show(f"loading plugin {name}", number / of),
+        )
+
+
+def limit(specs: Sequence[str]) -> str | None:
+    """The predicate that `-T` stands for: `git_*,plugin:files` is `name:git_* or plugin:files`."""
+    from pegboard.toolsets.predicate import written
+
+    parts: list[str] = []
+    for item in ",".join(specs).split(","):
+        key, colon, value = item.strip().rpartition(":")
+        if value or colon:
+            parts.append(f"{key if colon else 'name'}:{written(value)}")
+    return " or ".join(parts) or None

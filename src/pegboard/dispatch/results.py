@@ -1,0 +1,411 @@
+"""Results: what a function returns or raises, as a `ToolResult` within its limits."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import json.encoder
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set as AbstractSet
+from operator import attrgetter
+from typing import Any, Final, TypeAlias, cast
+
+import attrs
+
+from pegboard.dispatch.timeout import LimitExpiredError, within
+from pegboard.dispatch.truncate import cut_short, hold_to_limits, is_within, keeper_of, limits_of, truncated
+from pegboard.dispatch.work import CallError, Work
+from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
+from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
+from pegboard.schema.validator import Validator
+from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult
+from pegboard.tools.handler import Handler
+from pegboard.tools.policy import ResultLimits
+from pegboard.tools.tool import Tool
+
+MOST_AT_ONCE: Final = 5_000
+"""Values that are shaped on the event loop: some milliseconds. 64 characters count as one value."""
+
+MOST_VALUES: Final = 1_000_000
+"""Values that a result may hold, each counted as often as it is reached: shared parts can make a small one endless."""
+
+NOTHING: Final = TextContent("{}")
+_SAYABLE: Final = (str, *CONTENT_TYPES)
+_SCALARS: Final = frozenset({int, bool, str, type(None)})
+_NUMBERS: Final = frozenset({int, float, bool, complex, type(None)})
+_COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, deque})
+_MOST_CLASSES: Final = 1_024
+
+_type: Callable[[Any], type[Any]] = type
+_Reader: TypeAlias = Callable[[Any], tuple[Any, ...]]
+_readers: Final[dict[type[Any], _Reader]] = {}
+
+
+# What a function returns ----------------------------------------------------------------------------------------------
+
+
+def shape(work: Work) -> Awaitable[None] | None:
+    """Fills in `work.result`, now or once what is given back has been awaited.
+
+    A `ToolResult` is taken as it is; a text, bytes and content become content; other data becomes structured
+    content and its JSON text; nothing becomes `{}`. A large value is shaped in a thread; of a long one, the model
+    gets a part.
+
+    Raises:
+        CallError: `invalid_output`: the value isn't JSON, or breaks the output schema; the error names the path.
+            `limit`: it holds too many values. `timeout`: it can't be read in time.
+    """
+    tool, value = work.tool, work.value
+    assert tool is not None
+    if type(value) is ToolResult:
+        return _take(work, tool, value)
+    if is_large(value):
+        return _shape_off_the_loop(work, tool, value)
+    result = result_of(tool, value)
+    content, own_limits = result.content, tool.policy.result_limits
+    limits = work.around.limits.results if own_limits is None else own_limits
+    if len(content) == 1 and type(text := content[0]) is TextContent and len(text.text) <= limits.small:
+        work.result = result  # what nearly every result is
+        return None
+    return _hold(work, result, limits)
+
+
+def _hold(work: Work, result: ToolResult, limits: ResultLimits) -> Awaitable[None] | None:
+    if is_within(result, limits):
+        work.result = result
+        return None
+    return _shorten(work, result)
+
+
+def _take(work: Work, tool: Tool, given: ToolResult) -> Awaitable[None] | None:
+    if given.structured_content is not None and is_large(given.structured_content):
+        return _shape_off_the_loop(work, tool, given)
+    return _hold(work, result_of(tool, given), limits_of(work))
+
+
+async def _shorten(work: Work, result: ToolResult) -> None:
+    work.result = await hold_to_limits(work, result)
+
+
+async def _shape_off_the_loop(work: Work, tool: Tool, value: Any) -> None:
+    around = work.around
+    seconds = around.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
+    shaping = around.threads.run(_large_result_of, tool, value, limits_of(work), keeper_of(work))
+    try:
+        work.result = await within(seconds, shaping, grace=around.limits.grace)
+    except LimitExpiredError:
+        text = f"{tool.name} ran, but its result could not be read within {seconds:g} s."
+        raise CallError("timeout", text) from None
+
+
+def _large_result_of(tool: Tool, value: Any, *to_shorten: Any) -> ToolResult:
+    """In a thread."""
+    try:
+        number = _number(_data_of(value), ())
+    except Exception:  # noqa: BLE001  (writing it will find the same, and where)
+        number = 0
+    if number > MOST_VALUES:
+        text = f"{tool.name} ran, but its result holds more than {MOST_VALUES:,} values. Ask for less at once."
+        raise CallError("limit", text)
+    return truncated(result_of(tool, value), *to_shorten)
+
+
+def result_of(tool: Tool, value: Any) -> ToolResult:
+    """The result that says `value`, held to the tool's output schema.
+
+    Raises:
+        CallError: `invalid_output`.
+    """
+    validator = tool.output_validator
+    try:
+        if isinstance(value, ToolResult):
+            result = _checked(value)
+            if validator is None or result.is_error:
+                return result
+            problems = validator.problems(result.structured_content)
+        else:
+            result = shaped(tool, validator, value)
+            if validator is None:
+                return result
+            problems = _problems(validator, result.structured_content)
+    except Exception as error:
+        raise _invalid(tool, _fault(value, error), error) from error
+    if problems:
+        raise _invalid(tool, "; ".join(problems))
+    return result
+
+
+def _problems(validator: Validator, data: Any) -> tuple[str, ...]:
+    """What is wrong with what has been written as JSON just now."""
+    try:
+        if validator.accepts(data):
+            return ()
+    except ValueError:  # keys that are numbers, say: JSON when they are written, but not to the judge
+        data = json.loads(write_json(data))
+    return validator.problems(data)
+
+
+def _checked(result: ToolResult) -> ToolResult:
+    """A result of the tool's own; what isn't quite JSON in it is written as JSON."""
+    data = result.structured_content
+    if data is None or not json_faults(data):
+        return result
+    return attrs.evolve(result, structured_content=_by_what_it_is(data))
+
+
+def shaped(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
+    """The result that says `value`, not yet held to the tool's output schema.
+
+    Raises:
+        Exception: The value isn't JSON.
+    """
+    if validator is None:
+        if isinstance(value, str):
+            return ToolResult(TextContent(value))  # pyright: ignore[reportArgumentType]  converted
+        content = _content(value)
+        if content is not None:
+            return ToolResult(content)
+        if value is None:
+            return ToolResult(NOTHING, {})  # pyright: ignore[reportArgumentType]  converted
+    return _structured(tool, validator, value)
+
+
+def _content(value: Any) -> tuple[Content, ...] | None:
+    """The content that a value is by itself, or `None` for data."""
+    if isinstance(value, CONTENT_TYPES):
+        return (value,)
+    if isinstance(value, bytes | bytearray):
+        return (FileContent("result:", bytes(value), "application/octet-stream"),)
+    if isinstance(value, list | tuple):
+        return _contents(cast("list[Any]", value))
+    return None
+
+
+def _contents(items: list[Any]) -> tuple[Content, ...] | None:
+    """Pictures and the like, perhaps with texts between them; a list of texts alone is data."""
+    if not any(isinstance(item, CONTENT_TYPES) for item in items):
+        return None
+    if not all(isinstance(item, _SAYABLE) for item in items):
+        return None
+    return tuple(TextContent(item) if isinstance(item, str) else item for item in items)
+
+
+def _structured(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
+    """The value as JSON data, in an object where the tool has an output schema; and its text."""
+    handler, unstructure = tool.handler, tool.unstructure
+    assert isinstance(handler, Handler)
+    if unstructure is not None:
+        data = unstructure(value)
+    else:
+        data = value if type(value) in _SCALARS else _by_what_it_is(value)
+    if handler.wraps_result or (validator is not None and not is_object(data)):
+        data = {"result": data}
+    text = write_json(data)
+    content = TextContent(text)
+    if content.text is not text:  # it held lone surrogates
+        data = json.loads(content.text)
+    return ToolResult(content, data)  # pyright: ignore[reportArgumentType]  converted
+
+
+def _by_what_it_is(value: Any) -> Any:
+    from pegboard.tools.structure import to_json_data
+
+    return to_json_data(value)
+
+
+def _data_of(value: Any) -> Any:
+    return value.structured_content if issubclass(type(value), ToolResult) else value
+
+
+def _fault(value: Any, error: Exception) -> str:
+    """What isn't JSON, with its path."""
+    try:
+        data = _by_what_it_is(_data_of(value))
+    except Exception as found:  # noqa: BLE001  (whatever a value of the tool's own makes of being read)
+        return f"{found}" if _is_ours(found) else f"(root): {type(found).__name__}"
+    return "; ".join(json_faults(data)) or f"(root): {type(error).__name__}"
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether we have raised it; what others say in theirs is not for the model."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("pegboard.")
+
+
+def _invalid(tool: Tool, reason: str, error: Exception | None = None) -> CallError:
+    text = f"{tool.name} ran, but its result was refused: {reason}. Calling it again may not help."
+    return CallError("invalid_output", text, detail=None if error is None else detail_of(error))
+
+
+def _made() -> Callable[[Any], str]:
+    """`JSONEncoder.encode` makes its encoder in C anew for each value, and keeps book for cycles; this one is kept.
+
+    The encoder is a detail of CPython's, the same since 3.0; where it isn't there, `JSONEncoder` does it.
+    """
+    slow = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return slow.encode
+    no_book, no_indent, sort_keys, skip_keys, allow_nan = None, None, False, False, False
+    write_text = json.encoder.encode_basestring  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
+    chunks = make(no_book, slow.default, write_text, no_indent, ": ", ", ", sort_keys, skip_keys, allow_nan)
+    return lambda value: "".join(chunks(value, 0))
+
+
+write_json: Final = _made()
+"""The JSON text of a value, as `json.dumps(value, ensure_ascii=False, allow_nan=False)`, at half its price.
+
+Raises `TypeError` for what isn't JSON, `ValueError` for NaN and infinities, `RecursionError` for what is nested too
+deep, cycles among it.
+"""
+
+
+# How large a value is -------------------------------------------------------------------------------------------------
+
+
+def is_large(value: Any, most: int = MOST_AT_ONCE) -> bool:
+    """Whether turning a value into a result may take long, or run code of an unknown class."""
+    try:
+        return _left(value, most, 0) < 0
+    except Exception:  # noqa: BLE001  (an attribute that can't be read, say; writing the value will report it)
+        return True
+
+
+def _left(value: Any, left: int, depth: int) -> int:
+    """How many values may still follow this one; negative where it is too large."""
+    kind = _type(value)
+    if kind is dict:
+        members: Any = [*value, *value.values()] if len(value) <= left else None
+    elif kind in _COLLECTIONS:
+        members = value
+    elif kind in _NUMBERS:
+        return left
+    elif kind is str or kind is bytes or kind is bytearray:
+        return left - (len(value) >> 6)
+    else:
+        read = _readers.get(kind) or _reader_of(kind)
+        members = None if read is None else read(value)
+    if members is None or len(members) > left or depth > MAX_DEPTH:
+        return -1
+    left -= len(members)
+    for member in members:
+        kind = _type(member)
+        if kind is str:
+            left -= len(member) >> 6
+        elif kind not in _NUMBERS:
+            left = _left(member, left, depth + 1)
+        if left < 0:
+            return left
+    return left
+
+
+def _reader_of(kind: type[Any]) -> _Reader | None:
+    """Reads the parts of an instance that are written, none of a number or a date; `None` for an unknown class."""
+    from pegboard.tools.forms.json_data import written_names
+    from pegboard.tools.forms.textual import text_writer
+
+    written = written_names(kind)
+    if written:
+        names = [name for name, _ in written]
+        read: _Reader = attrgetter(names[0], *names)  # one name alone would give no tuple
+    elif written is not None or issubclass(kind, enum.Enum | int | float) or text_writer(kind) is not None:
+        read = _nothing
+    else:
+        return None
+    if len(_readers) >= _MOST_CLASSES:
+        _readers.clear()
+    _readers[kind] = read
+    return read
+
+
+def _nothing(_value: Any) -> tuple[Any, ...]:
+    return ()
+
+
+def _number(value: Any, above: tuple[int, ...]) -> int:
+    """How many values a value holds, at most one more than may be; of a cycle, once around."""
+    if isinstance(value, str | bytes | bytearray | enum.Enum) or _type(value) in _NUMBERS:
+        return 0
+    if len(above) > MAX_DEPTH or (place := id(value)) in above:
+        return 0  # writing it will refuse it
+    if isinstance(value, Mapping):
+        members: Any = cast("Mapping[Any, Any]", value).values()
+    elif isinstance(value, AbstractSet | Sequence | deque):
+        members = cast("Sequence[Any]", value)
+    else:
+        read = _reader_of(_type(value))
+        members = () if read is None else read(value)
+    number = 0
+    for member in members:
+        kind = _type(member)
+        number += 1 if kind is str or kind in _NUMBERS else 1 + _number(member, (*above, place))
+        if number > MOST_VALUES:
+            break
+    return number
+
+
+# What a function raises -----------------------------------------------------------------------------------------------
+
+
+def failure_result(work: Work, error: BaseException) -> ToolResult:
+    """The error result for what ended a call. Never raises.
+
+    A `ToolError` speaks for itself. Of anything else the model learns the tool's name and the exception's type, and
+    its message only where the policy exposes errors.
+    """
+    if isinstance(error, FatalToolError):
+        work.fatal = error
+    try:
+        return _short(work, _told(work, error))
+    except Exception as failed:  # noqa: BLE001  an exception that can't be read (a ToolError that was never set up)
+        return ToolResult.error("tool_failure", f"{work.call.name} failed.", detail=detail_of(failed))
+
+
+def _short(work: Work, result: ToolResult) -> ToolResult:
+    """An error's text is held to the limits too."""
+    text, limits = result.text, limits_of(work)
+    if len(text) <= limits.small:
+        return result
+    return attrs.evolve(result, content=cut_short(text, limits))
+
+
+def _told(work: Work, error: BaseException) -> ToolResult:
+    if isinstance(error, CallError):
+        return error.result()
+    if isinstance(error, CallStoppedError):
+        return ToolResult.error(error.kind, f"{work.call.name} was stopped: {error.text}.", detail=detail_of(error))
+    if isinstance(error, ToolError):
+        return _in_its_words(error)
+    if isinstance(error, asyncio.CancelledError):
+        return ToolResult.error("aborted", f"{work.call.name} ended itself before it had a result.")
+    raised = _raised(error)
+    text = f"{work.call.name} failed: {type(raised).__name__}"
+    if _exposes(work):
+        text += f": {_text_of(raised)}"
+    return ToolResult.error("tool_failure", f"{text}.", detail=detail_of(error))
+
+
+def _in_its_words(error: ToolError) -> ToolResult:
+    text = f"{error.text}" if error.hint is None else f"{error.text}\n{error.hint}"
+    metadata = {"retryable": error.retryable}
+    return ToolResult(text, is_error=True, kind="tool_failure", metadata=metadata, detail=detail_of(error))  # pyright: ignore[reportArgumentType]  a text is converted
+
+
+def _raised(error: BaseException) -> BaseException:
+    """What the tool raised: Python lets no `StopIteration` out of a coroutine or a future as it is."""
+    cause = error.__cause__
+    return cause if isinstance(error, RuntimeError) and isinstance(cause, StopIteration | StopAsyncIteration) else error
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)[:2000]
+    except Exception:  # noqa: BLE001  an exception whose own text can't be had
+        return "(no text)"
+
+
+def _exposes(work: Work) -> bool:
+    policy = work.tool.policy.expose_errors if work.tool is not None else None
+    return work.around.limits.expose_errors if policy is None else policy

@@ -1,0 +1,520 @@
+"""`registry chat`: one turn of a scripted model on a board that the test makes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+from contextlib import suppress
+
+import pytest
+
+from model_server import Call, Error, ModelServer, Round
+from pegboard import ModelError, TextContent, ToolCall, tool
+from pegboard.messages.message import Message
+from pegboard.messages.response import ModelResponse
+from pegboard.testing import ScriptedModel
+
+MODELS: list[ScriptedModel] = []
+SCRIPT: list = []
+
+
+@tool
+async def weather(city: str) -> str:
+    """Tell the weather."""
+    return f"{city}: rain"
+
+
+@tool(destructive=True)
+async def wipe(path: str) -> str:
+    """Remove a file."""
+    return f"wiped {path}"
+
+
+@pytest.fixture(autouse=True)
+def board(registry):
+    MODELS.clear()
+    SCRIPT.clear()
+    registry.register(weather, wipe)
+
+    def make(model):
+        MODELS.append(ScriptedModel(list(SCRIPT), name=model))
+        return MODELS[-1]
+
+    registry.add("models", "scripted", make)
+    return registry
+
+
+@pytest.fixture
+def chat(say):
+    """Talks to a model that says these things; gives the exit code, standard output and standard error."""
+
+    def chat(steps, *argv):
+        SCRIPT[:] = steps
+        code, out, err = say("chat", "-m", "scripted/small", *argv)
+        if MODELS:
+            MODELS[-1].close()
+        return code, out, err
+
+    return chat
+
+
+CALL = ToolCall("weather", {"city": "Oslo"})
+
+
+def test_the_answer_is_printed_and_the_calls_beside_it(chat):
+    code, out, err = chat([["Let me look.", CALL], "Take an umbrella."], "What", "is", "it", "like?")
+    assert (code, out) == (0, "Let me look.\nTake an umbrella.\n")
+    assert err.splitlines() == ['-> weather {"city":"Oslo"}', "<- weather: Oslo: rain"]
+    assert MODELS[0].requests[0].messages[0].text == "What is it like?"
+
+
+def test_the_model_gets_its_name_the_instructions_and_the_tools(chat):
+    chat(["ok"], "Hi", "--system", "Be brief.", "--where", "not destructive")
+    (request,) = MODELS[0].requests
+    assert MODELS[0].name == "small"
+    assert (request.instructions, request.tools.names) == (("Be brief.",), ("weather",))
+
+
+def test_only_some_tools(chat):
+    chat(["ok"], "Hi", "-T", "wipe")
+    assert MODELS[0].requests[0].tools.names == ("wipe",)
+
+
+def test_standard_input_is_what_is_asked(chat, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("a whole page"))
+    chat(["ok"])
+    assert MODELS[0].requests[0].messages[0].text == "a whole page"
+
+
+def test_standard_input_stands_behind_the_words(chat, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("a whole page"))
+    chat(["ok"], "Sum up:", "-")
+    assert MODELS[0].requests[0].messages[0].text == "Sum up:\n\na whole page"
+
+
+def test_nothing_to_ask_is_a_misuse(chat, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(" \n"))
+    code, out, err = chat([])
+    assert (code, out) == (2, "")
+    assert "nothing is asked" in err
+
+
+def test_too_much_to_ask_is_a_misuse(chat, monkeypatch):
+    monkeypatch.setattr("pegboard.cli.commands.chat.MOST_INPUT", 10)
+    monkeypatch.setattr("sys.stdin", io.StringIO("x" * 11))
+    code, _, err = chat([])
+    assert code == 2
+    assert "more than 10 characters" in err
+
+
+def test_what_has_to_be_confirmed_is_not_run_where_nobody_is_there(chat):
+    code, _, err = chat([ToolCall("wipe", {"path": "a"})], "Tidy up")
+    assert code == 1
+    assert err.splitlines()[-1] == "wipe has to be confirmed and was not run. To run it, add --yes."
+
+
+def test_yes_confirms(chat):
+    code, out, err = chat([ToolCall("wipe", {"path": "a"}), "Done."], "Tidy up", "--yes")
+    assert (code, out) == (0, "Done.\n")
+    assert "<- wipe: wiped a" in err
+
+
+def test_no_ends_the_turn(chat):
+    code, _, err = chat([ToolCall("wipe", {"path": "a"})], "Tidy up", "--no")
+    assert code == 1
+    assert err.splitlines()[-1] == "the turn ended: rejected"
+
+
+def test_json_prints_what_came_of_it(chat):
+    code, out, _ = chat([CALL, "Rain."], "Hi", "--json")
+    outcome = json.loads(out)
+    assert (code, outcome["ended"], outcome["rounds"]) == (0, "answered", 2)
+    assert [message["role"] for message in outcome["messages"]] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_events_are_lines_of_json(chat):
+    code, out, _ = chat([CALL, "Rain."], "Hi", "--events")
+    events = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert (events[0]["type"], events[-1]["type"]) == ("round", "end")
+    assert "completed" in [event.get("state") for event in events]
+    assert "".join(event["delta"].get("text", "") for event in events if event.get("type") == "delta") == "Rain."
+
+
+def test_events_and_json_are_one_too_many(chat):
+    code, _, err = chat([], "Hi", "--events", "--json")
+    assert code == 2
+    assert "give one of them" in err
+
+
+def test_the_conversation_is_kept_and_gone_on_with(chat, tmp_path):
+    file = tmp_path / "talk.json"
+    chat(["Hello."], "Hi", "--history", str(file))
+    chat(["I said hello."], "What did you say?", "--history", str(file))
+    assert [message.text for message in MODELS[1].requests[0].messages] == ["Hi", "Hello.", "What did you say?"]
+    assert len(json.loads(file.read_text())["messages"]) == 4
+    assert [each.name for each in tmp_path.glob("*.json")] == ["talk.json"]
+
+
+def test_the_conversation_is_kept_when_the_model_fails(chat, tmp_path):
+    file = tmp_path / "talk.json"
+    code, _, err = chat([CALL, ModelError("down")], "Hi", "--history", str(file))
+    assert code == 1
+    assert "error: down" in err
+    assert [message["role"] for message in json.loads(file.read_text())["messages"]] == ["user", "assistant", "tool"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{", "holds no JSON"),
+        ("[]", "no conversation that this pegboard has written"),
+        ('{"format": 2, "messages": []}', "no conversation that this pegboard has written"),
+        ('{"format": 1, "messages": [{"role": "cat"}]}', "holds no conversation: role: must be one of"),
+    ],
+)
+def test_a_file_that_holds_no_conversation_is_left_alone(chat, tmp_path, text, fault):
+    file = tmp_path / "talk.json"
+    file.write_text(text)
+    code, _, err = chat([], "Hi", "--history", str(file))
+    assert code == 2
+    assert fault in err
+    assert file.read_text() == text
+
+
+def test_a_conversation_that_can_not_be_kept_is_told(chat, tmp_path):
+    code, out, err = chat([], "Hi", "--history", str(tmp_path / "no" / "talk.json"))
+    assert (code, out) == (2, "")
+    assert "can't be written" in err
+
+
+def test_a_disk_that_is_full_is_told_when_the_answer_has_been(chat, tmp_path, monkeypatch):
+    def full(*_args, **_facts):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.mkstemp", full)
+    code, out, err = chat(["Hello."], "Hi", "--history", str(tmp_path / "talk.json"))
+    assert (code, out) == (2, "Hello.\n")
+    assert "No space left" in err
+
+
+def test_what_utf_8_can_not_say_is_kept_too(chat, tmp_path):
+    file = tmp_path / "talk.json"
+    odd = ModelResponse(Message("assistant", ["Hello."], "id\ud800"))
+    assert chat([odd], "Hi", "--history", str(file))[0] == 0
+    assert chat(["Again."], "Hi", "--history", str(file))[0] == 0
+
+
+def test_a_file_that_is_too_large_is_not_read(chat, tmp_path, monkeypatch):
+    monkeypatch.setattr("pegboard.cli.conversation.MOST_BYTES", 1)
+    file = tmp_path / "talk.json"
+    file.write_text("{}")
+    assert "more than 1 bytes" in chat([], "Hi", "--history", str(file))[2]
+
+
+def test_a_folder_is_no_conversation(chat, tmp_path):
+    assert "can't be read" in chat([], "Hi", "--history", str(tmp_path))[2]
+
+
+def test_a_limit_is_told(chat):
+    code, _, err = chat([CALL], "Hi", "--rounds", "1")
+    assert code == 1
+    assert err.splitlines()[-1] == "the turn ended: limit (1 rounds)"
+
+
+def test_an_answer_that_was_cut_off_is_told(chat):
+    code, out, err = chat([ModelResponse("It is", "length", complete=False)], "Hi")
+    assert (code, out) == (1, "It is\n")
+    assert err.splitlines()[-1] == "the turn ended: cut_off (the answer ended by length)"
+
+
+def test_an_answer_that_broke_off_is_told(chat):
+    code, _, err = chat([ModelResponse("It is", "other", complete=False, interrupted=True)], "Hi")
+    assert code == 1
+    assert err.splitlines()[-1] == "the turn ended: cut_off (the answer was broken off)"
+
+
+def test_retries_are_told(chat):
+    busy = ModelError("slow down", retryable=True, retry_after=0.01)
+    code, _, err = chat([busy, "ok"], "Hi")
+    assert code == 0
+    assert "the model can't answer now (slow down); again in" in err
+
+
+def test_hidden_characters_of_an_answer_are_shown(chat):
+    _, out, _ = chat(["safe\x1b[2J\u202etxt"], "Hi")
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+
+
+def test_long_results_are_cut_on_the_side_and_others_named(chat, board):
+    @tool
+    async def long() -> str:
+        """Say much."""
+        return "x" * 500
+
+    @tool
+    async def picture() -> bytes:
+        """Show a picture."""
+        return b"\x89PNG"
+
+    board.register(long, picture)
+    _, _, err = chat([[ToolCall("long"), ToolCall("picture")], "ok"], "Hi")
+    assert f"<- long: {'x' * 200}..." in err
+    assert "<- picture: [" in err
+
+
+def test_progress_of_a_tool_costs_nothing_in_a_pipe(chat, board):
+    from pegboard import ToolContext
+
+    @tool
+    async def slow(context: ToolContext) -> str:
+        """Take long."""
+        context.report(1, 2, "half")
+        context.report(2)
+        return "whole"
+
+    board.register(slow)
+    assert chat([ToolCall("slow"), "ok"], "Hi")[0] == 0
+
+
+def test_an_unknown_provider_is_told_with_a_near_miss(say):
+    code, _, err = say("chat", "-m", "scriptet/small", "Hi")
+    assert code == 1
+    assert "Did you mean 'scripted'?" in err
+
+
+def test_a_model_has_to_be_named(say, monkeypatch):
+    monkeypatch.delenv("PEGBOARD_MODEL", raising=False)
+    code, _, err = say("chat", "Hi")
+    assert code == 2
+    assert "'-m' / '--model'" in err
+
+
+def test_the_environment_may_name_the_model(say, monkeypatch):
+    SCRIPT[:] = ["ok"]
+    monkeypatch.setenv("PEGBOARD_MODEL", "scripted/other")
+    assert say("chat", "Hi")[:2] == (0, "ok\n")
+    assert MODELS[0].name == "other"
+
+
+def test_a_model_that_does_not_stream_is_heard_all_the_same(say, board):
+    closed = []
+
+    class Plain:
+        name = "plain"
+        provider = "plain"
+
+        async def respond(self, request):
+            return ModelResponse(Message.assistant(TextContent("Hello.\n")))
+
+        async def aclose(self):
+            closed.append(1)
+
+    board.add("models", "plain", lambda model: Plain())
+    assert say("chat", "-m", "plain/x", "Hi")[:2] == (0, "Hello.\n")
+    assert closed == [1]
+
+
+# `registry chat` as a process of its own: four wires, real SDKs, a scripted server, and a terminal -------------------
+
+pytestmark = pytest.mark.slow
+
+PROVIDERS = ["openai/small", "openai-chat/small", "anthropic/small", "google/small"]
+LOOK = Call("list_directory", {"path": "."})
+KEYS = {
+    "OPENAI_API_KEY": "sk-very-secret",
+    "ANTHROPIC_API_KEY": "sk-very-secret",
+    "GEMINI_API_KEY": "sk-very-secret",
+}
+TOOLS = """
+from pegboard import tool
+
+@tool(destructive=True)
+def wipe(path: str) -> str:
+    '''Removes a file.'''
+    return f"wiped {path}"
+"""
+
+
+def command(*argv):
+    return [sys.executable, "-m", "pegboard", "chat", *argv]
+
+
+@pytest.fixture
+def environ(tmp_path):
+    """A home of its own, and a folder to be in with two files; the clients' keys."""
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "here").mkdir(exist_ok=True)
+        (tmp_path / "here" / name).write_text(name)
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
+    return {**kept, **KEYS, "HOME": str(tmp_path), "TERM": "dumb"}
+
+
+def pointed(environ, server):
+    return {
+        **environ,
+        "OPENAI_BASE_URL": f"{server.url}/v1",
+        "ANTHROPIC_BASE_URL": server.url,
+        "GOOGLE_GEMINI_BASE_URL": server.url,
+    }
+
+
+def run(environ, server, tmp_path, *argv):
+    return subprocess.run(
+        command(*argv),
+        env=pointed(environ, server),
+        cwd=tmp_path / "here",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("model", PROVIDERS)
+def test_a_whole_loop_over_the_vendors_own_sdk(environ, tmp_path, model):
+    script = [Round(text="Let me look.", calls=[LOOK]), Round(text="There are two.")]
+    with ModelServer(script) as server:
+        done = run(environ, server, tmp_path, "-m", model, "-T", "list_directory", "How many files are here?")
+    assert (done.returncode, done.stdout) == (0, "Let me look.\nThere are two.\n"), done.stderr
+    asked, answered = done.stderr.splitlines()[-2:]
+    assert asked.replace(" ", "") == '->list_directory{"path":"."}'
+    assert answered.startswith("<- list_directory: ")
+    assert "a.txt" in answered
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("model", PROVIDERS[1:])
+def test_what_the_provider_refuses_is_told_without_the_key(environ, tmp_path, model):
+    with ModelServer([Round(error=Error(401))]) as server:
+        done = run(environ, server, tmp_path, "-m", model, "Hi")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "error: " in done.stderr
+    assert "very-secret" not in done.stderr
+
+
+@pytest.mark.parametrize("model", ["openai/small", "anthropic/small"])
+def test_a_stream_that_breaks_off_keeps_what_it_said(environ, tmp_path, model):
+    file = tmp_path / "talk.json"
+    script = [Round(text="Half a sentence " * 20, break_after=8 if model == "openai/small" else 4)]
+    with ModelServer(script) as server:
+        done = run(environ, server, tmp_path, "-m", model, "--history", str(file), "Hi")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("Half")
+    assert json.loads(file.read_text())["messages"][1]["parts"][0]["text"].startswith("Half")
+
+
+def test_without_a_key_it_says_which_variable(environ, tmp_path):
+    with ModelServer([]) as server:
+        bare = {name: value for name, value in environ.items() if name not in KEYS}
+        done = run(bare, server, tmp_path, "-m", "openai/small", "Hi")
+    assert done.returncode == 1
+    assert "OPENAI_API_KEY" in done.stderr
+
+
+class Terminal:
+    """A person at a terminal: reads until something is shown, and types."""
+
+    def __init__(self, argv, environ, folder):
+        ours, its = pty.openpty()
+        mode = termios.tcgetattr(its)
+        mode[3] &= ~termios.ECHO
+        termios.tcsetattr(its, termios.TCSANOW, mode)
+        self.process = subprocess.Popen(
+            command(*argv),
+            env=environ,
+            cwd=folder,
+            stdin=its,
+            stdout=its,
+            stderr=its,
+            start_new_session=True,
+            preexec_fn=lambda: _take(its),  # noqa: PLW1509  one thread forks here
+        )
+        os.close(its)
+        self.ours = ours
+        self.shown = ""
+
+    def until(self, text):
+        while text not in self.shown:
+            piece = os.read(self.ours, 4096).decode(errors="replace")
+            assert piece, self.shown
+            self.shown += piece.replace("\r\n", "\n")
+
+    def type(self, text):
+        os.write(self.ours, text.encode())
+
+    def end(self):
+        with suppress(OSError):  # a terminal whose other side has gone
+            while piece := os.read(self.ours, 4096):
+                self.shown += piece.decode(errors="replace").replace("\r\n", "\n")
+        os.close(self.ours)
+        return self.process.wait(timeout=60)
+
+
+def _take(terminal):
+    """Makes it the terminal of the new session."""
+    import fcntl
+
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def terminal(environ, tmp_path):
+    functions = tmp_path / "tools.py"
+    functions.write_text(TOOLS)
+
+    def start(server, *argv):
+        told = ["-m", "openai/small", "--functions", str(functions), *argv]
+        return Terminal(told, pointed(environ, server), tmp_path / "here")
+
+    return start
+
+
+def test_a_person_is_asked_and_says_yes(terminal):
+    with ModelServer([Round(calls=[Call("wipe", {"path": "a.txt"})]), Round(text="It is gone.")]) as server:
+        at = terminal(server, "Remove a.txt")
+        at.until("Run it?")
+        at.type("y\n")
+        at.until("It is gone.")
+        assert at.end() == 0
+    assert "<- wipe: wiped a.txt" in at.shown
+
+
+def test_what_was_typed_before_the_question_answers_nothing(terminal):
+    with ModelServer([Round(calls=[Call("wipe", {"path": "a.txt"})])]) as server:
+        at = terminal(server, "Remove a.txt")
+        at.type("y\n")
+        at.until("Run it?")
+        at.type("n\n")
+        assert at.end() == 1
+    assert "wiped" not in at.shown
+
+
+def test_a_person_says_no_and_why(terminal):
+    with ModelServer([Round(calls=[Call("wipe", {"path": "a.txt"})]), Round(text="I leave it.")]) as server:
+        at = terminal(server, "Remove a.txt")
+        at.until("Run it?")
+        at.type("n keep that one\n")
+        at.until("I leave it.")
+        assert at.end() == 0
+    assert "keep that one" in json.dumps(server.requests[1].body)
+
+
+def test_ctrl_c_ends_the_turn_and_keeps_the_conversation(terminal, tmp_path):
+    file = tmp_path / "talk.json"
+    with ModelServer([Round(calls=[Call("wipe", {"path": "a.txt"})])]) as server:
+        at = terminal(server, "--history", str(file), "Remove a.txt")
+        at.until("Run it?")
+        os.killpg(at.process.pid, signal.SIGINT)
+        assert at.end() == 130
+    roles = [message["role"] for message in json.loads(file.read_text())["messages"]]
+    assert roles == ["user", "assistant", "tool"]

@@ -1,0 +1,230 @@
+"""`registry plugins`, the commands that plugins bring, and what a first list leaves behind."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from pegboard.__main__ import main as registry
+from pegboard.catalogue import PluginRecord, Problem
+from pegboard.cli.commands import config
+from pegboard.errors import ConfigError
+
+COMMAND = """
+import sys
+
+import click
+
+from pegboard import hookimpl
+from pegboard.errors import PegboardError
+
+KEPT = sys.stdout
+
+
+@hookimpl
+def pegboard_register_commands(group):
+    print("while adding")
+
+    @group.command("odd")
+    def odd():
+        {body}
+"""
+BROKEN = "raise RuntimeError('no \\x1b[31m luck')"
+
+
+def plugins_of(out: str) -> dict[str, dict]:
+    return {plugin["name"]: plugin for plugin in json.loads(out)}
+
+
+def test_each_plugin_with_how_it_is(say, site):
+    site.add("broken", BROKEN)
+    code, out, _ = say("plugins", "--json")
+    assert code == 0
+    found = plugins_of(out)
+    assert found["demo"] == {
+        "name": "demo",
+        "distribution": "pegboard-demo",
+        "version": "1.0",
+        "status": "listed",
+        "hooks": ["pegboard_register_commands", "pegboard_register_tools"],
+        "tools": ["count_words", "wipe"],
+        "cause": None,
+    }
+    assert found["broken"]["status"] == "quarantined"
+    assert "RuntimeError: no" in found["broken"]["cause"]
+    assert "demo_tools" not in sys.modules
+
+
+def test_as_a_table(say, site, monkeypatch):
+    monkeypatch.setenv("PEGBOARD_BLOCK", "demo")
+    _, out, _ = say("plugins")
+    assert next(line for line in out.splitlines() if line.startswith("demo ")).split()[:4] == [
+        "demo",
+        "pegboard-demo",
+        "1.0",
+        "blocked",
+    ]
+
+
+def test_live_imports_them(say, site):
+    assert plugins_of(say("--live", "plugins", "--json")[1])["demo"]["status"] == "loaded"
+    assert "demo_tools" in sys.modules
+
+
+def test_one_with_tools_held_back_says_so(say, registry):
+    records = {"a": PluginRecord("a", cause="its own"), "b": PluginRecord("b"), "c": PluginRecord("c")}
+    problems = [Problem(name, None, f"{name} lost {number}") for name in "ab" for number in (1, 2)]
+    registry.change(lambda catalogue: catalogue.evolve(plugins=records, problems=problems))
+    causes = {name: plugin["cause"] for name, plugin in plugins_of(say("plugins", "--json")[1]).items()}
+    assert causes == {"a": "its own", "b": "b lost 1; b lost 2", "c": None}
+    assert "b lost 1; b lost 2" in say("plugins")[1]
+
+
+CLASHING = """
+from pegboard import hookimpl, tool
+
+@tool
+def wipe() -> str:
+    "Wipe too."
+    return ""
+
+@hookimpl
+def pegboard_register_tools(register):
+    register(wipe)
+"""
+
+
+class TestClashesThatAreErrors:
+    @pytest.fixture
+    def file(self, site, home):
+        site.add("clashing", CLASHING)
+        (home / "config" / "pegboard").mkdir()
+        file = home / "config" / "pegboard" / "pegboard.toml"
+        file.write_text('conflicts = "error"')
+        return file
+
+    def test_plugins_are_listed_all_the_same(self, say, file):
+        code, out, err = say("plugins")
+        assert code == 0
+        assert "clashing" in out
+        assert f'error: {file}: conflicts: is "error", and plugin' in err
+
+    def test_the_doctor_tells_the_line_and_the_clash(self, say, file):
+        code, out, _ = say("doctor")
+        assert code == 1
+        assert f"configuration: conflicts\n  {file}: conflicts: " in out
+        assert "'wipe' is held back" in out
+
+    def test_configuration_is_shown(self, say, file):
+        assert json.loads(say("config")[1])["conflicts"] == "error"
+
+    def test_everything_else_is_refused_with_the_line(self, say, file):
+        code, out, err = say("list")
+        assert (code, out) == (2, "")
+        assert f"{file}: conflicts: " in err
+
+
+def test_our_own_take_all(say, registry):
+    records = {name: PluginRecord(name, name) for name in ("pegboard", "other")}
+    problems = (Problem(None, "odd", "has no METADATA"), Problem("other", None, "told there"))
+    registry.change(lambda catalogue: catalogue.evolve(plugins=records, problems=problems))
+    code, out, _ = say("plugins", "--json")
+    assert (code, list(plugins_of(out))) == (0, ["other"])
+    assert list(plugins_of(say("plugins", "--all", "--json")[1])) == ["pegboard", "other"]
+    assert say("plugins")[2] == "odd: has no METADATA\n"
+
+
+def test_the_whole_way(site, capsys):
+    """The program's own entry: installed, listed, filtered, called."""
+    assert registry(["list", "--names", "--where", "read_only and plugin:demo"]) == 0
+    assert capsys.readouterr().out == "count_words\n"
+    assert "demo_tools" not in sys.modules
+    assert registry(["call", "count_words", "text=one two three"]) == 0
+    assert capsys.readouterr().out == "3\n"
+
+
+# `registry processors`: the steps by which a request is made ready ---------------------------------------------------
+
+STEPS = """
+from pegboard import Placed, hookimpl
+
+
+def remember(request):
+    '''Adds what is \\x1b[31m remembered.
+
+    And more.
+    '''
+
+
+@hookimpl
+def pegboard_register_processors(register):
+    print("while registering")
+    register("memory", remember)
+    register("last", Placed(lambda request: None, after="pack_tools"))
+    register("odd", lambda nosuch: None)
+"""
+
+
+def test_each_step_in_order_with_who_brought_it(say, site):
+    site.add("steps", STEPS)
+    code, out, err = say("processors")
+    assert code == 0
+    head, *lines = out.splitlines()
+    assert head.split() == ["STEP", "BY", "WHAT", "IT", "DOES"]
+    assert [line.split()[:2] for line in lines] == [
+        ["tool_requests", "pegboard"],
+        ["instructions", "pegboard"],
+        ["memory", "steps"],
+        ["repair_history", "pegboard"],
+        ["limit_results", "pegboard"],
+        ["budget_tools", "pegboard"],
+        ["pack_tools", "pegboard"],
+        ["last", "steps"],
+    ]
+    assert "\x1b" not in out
+    assert "remembered." in lines[2]
+    assert "And more" not in out
+    assert "while registering" not in out
+    assert "steps: request processor 'odd'" in err
+    assert "demo_tools" not in sys.modules
+
+
+def test_only_what_went_wrong_with_plugins_that_bring_steps_is_told(say, site):
+    site.add("broken", "raise RuntimeError('no luck')")
+    assert say("processors")[2] == ""
+
+
+def test_as_json(say, site):
+    site.add("steps", STEPS)
+    steps = json.loads(say("processors", "--json")[1])
+    assert steps[2] == {
+        "name": "memory",
+        "summary": "Adds what is \x1b[31m remembered.",
+        "builtIn": False,
+        "plugin": "steps",
+        "distribution": "pegboard-steps",
+        "version": "1.0",
+    }
+    assert steps[3]["builtIn"] is True
+    assert (steps[3]["plugin"], steps[3]["distribution"]) == (None, "pegboard")
+
+
+def test_what_the_host_has_brought_is_its_own(say, registry):
+    registry.add("processors", "mine", lambda request: None)
+    assert "mine            the host" in say("processors")[1]
+
+
+def test_plugins_that_clash_are_told_of_and_the_steps_all_the_same(say, monkeypatch):
+
+    opened = config.open_session
+
+    def clashing(options, *, anyway):
+        from attrs import evolve
+
+        return evolve(opened(options, anyway=anyway), clash=ConfigError("is odd", file="f", key="k"))
+
+    monkeypatch.setattr(config, "open_session", clashing)
+    code, out, err = say("processors")
+    assert (code, "pack_tools" in out, "is odd" in err) == (0, True, True)

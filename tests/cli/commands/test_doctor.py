@@ -1,0 +1,203 @@
+"""`registry doctor` finds what is wrong; `registry config` shows and trusts."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from installed import install
+from pegboard.catalogue import PluginRecord, Problem
+from pegboard.cli.commands.doctor import cache_findings
+from pegboard.errors import ManifestError
+
+BROKEN = "raise RuntimeError('no luck')"
+
+
+def found(say) -> dict[str, list[str]]:
+    """Cause by subject."""
+    code, out, _ = say("doctor", "--json")
+    findings = json.loads(out)
+    assert code == (1 if findings else 0)
+    told: dict[str, list[str]] = {}
+    for finding in findings:
+        told.setdefault(finding["subject"], []).append(finding["cause"])
+    return told
+
+
+@pytest.mark.usefixtures("registry")
+def test_nothing_is_wrong(say):
+    assert say("doctor") == (0, "", "nothing is wrong\n")
+    assert say("doctor", "--json") == (0, "[]\n", "")
+
+
+def test_problems_of_plugins(say, registry):
+    problems = (Problem("a", "pegboard-a", "broke"), Problem(None, "odd", "no METADATA"), Problem("b", None, "b\x1b"))
+    registry.change(lambda catalogue: catalogue.evolve(problems=problems))
+    code, out, err = say("doctor")
+    assert (code, err) == (1, "3 found\n")
+    assert out == (
+        "plugin 'a' (pegboard-a)\n  broke\ndistribution odd\n  no METADATA\nplugin 'b' (sys.path)\n  b\\u{1b}\n"
+    )
+
+
+def test_a_tool_held_back_comes_with_the_line_that_settles_it(say, registry):
+    from pegboard.tools.policy import Origin
+    from pegboard.tools.spec import ToolSpec
+    from pegboard.tools.tool import Tool
+
+    tools = [Tool(ToolSpec("same"), origin=Origin(name, f"pegboard-{name}", "1")) for name in ("a", "b")]
+    registry.change(lambda catalogue: catalogue.with_tools(tools, "keep")[0])
+    (causes,) = found(say).values()
+    assert "'same' is held back" in causes[0]
+    assert "[prefix]" in causes[0]
+
+
+def test_what_is_installed(say, site):
+    site.add("broken", BROKEN)
+    install(site.root, "pegboard-odd", "1", "[pegboard]\nodd = odd_tools\n", metadata="nothing")
+    told = found(say)
+    assert "no luck" in told["plugin 'broken' (pegboard-broken)"][0]
+    assert any("odd" in subject for subject in told)
+    assert "its command 'list' can't be had" in told["plugin 'demo' (pegboard-demo)"][0]
+
+
+@pytest.fixture
+def with_demo(registry):
+    registry.change(lambda catalogue: catalogue.evolve(plugins={"demo": PluginRecord("demo")}))
+
+
+def test_a_package_that_only_an_import_hook_finds_has_no_manifest(say, site, monkeypatch):
+    def nowhere(_plugins):
+        raise ManifestError("can't find where it lies")
+
+    monkeypatch.setattr("pegboard.cli.commands.manifest.manifest_files", nowhere)
+    assert "manifest" not in str(found(say))
+
+
+@pytest.mark.parametrize(
+    ("key", "finding"),
+    [
+        ("wipe", None),
+        ("demo:wipe", None),
+        ("elsewhere:wipe", None),
+        ("wpe", ("no tool is called 'wpe'", "Is 'wipe' meant?")),
+        ("xyz", ("no tool is called 'xyz'", "Mend it, or leave it out.")),
+        ("demo:wpe", ("plugin 'demo' brings no tool 'wpe' ('demo:wpe')", "Is 'demo:wipe' meant?")),
+        ("dmo:wipe", ("no plugin is called 'dmo' ('dmo:wipe')", "Is 'demo:wipe' meant?")),
+    ],
+)
+def test_what_is_renamed(say, site, home, key, finding):
+    (home / "here" / "pegboard.toml").write_text(f'[rename]\n"{key}" = "clear"')
+    told = [one for one in json.loads(say("doctor", "--json")[1]) if one["subject"] == "configuration: rename"]
+    assert [(one["cause"], one["fix"]) for one in told] == ([finding] if finding else [])
+
+
+def test_one_cause_of_several_plugins_is_told_once(say, registry):
+    problems = (Problem("a", "d", "void"), Problem("b", "d", "void"), Problem("a", "d", "void"))
+    registry.change(lambda catalogue: catalogue.evolve(problems=problems))
+    assert found(say) == {"plugins 'a', 'b' (d)": ["void"]}
+
+
+@pytest.mark.parametrize(
+    ("config", "subject", "cause"),
+    [
+        ('block = ["dmo"]', "configuration: block", "no plugin is called 'dmo'"),
+        ('enable = ["demo", "elsewhere"]', None, None),
+        ('[prefix]\ndemmo = "d_"', "configuration: prefix", "no plugin is called 'demmo'"),
+        ('where = "reed_only"', "configuration: where", "there is no predicate"),
+        ("[plugins.demmo]\nx = 1", "configuration: plugins", "no plugin is called 'demmo'"),
+        ('enable = ["dmo"]', "configuration: enable", "no plugin is called 'dmo'"),
+        ("blok = []", "configuration", "unknown key. Did you mean 'block'?"),
+    ],
+)
+@pytest.mark.usefixtures("with_demo")
+def test_configuration(say, home, config, subject, cause):
+    (home / "config" / "pegboard").mkdir()
+    (home / "config" / "pegboard" / "pegboard.toml").write_text(config)
+    told = found(say)
+    if subject is None:
+        assert told == {}
+    else:
+        assert cause in told[subject][0]
+
+
+class TestProject:
+    @pytest.fixture
+    def project(self, registry, home) -> Path:
+        file = home / "here" / "pegboard.toml"
+        file.write_text('block = ["x"]\n[plugins.files]\nroot = "/"\nwhen = 2020-01-01\n')
+        return file
+
+    def test_what_it_does_not_get_until_it_is_trusted(self, say, project):
+        assert list(found(say)) == [f"{project}: plugins.files"]
+        shown = json.loads(say("config")[1])
+        assert "x" in shown["block"]
+        assert (shown["plugins"], shown["files"]) == ({}, [str(project)])
+        code, _, err = say("config", "trust")
+        assert (code, err) == (0, f"{project} is trusted as it is now; once it changes, it has to be trusted again\n")
+        assert found(say) == {}
+        assert json.loads(say("config", "show")[1])["plugins"] == {"files": {"root": "/", "when": "2020-01-01"}}
+
+    def test_trust_can_be_taken_back(self, say, project):
+        say("config", "trust", str(project))
+        assert say("config", "trust", "--undo")[2] == f"{project} is no longer trusted\n"
+        assert say("config", "trust", "--undo")[2] == f"{project} was not trusted\n"
+        assert "is ignored" in say("config", "show")[2]
+
+    def test_the_files_that_are_read(self, say, project, home):
+        code, out, _ = say("config", "path")
+        assert code == 0
+        assert out == f"{home}/config/pegboard/pegboard.toml  (none there)\n{project}\n"
+
+
+def test_there_may_be_no_project(say, registry):
+    code, _, err = say("config", "trust")
+    assert code == 2
+    assert "no pegboard.toml here or above" in err
+
+
+class TestCache:
+    @pytest.fixture
+    def folder(self, home) -> Path:
+        folder = home / "cache" / "pegboard"
+        (folder / "manifests").mkdir(parents=True, mode=0o700)
+        folder.chmod(0o755)
+        return folder
+
+    def causes(self) -> list[str]:
+        return [finding.cause for finding in cache_findings()]
+
+    def test_none_yet(self, home):
+        assert self.causes() == []
+
+    def test_a_good_one(self, folder):
+        assert self.causes() == []
+
+    def test_one_that_others_can_write(self, folder):
+        folder.chmod(0o777)
+        (folder / "manifests").chmod(0o750)
+        assert self.causes() == ["others have rights on the cache"] * 2
+
+    def test_one_that_can_not_be_written(self, folder):
+        (folder / "manifests").chmod(0o500)
+        assert self.causes() == ["the cache can't be written, so every start is a cold one"]
+
+    def test_something_else_in_its_place(self, folder):
+        (folder / "snapshots").write_text("")
+        assert self.causes() == ["something that is no folder stands where the cache belongs"]
+
+    def test_another_users(self, folder, monkeypatch):
+        monkeypatch.setattr(os, "geteuid", lambda: 12_345)
+        assert self.causes()[0] == "the cache's folder is another user's, so nothing is kept"
+
+    def test_one_that_can_not_be_looked_at(self, home):
+        (home / "cache" / "pegboard").write_text("")
+        assert any("can't be looked at" in cause for cause in self.causes())
+
+    def test_where_rights_are_told_otherwise(self, folder, monkeypatch):
+        folder.chmod(0o777)
+        monkeypatch.setattr("pegboard.cli.commands.doctor._HAS_RIGHTS", False)
+        assert self.causes() == []

@@ -1,0 +1,386 @@
+"""Commands as rules match them: what may be allowed, what is denied, what a line hides."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pegboard.dispatch.permissions.commands import MOST_STARTS, command_parts, starts, wrapped_commands
+from pegboard.dispatch.permissions.permissions import PermissionRules, Resource
+from pegboard.dispatch.permissions.rule import HOLE, Rule, Unreadable
+from pegboard.dispatch.permissions.shell import Command
+
+
+@pytest.mark.parametrize(
+    ("words", "own", "found"),
+    [
+        ("git push", 0, ["git push"]),
+        ("-n git push", 0, ["git push", "push"]),
+        ("-u root git push", 0, ["root git push", "git push"]),
+        ("--user=root git push", 0, ["git push"]),
+        ("-- git push", 0, ["git push"]),
+        ("A=b git push", 0, ["git push"]),
+        ("5 git push", 1, ["git push"]),
+        ("-s KILL 5 git push", 1, ["5 git push", "git push"]),
+        ("-n", 0, []),
+        ("5", 1, []),
+        ("- git", 0, ["- git"]),
+    ],
+)
+def test_where_a_command_may_start(words, own, found):
+    assert [" ".join(each) for each in starts(words.split(), own)] == found
+
+
+def test_a_word_that_the_shell_fills_in_may_be_anything():
+    assert list(starts([HOLE, "git"], 0)) == [[HOLE, "git"], ["git"]]
+
+
+def test_the_ways_to_read_a_command_come_to_an_end():
+    found = list(starts(["-x", "y"] * 100, 0))
+    assert len(found) == MOST_STARTS
+    assert found[-1] == [HOLE]
+
+
+def test_what_runs_nothing_else():
+    assert list(wrapped_commands(Command(["ls", "-l"]))) == []
+    assert list(wrapped_commands(Command([">", "sudo"], is_program=False))) == []
+    assert list(wrapped_commands(Command([]))) == []
+
+
+def test_a_here_document_of_a_shell_is_what_it_runs():
+    assert list(wrapped_commands(Command(["bash"], scripts=["ls"]))) == ["ls"]
+    assert list(wrapped_commands(Command(["bash", "file"], scripts=["ls"]))) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern"),
+    [
+        ("ls -la", "ls *"),
+        ("git push origin", "git push *"),
+        ("git", "git *"),
+        ("npm run test -- -x", "npm run test *"),
+        ("git -C x push", "git -C x push"),
+        ("git remote add a b", "git remote add *"),
+        ("pytest tests", "pytest *"),
+        ("pytest $X", "pytest *"),
+        ("rm x", "rm x"),
+        ("sudo ls", "sudo ls"),
+        ("python -c 'a b'", "python -c 'a b'"),
+        ("./run x", "./run x"),
+        ("> f", "> f"),
+        ("A=b", "A=b"),
+        ("rm *.py", None),
+        ("rm '*'", None),
+        ("rm $X", None),
+        ("git $X", None),
+        ("$X", None),
+        ("echo $(ls)", None),
+    ],
+)
+def test_what_always_would_allow(line, pattern):
+    assert command_parts(line)[0].always == pattern
+
+
+def decide(line, *rules):
+    return PermissionRules(rules).decide("bash", [Resource("command", line)]).action
+
+
+def denied(line, pattern="git push *"):
+    return decide(line, Rule("bash", pattern, "deny")) == "deny"
+
+
+def allowed(line, *patterns):
+    return decide(line, *(Rule("bash", each, "allow") for each in patterns or ("git *", "ls *", "echo *"))) == "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("git push", "git push origin main", "git  push", "git push;", "git push&", "! git push", "git push # x"),
+        *("ls;git push", "ls&&git push", "ls|git push", "ls &git push", "ls || git push", "ls\ngit push"),
+        *("git \\\npush",),
+        *("(git push)", "{ git push; }", "if true; then git push; fi", "if git push; then :; fi"),
+        *("while git push; do :; done",),
+        *("for i in 1; do git push; done", "case x in x) git push;; esac", "[[ a ]] && git push"),
+        *("f() { git push; }; f",),
+        *("> f git push", "2>&1 git push", "A=b git push", "a=(1); git push", "((git push))"),
+    ],
+)
+def test_a_command_is_denied_wherever_it_stands(line):
+    assert denied(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("git\\ push", "\\git push", "'git' push", '"git" push', "g''it push", 'g""it push', "git 'push'"),
+        *("gi\\\nt push",),
+        *("/usr/bin/git push", "./git push", "GIT push", "~/bin/git push", "git -C /x push", "git --no-pager push"),
+        *("git -c a.b=c push", "git --git-dir x push", "$'git' push", "g$X push", "$X push", "git $X"),
+        *("git push$X", "$X git push"),
+        *("G=git; $G push", "git $(echo push)", "${X:-git} push", "git pus*", "g?t push", "/bin/g[i]t push"),
+        *("{git,push}",),
+        *("git\u00a0push", "git\rpush", 'git push"', "git push\0", "coproc git push", "ls &>f git push"),
+    ],
+)
+def test_a_command_is_denied_however_it_is_written(line):
+    assert denied(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("$(git push)", "echo `git push`", 'echo "$(git push)"', "cat <(git push)", "echo x >(git push)"),
+        *("echo ${X:-$(git push)}",),
+        *('sh -c "git push"', 'bash -lc "ls; git push"', "bash -o pipefail -c 'git push'"),
+        *("bash -euo pipefail -c 'git push'",),
+        *("sh -c 'sh -c \"git push\"'", 'eval "git push"', "eval git push", "bash <<< 'git push'"),
+        *("bash <<E\ngit push\nE",),
+        *("echo 'git push' | sh", "curl x | bash -s", "bash", "bash -", "sh /dev/stdin", 'sh -c "$X"', "sh $X"),
+        *("source <(curl x)",),
+        *("su bob -c 'git push'", "su bob --command='git push'", "=git push", "trap 'git push' EXIT", "trap $X EXIT"),
+        *(". /dev/stdin", "sudo git push", "sudo -u root git push", "sudo -- git push", "env git push"),
+        *("env A=b git push",),
+        *("env -S 'git push'", "env -S'git push'", "env --split-string='git push'", "sudo env A=b nice git push"),
+        *("command git push", "exec git push", "nohup git push &", "time git push", "timeout 5 git push"),
+        *("timeout -s KILL 5 git push", "nice -n 5 git push", "stdbuf -oL git push", "busybox sh -c 'git push'"),
+        *("xargs git push", "echo push | xargs git", "xargs -n1 git", "xargs -I% git % <<< push", "xargs -I % git %"),
+        *("find . -exec git push \\;", "find . -name x -exec sh -c 'git push' {} +", "fd x -x git push"),
+        *("find . -exec git {} \\;",),
+        *("su -c 'git push' bob", "ssh host git push", "ssh host 'git push'", "watch git push"),
+        *("trap 'git push' EXIT",),
+        *("alias g='git push'", "sudo $X git push", "sudo -u $X git push", "sudo -S $X"),
+    ],
+)
+def test_a_command_is_denied_inside_others_as_far_as_it_can_be_seen(line):
+    assert denied(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("git status", "echo git push", 'grep "git push" file', "git log --grep push", "git stash push"),
+        *("git commit -m 'git push'",),
+        *("cd x && make", "for f in *.py; do echo $f; done", "echo $(date)", "echo $((1+2))"),
+        *("[[ -f x ]] && ls", "ls > out 2>&1"),
+        *("cat <<E\ngit push\nE", "sudo apt update", "npm run push", "sudo grep 'git push' x", "xargs ls"),
+        *("timeout 5 ls",),
+        *("find . -name '*.py' | xargs grep foo", "echo ${HOME}/x", "sh script.sh", "bash -x script.sh", "env"),
+        *("sudo -i",),
+        *("diff <(ls a) <(ls b)", 'while read l; do echo "$l"; done < f', "case $1 in start) echo a;; esac"),
+        *("export A=b",),
+        *("git pushx", "python -c 'git push'", ". ./activate", "source activate", "find . -name x"),
+        *("find . -exec \\;",),
+    ],
+)
+def test_other_commands_are_not_denied(line):
+    assert decide(line, Rule("bash", "git push *", "deny")) is None
+
+
+def test_a_command_of_one_word_is_found_too():
+    for line in ("su bob -c reboot", "script -qc reboot", "flock f --command reboot", "ssh host reboot", "eval reboot"):
+        assert denied(line, "reboot")
+
+
+def test_what_is_only_asked_about_is_not_run():
+    assert decide("command -v git", Rule("bash", "git *", "deny")) is None
+    assert decide("command git", Rule("bash", "git *", "deny")) == "deny"
+
+
+def test_what_runs_without_its_empty_words_is_denied_by_an_exact_pattern():
+    assert denied("git push $EMPTY", "git push")
+    assert denied("git $EMPTY push", "git push")
+    assert denied("cat ~/x", "cat /home/me/x")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("git status", "git", "ls && git log", "git log | ls", "git log $X", "ls *.py", 'echo "a b"'),
+        *("(git status; ls)",),
+        *("{ ls; }", "if ls; then git status; fi", "! ls", "git status # x", "ls 2>/dev/null", "ls >/dev/null 2>&1"),
+        *("git status &", 'echo "$HOME"', "echo {a,b}", 'git commit -m "x; rm -rf /"', "git commit -m '$(rm)'"),
+        *("ls \\\n -l",),
+        *("git log <<E\nfoo\nE", "git log -- a", "git status\n\nls\n", "'git' status", "echo é"),
+        *("while ls; do git status; done",),
+    ],
+)
+def test_a_line_is_allowed_where_each_of_its_commands_is(line):
+    assert allowed(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("git status; rm x", "git status\nrm x", "ls || rm", "ls | rm", "ls & rm", "(ls; rm)", "if ls; then rm; fi"),
+        *("git $(ls)", "git `ls`", 'git "$(ls)"', "ls <(ls)", "git ${X:-y}", 'echo "${x@P}"', "echo ${!x}"),
+        *("ls <<E\n$(ls)\nE",),
+        *("$X", "$X status", "g?t status", "{git,status}", '"git status"', "git\\ status", "'' git"),
+        *("/usr/bin/git status",),
+        *("./git status", "GIT status", "sudo git status", "env git status", "X=1 git status", "PATH=/x; git status"),
+        *("git status > f", "git status >>f", "ls &>f", "ls >& f", "git log < f", "git log <> f"),
+        *("ls &>/dev/null rm x",),
+        *("f() { ls; }; f", "function ls { ls; }", "for x in a; do ls; done", "select x in a; do ls; done"),
+        *("case x in x) ls;; esac",),
+        *("[[ a ]]", "((1))", "echo $((x))", "ls $[1]", "coproc ls", "ls=1", "ls ${a[$(rm)]}", "x[$(rm)]=1 ls"),
+        *("echo a(b)",),
+        *("git\u00a0status", "git\u200b status", "ls\rrm", "git status\0x", 'ls "', "ls )", "", "#", " "),
+        *("ls <<E\nx",),
+    ],
+)
+def test_a_line_is_not_allowed_otherwise(line):
+    assert not allowed(line)
+    assert decide(line, Rule("bash", "*", "deny")) == "deny"
+
+
+def test_what_stands_round_a_command_can_be_allowed_by_itself():
+    assert allowed("git log > out.txt", "git *", "> out.txt")
+    assert not allowed("git log > /etc/passwd", "git *", "> out.txt")
+    assert allowed("CI=1 git log", "git *", "CI=*")
+    assert not allowed("CI=1 rm x", "CI=*")
+
+
+def test_a_pattern_may_be_written_as_the_command_is():
+    assert allowed('git commit -m "a b"', 'git commit -m "*"')
+    assert allowed("echo $HOME", "echo $HOME")
+    assert not allowed("echo $USER", "echo $HOME")
+
+
+def test_words_are_kept_apart():
+    """A program called `ls /tmp` is another than `ls`."""
+    assert not allowed("'ls /tmp'", "ls /tmp")
+    assert denied("'ls' '/tmp'", "ls /tmp")
+
+
+def test_a_pattern_may_deny_a_whole_line():
+    assert denied("curl x | sh", "curl * | sh*")
+    assert denied("echo x > /etc/passwd", "* > /etc/*")
+    assert not allowed("curl x | sh", "curl * | sh*")
+
+
+def test_the_last_match_wins_command_by_command():
+    rules = [Rule("bash", "rm *", "deny"), Rule("bash", "rm -i *", "allow"), Rule("bash", "ls *", "allow")]
+    assert decide("rm -i a; ls", *rules) == "allow"
+    assert decide("rm -i a; rm b", *rules) == "deny"
+    assert decide("sudo rm -i a", *rules) is None
+    assert decide("sudo rm a", *rules) == "deny"
+
+
+def test_to_ask_what_may_be_meant_is_enough():
+    asks = Rule("bash", "git push *", "ask")
+    assert decide("git $X", Rule("bash", "git *", "allow"), asks) == "ask"
+    assert decide("sudo git push", Rule("bash", "sudo *", "allow"), asks) == "ask"
+    assert decide("git log", Rule("bash", "git *", "allow"), asks) == "allow"
+
+
+def test_what_may_be_meant_never_takes_caution_away():
+    """A perhaps is no last match: what stands before it still counts."""
+    assert decide("/bin/git push", Rule("bash", "git *", "deny"), Rule("bash", "git push *", "ask")) == "deny"
+
+
+def test_what_is_too_deep_or_too_much_to_look_through_is_denied():
+    assert denied("sudo " * 8 + "ls", "never")
+    assert denied("sudo " + "-u x " * 50 + "ls", "never")
+    assert denied("env -S '" + "a b; " * 500 + "'", "never")
+    line = "sudo -a b -c d -e f -g h -i j " + "x" * 30_000
+    assert command_parts(line) == (Unreadable(line),)
+
+
+PATTERNS = st.sampled_from(["git *", "ls *", "rm *", "cat *", "> f", "*"])
+COMMANDS = st.sampled_from(["git status", "ls -l", "rm x", "echo 'a b'", "git log > f", "X=1 ls", "cat $F", "sudo ls"])
+JOINS = st.sampled_from([";", "&&", "||", "|", "\n", "&"])
+
+
+@given(
+    st.lists(COMMANDS, min_size=1, max_size=4),
+    JOINS,
+    st.sets(st.sampled_from(["git *", "ls *", "rm *", "cat *", "> f", "*"])),
+)
+def test_a_line_is_allowed_exactly_where_each_segment_is(commands, join, patterns):
+    rules = [Rule("bash", pattern, "allow") for pattern in sorted(patterns)]
+    together = decide(f" {join} ".join(commands), *rules)
+    assert (together == "allow") == all(decide(command, *rules) == "allow" for command in commands)
+
+
+@given(
+    st.lists(COMMANDS, min_size=1, max_size=4), JOINS, st.sampled_from(["git *", "ls *", "rm x", "cat *", "> f", "*"])
+)
+def test_a_line_is_denied_exactly_where_one_segment_is(commands, join, pattern):
+    rule = Rule("bash", pattern, "deny")
+    together = decide(f" {join} ".join(commands), rule)
+    assert (together == "deny") == any(decide(command, rule) == "deny" for command in commands)
+
+
+SHELLS = sorted({os.path.realpath(shell) for name in ("bash", "dash", "sh") if (shell := shutil.which(name))})
+RECORDER = """#!/bin/sh
+said=${0##*/}
+for word in "$@"; do said="$said|$word"; done
+printf '%s%%' "$said" >>"$RECORD"
+"""
+PARTS = [
+    *("c0 ", "c1 ", "c2 ", "c0 a", "c1 b", "'c2'", "c\\2", '"c"2', "$x", "${x:-c2}", "$(c2)", "`c2`"),
+    *('"$(c2 a)"', "c?"),
+    *("$(c0", ")", "(", "((", "))", "{ ", "; }", "{c2,a}", "\n", ";", "&", "&&", "|", " ", " ", "\\", "\\\n"),
+    *("'", '"'),
+    *("`", ">f", "2>&1", "&>f ", "<<E\n", "\nE\n", "<<'E'\n", "<<<", "#", "# c2\n", "$'", "!", "~", "[", "]"),
+    *("=", "x=c2 "),
+    *("x=(c0 a)", "if ", "; then ", "; fi", "while ", "; do ", "; done", "for x in a b", "case x in x)", ";;"),
+    *("esac",),
+    *("f()", "function f", "eval ", "[[ ", " ]]", "sh -c ", "env ", "command "),
+]
+LINES = st.lists(st.sampled_from(PARTS), min_size=1, max_size=8).map("".join)
+ALLOWED = PermissionRules([Rule("shell", pattern, "allow") for pattern in ("c0 *", "c1 *", "x=*")])
+
+
+@pytest.fixture(scope="module")
+def recorders(tmp_path_factory):
+    """A folder of programs that record how they are called."""
+    folder = tmp_path_factory.mktemp("recorders")
+    for name in ("c0", "c1", "c2"):
+        (folder / name).write_text(RECORDER)
+        (folder / name).chmod(0o755)
+    for name in ("sh", "env"):
+        (folder / name).symlink_to(shutil.which(name))
+    return folder
+
+
+def calls_of(shell, line, recorders):
+    """What a shell runs of a line: the words of each call."""
+    # A folder of its own: what an earlier line left running in the background may still write to that line's record.
+    work = Path(tempfile.mkdtemp(dir=recorders))
+    record = work.with_suffix(".record")
+    process = subprocess.Popen(
+        [shell, "-c", line],
+        cwd=work,
+        env={"PATH": str(recorders), "RECORD": str(record)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        process.wait(2)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+    process.wait()
+    recorded = record.read_text() if record.exists() else ""
+    return [call.split("|") for call in recorded.split("%")[:-1]]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(line=st.sampled_from(["c0 ", "c1 ", ""]).flatmap(lambda start: LINES.map(start.__add__)))
+def test_what_a_shell_runs_has_been_found(shell, line, recorders):
+    """Each command that ran is denied by a rule that names exactly it; and if the line was allowed, each was."""
+    subject = Resource("command", line)
+    allowed = ALLOWED.decide("shell", [subject]).action == "allow"
+    for words in calls_of(shell, line, recorders):
+        named = PermissionRules([Rule("shell", " ".join(words), "deny")])
+        assert named.decide("shell", [subject]).action == "deny", words
+        assert not allowed or words[0] in ("c0", "c1"), words

@@ -1,0 +1,401 @@
+"""Paths, hosts and URLs as rules match them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard.dispatch.permissions import places as paths
+from pegboard.dispatch.permissions.permissions import PermissionRules, Resource
+from pegboard.dispatch.permissions.places import (
+    HostError,
+    HostPattern,
+    Place,
+    UnresolvablePathError,
+    host_of,
+    path_parts,
+    path_pattern,
+    place_of,
+    resolved,
+    url_parts,
+)
+from pegboard.dispatch.permissions.rule import Match, Rule, Unreadable
+
+
+@pytest.fixture
+def top(tmp_path):
+    """`work/` with a file, `secret/` beside it, and links from the one to the other."""
+    top = Path(os.path.realpath(tmp_path))
+    (top / "work" / "src").mkdir(parents=True)
+    (top / "work" / "src" / "a.py").touch()
+    (top / "secret").mkdir()
+    (top / "secret" / "key").touch()
+    (top / "work" / "out").symlink_to("../secret")
+    (top / "work" / "round").symlink_to("about")
+    (top / "work" / "about").symlink_to("round")
+    return top
+
+
+def decide(top, action, pattern, path):
+    rules = PermissionRules([Rule("read", pattern, action)])
+    return rules.decide("read", [Resource("path", path)], work_dir=str(top / "work")).action
+
+
+@pytest.mark.parametrize("path", ["src/a.py", "./src//a.py", "src/../src/a.py", "src/new/deep/b.py", "~x/../src/a.py"])
+def test_what_is_in_a_folder_is_allowed_by_its_pattern(top, path):
+    assert decide(top, "allow", "src/*", path) == "allow"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src",
+        "src/../../secret/key",
+        "../secret/key",
+        "out/key",
+        "src/../out/key",
+        "/etc/passwd",
+        "src/../out/../secret/key",
+        "out/../work/src/a.py/../../../secret/key",
+        "nosuch/../../secret/key",
+        "~/src/a.py",
+    ],
+)
+def test_what_is_elsewhere_is_not_allowed_by_it(top, path):
+    """By `..`, by links, by both, or because it never was there."""
+    assert decide(top, "allow", "src/*", path) is None
+    assert decide(top, "allow", f"{top}/work/src/*", path) is None
+
+
+@pytest.mark.parametrize("path", ["out/key", "../secret/key", "src/../../secret/key", "out/../secret/key", "out/new"])
+@pytest.mark.parametrize("pattern", ["../secret/*", "out/*", "*/secret/*"])
+def test_what_leads_to_a_denied_place_is_denied(top, path, pattern):
+    assert decide(top, "deny", pattern, path) == "deny"
+
+
+def test_the_way_to_a_place_can_be_denied_too(top):
+    (top / "work" / "key.pem").symlink_to("src/a.py")
+    assert decide(top, "deny", "*.pem", "key.pem") == "deny"
+    assert decide(top, "allow", "*.pem", "key.pem") is None
+
+
+def test_both_readings_of_a_step_back_behind_a_link_count(top):
+    """`out/..` is `top` to the system, and `work` to a program that shortens paths before it opens them."""
+    assert place_of("out/../x", str(top / "work")).real == (f"{top}/x", f"{top}/work/x")
+    assert decide(top, "allow", "*/work/*", "out/../x") is None
+    assert decide(top, "deny", "*/work/*", "out/../x") == "deny"
+    assert decide(top, "deny", f"{top}/x", "out/../x") == "deny"
+
+
+@pytest.mark.parametrize(
+    "path", ["round/x", "a\0b", "x" * 5000, "y" * 300, "\ud800", "file:///etc/passwd", "https://example.com"]
+)
+def test_a_path_that_leads_nowhere_is_denied_and_not_allowed(top, path):
+    assert path_parts(path, str(top / "work")) == (Unreadable(path),)
+    assert decide(top, "deny", "../secret/*", path) == "deny"
+    assert decide(top, "allow", "../secret/*", path) is None
+    assert decide(top, "allow", "*", path) is None
+
+
+def test_a_pattern_that_leads_nowhere_denies_and_does_not_allow(top):
+    assert decide(top, "deny", "round/*", "src/a.py") == "deny"
+    assert decide(top, "allow", "round/*", "src/a.py") is None
+
+
+def test_the_tilde_is_the_users_home(top, monkeypatch):
+    monkeypatch.setenv("HOME", str(top / "secret"))
+    assert decide(top, "deny", "~/*", "../secret/key") == "deny"
+    assert decide(top, "deny", f"{top}/secret/*", "~/key") == "deny"
+    assert decide(top, "allow", "~", "~") == "allow"
+
+
+def test_a_missing_path_is_denied_and_not_allowed(top):
+    for path in (None, ""):
+        assert decide(top, "deny", "/nowhere", path) == "deny"
+        assert decide(top, "allow", "*", path) is None
+
+
+def test_a_pattern_that_starts_with_a_star_starts_anywhere(top):
+    assert decide(top, "allow", "*.py", "src/a.py") == "allow"
+    assert decide(top, "allow", "?work*", "src/a.py") is None
+
+
+def test_a_pattern_of_the_root_means_all_places(top):
+    assert decide(top, "allow", "/*", "src/a.py") == "allow"
+    assert decide(top, "allow", "s*", "src/a.py") == "allow"
+
+
+def test_a_star_in_a_folders_name_is_no_wildcard_once_it_is_resolved(top):
+    (top / "work" / "*").mkdir()
+    (top / "work" / "star").symlink_to("*")
+    assert decide(top, "allow", "star/*", "*/x") == "allow"
+    assert decide(top, "allow", "star/*", "src/x") is None
+
+
+def test_relative_paths_start_in_the_processs_folder_where_no_other_is_named(top, monkeypatch):
+    monkeypatch.chdir(top / "work")
+    rules = PermissionRules([Rule("read", f"{top}/work/src/*", "allow")])
+    assert rules.decide("read", [Resource("path", "src/a.py")]).action == "allow"
+
+
+def test_a_system_that_takes_one_case_for_the_other_is_denied_both(top, monkeypatch):
+    assert decide(top, "deny", "SRC/*", "src/a.py") is None
+    monkeypatch.setattr(paths, "_FOLDS_CASE", True)
+    assert decide(top, "deny", "SRC/*", "src/a.py") == "deny"
+    assert decide(top, "deny", "SRC/A.PY", "src/a.py") == "deny"
+    assert decide(top, "allow", "SRC/*", "src/a.py") is None
+
+
+def test_what_always_would_allow_is_the_folder():
+    assert Place(("/a/b/c",), "/a/b/c", "/").always == "/a/b/*"
+    assert Place(("/a",), "/a", "/").always == "/a"
+    assert Place(("/a*/b",), "/a*/b", "/").always is None
+
+
+def test_a_place_that_is_denied_in_every_reading_is_surely_denied(top):
+    (place,) = path_parts("src/a.py", str(top / "work"))
+    assert place.match(Rule("read", "src/*", "deny")) is Match.SURELY
+    assert place.match(Rule("read", "other/*", "deny")) is Match.NO
+
+
+def test_an_unreadable_link_leads_nowhere(monkeypatch):
+    def fail(path):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(paths.os, "readlink", fail)
+    with pytest.raises(UnresolvablePathError):
+        resolved("/a")
+
+
+@given(st.lists(st.sampled_from(["a", "b", "..", ".", "", "link", "up"]), max_size=7).map("/".join))
+def test_places_are_where_the_system_finds_them(tmp_path_factory, path):
+    """`os.path.realpath` says the same of every path that it can follow."""
+    top = tmp_path_factory.getbasetemp() / "places"
+    if not top.exists():
+        (top / "a" / "b").mkdir(parents=True)
+        (top / "link").symlink_to("a/b")
+        (top / "a" / "up").symlink_to("..")
+        (top / "a" / "b" / "link").symlink_to(top / "a")
+    assert resolved(f"{top}/{path}") == os.path.realpath(f"{top}/{path}")
+
+
+def test_a_pattern_without_a_wildcard_is_one_place():
+    pattern = path_pattern("a/../b", "/x")
+    assert pattern.matches("/x/b")
+    assert not pattern.matches("/x/b/c")
+
+
+def test_what_an_allow_rule_means_does_not_follow_a_link_that_is_turned(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "link").symlink_to("one")
+    rules = PermissionRules([Rule("read", "link/*", "allow")])
+    assert rules.decide("read", [Resource("path", "one/a")], work_dir=str(tmp_path)).action == "allow"
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to("/")
+    assert rules.decide("read", [Resource("path", "/etc/passwd")], work_dir=str(tmp_path)).action is None
+
+
+def test_a_rule_keeps_its_pattern_for_only_so_many_folders():
+    rule = Rule("read", "a/*", "allow")
+    for number in range(300):
+        assert place_of("a/b", f"/nowhere/{number}").match(rule) is Match.SURELY
+    assert len(rule.compiled) == 256
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Example.COM", "example.com"),
+        ("example.com.", "example.com"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("127.0.0.1.", "127.0.0.1"),
+        ("[::1]", "::1"),
+        ("[0:0:0:0:0:0:0:1]", "::1"),
+        ("[::ffff:127.0.0.1]", "127.0.0.1"),
+        ("münchen.de", "xn--mnchen-3ya.de"),
+        ("a_b.example.com", "a_b.example.com"),
+    ],
+)
+def test_a_host_has_one_name(text, name):
+    assert host_of(text).name == name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", ".", "a..b", "-a.com", "a-.com", "exa%6dple.com", "a b", "a" * 64 + ".com", "a." * 130 + "com"),
+        *("2130706433", "0x7f000001", "127.1", "0177.0.0.1", "1.2.3.4.5", "example.0x1"),
+        *(
+            "[::1",
+            "[127.0.0.1]x",
+            "[fe80::1%eth0]",
+            "[zz]",
+            "straße.de",
+            "\uff45xample.com",
+            "example\u3002com",
+            "\u200d.com",
+        ),
+        *("b" * 100 + "ü.de",),
+    ],
+)
+def test_a_host_that_programs_read_differently_is_none(text):
+    with pytest.raises(HostError):
+        host_of(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "host", "is_meant"),
+    [
+        ("example.com", "example.com", True),
+        ("example.com", "api.example.com", True),
+        ("example.com", "a.b.example.com", True),
+        ("example.com", "notexample.com", False),
+        ("example.com", "example.com.evil.org", False),
+        ("Example.com.", "api.example.com", True),
+        ("*.example.com", "api.example.com", True),
+        ("*.example.com", "example.com", False),
+        ("api-?.example.com", "x.api-1.example.com", True),
+        ("münchen.de", "www.xn--mnchen-3ya.de", True),
+        ("*.münchen.de", "www.xn--mnchen-3ya.de", True),
+        ("straße.*", "strasse.de", False),
+        ("10.0.0.*", "10.0.0.7", True),
+        ("0.0.7", "10.0.0.7", False),
+        ("[::1]", "[::1]", True),
+        ("*", "[::1]", True),
+    ],
+)
+def test_a_name_means_its_subdomains(pattern, host, is_meant):
+    assert HostPattern.of(pattern).matches(host_of(host)) is is_meant
+
+
+def test_an_address_is_written_in_brackets_where_it_needs_them():
+    assert [str(host_of(text)) for text in ("[::1]", "127.0.0.1")] == ["[::1]", "127.0.0.1"]
+
+
+def decide_url(action, pattern, url):
+    return PermissionRules([Rule("fetch", pattern, action)]).decide("fetch", [Resource("url", url)]).action
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        ("example.com", "https://example.com"),
+        ("example.com", "http://API.Example.com./x?y#z"),
+        ("example.com", "example.com/x"),
+        ("example.com", "https://example.com:8443/"),
+        ("https://example.com", "https://example.com/x"),
+        ("https://example.com", "HTTPS://example.com"),
+        ("http*://example.com", "https://example.com"),
+        ("example.com:443", "https://example.com"),
+        ("example.com:80*", "http://example.com:8080"),
+        ("example.com/docs/*", "https://example.com/docs/a?b"),
+        ("example.com/", "https://example.com"),
+        ("example.com/*", "https://example.com?q=1"),
+        ("localhost:8000", "localhost:8000/x"),
+        ("[::1]:80", "http://[::1]/"),
+        ("*", "https://anything.example"),
+        ("ftp://example.com", "ftp://example.com/a"),
+        ("example.com/docs/*", "https://example.com/docs/a%20b"),
+        ("https://*", "https://example.com"),
+        ("https:///x", "https://example.com/x"),
+    ],
+)
+def test_what_a_pattern_allows(pattern, url):
+    assert decide_url("allow", pattern, url) == "allow"
+    assert decide_url("deny", pattern, url) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        ("example.com", "https://notexample.com"),
+        ("example.com", "https://example.com.evil.org"),
+        ("example.com", "https://evil.org/example.com"),
+        ("example.com", "https://evil.org?example.com"),
+        ("example.com", "https://evil.org#@example.com"),
+        ("http://example.com", "https://example.com"),
+        ("example.com:80", "https://example.com"),
+        ("example.com/docs/*", "https://example.com/admin"),
+        ("example.com/docs", "https://example.com/docs/a"),
+    ],
+)
+def test_what_a_pattern_does_not_mean(pattern, url):
+    assert decide_url("allow", pattern, url) is None
+    assert decide_url("deny", pattern, url) is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://example.com@evil.org", "https://evil.org\\@example.com", "https://u:p@example.com"),
+        *("http://2130706433", "http://0x7f.1", "http://exa%6dple.com", "http://\uff45xample.com", "http://a..b"),
+        *(" https://example.com", "https://example.com\n", "https://exa\tmple.com", "https://example.com/\u202e"),
+        *("https:example.com", "https:///example.com", "//example.com", "https://", "tel:110", "javascript:alert(1)"),
+        *("https://example.com:99999", "https://example.com:80:80", "example.com:", "x" * 9000, "file:///etc/passwd"),
+        *("https://example.com:" + "1" * 5000, "mailto:a@example.com", "https://[::1", "http://[fe80::1%25eth0]/"),
+    ],
+)
+def test_what_programs_may_read_differently_is_denied_and_not_allowed(url):
+    assert url_parts(url) == (Unreadable(url),)
+    assert decide_url("deny", "nowhere.example", url) == "deny"
+    assert decide_url("allow", "*", url) is None
+
+
+@pytest.mark.parametrize("url", ["ftp://example.com", "gopher://example.com", "file://example.com/etc/passwd"])
+def test_without_a_scheme_a_pattern_allows_only_the_web(url):
+    assert decide_url("allow", "example.com", url) is None
+    assert decide_url("deny", "example.com", url) == "deny"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("docs/../admin", "docs/%2e%2e/admin", "docs/..%2fadmin", "docs/%252e%252e/admin", "docs//../admin"),
+        *("docs/..;/admin", "docs/./../admin", "docs/..\\admin".replace("\\", "%5c"), "docs/;a/../admin"),
+    ],
+)
+def test_a_path_that_servers_may_shorten_is_denied_by_each_reading(path):
+    url = f"https://example.com/{path}"
+    assert decide_url("allow", "example.com/docs/*", url) is None
+    assert decide_url("deny", "example.com/admin", url) == "deny"
+    assert decide_url("deny", "example.com/docs/*", url) == "deny"
+    assert decide_url("allow", "example.com", url) == "allow"
+
+
+@pytest.mark.parametrize(
+    "url", ["https://example.com//admin", "https://example.com/%61dmin", "https://example.com/x/%2e%2e/admin/"]
+)
+def test_a_denied_path_is_found_behind_escapes(url):
+    assert decide_url("deny", "example.com/admin*", url) == "deny"
+
+
+def test_an_escaped_path_is_allowed_only_where_both_its_forms_are():
+    assert decide_url("allow", "example.com/a b", "https://example.com/a%20b") is None
+    assert decide_url("deny", "example.com/a b", "https://example.com/a%20b") == "deny"
+
+
+def test_what_isnt_said_is_denied_rather_than_allowed():
+    assert decide_url("deny", "https://example.com", "example.com") == "deny"
+    assert decide_url("allow", "https://example.com", "example.com") is None
+    assert decide_url("deny", "example.com:443", "example.com") == "deny"
+    assert decide_url("allow", "example.com:443", "example.com") is None
+
+
+def test_what_always_would_allow_is_the_origin():
+    (url,) = url_parts("HTTPS://api.Example.com:8443/x?y#z")
+    assert (url.shown, url.always) == ("https://api.example.com:8443/x?y", "https://api.example.com:8443")
+    assert decide_url("allow", url.always, url.shown) == "allow"
+
+
+@given(st.text(":/?#[]@\\.%ab1 \n", max_size=20), st.sampled_from(["", "http://", "https://example.com"]))
+def test_no_text_is_allowed_without_a_host_that_is_known(rest, start):
+    """Whatever is read as allowed for example.com, the standard library's looser parser finds that host in it, too."""
+    from urllib.parse import urlsplit
+
+    url = start + rest
+    if decide_url("allow", "example.com", url) == "allow":
+        host = urlsplit(url if "://" in url else f"//{url}").hostname
+        assert host.removesuffix(".").endswith("example.com")

@@ -1,0 +1,742 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import json
+import pathlib
+import threading
+from collections import OrderedDict, deque, namedtuple
+from collections.abc import Sequence
+
+import attrs
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pegboard.dispatch import results
+from pegboard.dispatch.kept import KeptResults
+from pegboard.dispatch.results import MOST_AT_ONCE, is_large, shaped, write_json
+from pegboard.dispatch.stages import travel
+from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
+from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
+from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
+from pegboard.tools.handler import Handler
+from pegboard.tools.policy import Policy, ResultLimits
+from pegboard.tools.spec import ToolSpec
+from pegboard.tools.structure import unstructurer
+from pegboard.tools.tool import Tool
+
+
+@attrs.frozen
+class Weather:
+    city: str
+    days: object = None
+
+
+@attrs.frozen
+class One:
+    value: object
+
+
+@dataclasses.dataclass
+class Data:
+    value: object
+
+
+class Hue(enum.Enum):
+    RED = "red"
+
+
+class Unending(Sequence):
+    def __len__(self):
+        raise ValueError
+
+    def __getitem__(self, index):
+        return index
+
+    def __iter__(self):
+        number = 0
+        while True:
+            yield number
+            number += 1
+
+
+Pair = namedtuple("Pair", ["one", "other"])  # noqa: PYI024  the plain form is what is tested
+LONG = "x" * 1_000_000
+
+
+def deep(levels):
+    value = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def shared():
+    """61 lists, and no end of values."""
+    value = ["x"]
+    for _ in range(60):
+        value = [value, value]
+    return value
+
+
+def cycle():
+    value = []
+    value.append(value)
+    return value
+
+
+PICTURE, SOUND = ImageContent(b"picture"), AudioContent(b"sound")
+COUNT = {
+    "type": "object",
+    "properties": {"count": {"type": "integer"}},
+    "required": ["count"],
+    "additionalProperties": False,
+}
+RESULT = {"type": "object", "properties": {"result": {"type": ["integer", "null", "string"]}}, "required": ["result"]}
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+class Colour(str, enum.Enum):  # noqa: UP042  a plain string to the JSON encoder, which is the point
+    RED = "red"
+
+
+@attrs.frozen
+class Count:
+    count: int
+
+
+@pytest.fixture
+def result(make, send):
+    """The result of a tool that gives back this value."""
+
+    def result(value, **facts):
+        return send(make(lambda: value, blocking=False, **facts)).result
+
+    return result
+
+
+# Without an output schema ---------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_taken_as_it_is(result):
+    own = ToolResult("text", {"data": 1}, metadata={"for": "the host"})
+    assert result(own) is own
+
+
+def test_an_error_result_of_the_tools_own_is_taken_as_it_is(result):
+    own = ToolResult.error("limit", "too many")
+    assert result(own, output=COUNT) is own
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ("words", (TextContent("words"),)),
+        ("", (TextContent(""),)),
+        (b"raw", (FileContent("result:", b"raw", "application/octet-stream"),)),
+        (bytearray(b"raw"), (FileContent("result:", b"raw", "application/octet-stream"),)),
+        (PICTURE, (PICTURE,)),
+        (LinkContent("file:///a", "a"), (LinkContent("file:///a", "a"),)),
+        ([PICTURE, SOUND], (PICTURE, SOUND)),
+        ((PICTURE, SOUND), (PICTURE, SOUND)),
+        (["before", PICTURE, "after"], (TextContent("before"), PICTURE, TextContent("after"))),
+    ],
+)
+def test_text_bytes_and_content_become_content(result, value, content):
+    got = result(value)
+    assert (got.content, got.structured_content, got.is_error) == (content, None, False)
+
+
+def test_nothing_is_an_empty_object(result):
+    got = result(None)
+    assert (got.text, got.structured_content) == ("{}", {})
+
+
+@settings(max_examples=50)
+@given(json_values.filter(lambda value: not isinstance(value, str) and value is not None))
+def test_data_becomes_structured_content_and_its_json_text(value):
+    tool = Tool(ToolSpec("probe"), Handler(print, lambda: None))
+    got = shaped(tool, None, value)
+    assert got.structured_content == value
+    assert json.loads(got.text) == value
+
+
+def test_a_list_of_texts_is_data(result):
+    assert result(["a", "b"]).structured_content == ["a", "b"]
+    assert result([]).structured_content == []
+
+
+@pytest.mark.parametrize(
+    ("value", "data"),
+    [
+        (Count(3), {"count": 3}),
+        ([Count(3)], [{"count": 3}]),
+        ({"day": dt.date(2026, 1, 2)}, {"day": "2026-01-02"}),
+        (pathlib.PurePosixPath("a/b"), "a/b"),
+        ({1: "a"}, {"1": "a"}),
+        ((1, 2), [1, 2]),
+        (Colour.RED, "red"),
+    ],
+)
+def test_what_has_a_json_form_is_written_in_it(result, value, data):
+    if value == Colour.RED:
+        assert result(value).text == "red"
+    else:
+        got = result(value)
+        assert got.structured_content == data
+        assert json.loads(got.text) == data
+
+
+class Odd:
+    pass
+
+
+def endless():
+    items = {"inner": []}
+    items["inner"].append(items)
+    return items
+
+
+def kind_of(value):
+    return value if isinstance(value, str) else type(value).__name__
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ({"rows": [1.0, float("nan")]}, "rows[1]"),
+        ({"rows": {"a": float("inf")}}, "rows.a"),
+        (float("-inf"), "(root)"),
+        ({"rows": [Odd()]}, "rows[0]"),
+        (Odd(), "(root)"),
+        ({"rows": {(1, 2): 3}}, "rows"),
+        (endless(), "inner[0]"),
+        ([PICTURE, Odd()], "[1]"),
+        (deep(10_000), "[0][0]"),
+    ],
+    ids=kind_of,
+)
+@pytest.mark.parametrize("facts", [{}, {"output": COUNT}, {"unstructure": lambda value: value}])
+def test_what_is_no_json_is_an_error_that_names_the_path(result, value, path, facts):
+    got = result(value, **facts)
+    assert (got.kind, got.is_error) == ("invalid_output", True)
+    assert got.text.startswith("probe ran, but its result was refused: ")
+    assert path in got.text
+
+
+def test_lone_surrogates_are_replaced_in_text_and_data(result):
+    """An undecodable file name is no reason to lose a whole listing, but no wire takes it."""
+    assert result("caf\udce9").text == "caf\ufffd"
+    got = result({"names": ["caf\udce9", "café", "\U0001f600"]})
+    assert got.structured_content == {"names": ["caf\ufffd", "café", "\U0001f600"]}
+    assert json.loads(got.text) == got.structured_content
+
+
+# With one -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_object_that_fits_is_the_structured_content(result):
+    got = result({"count": 3}, output=COUNT)
+    assert (got.structured_content, json.loads(got.text), got.is_error) == ({"count": 3}, {"count": 3}, False)
+
+
+@pytest.mark.parametrize("value", [3, None, "three"])
+def test_a_value_that_is_no_object_is_wrapped(result, value):
+    got = result(value, output=RESULT)
+    assert (got.structured_content, json.loads(got.text)) == ({"result": value}, {"result": value})
+
+
+def test_an_object_is_wrapped_too_where_the_handler_says_so(make, send):
+    """Its type is a union with something that is no object, say."""
+    handler = Handler(lambda: {"count": 3}, lambda: lambda context, arguments: ((), {}), wraps_result=True)
+    schema = {"type": "object", "properties": {"result": {}}, "required": ["result"], "additionalProperties": False}
+    work = send(make(None, output=schema).evolve(handler=handler))
+    assert work.result.structured_content == {"result": {"count": 3}}
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [({"count": "three"}, "count"), ({}, "count"), ({"count": 1, "more": 2}, "more"), (3, "result"), (None, "result")],
+)
+def test_a_breach_is_an_error_that_names_the_path(result, value, path):
+    got = result(value, output=COUNT)
+    assert (got.kind, got.is_error) == ("invalid_output", True)
+    assert path in got.text
+
+
+def test_a_result_of_the_tools_own_is_held_to_the_schema_too(result):
+    assert not result(ToolResult("three", {"count": 3}), output=COUNT).is_error
+    assert result(ToolResult("three", {"count": "three"}), output=COUNT).kind == "invalid_output"
+    assert result(ToolResult("three"), output=COUNT).kind == "invalid_output"
+    assert result(ToolResult("deep", deep(100_000)), output=COUNT).kind == "invalid_output"
+
+
+@pytest.mark.parametrize("value", [{"result": Colour.RED}, {"result": 1, 2: "a key that is a number"}])
+def test_what_is_json_only_once_it_is_written_is_judged_as_it_is_written(result, value):
+    assert not result(value, output=RESULT, unstructure=lambda value: value).is_error
+    assert result({2: value}, output=RESULT, unstructure=lambda value: value).kind == "invalid_output"
+
+
+def test_a_way_back_that_gives_no_json_is_an_error(result):
+    got = result(3, output=RESULT, unstructure=lambda value: float("nan"))
+    assert (got.kind, "(root)" in got.text) == ("invalid_output", True)
+
+
+def test_the_types_way_back_to_json_is_used(result):
+    got = result(Count(3), output=COUNT, unstructure=lambda value: {"count": value.count})
+    assert got.structured_content == {"count": 3}
+
+
+def test_a_value_that_is_not_of_its_type_is_judged_by_what_it_is(result):
+    """A function that promises a class and gives a fitting dict is taken at what it gave."""
+
+    unstructure = unstructurer(Count)
+    assert result({"count": 3}, output=COUNT, unstructure=unstructure).structured_content == {"count": 3}
+    assert result({"cuont": 3}, output=COUNT, unstructure=unstructure).kind == "invalid_output"
+
+
+def test_a_tool_without_a_handler_that_a_callback_answers_for_is_not_shaped(make, send):
+    own = ToolResult("from the callback")
+    assert send(make(None, output=COUNT), before=[lambda *_: own]).result is own
+
+
+# What is odd ----------------------------------------------------------------------------------------------------------
+
+
+class Words(str):  # noqa: SLOT000  an ordinary class of somebody's
+    """A text whose own methods are not to be trusted."""
+
+    def __len__(self):
+        raise ValueError
+
+    def __str__(self):
+        return 5  # noqa: PLE0307  the point
+
+    def isascii(self):
+        raise ValueError
+
+
+class Mute:
+    def __repr__(self):
+        raise ValueError
+
+    __str__ = __len__ = __iter__ = __eq__ = __hash__ = __repr__
+
+
+class Touchy:
+    @property
+    def __class__(self):
+        raise KeyError("touched")
+
+
+class Raising(list):
+    def __init__(self, error):
+        super().__init__([1])
+        self.error = error
+
+    def __iter__(self):
+        raise self.error
+
+
+class Lazy(Sequence):
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        return index
+
+    def __iter__(self):
+        while True:
+            yield 1
+
+
+def test_a_text_of_another_class_is_its_text(result):
+    assert result(Words("words")).text == "words"
+    assert result([Words("words")]).structured_content == ["words"]
+
+
+@pytest.mark.parametrize(
+    ("make_value", "kind", "text"),
+    [
+        (Mute, "invalid_output", "(root): "),
+        (lambda: [1, Mute()], "invalid_output", "[1]: "),
+        (lambda: [Touchy()], "invalid_output", "(root): KeyError"),
+        (lambda: Raising(ValueError("secret")), "invalid_output", "(root): ValueError"),
+        (lambda: [Raising(TypeError("secret"))], "invalid_output", "(root): TypeError"),
+        (lambda: (number for number in range(3)), "invalid_output", "generator has no JSON form"),
+        (lambda: {"n": [10**5_000]}, "invalid_output", "n[0]: must have at most 4300 digits"),
+        (lambda: {"n": {"a": 1, 1: "a", "1": 2}}, "invalid_output", "n: two keys are both written as '1'"),
+        (lambda: [0] * 1_100_000, "limit", "holds more than 1,000,000 values. Ask for less at once."),
+        (shared, "limit", "holds more than 1,000,000 values"),
+        (Lazy, "limit", "holds more than 1,000,000 values"),
+        (lambda: ToolResult("a", [float("nan")]), "invalid_output", "[0]: nan is no JSON number"),
+        (lambda: ToolResult("a", {"a": Mute()}), "invalid_output", "a: "),
+        (lambda: ToolResult("a", [0] * 1_100_000), "limit", "holds more than 1,000,000 values"),
+    ],
+    ids=range(14),
+)
+def test_whatever_is_given_back_there_is_one_typed_result(make, send, make_value, kind, text):
+    got = send(make(make_value, blocking=False)).result
+    assert (got.kind, got.is_error) == (kind, True)
+    assert text in got.text
+    assert "secret" not in got.text
+
+
+def test_the_operator_learns_what_was_raised(make, send):
+    got = send(make(lambda: Raising(ValueError("secret")), blocking=False)).result
+    assert "ValueError: secret" in got.detail
+
+
+def test_a_tool_that_ends_the_program_while_its_result_is_read_costs_its_own_call(make, send):
+    assert send(make(lambda: Raising(SystemExit()), blocking=False)).result.kind == "tool_failure"
+
+
+def test_what_is_almost_json_in_a_result_of_the_tools_own_is_written_as_json(result):
+    got = result(ToolResult("a", {"day": dt.date(2026, 1, 2), "colour": Colour.RED}))
+    assert got.structured_content == {"day": "2026-01-02", "colour": "red"}
+
+
+SMALL = [
+    None,
+    5,
+    "words",
+    b"bytes",
+    {"a": 1, "b": [1, 2, {"c": None}]},
+    {1: "a", (1, 2): "b"},
+    [1] * 1_000,
+    {1, 2},
+    (1, "a"),
+    deque([1]),
+    Weather("Rome"),
+    [Weather("Rome", 3)] * 100,
+    One(Data(Pair(1, Hue.RED))),
+    {"when": dt.date(2026, 1, 2), "price": decimal.Decimal(5)},
+    "x" * 300_000,
+    {"a": "x" * 5_000},
+]
+LARGE = [
+    "x" * 400_000,
+    b"x" * 400_000,
+    bytearray(400_000),
+    [1] * (MOST_AT_ONCE + 1),
+    dict.fromkeys(range(MOST_AT_ONCE + 1)),
+    {LONG: 1},
+    {"a": LONG},
+    Weather(LONG),
+    Weather("Rome", [0] * 10_000),
+    [[0] * 1_000] * 10,
+    deep(100),
+    shared(),
+    cycle(),
+    Unending(),
+    [Unending()],
+    object(),
+    OrderedDict(),
+    object.__new__(One),  # whose attribute isn't set
+    (number for number in range(3)),
+]
+
+
+@pytest.mark.parametrize("value", SMALL, ids=range(len(SMALL)))
+def test_what_is_small_and_known_is_not_large(value):
+    for _ in range(2):  # the first look learns the classes
+        assert is_large(value) is False
+
+
+@pytest.mark.parametrize("value", LARGE, ids=range(len(LARGE)))
+def test_what_is_large_or_unknown_is_large(value):
+    for _ in range(2):
+        assert is_large(value) is True
+
+
+@pytest.mark.parametrize(
+    "value", [[0] * 1_000_001, shared(), Unending(), {"a": Unending()}, [One(Unending())]], ids=range(5)
+)
+def test_too_many_values_are_refused_however_they_are_held(make, send, value):
+    got = send(make(lambda: value, blocking=False)).result
+    assert got.kind == "limit"
+    assert got.text == "probe ran, but its result holds more than 1,000,000 values. Ask for less at once."
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ([[0] * 100_000] * 9, None),
+        ("x" * 2_000_000, None),
+        (cycle(), "invalid_output"),
+        (deep(200), "invalid_output"),
+    ],
+)
+def test_what_is_not_too_much_is_written_or_refused_with_its_path(make, send, value, kind):
+    assert send(make(lambda: value, blocking=False)).result.kind == kind
+
+
+# Large values --------------------------------------------------------------------------------------------------------
+
+
+def threads_of(make, send, value, **facts):
+    """In which threads the value was turned into JSON data, and the result."""
+    threads = []
+
+    def unstructure(given):
+        threads.append(threading.current_thread())
+        return given
+
+    work = send(make(lambda: value, blocking=False, unstructure=unstructure, **facts))
+    return [thread is threading.main_thread() for thread in threads], work.result
+
+
+def test_a_small_value_is_shaped_on_the_loop_and_a_large_one_off_it(make, send):
+    assert threads_of(make, send, [1] * 100)[0] == [True]
+    in_main_thread, got = threads_of(make, send, list(range(10_000)))
+    assert in_main_thread == [False]
+    assert got.structured_content == list(range(10_000))
+
+
+def test_a_large_value_is_the_same_as_a_small_one(make, send):
+    value = {"result": {"rows": [{"name": "caf\udce9", "n": n} for n in range(2_000)], "text": "x" * 400_000}}
+    schema = {"type": "object", "properties": {"result": {"type": "object"}}, "required": ["result"]}
+    limits = ResultLimits(lines=None, bytes=None)
+    _, got = threads_of(make, send, value, output=schema, policy=Policy(result_limits=limits))
+    assert got.structured_content["result"]["rows"][1] == {"name": "caf\ufffd", "n": 1}
+    assert json.loads(got.text) == got.structured_content
+
+
+def test_a_large_value_is_held_to_the_schema_too(make, send):
+    schema = {"type": "object", "properties": {"result": {"items": {"type": "string"}}}}
+    _, got = threads_of(make, send, [*["a"] * 10_000, 5], output=schema)
+    assert (got.kind, "result[10000]" in got.text) == ("invalid_output", True)
+
+
+def test_while_a_large_value_is_shaped_the_loop_goes_on(make, prepare):
+    """The value is read only after the loop has done something else."""
+    went_on = threading.Event()
+
+    class Waiting(list):
+        def __iter__(self):
+            assert went_on.wait(60)
+            return super().__iter__()
+
+    async def main():
+        work, way = prepare(make(lambda: Waiting([1, 2]), blocking=False))
+        call = asyncio.ensure_future(travel(work, way))
+        asyncio.get_running_loop().call_later(0.01, went_on.set)
+        await call
+        return work.result
+
+    assert asyncio.run(main()).structured_content == [1, 2]
+
+
+def test_reading_a_result_has_a_time_limit(make, send):
+    let_go = threading.Event()
+
+    class Endless(list):
+        def __iter__(self):
+            let_go.wait(60)
+            return super().__iter__()
+
+    work = send(make(lambda: Endless([1]), blocking=False, policy=Policy(timeout=0.01)))
+    let_go.set()
+    assert work.result.kind == "timeout"
+    assert work.result.text == "probe ran, but its result could not be read within 0.01 s."
+
+
+# What is too long -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "line\n" * 3_000,
+        "x" * 60_000,
+        "x" * 2_000_000,
+        ToolResult("line\n" * 3_000),
+        ["line"] * 20_000,
+        b"x" * 11_000_000,
+    ],
+    ids=["lines", "bytes", "many bytes", "own result", "data", "file"],
+)
+def test_of_what_is_too_long_the_model_gets_a_part(make, send, value):
+    got = send(make(lambda: value, blocking=False)).result
+    assert got.metadata["truncated"] is True
+    assert len(got.to_json()["content"][0]["text"]) < 52_000
+    assert not got.is_error
+
+
+def test_the_host_has_the_data_of_which_the_model_gets_a_part(make, send):
+    got = send(make(lambda: ["line"] * 20_000, blocking=False)).result
+    assert got.structured_content == ["line"] * 20_000
+
+
+def test_a_tools_own_limits_win_over_the_registrys(make, send):
+    tool = make(lambda: "1\n2\n3\n", blocking=False, policy=Policy(result_limits=ResultLimits(lines=1)))
+    assert send(tool).result.text.startswith("1\n[Only the first 1 of 3 lines")
+    limits = attrs.evolve(DEFAULT_LIMITS, results=ResultLimits(lines=2))
+    assert send(make(lambda: "1\n2\n3\n", blocking=False), limits=limits).result.text.startswith("1\n2\n[Only")
+
+
+def test_the_full_text_is_kept_where_somebody_keeps_it(make, prepare, tmp_path):
+    work, way = prepare(make(lambda: "line\n" * 3_000, blocking=False))
+    keeping = KeptResults(parent=str(tmp_path))
+    work.around = work.around.evolve(kept=keeping)
+    asyncio.run(travel(work, way))
+    assert keeping.read(work.result.metadata["kept"], line=3_000).text == "line\n"
+    keeping.close()
+
+
+# JSON text ------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50)
+@given(json_values)
+def test_it_writes_what_dumps_writes(value):
+    assert write_json(value) == json.dumps(value, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [(float("nan"), ValueError), ([float("inf")], ValueError), (object(), TypeError), (cycle(), RecursionError)],
+)
+def test_it_refuses_what_is_no_json_and_works_on(value, error):
+    with pytest.raises(error):
+        write_json(value)
+    assert write_json({"a": [1]}) == '{"a": [1]}'
+
+
+def test_without_the_encoder_in_c_it_writes_the_same(monkeypatch):
+    monkeypatch.setattr(json.encoder, "c_make_encoder", None)
+    assert results._made()({"a": [1, "é", None]}) == '{"a": [1, "é", null]}'
+
+
+# Exceptions -----------------------------------------------------------------------------------------------------------
+
+EXPOSED = Limits(expose_errors=True)
+
+
+class UnprintableError(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def raising(error):
+    """Runs in the loop, not in a thread: `test_run.py` has both."""
+
+    async def tool(**_):
+        raise error
+
+    return tool
+
+
+def test_a_tool_error_speaks_for_itself(make, send):
+    result = send(make(raising(ToolError("The file is locked.", retryable=True, hint="Try again later.")))).result
+    assert (result.is_error, result.kind) == (True, "tool_failure")
+    assert result.text == "The file is locked.\nTry again later."
+    assert result.metadata == {"retryable": True}
+    assert "test_results.py" in result.detail
+    assert "test_failure.py" not in result.text
+
+
+def test_a_tool_error_without_a_hint_is_its_text(make, send):
+    result = send(make(raising(ToolError("Gone.")))).result
+    assert (result.text, result.metadata) == ("Gone.", {"retryable": False})
+
+
+def test_a_tool_error_whose_text_is_none_is_still_a_result(make, send):
+    assert send(make(raising(ToolError(404)))).result.text == "404"
+
+
+def test_a_tool_error_that_was_never_set_up_is_still_a_result(make, send):
+    class CarelessError(ToolError):
+        def __init__(self):
+            pass
+
+    result = send(make(raising(CarelessError()))).result
+    assert (result.kind, result.text) == ("tool_failure", "probe failed.")
+    assert "AttributeError" in result.detail
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("/etc/secret"),
+        SystemExit("/etc/secret"),
+        KeyboardInterrupt("/etc/secret"),
+        RecursionError("/etc/secret"),
+        GeneratorExit("/etc/secret"),
+        MemoryError("/etc/secret"),
+        TimeoutError("/etc/secret"),
+        StopIteration("/etc/secret"),
+        StopAsyncIteration("/etc/secret"),
+        BaseExceptionGroup("/etc/secret", [SystemExit()]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_of_any_other_exception_the_model_learns_tool_and_type_only(make, send, error):
+    work = send(make(raising(error)))
+    assert (work.result.is_error, work.result.kind) == (True, "tool_failure")
+    assert work.result.text == f"probe failed: {type(error).__name__}."
+    assert "/etc/secret" in work.result.detail
+    assert "Traceback" in work.result.detail
+    assert work.fatal is None
+
+
+def test_real_recursion_is_an_error_result(make, send):
+    async def endless(depth=0):
+        return await endless(depth + 1)
+
+    assert send(make(endless)).result.text == "probe failed: RecursionError."
+
+
+def test_expose_errors_lets_the_message_through(make, send):
+    tool = make(raising(ValueError("no such row")))
+    assert send(tool, limits=EXPOSED).result.text == "probe failed: ValueError: no such row."
+
+
+@pytest.mark.parametrize("limits", [Limits(), EXPOSED])
+@pytest.mark.parametrize("exposes", [True, False])
+def test_the_tools_own_policy_decides_before_the_registrys(make, send, limits, exposes):
+    tool = make(raising(ValueError("no such row")), policy=Policy(expose_errors=exposes))
+    assert ("no such row" in send(tool, limits=limits).result.text) is exposes
+
+
+def test_an_exception_without_a_text_is_still_a_result(make, send):
+    result = send(make(raising(UnprintableError())), limits=EXPOSED).result
+    assert result.text == "probe failed: UnprintableError: (no text)."
+
+
+def test_exposed_text_is_bounded(make, send):
+    assert len(send(make(raising(ValueError("x" * 10_000))), limits=EXPOSED).result.text) < 2100
+
+
+def test_detail_is_bounded():
+    assert len(detail_of(ValueError("x" * 10 * MOST_DETAIL))) == MOST_DETAIL
+
+
+def test_detail_never_raises(monkeypatch):
+    class BrokenError(Exception):
+        @property
+        def __cause__(self):
+            raise RuntimeError
+
+    assert detail_of(BrokenError()) == "BrokenError (its text failed: RuntimeError)"
+
+
+def test_a_fatal_error_has_a_result_and_is_handed_on_beside_it(make, send):
+    error = FatalToolError("the account is closed")
+    work = send(make(raising(error)))
+    assert work.fatal is error
+    assert (work.result.kind, work.result.text) == ("tool_failure", "probe failed: FatalToolError.")
+
+
+def test_a_tools_own_cancellation_is_an_error_result(make, send):
+    """Nobody has cancelled the call; whoever waits for it must not be cancelled by it."""
+    work = send(make(raising(asyncio.CancelledError())))
+    assert (work.result.kind, work.result.is_error) == ("aborted", True)

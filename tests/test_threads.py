@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import queue
+import threading
+from typing import ClassVar
+
+import pytest
+
+from pegboard.threads import WorkerPool, _Workers
+
+PATIENCE = 10  # seconds; only a broken test waits so long
+
+
+@pytest.fixture
+def threads():
+    pool = WorkerPool()
+    yield pool
+    pool.close()
+
+
+def working(pool, count):
+    """So many jobs that hold their threads until the event is set, and a queue of the threads that have begun."""
+    gate, begun = threading.Event(), queue.SimpleQueue()
+
+    def hold(answer):
+        begun.put(threading.current_thread())
+        gate.wait(PATIENCE)
+        return answer
+
+    tasks = [asyncio.ensure_future(pool.run(hold, number)) for number in range(count)]
+    return gate, begun, tasks
+
+
+async def begun_by(begun):
+    """The next thread that begins; waited for off the loop, which hands the work over meanwhile."""
+    return await asyncio.to_thread(begun.get, timeout=PATIENCE)
+
+
+async def given_up(task):
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_it_gives_what_the_function_gives(threads):
+    assert asyncio.run(threads.run(lambda one, two: (one, two), 1, two=2)) == (1, 2)
+
+
+def test_the_function_runs_in_a_daemon_thread(threads):
+    """Daemons, so that a tool that never ends can't keep the program from ending."""
+    runner = asyncio.run(threads.run(threading.current_thread))
+    assert runner is not threading.main_thread()
+    assert runner.daemon
+
+
+def test_context_variables_are_carried_and_changes_stay_inside(threads):
+    variable = contextvars.ContextVar("variable", default="unset")
+
+    def read_and_change():
+        seen = variable.get()
+        variable.set("changed inside")
+        return seen
+
+    async def main():
+        variable.set("outside")
+        return await threads.run(read_and_change), variable.get()
+
+    assert asyncio.run(main()) == ("outside", "outside")
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, RecursionError, asyncio.CancelledError])
+def test_what_the_function_raises_reaches_the_caller(threads, kind):
+    def broken():
+        raise kind("why")
+
+    async def main():
+        with pytest.raises(kind, match="why"):
+            await threads.run(broken)
+
+    asyncio.run(main())
+    assert threads.abandoned == 0
+
+
+def test_stop_iteration_comes_as_the_cause_of_a_runtime_error(threads):
+    """No future takes a StopIteration: the coroutine that awaits it would just end."""
+
+    async def main():
+        with pytest.raises(RuntimeError, match="StopIteration") as caught:
+            await threads.run(next, iter(()))
+        assert isinstance(caught.value.__cause__, StopIteration)
+
+    asyncio.run(main())
+
+
+def test_a_thread_is_used_again(threads):
+    async def main():
+        return {await threads.run(threading.get_ident) for _ in range(20)}
+
+    assert len(asyncio.run(main())) == 1
+
+
+def test_no_more_work_at_once_than_may_and_the_others_wait_their_turn():
+    async def main():
+        pool = WorkerPool(most=2)
+        gate, begun, tasks = working(pool, 5)
+        runners = {await begun_by(begun), await begun_by(begun)}
+        nobody_else = begun.empty()
+        gate.set()
+        answers = await asyncio.gather(*tasks)
+        runners |= {begun.get() for _ in range(3)}
+        pool.close()
+        return nobody_else, answers, len(runners)
+
+    assert asyncio.run(main()) == (True, [0, 1, 2, 3, 4], 2)
+
+
+def test_an_abandoned_thread_is_counted_and_ends_where_its_place_is_taken():
+    async def main():
+        pool = WorkerPool(most=1)
+        gate, begun, (stuck,) = working(pool, 1)
+        runner = await begun_by(begun)
+        await given_up(stuck)
+        meanwhile = pool.abandoned
+        assert await pool.run(int) == 0
+        gate.set()
+        runner.join(PATIENCE)
+        afterwards = pool.abandoned
+        pool.close()
+        return meanwhile, afterwards, runner.is_alive()
+
+    assert asyncio.run(main()) == (1, 0, False)
+
+
+def test_an_abandoned_thread_serves_again_where_its_place_is_free():
+    async def main():
+        pool = WorkerPool(most=1, linger=0.001)
+        gate, begun, (stuck,) = working(pool, 1)
+        runner = await begun_by(begun)
+        await given_up(stuck)
+        gate.set()
+        runner.join(PATIENCE)  # it waits for work, and ends when there is none
+        return pool.abandoned, pool._workers.serving, runner.is_alive()
+
+    assert asyncio.run(main()) == (0, 0, False)
+
+
+def test_whoever_waits_gets_the_place_of_an_abandoned_thread():
+    """With one thread, stuck and given up, the next job would else wait for ever."""
+
+    async def main():
+        pool = WorkerPool(most=1)
+        gate, begun, (stuck,) = working(pool, 1)
+        await begun_by(begun)
+        waiting = asyncio.ensure_future(pool.run(lambda: "served"))
+        await asyncio.sleep(0)  # it is handed over now, and no thread is free
+        await given_up(stuck)
+        answer = await asyncio.wait_for(waiting, PATIENCE)
+        gate.set()
+        pool.close()
+        return answer
+
+    assert asyncio.run(main()) == "served"
+
+
+def test_a_job_given_up_before_its_turn_never_runs():
+    async def main():
+        pool, ran = WorkerPool(most=1), []
+        gate, begun, (first,) = working(pool, 1)
+        await begun_by(begun)
+        second = asyncio.ensure_future(pool.run(ran.append, "second"))
+        await asyncio.sleep(0)
+        await given_up(second)
+        abandoned = pool.abandoned
+        gate.set()
+        await first
+        await pool.run(ran.append, "third")
+        pool.close()
+        return ran, abandoned
+
+    assert asyncio.run(main()) == (["third"], 0)
+
+
+def test_the_answer_of_an_abandoned_thread_is_dropped_even_when_the_loop_is_gone():
+    pool = WorkerPool(most=1)
+
+    async def main():
+        gate, begun, (stuck,) = working(pool, 1)
+        runner = await begun_by(begun)
+        await given_up(stuck)
+        return gate, runner
+
+    gate, runner = asyncio.run(main())
+    assert asyncio.run(pool.run(int)) == 0
+    gate.set()
+    runner.join(PATIENCE)
+    assert not runner.is_alive()
+    pool.close()
+
+
+def test_after_close_the_threads_end_and_a_later_call_still_works(threads):
+    async def idents():
+        return await asyncio.gather(*(threads.run(threading.current_thread) for _ in range(3)))
+
+    for runner in asyncio.run(idents()):
+        assert runner.is_alive()
+    runners = set(asyncio.run(idents()))
+    threads.close()
+    for runner in runners:
+        runner.join(PATIENCE)
+        assert not runner.is_alive()
+    assert asyncio.run(threads.run(int)) == 0
+
+
+def test_close_lets_a_working_thread_finish(threads):
+    async def main():
+        gate, begun, (task,) = working(threads, 1)
+        await begun_by(begun)
+        threads.close()
+        gate.set()
+        return await task
+
+    assert asyncio.run(main()) == 0
+
+
+def test_an_idle_thread_ends_after_a_while_and_another_takes_its_place_later():
+    pool = WorkerPool(linger=0.001)
+    runner = asyncio.run(pool.run(threading.current_thread))
+    runner.join(PATIENCE)
+    assert not runner.is_alive()
+    assert asyncio.run(pool.run(int)) == 0
+
+
+def test_calls_from_several_loops_share_the_threads(threads):
+    answers = []
+
+    def another_loop(number):
+        answers.append(asyncio.run(threads.run(lambda: number)))
+
+    loops = [threading.Thread(target=another_loop, args=(number,)) for number in range(8)]
+    for loop in loops:
+        loop.start()
+    for loop in loops:
+        loop.join(PATIENCE)
+    assert sorted(answers) == list(range(8))
+
+
+def test_where_the_system_gives_no_thread_the_caller_is_told(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    pool = WorkerPool()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="gives no thread"):
+            asyncio.run(pool.run(int))
+    assert asyncio.run(pool.run(int)) == 0
+    pool.close()
+
+
+def test_where_the_system_gives_no_further_thread_those_there_are_must_do(monkeypatch):
+    pool = WorkerPool()
+
+    async def main():
+        gate, begun, (first,) = working(pool, 1)
+        await begun_by(begun)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", lambda thread: (_ for _ in ()).throw(RuntimeError))
+            second = asyncio.ensure_future(pool.run(lambda: "second"))
+            await asyncio.sleep(0)
+        gate.set()
+        return await asyncio.gather(first, second)
+
+    assert asyncio.run(main()) == [0, "second"]
+    pool.close()
+
+
+def test_a_thread_that_a_waiting_job_counts_on_stays_though_its_time_is_up():
+    class Slow:
+        """A queue whose job arrives just after the thread stopped waiting."""
+
+        answers: ClassVar = [queue.Empty, "job"]
+
+        def get(self, timeout):
+            answer = self.answers.pop(0)
+            if answer is queue.Empty:
+                raise queue.Empty
+            return answer
+
+    workers = _Workers(jobs=Slow(), serving=1, spare=0)
+    assert WorkerPool()._next(workers) == "job"
+    assert workers.serving == 1
+
+
+def test_functions_that_wait_for_others_dont_take_all_threads():
+    """Each of two waits, in the one thread that there may be, for something that needs a thread too."""
+
+    async def main():
+        threads = WorkerPool(most=1)
+        loop = asyncio.get_running_loop()
+
+        def inner():
+            return "inner"
+
+        def outer():
+            with threads.waiting():
+                return asyncio.run_coroutine_threadsafe(threads.run(inner), loop).result(60)
+
+        answers = await asyncio.gather(threads.run(outer), threads.run(outer))
+        assert threads._workers.serving <= 3
+        again = await threads.run(inner)
+        threads.close()
+        return [*answers, again]
+
+    assert asyncio.run(main()) == ["inner", "inner", "inner"]
+
+
+def test_waiting_outside_of_its_threads_is_nothing_to_note():
+    threads = WorkerPool()
+    with threads.waiting():
+        assert threads._workers.serving == 0
+
+
+def test_a_function_that_no_thread_had_begun_is_named_so():
+    async def main():
+        pool = WorkerPool(most=1)
+        gate, begun, _ = working(pool, 1)
+        await begun_by(begun)
+        noted = []
+        waiting = pool.run_or(lambda: noted.append(True), print)
+        waiting.send(None)
+        with pytest.raises(asyncio.CancelledError):
+            waiting.throw(asyncio.CancelledError)
+        gate.set()
+        pool.close()
+        assert noted == [True]
+
+    asyncio.run(main())
