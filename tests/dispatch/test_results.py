@@ -21,11 +21,11 @@ from pegboard.dispatch.results import MOST_AT_ONCE, is_large, shaped, write_json
 from pegboard.dispatch.stages import travel
 from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
+from pegboard.schema.unstructure import unstructurer
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
 from pegboard.tools.policy import Policy, ResultLimits
 from pegboard.tools.spec import ToolSpec
-from pegboard.tools.structure import unstructurer
 from pegboard.tools.tool import Tool
 
 

@@ -47,7 +47,8 @@ def input_schema_of(
 
 def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool: str) -> JsonSchema:
     """The schema of what the model may fill; it is right by construction and needs no check."""
-    from pegboard.tools.schema import MISSING, Property, object_schema
+    from pegboard.schema.fields import MISSING
+    from pegboard.schema.types import Property, object_schema
 
     properties: list[Property] = []
     additional: Any = MISSING
@@ -84,7 +85,7 @@ def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
     Raises:
         DefinitionError: A parameter of such a type.
     """
-    from pegboard.tools.schema import schema_of
+    from pegboard.schema.types import schema_of
 
     for each in parameters:
         try:
@@ -129,7 +130,7 @@ def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
         signature: Of the function.
         strict: Whether the types judge too, because the schema is another than theirs.
     """
-    from pegboard.tools.structure import strict_structurer, structurer
+    from pegboard.schema.structure import strict_structurer, structurer
 
     parameters = signature.parameters
     structure_of = strict_structurer if strict else structurer

@@ -351,7 +351,7 @@ def _result_to_data(result: ToolResult) -> JsonObject:
 
 
 def _sayable_json(value: Any) -> Any:
-    from pegboard.tools.structure import to_json_data
+    from pegboard.schema.dump import to_json_data
 
     try:
         return to_json_data(value)
