@@ -40,14 +40,15 @@ from pegboard.dispatch.events import (
     CallUpdated as CallUpdated,
     event_from_json as event_from_json,
 )
-from pegboard.dispatch.executors.executor import Executor as Executor
-from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
-from pegboard.dispatch.executors.processes import ChildProcesses as ChildProcesses
-from pegboard.dispatch.executors.request import ExecutionRequest as ExecutionRequest
-from pegboard.dispatch.executors.response import (
+from pegboard.dispatch.executors.executor import (
+    ExecutionRequest as ExecutionRequest,
     ExecutionResponse as ExecutionResponse,
+    Executor as Executor,
     PermissionRequired as PermissionRequired,
+    ToolExecutor as ToolExecutor,
 )
+from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
+from pegboard.dispatch.executors.remote import ExecutorCall as ExecutorCall
 from pegboard.dispatch.health import Health as Health
 from pegboard.dispatch.kept_tool import kept_result_tool as kept_result_tool
 from pegboard.dispatch.operation import Completion as Completion, Operation as Operation
@@ -64,7 +65,7 @@ from pegboard.dispatch.permissions.permissions import (
 )
 from pegboard.dispatch.permissions.rule import Rule as Rule
 from pegboard.dispatch.repair import RepairRequest as RepairRequest
-from pegboard.dispatch.work import Limits as Limits
+from pegboard.dispatch.work import CallError as CallError, Limits as Limits
 from pegboard.errors import (
     ArtifactError as ArtifactError,
     CallbackError as CallbackError,
