@@ -6,7 +6,7 @@ import threading
 import attrs
 import pytest
 
-from pegboard.chains import quick
+from pegboard.callbacks import quick
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny
 from pegboard.dispatch.stages import travel
 from pegboard.dispatch.work import DEFAULT_LIMITS, CallError

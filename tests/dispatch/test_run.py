@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.dispatch.stages import travel
 from pegboard.dispatch.work import Limits
 from pegboard.schema.problems import StructureError

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pegboard.chains import quick
+from pegboard.callbacks import quick
 from pegboard.dispatch.callbacks import ChangeArguments
 from pegboard.dispatch.validate import MOST_OF_A_PROBLEM, revalidate, validate
 from pegboard.dispatch.work import CallError, Limits

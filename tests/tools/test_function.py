@@ -11,7 +11,7 @@ import attrs
 import pytest
 import typing_extensions
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.policy import DEFAULT_POLICY, Policy

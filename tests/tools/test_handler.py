@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.schema.problems import StructureError
 from pegboard.tools.handler import Handler
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NoReturn, Optional, TypeVar
 import attrs
 import pytest
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
 from pegboard.tools import signature as module
 from pegboard.tools.content import ImageContent, TextContent, ToolResult

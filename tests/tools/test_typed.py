@@ -9,7 +9,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 import attrs
 import pytest
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.policy import Policy

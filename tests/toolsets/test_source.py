@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool

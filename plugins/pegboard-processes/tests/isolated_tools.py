@@ -29,13 +29,8 @@ from pegboard import (
     ToolResult,
     TypedTool,
     tool,
+    tool_of,
 )
-from pegboard.errors import FatalToolError, ToolError
-from pegboard.tools.content import ImageContent, ToolResult
-from pegboard.tools.context import ToolContext
-from pegboard.tools.injection import Injected
-from pegboard.tools.tool import Tool, tool
-from pegboard.tools.typed import TypedTool
 
 FOREVER = 3600  # seconds: only a broken test waits so long
 
@@ -576,8 +571,6 @@ class Closed:
 
 def tool_named(name: str) -> Tool:
     """The tool of a function here."""
-    from pegboard.tools.typed import tool_of
-
     found = tool_of(globals()[name])
     assert found is not None
     return found

@@ -23,9 +23,6 @@ from pegboard import (
     ToolContext,
 )
 from pegboard.schema.problems import StructureError
-from pegboard.tools.content import ImageContent, TextContent
-from pegboard.tools.context import ToolContext
-from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
 from pegboard_processes import ChildProcesses
 

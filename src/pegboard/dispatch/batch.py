@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, field
 
-from pegboard.chains import settle
+from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.events import CallEvent, CallUpdated
 from pegboard.dispatch.outcome import Outcome

@@ -10,7 +10,7 @@ from inspect import isawaitable
 from types import CoroutineType
 from typing import Any, Final, TypeAlias
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.dispatch.approve import consume_approval
 from pegboard.dispatch.exhausted import exhausted, exhausted_async
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request

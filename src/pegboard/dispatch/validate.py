@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pegboard.chains import may_block
+from pegboard.callbacks import may_block
 from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.dispatch.work import CallError, Limits, Work
 from pegboard.errors import detail_of

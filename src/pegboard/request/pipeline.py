@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 from attrs import Factory, field, frozen
 
-from pegboard.chains import Link, LinkError, by_name, settle
+from pegboard.callbacks import Callback, ChainError, by_name, settle
 from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, suggest
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
@@ -40,11 +40,11 @@ class Runner:
     off_loop: _OffLoop = off_loop
     timeout: float | None = _TIMEOUT
 
-    async def ask(self, link: Link, *arguments: Any) -> Any:
+    async def ask(self, link: Callback, *arguments: Any) -> Any:
         """What a function answers, plain or async.
 
         Raises:
-            LinkError: It raised, whatever it was, or gave no answer in time.
+            ChainError: It raised, whatever it was, or gave no answer in time.
             asyncio.CancelledError: Whoever waits was cancelled.
         """
         try:
@@ -58,7 +58,7 @@ class Runner:
         except BaseException as error:  # a plugin's SystemExit costs its own part only
             if _is_cancelled(error):
                 raise
-            raise LinkError(link, error) from error
+            raise ChainError(link, error) from error
 
     async def _within(self, awaitable: Awaitable[Any]) -> Any:
         if self.timeout is None:
@@ -132,9 +132,9 @@ class Placed:
             raise ValueError("a processor is placed before another or after one: name one of the two")
 
 
-def _link(processor: Processor) -> Link:
+def _link(processor: Processor) -> Callback:
     try:
-        return Link(by_name(processor.function, _TAKES), str(processor.owner))
+        return Callback(by_name(processor.function, _TAKES), str(processor.owner))
     except TypeError as error:
         raise RegistrationError(f"request processor {processor.name!r}: {error}") from None
 
@@ -164,7 +164,7 @@ class Processor:
     owner: Origin = HOST
     built_in: bool = False
     registered: bool = False
-    link: Link = field(init=False, eq=False, repr=False, default=Factory(_link, takes_self=True))
+    link: Callback = field(init=False, eq=False, repr=False, default=Factory(_link, takes_self=True))
 
     @classmethod
     def of(cls, name: str, thing: _ProcessorFunction | Placed, owner: Origin) -> Processor:
@@ -186,14 +186,14 @@ class Processor:
         """What it makes of a request.
 
         Raises:
-            LinkError: It raised, or gave no answer in time.
+            ChainError: It raised, or gave no answer in time.
         """
         if not self.built_in:
             return await runner.ask(self.link, request, context, runner)
         try:  # it bounds what it asks of others by itself
             return await settle(self.link.function(request, context, runner))
         except Exception as error:
-            raise LinkError(self.link, error) from error
+            raise ChainError(self.link, error) from error
 
 
 _Observer: TypeAlias = Callable[[str, BaseException], None]
@@ -392,7 +392,7 @@ async def _processed(
 ) -> ModelRequest:
     try:
         answer = await processor.ask(request, context, runner)
-    except LinkError as failed:
+    except ChainError as failed:
         return _failed(processor, request, failed.__cause__ or failed)
     if answer is None:
         return request

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.chains import Link, LinkError, by_name, quick
+from pegboard.callbacks import Callback, ChainError, by_name, quick
 from pegboard.errors import RegistrationError
 from pegboard.messages.message import CallPart, Message, Part, ResultPart
 from pegboard.request.model_request import ModelRequest, NamedTool, ProcessorProblem
@@ -48,11 +48,11 @@ async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner
 async def _processed(tool: Tool, request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:
     assert tool.process_request is not None
     try:
-        link = Link(by_name(tool.process_request, TAKES), str(tool.origin))
+        link = Callback(by_name(tool.process_request, TAKES), str(tool.origin))
         answer = await runner.ask(link, request, context)
     except TypeError as error:
         return _failed(tool, request, error)
-    except LinkError as failed:
+    except ChainError as failed:
         return _failed(tool, request, failed.__cause__ or failed)
     if answer is None:
         return request
@@ -114,9 +114,9 @@ async def _said(
     try:
         given: Any = getattr(toolset, "instructions", None)
         if callable(given):
-            given = await runner.ask(Link(by_name(given, ("context",)), str(origin)), context)
+            given = await runner.ask(Callback(by_name(given, ("context",)), str(origin)), context)
         return _checked(given)
-    except LinkError as failed:
+    except ChainError as failed:
         error = failed.__cause__ or failed
     except Exception as raised:  # noqa: BLE001  whatever it is, it costs only this toolset's word
         error = raised

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import Factory, field, frozen
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.tools.context import ToolContext
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypedDict
 
 from attrs import evolve
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.handler import Checker, Confirmer, ErrorWriter, Previewer

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
 from attrs import define, field, frozen
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.errors import MissingServiceError
 from pegboard.tools.injection import Kind, class_of_kind, is_kind, name_of_kind
 from pegboard.tools.state import CallContext

@@ -14,7 +14,7 @@ from typing import Any, Final, get_args, get_origin
 
 from attrs import frozen
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
 from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.content import CONTENT_TYPES, ToolResult

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 import attrs
 from attrs import evolve, frozen
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.schema.docstrings import Docstring, parse_docstring
 from pegboard.schema.json import JsonText, json_text

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, get_args, get_origin
 
 from attrs import define, field
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
 from pegboard.schema.docstrings import parse_docstring
 from pegboard.schema.json import JsonText, json_text

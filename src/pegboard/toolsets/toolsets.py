@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.errors import DuplicateToolError, RegistrationError
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import ToolAnnotations

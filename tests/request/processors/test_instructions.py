@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from pegboard.chains import quick
+from pegboard.callbacks import quick
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.pipeline import Runner
 from pegboard.request.processors import _MOST_CHARACTERS, _instructions

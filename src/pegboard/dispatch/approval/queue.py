@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from attrs import define, field
 
-from pegboard.chains import Flavour
+from pegboard.callbacks import Flavour
 from pegboard.dispatch.approval.grants import session_key
 from pegboard.dispatch.approval.pending import RefusedError
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
