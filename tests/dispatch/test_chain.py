@@ -183,6 +183,6 @@ def test_a_sleeping_plugin_is_not_asked_for_stages_that_it_does_not_have(registr
         def load(self):
             woken.append(1)
 
-    registry.add_lazy_plugin("sleepy", Lazy())
+    registry.lazy_plugins.add("sleepy", Lazy())
     asyncio.run(registry.chain("before_model"))
     assert woken == []

@@ -18,6 +18,7 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import MissingServiceError
+from pegboard.threads import in_event_loop
 from pegboard.tools.injection import Kind, class_of_kind, is_kind, name_of_kind
 from pegboard.tools.state import CallContext
 
@@ -279,7 +280,7 @@ class OpenedServices:
             future, is_mine = self._claim(provided)
             if is_mine:
                 return self._open_now(provided, context, future).value
-            if not future.done() and _is_in_a_loop():
+            if not future.done() and in_event_loop():
                 raise _has_to_wait(provided)
             try:
                 opened = future.result(context.remaining)
@@ -412,14 +413,6 @@ class OpenedServices:
         if self.off_loop is None or not provided.blocking:
             return function(*arguments)
         return await self.off_loop(function, *arguments)
-
-
-def _is_in_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _is_cancelled(error: BaseException) -> bool:
