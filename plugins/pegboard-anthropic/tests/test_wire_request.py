@@ -11,7 +11,8 @@ from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.toolsets.resolve import resolve_tools
-from pegboard_anthropic.anthropic import Anthropic, AnthropicLimits, thinking_budgets
+from pegboard_anthropic._anthropic import AnthropicLimits, thinking_budgets
+from pegboard_anthropic.anthropic import Anthropic
 from vendors import payloads
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
