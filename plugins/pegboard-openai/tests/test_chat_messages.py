@@ -7,7 +7,7 @@ import pytest
 from fake_vendors.rules import payloads
 from fake_vendors.rules.samples import BMP, LINK, PDF, PNG, WAV, asked
 from pegboard.messages.message import CallPart, HostedPart, MediaPart, Message, ReasoningPart, ResultPart, TextPart
-from pegboard.request.model_config import ModelConfig
+from pegboard.request.model_request import ModelConfig
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from pegboard_openai.openai_chat import OpenAIChat

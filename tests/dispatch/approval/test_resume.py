@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import NOW, a_pending, a_request, a_tool, resumed
-from pegboard.dispatch.approval.pending import PendingCalls, RejectedError
+from pegboard.dispatch.approval.pending import PendingCalls, RejectedError, confirmation_of
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
-from pegboard.dispatch.approval.resume import confirmation_of, match_answers
+from pegboard.dispatch.approval.resume import match_answers
 from pegboard.dispatch.work import CallError
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation
 from pegboard.tools.context import ReadonlyContext
 
 ANSWERS = st.sampled_from([Once(), Always(["x"]), Reject("no"), Later(), Once().to_json(), Reject().to_json()])

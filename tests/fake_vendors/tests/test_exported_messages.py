@@ -13,9 +13,7 @@ from fake_vendors.rules.corpus import BY_NAME
 from fake_vendors.rules.exporters import EXPORTERS
 from pegboard import Tool
 from pegboard.messages.message import Message, ReasoningPart
-from pegboard.request.model_config import ModelConfig
-from pegboard.request.model_request import ModelRequest
-from pegboard.request.tool_choice import NamedTool
+from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.toolsets.resolve import resolve_tools
