@@ -22,6 +22,9 @@ nox.options.sessions = ["tests", "lint", "layers", "house", "types", "docs", "sl
 nox.options.error_on_missing_interpreters = False
 nox.options.download_python = "never"
 
+# Where bytecode isn't kept, each of the thousands of processes that the tests start compiles all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # pyenv's commands find the versions that are named here only.
 VERSIONS = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
 FOUND = [path.name for python in PYTHONS for path in sorted(VERSIONS.glob(f"{python}.*"))[-1:]]
@@ -111,9 +114,10 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Every code block of README and docs, run; and the site, built."""
+    """Every code block of docs and of all READMEs, run; and the site, built."""
     install_checkout(session, "test", "docs")
-    session.run("pytest", "-p", "code_blocks", "README.md", "docs", env={"PYTHONPATH": "docs"})
+    pages = ("README.md", "docs", *(str(plugin / "README.md") for plugin in PLUGINS))
+    session.run("pytest", "-p", "code_blocks", *pages, env={"PYTHONPATH": "docs"})
     session.run("zensical", "build", "--clean", silent=True)
 
 

@@ -2,200 +2,11 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from pegboard.catalogue import Catalogue as Catalogue, PluginRecord as PluginRecord, Problem as Problem
-    from pegboard.chains import quick as quick
-    from pegboard.config.config import Config as Config, load_config as load_config
-    from pegboard.dispatch.approval.grants import (
-        FileApprovals as FileApprovals,
-        Grants as Grants,
-        MemoryGrants as MemoryGrants,
-    )
-    from pegboard.dispatch.approval.pending import (
-        PendingCall as PendingCall,
-        PendingCalls as PendingCalls,
-        answer_from_result as answer_from_result,
-        confirmation_call as confirmation_call,
-        original_call_from as original_call_from,
-    )
-    from pegboard.dispatch.approval.queue import Approver as Approver, ask_later as ask_later
-    from pegboard.dispatch.approval.request import (
-        Always as Always,
-        ApprovalRequest as ApprovalRequest,
-        Later as Later,
-        Once as Once,
-        Reject as Reject,
-    )
-    from pegboard.dispatch.batch import Batch as Batch
-    from pegboard.dispatch.batch_options import BatchOptions as BatchOptions
-    from pegboard.dispatch.callbacks import Abort as Abort, ChangeArguments as ChangeArguments, Deny as Deny
-    from pegboard.dispatch.chain import Chain as Chain
-    from pegboard.dispatch.events import (
-        CallAborted as CallAborted,
-        CallCompleted as CallCompleted,
-        CallEvent as CallEvent,
-        CallFailed as CallFailed,
-        CallPending as CallPending,
-        CallRefused as CallRefused,
-        CallRunning as CallRunning,
-        CallSkipped as CallSkipped,
-        CallSuspended as CallSuspended,
-        CallUpdated as CallUpdated,
-        event_from_json as event_from_json,
-    )
-    from pegboard.dispatch.executors.executor import Executor as Executor
-    from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
-    from pegboard.dispatch.executors.processes import ChildProcesses as ChildProcesses
-    from pegboard.dispatch.executors.request import ExecutionRequest as ExecutionRequest
-    from pegboard.dispatch.executors.response import (
-        ExecutionResponse as ExecutionResponse,
-        PermissionRequired as PermissionRequired,
-    )
-    from pegboard.dispatch.health import Health as Health
-    from pegboard.dispatch.kept_tool import kept_result_tool as kept_result_tool
-    from pegboard.dispatch.operation import Completion as Completion, Operation as Operation
-    from pegboard.dispatch.outcome import Outcome as Outcome
-    from pegboard.dispatch.partial import (
-        ArgumentsSoFar as ArgumentsSoFar,
-        Partial as Partial,
-        parse_partial as parse_partial,
-    )
-    from pegboard.dispatch.permissions.permissions import (
-        PermissionRules as PermissionRules,
-        Permissions as Permissions,
-        read_permissions as read_permissions,
-    )
-    from pegboard.dispatch.permissions.rule import Rule as Rule
-    from pegboard.dispatch.repair import RepairRequest as RepairRequest
-    from pegboard.dispatch.work import Limits as Limits
-    from pegboard.errors import (
-        ArtifactError as ArtifactError,
-        CallbackError as CallbackError,
-        CallStoppedError as CallStoppedError,
-        ConfigError as ConfigError,
-        DefinitionError as DefinitionError,
-        DuplicateToolError as DuplicateToolError,
-        ExportError as ExportError,
-        ExpressionError as ExpressionError,
-        FatalToolError as FatalToolError,
-        InvalidNameError as InvalidNameError,
-        ManifestError as ManifestError,
-        MissingServiceError as MissingServiceError,
-        ModelError as ModelError,
-        OperationError as OperationError,
-        PegboardError as PegboardError,
-        PendingError as PendingError,
-        PluginError as PluginError,
-        PredicateError as PredicateError,
-        ProcessorError as ProcessorError,
-        RegistrationError as RegistrationError,
-        RunningLoopError as RunningLoopError,
-        SchemaError as SchemaError,
-        StaleSpecError as StaleSpecError,
-        ToolError as ToolError,
-        ToolsetError as ToolsetError,
-        TurnAbortedError as TurnAbortedError,
-        UnknownToolError as UnknownToolError,
-    )
-    from pegboard.handle import Handle as Handle
-    from pegboard.messages.message import (
-        CallPart as CallPart,
-        Citation as Citation,
-        HostedPart as HostedPart,
-        MediaPart as MediaPart,
-        Message as Message,
-        ReasoningPart as ReasoningPart,
-        ResultPart as ResultPart,
-        TextPart as TextPart,
-    )
-    from pegboard.messages.response import ModelResponse as ModelResponse, Usage as Usage
-    from pegboard.plugins.hookspecs import hookimpl as hookimpl
-    from pegboard.plugins.load import load as load
-    from pegboard.plugins.manager import register_plugin as register_plugin
-    from pegboard.registry import ToolRegistry as ToolRegistry
-    from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter, Loss as Loss
-    from pegboard.request.model import Model as Model
-    from pegboard.request.model_config import ModelConfig as ModelConfig
-    from pegboard.request.model_request import ModelRequest as ModelRequest
-    from pegboard.request.pipeline import Pipeline as Pipeline
-    from pegboard.request.processor import Placed as Placed
-    from pegboard.request.processors.budget_tools import BudgetTools as BudgetTools
-    from pegboard.request.processors.limit_results import LimitResults as LimitResults
-    from pegboard.request.tool_choice import NamedTool as NamedTool
-    from pegboard.tools.actions import REMOVED as REMOVED, Actions as Actions
-    from pegboard.tools.artifacts import Artifacts as Artifacts
-    from pegboard.tools.call import CallFault as CallFault, ToolCall as ToolCall
-    from pegboard.tools.collection import tool_of as tool_of
-    from pegboard.tools.confirmation import Confirmation as Confirmation
-    from pegboard.tools.content import (
-        AudioContent as AudioContent,
-        FileContent as FileContent,
-        ImageContent as ImageContent,
-        LinkContent as LinkContent,
-        TextContent as TextContent,
-        ToolResult as ToolResult,
-    )
-    from pegboard.tools.context import (
-        Progress as Progress,
-        ReadonlyContext as ReadonlyContext,
-        ToolContext as ToolContext,
-    )
-    from pegboard.tools.function import tool as tool
-    from pegboard.tools.injection import Injected as Injected
-    from pegboard.tools.memory import Memory as Memory, MemoryEntry as MemoryEntry
-    from pegboard.tools.origin import Origin as Origin, Policy as Policy
-    from pegboard.tools.result_limits import ResultLimits as ResultLimits
-    from pegboard.tools.spec import (
-        Concurrency as Concurrency,
-        Grammar as Grammar,
-        ToolAnnotations as ToolAnnotations,
-        ToolSpec as ToolSpec,
-    )
-    from pegboard.tools.tool import Preview as Preview, Tool as Tool
-    from pegboard.tools.typed import TypedTool as TypedTool
-    from pegboard.toolsets.expression import parse_predicate as parse_predicate
-    from pegboard.toolsets.predicate import Predicate as Predicate
-    from pegboard.toolsets.resolve import Explanation as Explanation, ResolvedTools as ResolvedTools
-    from pegboard.toolsets.search import (
-        Found as Found,
-        ToolIndex as ToolIndex,
-        found_names as found_names,
-        search_tool as search_tool,
-    )
-    from pegboard.toolsets.toolset import Toolset as Toolset
-    from pegboard.toolsets.toolsets import (
-        CombinedToolset as CombinedToolset,
-        StaticToolset as StaticToolset,
-        ToolsetBase as ToolsetBase,
-        ToolsetFunction as ToolsetFunction,
-        searchable as searchable,
-        wrap as wrap,
-    )
-    from pegboard.toolsets.wrappers import Reshape as Reshape
-    from pegboard.turn.events import (
-        AnswerDelta as AnswerDelta,
-        Answered as Answered,
-        MessageAdded as MessageAdded,
-        ModelRetried as ModelRetried,
-        RoundStarted as RoundStarted,
-        TurnEnded as TurnEnded,
-    )
-    from pegboard.turn.limits import TurnLimits as TurnLimits
-    from pegboard.turn.options import TurnOptions as TurnOptions
-    from pegboard.turn.outcome import TurnOutcome as TurnOutcome
-    from pegboard.turn.run import (
-        resume_turn as resume_turn,
-        resumed_turn_of as resumed_turn_of,
-        run_turn as run_turn,
-        stream_turn as stream_turn,
-        turn_of as turn_of,
-    )
-    from pegboard.turn.turn import Turn as Turn
+from pegboard.lazy import lazy_names
 
-_HOME = {
+_MODULES = {
     "Abort": "dispatch.callbacks",
-    "Actions": "tools.actions",
+    "Actions": "tools.call",
     "Always": "dispatch.approval.request",
     "AnswerDelta": "turn.events",
     "Answered": "turn.events",
@@ -203,13 +14,14 @@ _HOME = {
     "Approver": "dispatch.approval.queue",
     "ArgumentsSoFar": "dispatch.partial",
     "ArtifactError": "errors",
-    "Artifacts": "tools.artifacts",
+    "Artifacts": "tools.stores",
     "AudioContent": "tools.content",
     "Batch": "dispatch.batch",
     "BatchOptions": "dispatch.batch_options",
-    "BudgetTools": "request.processors.budget_tools",
+    "BudgetTools": "request.processors",
     "CallAborted": "dispatch.events",
     "CallCompleted": "dispatch.events",
+    "CallError": "dispatch.work",
     "CallEvent": "dispatch.events",
     "CallFailed": "dispatch.events",
     "CallFault": "tools.call",
@@ -225,20 +37,20 @@ _HOME = {
     "Catalogue": "catalogue",
     "Chain": "dispatch.chain",
     "ChangeArguments": "dispatch.callbacks",
-    "ChildProcesses": "dispatch.executors.processes",
     "Citation": "messages.message",
     "CombinedToolset": "toolsets.toolsets",
     "Completion": "dispatch.operation",
     "Concurrency": "tools.spec",
     "Config": "config.config",
     "ConfigError": "errors",
-    "Confirmation": "tools.confirmation",
+    "Confirmation": "tools.call",
     "DefinitionError": "errors",
     "Deny": "dispatch.callbacks",
     "DuplicateToolError": "errors",
-    "ExecutionRequest": "dispatch.executors.request",
-    "ExecutionResponse": "dispatch.executors.response",
+    "ExecutionRequest": "dispatch.executors.executor",
+    "ExecutionResponse": "dispatch.executors.executor",
     "Executor": "dispatch.executors.executor",
+    "ExecutorCall": "dispatch.executors.remote",
     "Explanation": "toolsets.resolve",
     "ExportError": "errors",
     "ExportedTools": "request.exporter",
@@ -250,58 +62,58 @@ _HOME = {
     "Found": "toolsets.search",
     "Grammar": "tools.spec",
     "Grants": "dispatch.approval.grants",
-    "Handle": "handle",
+    "Handle": "catalogue",
     "Health": "dispatch.health",
     "HostedPart": "messages.message",
     "ImageContent": "tools.content",
     "Injected": "tools.injection",
     "InvalidNameError": "errors",
     "Later": "dispatch.approval.request",
-    "LimitResults": "request.processors.limit_results",
+    "LimitResults": "request.processors",
     "Limits": "dispatch.work",
     "LinkContent": "tools.content",
     "LocalExecutor": "dispatch.executors.local",
     "Loss": "request.exporter",
     "ManifestError": "errors",
     "MediaPart": "messages.message",
-    "Memory": "tools.memory",
-    "MemoryEntry": "tools.memory",
+    "Memory": "tools.stores",
+    "MemoryEntry": "tools.stores",
     "MemoryGrants": "dispatch.approval.grants",
     "Message": "messages.message",
     "MessageAdded": "turn.events",
     "MissingServiceError": "errors",
     "Model": "request.model",
-    "ModelConfig": "request.model_config",
+    "ModelConfig": "request.model_request",
     "ModelError": "errors",
     "ModelRequest": "request.model_request",
     "ModelResponse": "messages.response",
     "ModelRetried": "turn.events",
-    "NamedTool": "request.tool_choice",
+    "NamedTool": "request.model_request",
     "Once": "dispatch.approval.request",
     "Operation": "dispatch.operation",
     "OperationError": "errors",
-    "Origin": "tools.origin",
+    "Origin": "tools.policy",
     "Outcome": "dispatch.outcome",
     "Partial": "dispatch.partial",
     "PegboardError": "errors",
     "PendingCall": "dispatch.approval.pending",
     "PendingCalls": "dispatch.approval.pending",
     "PendingError": "errors",
-    "PermissionRequired": "dispatch.executors.response",
+    "PermissionRequired": "dispatch.executors.executor",
     "PermissionRules": "dispatch.permissions.permissions",
     "Permissions": "dispatch.permissions.permissions",
     "Pipeline": "request.pipeline",
-    "Placed": "request.processor",
+    "Placed": "request.pipeline",
     "PluginError": "errors",
     "PluginRecord": "catalogue",
-    "Policy": "tools.origin",
+    "Policy": "tools.policy",
     "Predicate": "toolsets.predicate",
     "PredicateError": "errors",
-    "Preview": "tools.tool",
+    "Preview": "tools.handler",
     "Problem": "catalogue",
     "ProcessorError": "errors",
     "Progress": "tools.context",
-    "REMOVED": "tools.actions",
+    "REMOVED": "tools.call",
     "ReadonlyContext": "tools.context",
     "ReasoningPart": "messages.message",
     "RegistrationError": "errors",
@@ -309,7 +121,7 @@ _HOME = {
     "RepairRequest": "dispatch.repair",
     "Reshape": "toolsets.wrappers",
     "ResolvedTools": "toolsets.resolve",
-    "ResultLimits": "tools.result_limits",
+    "ResultLimits": "tools.policy",
     "ResultPart": "messages.message",
     "RoundStarted": "turn.events",
     "Rule": "dispatch.permissions.rule",
@@ -324,6 +136,7 @@ _HOME = {
     "ToolCall": "tools.call",
     "ToolContext": "tools.context",
     "ToolError": "errors",
+    "ToolExecutor": "dispatch.executors.remote",
     "ToolIndex": "toolsets.search",
     "ToolRegistry": "registry",
     "ToolResult": "tools.content",
@@ -332,12 +145,12 @@ _HOME = {
     "ToolsetBase": "toolsets.toolsets",
     "ToolsetError": "errors",
     "ToolsetFunction": "toolsets.toolsets",
-    "Turn": "turn.turn",
+    "Turn": "turn.loop",
     "TurnAbortedError": "errors",
     "TurnEnded": "turn.events",
-    "TurnLimits": "turn.limits",
+    "TurnLimits": "turn.options",
     "TurnOptions": "turn.options",
-    "TurnOutcome": "turn.outcome",
+    "TurnOutcome": "turn.events",
     "TypedTool": "tools.typed",
     "UnknownToolError": "errors",
     "Usage": "messages.response",
@@ -353,208 +166,21 @@ _HOME = {
     "original_call_from": "dispatch.approval.pending",
     "parse_partial": "dispatch.partial",
     "parse_predicate": "toolsets.expression",
-    "quick": "chains",
+    "quick": "callbacks",
     "read_permissions": "dispatch.permissions.permissions",
     "register_plugin": "plugins.manager",
-    "resume_turn": "turn.run",
-    "resumed_turn_of": "turn.run",
-    "run_turn": "turn.run",
+    "resume_turn": "turn.api",
+    "resumed_turn_of": "turn.api",
+    "run_turn": "turn.api",
     "search_tool": "toolsets.search",
     "searchable": "toolsets.toolsets",
-    "stream_turn": "turn.run",
-    "tool": "tools.function",
-    "tool_of": "tools.collection",
-    "turn_of": "turn.run",
+    "stream_turn": "turn.api",
+    "tool": "tools.tool",
+    "tool_of": "tools.typed",
+    "turn_of": "turn.api",
     "wrap": "toolsets.toolsets",
 }
-"""Where each public name lives; it is imported at first use."""
+"""Public name -> the module that has it, imported at first use; scripts/public_types.py makes `__init__.pyi` of it."""
 
-__all__ = (
-    "REMOVED",
-    "Abort",
-    "Actions",
-    "Always",
-    "AnswerDelta",
-    "Answered",
-    "ApprovalRequest",
-    "Approver",
-    "ArgumentsSoFar",
-    "ArtifactError",
-    "Artifacts",
-    "AudioContent",
-    "Batch",
-    "BatchOptions",
-    "BudgetTools",
-    "CallAborted",
-    "CallCompleted",
-    "CallEvent",
-    "CallFailed",
-    "CallFault",
-    "CallPart",
-    "CallPending",
-    "CallRefused",
-    "CallRunning",
-    "CallSkipped",
-    "CallStoppedError",
-    "CallSuspended",
-    "CallUpdated",
-    "CallbackError",
-    "Catalogue",
-    "Chain",
-    "ChangeArguments",
-    "ChildProcesses",
-    "Citation",
-    "CombinedToolset",
-    "Completion",
-    "Concurrency",
-    "Config",
-    "ConfigError",
-    "Confirmation",
-    "DefinitionError",
-    "Deny",
-    "DuplicateToolError",
-    "ExecutionRequest",
-    "ExecutionResponse",
-    "Executor",
-    "Explanation",
-    "ExportError",
-    "ExportedTools",
-    "Exporter",
-    "ExpressionError",
-    "FatalToolError",
-    "FileApprovals",
-    "FileContent",
-    "Found",
-    "Grammar",
-    "Grants",
-    "Handle",
-    "Health",
-    "HostedPart",
-    "ImageContent",
-    "Injected",
-    "InvalidNameError",
-    "Later",
-    "LimitResults",
-    "Limits",
-    "LinkContent",
-    "LocalExecutor",
-    "Loss",
-    "ManifestError",
-    "MediaPart",
-    "Memory",
-    "MemoryEntry",
-    "MemoryGrants",
-    "Message",
-    "MessageAdded",
-    "MissingServiceError",
-    "Model",
-    "ModelConfig",
-    "ModelError",
-    "ModelRequest",
-    "ModelResponse",
-    "ModelRetried",
-    "NamedTool",
-    "Once",
-    "Operation",
-    "OperationError",
-    "Origin",
-    "Outcome",
-    "Partial",
-    "PegboardError",
-    "PendingCall",
-    "PendingCalls",
-    "PendingError",
-    "PermissionRequired",
-    "PermissionRules",
-    "Permissions",
-    "Pipeline",
-    "Placed",
-    "PluginError",
-    "PluginRecord",
-    "Policy",
-    "Predicate",
-    "PredicateError",
-    "Preview",
-    "Problem",
-    "ProcessorError",
-    "Progress",
-    "ReadonlyContext",
-    "ReasoningPart",
-    "RegistrationError",
-    "Reject",
-    "RepairRequest",
-    "Reshape",
-    "ResolvedTools",
-    "ResultLimits",
-    "ResultPart",
-    "RoundStarted",
-    "Rule",
-    "RunningLoopError",
-    "SchemaError",
-    "StaleSpecError",
-    "StaticToolset",
-    "TextContent",
-    "TextPart",
-    "Tool",
-    "ToolAnnotations",
-    "ToolCall",
-    "ToolContext",
-    "ToolError",
-    "ToolIndex",
-    "ToolRegistry",
-    "ToolResult",
-    "ToolSpec",
-    "Toolset",
-    "ToolsetBase",
-    "ToolsetError",
-    "ToolsetFunction",
-    "Turn",
-    "TurnAbortedError",
-    "TurnEnded",
-    "TurnLimits",
-    "TurnOptions",
-    "TurnOutcome",
-    "TypedTool",
-    "UnknownToolError",
-    "Usage",
-    "answer_from_result",
-    "ask_later",
-    "confirmation_call",
-    "event_from_json",
-    "found_names",
-    "hookimpl",
-    "kept_result_tool",
-    "load",
-    "load_config",
-    "original_call_from",
-    "parse_partial",
-    "parse_predicate",
-    "quick",
-    "read_permissions",
-    "register_plugin",
-    "resume_turn",
-    "resumed_turn_of",
-    "run_turn",
-    "search_tool",
-    "searchable",
-    "stream_turn",
-    "tool",
-    "tool_of",
-    "turn_of",
-    "wrap",
-)
-
-
-def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+__all__ = tuple(sorted(_MODULES, key=lambda name: (not name.isupper(), name)))  # pyright: ignore[reportUnsupportedDunderAll]
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

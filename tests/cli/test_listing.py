@@ -21,7 +21,7 @@ from pegboard.cli.listing import (
     type_words,
     version_text,
 )
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.tools.spec import EXCLUSIVE, Concurrency, Grammar, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 

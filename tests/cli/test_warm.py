@@ -27,7 +27,7 @@ from pegboard.cli.table import table
 from pegboard.cli.warm import HEAD, WARM_OPTIONS, answer
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.snapshot import environment
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 

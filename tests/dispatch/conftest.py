@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pegboard.chains import Link
+from pegboard.callbacks import Callback
 from pegboard.dispatch.stages import travel, way_for
 from pegboard.dispatch.work import DEFAULT_LIMITS, Callbacks, Surroundings, Work
 from pegboard.threads import WorkerPool
@@ -52,7 +52,7 @@ def prepare(threads):
         tool, arguments=None, *, before=(), on_error=(), after=(), limits=DEFAULT_LIMITS, context=None, observe=None
     ):
         def links(functions):
-            return tuple(Link(function, f"plugin {place}") for place, function in enumerate(functions))
+            return tuple(Callback(function, f"plugin {place}") for place, function in enumerate(functions))
 
         def find(name):
             if isinstance(tool, BaseException):

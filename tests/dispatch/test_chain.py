@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from pegboard import Limits, ToolRegistry, quick
-from pegboard.chains import LinkError
+from pegboard.callbacks import ChainError
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_one_that_hangs_is_named(registry):
     async def main():
         await (await chain_of(registry, "before_model", hangs)).answers(1, 2)
 
-    with pytest.raises(LinkError, match=r"hangs of the host: TimeoutError.*gave no answer within 0.05 s"):
+    with pytest.raises(ChainError, match=r"hangs of the host: TimeoutError.*gave no answer within 0.05 s"):
         asyncio.run(main())
 
 
@@ -66,7 +66,7 @@ def test_one_that_exits_costs_no_more_than_its_stage(registry):
     async def main():
         await (await chain_of(registry, "before_model", leaves)).answers(1, 2)
 
-    with pytest.raises(LinkError, match="SystemExit"):
+    with pytest.raises(ChainError, match="SystemExit"):
         asyncio.run(main())
 
 
@@ -150,7 +150,7 @@ class TestAround:
             await call_next()
             raise ValueError("oops")
 
-        with pytest.raises(LinkError, match="broken of the host"):
+        with pytest.raises(ChainError, match="broken of the host"):
             self.ask(registry, self.inner, broken)
 
     def test_its_own_time_stands_still_while_the_inside_runs(self, registry):
@@ -170,19 +170,19 @@ class TestAround:
         async def hangs(call_next):
             await asyncio.Event().wait()
 
-        with pytest.raises(LinkError, match=r"took more than 0\.05 s beside what it stands round"):
+        with pytest.raises(ChainError, match=r"took more than 0\.05 s beside what it stands round"):
             self.ask(registry, self.inner, hangs)
 
 
 def test_a_sleeping_plugin_is_not_asked_for_stages_that_it_does_not_have(registry):
     woken = []
 
-    class Sleeper:
+    class Lazy:
         hooks = frozenset({"register_tools"})
 
-        def wake(self):
+        def load(self):
             woken.append(1)
 
-    registry.expect("sleepy", Sleeper())
+    registry.lazy_plugins.add("sleepy", Lazy())
     asyncio.run(registry.chain("before_model"))
     assert woken == []

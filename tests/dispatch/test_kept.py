@@ -9,11 +9,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.dispatch.kept import KeptResults, _remove_folder
 from pegboard.dispatch.truncate import Place, Size
-from pegboard.tools.result_limits import ResultLimits
+from pegboard.tools.policy import ResultLimits
 
 FEW = ResultLimits(lines=2, bytes=10)
 
@@ -216,7 +216,6 @@ def test_far_into_a_long_text_it_is_read_in_steps(kept):
     assert kept.read(kept.keep(text).id, line=299_999, limits=FEW).text == "0299998\n"
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.sampled_from(["a", "\n", "é", "漢", "😀", "\u0301"]), min_size=1, max_size=60).map("".join),
     st.integers(1, 5),

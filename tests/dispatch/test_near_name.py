@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.dispatch.near_name import meant_name
 
@@ -56,7 +56,6 @@ def test_what_could_be_another_word_means_nothing(written, tools):
     assert meant_name(written, tools) is None
 
 
-@settings(max_examples=100)
 @given(names, st.lists(names, unique=True, max_size=6))
 def test_the_order_of_the_tools_does_not_matter(written, tools):
     meant = meant_name(written, tools)
@@ -64,7 +63,6 @@ def test_the_order_of_the_tools_does_not_matter(written, tools):
     assert meant == meant_name(written, tools[::-1])
 
 
-@settings(max_examples=100)
 @given(names, st.lists(names, unique=True, max_size=6))
 def test_more_tools_never_change_what_is_meant_to_something_else_but_the_nearer(written, tools):
     """A second name that is as near makes it unsure."""

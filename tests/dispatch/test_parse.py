@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.dispatch.parse import MAX_DEPTH, parse, parse_arguments, take_arguments
 from pegboard.dispatch.work import CallError, Limits
@@ -42,7 +42,6 @@ def reason(text, most_bytes=ENOUGH):
     return problem
 
 
-@settings(max_examples=40)
 @given(st.dictionaries(st.text(), json_values))
 def test_a_json_object_is_read_as_it_was_written(value):
     assert parsed(json.dumps(value)) == value
@@ -276,7 +275,6 @@ odd_values = st.recursive(
 json_like = st.text('{}[]",:0123456789eE.+-truefalsn \\u\ud800', max_size=40)
 
 
-@settings(max_examples=150)
 @given(st.text(max_size=30) | st.binary(max_size=30) | json_like | odd_values | odd_values.map(json_of))
 def test_whatever_is_given_ends_in_a_mapping_or_a_call_error(anything):
     refusal = None
@@ -292,7 +290,6 @@ def test_whatever_is_given_ends_in_a_mapping_or_a_call_error(anything):
         assert refusal.problems
 
 
-@settings(max_examples=150)
 @given(json_like.map(lambda text: f'{{"a":{text}}}') | json_like)
 def test_what_both_take_is_what_pythons_own_parser_reads(text):
     try:

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from types import MappingProxyType, SimpleNamespace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard import ToolRegistry, ToolsetFunction
 from pegboard.dispatch.find import unknown
 from pegboard.dispatch.parse_call import parse_call
 from pegboard.dispatch.work import Limits
 from pegboard.tools.call import CallFault, ToolCall
-from pegboard.tools.origin import Origin, Policy
+from pegboard.tools.policy import Origin, Policy
 from strategies import json_values
 
 SCHEMA = {
@@ -265,7 +265,6 @@ scraps = st.sampled_from(["name", "arguments", "id", "input", "title", "error", 
 raws = st.dictionaries(scraps, json_values() | st.just("probe") | st.binary(max_size=5), max_size=6) | json_values()
 
 
-@settings(max_examples=100)
 @given(raws)
 def test_whatever_json_holds_becomes_a_call_that_can_be_written(raw):
     def find(name):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pegboard.dispatch.parse_mapping import NotPlainError, plain_object
 from pegboard.schema.json import MAX_DEPTH
@@ -20,7 +20,6 @@ def problems(given_value, most_nodes=ENOUGH):
     return caught.value.problems
 
 
-@settings(max_examples=50)
 @given(json_values())
 def test_plain_json_is_copied_as_it_is(value):
     assert plain_object({"a": value}, most_nodes=ENOUGH) == {"a": value}

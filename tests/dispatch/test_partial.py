@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.dispatch import partial as module
 from pegboard.dispatch.parse import parse_arguments
@@ -14,7 +14,6 @@ from strategies import json_values
 objects = st.dictionaries(st.text(max_size=4), json_values(), max_size=4)
 
 
-@settings(max_examples=60)
 @given(objects, st.booleans(), st.booleans())
 def test_each_beginning_can_be_shown_and_the_last_is_what_the_strict_parser_reads(value, escaped, as_bytes):
     text = json.dumps(value, ensure_ascii=escaped)
@@ -26,7 +25,6 @@ def test_each_beginning_can_be_shown_and_the_last_is_what_the_strict_parser_read
     assert parse_partial(text) == Partial(parse_arguments(text, most_bytes=1_000_000), complete=True)
 
 
-@settings(max_examples=100)
 @given(st.text(max_size=30) | st.binary(max_size=30) | st.text('{}[]":,0123eE.-tru\\\ud800', max_size=30))
 def test_anything_can_be_shown_and_is_complete_where_the_strict_parser_takes_it(text):
     shown = parse_partial(text)

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from pegboard import ToolRegistry
-from pegboard.chains import Link
+from pegboard.callbacks import Callback
 from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.parse import parse
 from pegboard.dispatch.repair import RepairRequest, repair
@@ -15,8 +15,8 @@ from pegboard.dispatch.validate import validate
 from pegboard.dispatch.work import Callbacks, CallError, Limits, Surroundings, Work
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import LateHandler
 from pegboard.tools.spec import ToolAnnotations
+from pegboard.tools.tool import LateHandler
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
 
@@ -33,7 +33,7 @@ def board(make, threads):
                 raise unknown(name, sorted(known))
             return known[name]
 
-        callbacks = Callbacks(repair=tuple(Link(each, f"plugin {place}") for place, each in enumerate(repairers)))
+        callbacks = Callbacks(repair=tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers)))
         around = Surroundings(look, threads, callbacks, limits or Limits(), observe, **facts)
         context = ToolContext(ReadonlyContext(messages=["hello"]), offered=tuple(known.values()))
         return Work(call, context, around)

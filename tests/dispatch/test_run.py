@@ -7,12 +7,13 @@ import threading
 
 import pytest
 
+from pegboard.callbacks import Flavour
 from pegboard.dispatch.stages import travel
 from pegboard.dispatch.work import Limits
 from pegboard.schema.problems import StructureError
 from pegboard.tools.context import Progress, ToolContext
-from pegboard.tools.handler import Flavour, Handler
-from pegboard.tools.origin import Policy
+from pegboard.tools.handler import Handler
+from pegboard.tools.policy import Policy
 
 PATIENCE = 10  # seconds; only a broken test waits so long
 TINY = Limits(timeout=0.001)
@@ -424,7 +425,8 @@ def test_a_generator_past_its_limit_is_closed_at_its_next_item(make, send):
         finally:
             closed.set()
 
-    assert send(make(tool), limits=TINY, context=context).result.kind == "timeout"
+    in_time_to_begin = Limits(timeout=0.1)
+    assert send(make(tool), limits=in_time_to_begin, context=context).result.kind == "timeout"
     assert context.cancelled
     assert closed.wait(PATIENCE)
 

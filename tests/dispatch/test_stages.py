@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from pegboard.chains import Link
+from pegboard.callbacks import Callback
 from pegboard.dispatch.stages import STAGES, Stage, Way, When, travel, way_for
 from pegboard.dispatch.work import Callbacks, CallError
 from pegboard.tools.content import ToolResult
 
-LINKS = (Link(lambda *_: None),)
+LINKS = (Callback(lambda *_: None),)
 NAMES = [
     "find",
     "parse",

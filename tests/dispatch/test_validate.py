@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from pegboard.chains import quick
+from pegboard.callbacks import quick
 from pegboard.dispatch.callbacks import ChangeArguments
 from pegboard.dispatch.validate import MOST_OF_A_PROBLEM, revalidate, validate
 from pegboard.dispatch.work import CallError, Limits
-from pegboard.tools.origin import Policy
+from pegboard.tools.policy import Policy
 
 SCHEMA = {
     "type": "object",

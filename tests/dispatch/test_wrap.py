@@ -6,7 +6,7 @@ import threading
 import attrs
 import pytest
 
-from pegboard.chains import Link, quick
+from pegboard.callbacks import Callback, quick
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.work import DEFAULT_LIMITS, Callbacks, CallError
 from pegboard.errors import ToolError
@@ -17,7 +17,7 @@ def wrap(prepare, make):
     """What comes of a tool (an async function without arguments) with these wrappers, the outermost first."""
 
     def wrap(inner, *functions, limits=DEFAULT_LIMITS, observe=None, arguments=None):
-        links = tuple(Link(function, f"plugin {place}") for place, function in enumerate(functions))
+        links = tuple(Callback(function, f"plugin {place}") for place, function in enumerate(functions))
         work, _ = prepare(make(), limits=limits, observe=observe)
         work.tool = make()
         work.arguments = {} if arguments is None else arguments
@@ -317,7 +317,7 @@ def test_cancellation_goes_through_every_wrapper(prepare, make, diary):
 
         work, _ = prepare(make())
         work.tool = make()
-        links = (Link(diary.wrapper("one")), Link(diary.wrapper("two")))
+        links = (Callback(diary.wrapper("one")), Callback(diary.wrapper("two")))
         work.around = work.around.evolve(callbacks=Callbacks(wrap=links))
         task = asyncio.ensure_future(wrapped(work, stuck))
         await waits.wait()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from pegboard.tools.actions import REMOVED, Actions
+from pegboard.tools.call import REMOVED, Actions
 from pegboard.tools.state import State
 
 KEYS = st.sampled_from(["a", "b", "user:c", "temp:d"])
@@ -87,7 +87,7 @@ class StateAgreesWithACopy(RuleBasedStateMachine):
         assert not self.state.faults
 
 
-StateAgreesWithACopy.TestCase.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
+StateAgreesWithACopy.TestCase.settings = settings(stateful_step_count=15)
 test_the_state_agrees_with_a_copy = StateAgreesWithACopy.TestCase
 
 

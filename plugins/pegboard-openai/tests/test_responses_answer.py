@@ -4,14 +4,14 @@ import base64
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from openai.types.responses import Response
 
 from pegboard import Tool
 from pegboard.errors import ModelError
 from pegboard.messages.message import HostedPart, MediaPart, Message, ReasoningPart, TextPart
 from pegboard.messages.response import ModelResponse
-from pegboard.request.model_config import ModelConfig
+from pegboard.request.model_request import ModelConfig
 from pegboard.tools.content import ImageContent, ToolResult
 from pegboard_openai.openai_responses import OpenAIResponses
 from vendors.samples import asked, called, json_values, like, nested
@@ -265,7 +265,6 @@ def test_what_else_is_said_is_kept():
 
 
 @given(json_values | like(raw(REASONING, SEARCH, MESSAGE, CALL, CUSTOM)))
-@settings(max_examples=150, deadline=None)
 def test_no_json_is_more_than_a_model_error(body):
     try:
         response = read(body)

@@ -17,17 +17,16 @@ from pegboard.dispatch.approval.pending import (
     RefusedError,
     RejectedError,
     SuspendedError,
+    confirmation_of,
     digest_of_parts,
 )
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
-from pegboard.dispatch.approval.resume import confirmation_of
-from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions
+from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import Rule, exactly
 from pegboard.dispatch.work import CallError, Work
 from pegboard.schema.json import json_faults, json_text
-from pegboard.tools.call import writable
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation, writable
 from pegboard.tools.tool import Tool
 
 MOST_AT_ONCE: Final = 2_000
@@ -45,9 +44,8 @@ def permit(work: Work) -> Awaitable[None] | None:
     if permissions is None:
         return None
     cached = permissions.policies.get(id(tool))  # nothing else is entered for a tool whose every call runs
-    if cached is not None and cached[0]() is tool and cached[1].is_settled:
-        return None
-    if permissions.settled(tool):
+    policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
+    if policy.is_settled:
         return None
     if tool.confirms is not None:
         return _decide_in_time(work, permissions, tool)
@@ -73,15 +71,9 @@ def _is_long(arguments: Mapping[str, Any]) -> bool:
     """Whether there is much to look at."""
     left = MOST_AT_ONCE
     for value in arguments.values():
-        left -= len(value) if type(value) is str else _length(value)
+        items: Sequence[Any] = cast("list[Any]", value) if isinstance(value, list) else (value,)
+        left -= 10 * len(items) + sum(len(each) for each in items if isinstance(each, str))
     return left < 0
-
-
-def _length(value: Any) -> int:
-    if isinstance(value, list):
-        items = cast("list[Any]", value)
-        return 10 * len(items) + sum(len(each) for each in items if isinstance(each, str))
-    return len(value) if isinstance(value, str) else 1
 
 
 def _decide(work: Work, permissions: Permissions, tool: Tool) -> None:
@@ -169,15 +161,23 @@ async def ask_person(work: Work, request: ApprovalRequest, decide: Decide) -> An
         CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
             comes later.
     """
-    asking, limits = work.around.asking, work.around.limits
-    if asking is None:
+    around = work.around
+    if around.asking is None:
         raise unanswerable(request)
-    answer, shown = await asking.ask(request, work.context, work.around, _covered(work, decide))
+    answer, shown = await around.asking.ask(
+        request,
+        work.context,
+        around.approver,
+        covered=_covered(work, decide),
+        grants=around.grants,
+        seconds=around.limits.approval_timeout,
+        observe=around.observe,
+    )
     if isinstance(answer, Later):
         work.pending = _pending(work, shown)
         raise SuspendedError(work.pending)
     if isinstance(answer, Reject) and request.subject != "question":
-        if limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
+        if around.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
             work.ends = "rejected"
         raise RejectedError(request.call.name, answer)
     work.context.confirmation = confirmation_of(shown, answer, _history(work)) or work.context.confirmation

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from attrs import define, field
 
-from pegboard.chains import settle
+from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.events import CallEvent, CallUpdated
 from pegboard.dispatch.outcome import Outcome
@@ -20,7 +20,7 @@ from pegboard.dispatch.stages import Way, finish, travel
 from pegboard.dispatch.telling import tell_end, tell_pending
 from pegboard.dispatch.work import CallError, Work
 from pegboard.errors import log_failure
-from pegboard.tools.actions import merged
+from pegboard.tools.call import merged
 from pegboard.tools.content import ToolResult
 
 Interruption: TypeAlias = Literal["abort", "skip", "finish"]

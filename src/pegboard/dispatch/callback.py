@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pegboard.chains import Link, LinkError
+from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.link import answer_of
 from pegboard.dispatch.read_only import read_only
@@ -13,7 +13,7 @@ from pegboard.dispatch.work import CallError, Work
 from pegboard.errors import FatalToolError
 
 
-async def asked(link: Link, work: Work, *facts: Any) -> Any:
+async def asked(link: Callback, work: Work, *facts: Any) -> Any:
     """What one callback answers; it gets the context, the tool and the facts.
 
     A plain one is called in a thread, unless it says that it is quick: whatever it waits for, the loop goes on.
@@ -30,7 +30,7 @@ async def asked(link: Link, work: Work, *facts: Any) -> Any:
         raise failure(work, link, error) from error
 
 
-def failure(work: Work, link: Link, error: BaseException) -> CallError:
+def failure(work: Work, link: Callback, error: BaseException) -> CallError:
     """The model learns that something failed; the operator, who and how, and what was being handled."""
     from pegboard.errors import detail_of
 
@@ -38,7 +38,7 @@ def failure(work: Work, link: Link, error: BaseException) -> CallError:
         work.around.observe(f"callback of {link.owner}", error)
     if isinstance(work.error, FatalToolError):
         work.fatal = work.error
-    detail = f"{LinkError(link, error)}\n{detail_of(error)}"
+    detail = f"{ChainError(link, error)}\n{detail_of(error)}"
     if work.error is not None:
         detail += f"\nIt was handling:\n{detail_of(work.error)}"
     text = f"{work.call.name} was not completed: a check round it failed."

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from pegboard.chains import Link, quick
+from pegboard.callbacks import Callback, quick
 from pegboard.dispatch.callback import asked, failure, shown
 from pegboard.dispatch.read_only import plain
 from pegboard.dispatch.truncate import hold_to_limits
@@ -112,7 +112,7 @@ def _abort(work: Work, answer: Abort) -> None:
         work.fatal = TurnAbortedError(answer.reason)
 
 
-def _nonsense(work: Work, link: Link, answer: object, wanted: str) -> CallError:
+def _nonsense(work: Work, link: Callback, answer: object, wanted: str) -> CallError:
     return failure(work, link, TypeError(f"answered {type(answer).__name__}; it may answer {wanted} or None"))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from pegboard.chains import Link, LinkError
+from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.link import InnerError, answer_of, answer_round
 from pegboard.dispatch.work import Surroundings
@@ -24,7 +24,7 @@ class Chain:
         around: How they are asked.
     """
 
-    links: tuple[Link, ...]
+    links: tuple[Callback, ...]
     around: Surroundings
 
     def __bool__(self) -> bool:
@@ -70,7 +70,7 @@ class Chain:
             run = partial(self._round, link, run, facts)
         return await run()
 
-    async def _round(self, link: Link, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...]) -> Any:
+    async def _round(self, link: Callback, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...]) -> Any:
         try:
             return await answer_round(link, self.around, run, *facts)
         except InnerError as inner:
@@ -78,13 +78,13 @@ class Chain:
         except BaseException as error:
             raise _own(link, error) from error
 
-    def __iter__(self) -> Iterator[Link]:
+    def __iter__(self) -> Iterator[Callback]:
         return iter(self.links)
 
 
-def _own(link: Link, error: BaseException) -> BaseException:
+def _own(link: Callback, error: BaseException) -> BaseException:
     """The failure of one callback; a cancellation of whoever asks stays one."""
-    return error if cancels_the_call(error) else LinkError(link, error)
+    return error if cancels_the_call(error) else ChainError(link, error)
 
 
 __all__ = ["Chain"]

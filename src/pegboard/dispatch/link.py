@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from pegboard.chains import Link
+from pegboard.callbacks import Callback
 from pegboard.dispatch.timeout import Deadline, LimitExpiredError, running_task, watched, within
 from pegboard.dispatch.work import Surroundings
 
@@ -17,7 +17,7 @@ MOST_RUNS: Final = 100
 """How often one wrapper may run what stands inside it."""
 
 
-async def answer_of(link: Link, around: Surroundings, *facts: Any) -> Any:
+async def answer_of(link: Callback, around: Surroundings, *facts: Any) -> Any:
     """What one member answers to the facts.
 
     A plain one is called in a thread, unless it says that it is quick: whatever it waits for, the loop goes on.
@@ -54,7 +54,9 @@ class InnerError(Exception):
         super().__init__(str(error))
 
 
-async def answer_round(link: Link, around: Surroundings, run_inner: Callable[[], Awaitable[Any]], *facts: Any) -> Any:
+async def answer_round(
+    link: Callback, around: Surroundings, run_inner: Callable[[], Awaitable[Any]], *facts: Any
+) -> Any:
     """What one wrapper gives; it gets the facts and `call_next`, and its own time stands still while that runs.
 
     Args:
@@ -84,7 +86,7 @@ async def answer_round(link: Link, around: Surroundings, run_inner: Callable[[],
         await call_next.end(limits.grace)
 
 
-async def _answer(link: Link, around: Surroundings, *arguments: Any) -> Any:
+async def _answer(link: Callback, around: Surroundings, *arguments: Any) -> Any:
     if link.blocking:
         answer = await around.threads.run(link.function, *arguments)
     else:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import attrs
 from attrs import frozen
 
-from pegboard.chains import Link, LinkError
+from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.find import UnknownNameError
 from pegboard.dispatch.note import note
@@ -102,12 +102,12 @@ async def _ask(work: Work, error: CallError) -> None:
 def _request(work: Work, error: CallError) -> RepairRequest:
     around, asker = work.around, work.context.request
     schema = None if work.tool is None else work.tool.spec.input_schema
-    tools = work.context.offered if around.tools is None else around.tools
+    tools = cast("Sequence[Tool]", work.context.offered) if around.tools is None else around.tools
     fault = CallFault(error.kind, error.text, error.problems)
     return RepairRequest(work.call, tools, schema, around.instructions, asker.messages, fault, asker)
 
 
-async def _answer(link: Link, request: RepairRequest, work: Work) -> object:
+async def _answer(link: Callback, request: RepairRequest, work: Work) -> object:
     """What a repairer answers, within the time that a callback has; a plain one is called in a thread."""
     limits = work.around.limits
     try:
@@ -174,11 +174,11 @@ def _changes(old: ToolCall, new: ToolCall) -> str:
     return f"{new.name!r:.80} for {old.name!r:.80}"
 
 
-def _failure(work: Work, error: CallError, link: Link, failed: BaseException) -> CallError:
+def _failure(work: Work, error: CallError, link: Callback, failed: BaseException) -> CallError:
     """The model learns what was wrong with its call; the operator, that the repair failed too, and how."""
     if work.around.observe is not None:
         work.around.observe(f"repairer of {link.owner}", failed)
-    told = f"{LinkError(link, failed)}\n{detail_of(failed)}"
+    told = f"{ChainError(link, failed)}\n{detail_of(failed)}"
     return _again(error, f"The repair failed: {told}\nIt was to mend: {error.detail or error.text}")
 
 

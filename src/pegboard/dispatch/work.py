@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import field, frozen
+from attrs import frozen
 
-from pegboard.chains import Link
+from pegboard.callbacks import Callback
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import ToolContext
-from pegboard.tools.result_limits import DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Approval, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
     from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.executors.executor import Executor
     from pegboard.dispatch.kept import KeptResults
     from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
     from pegboard.dispatch.operations import Operations
@@ -67,11 +66,11 @@ class Callbacks:
         repair: Asked for another call where one can't run.
     """
 
-    before: tuple[Link, ...] = ()
-    after: tuple[Link, ...] = ()
-    on_error: tuple[Link, ...] = ()
-    wrap: tuple[Link, ...] = ()
-    repair: tuple[Link, ...] = ()
+    before: tuple[Callback, ...] = ()
+    after: tuple[Callback, ...] = ()
+    on_error: tuple[Callback, ...] = ()
+    wrap: tuple[Callback, ...] = ()
+    repair: tuple[Callback, ...] = ()
 
 
 NO_CALLBACKS: Final = Callbacks()
@@ -115,10 +114,6 @@ class Limits:
 DEFAULT_LIMITS: Final = Limits()
 
 
-def _no_executors() -> Mapping[str, Executor]:
-    return {}
-
-
 @frozen(eq=False, slots=False)
 class Surroundings:
     """What calls share: all of one registry, or those of one batch.
@@ -135,7 +130,7 @@ class Surroundings:
         grants: What people have allowed for longer than one call.
         asking: Keeps what waits for a person.
         approver: Asks a person; `None`: nobody is there.
-        executors: Where else handlers run, by name.
+        remote: Runs a call in the executor that its tool names; `None`: tools run here only.
         events: Gets each event; `None`: nobody listens.
         kept: Keeps the full text of results that were cut.
         operations: What goes on after its first result.
@@ -157,7 +152,7 @@ class Surroundings:
     grants: Grants | None = None
     asking: ApprovalQueue | None = None
     approver: AnyApprover | None = None
-    executors: Mapping[str, Executor] = field(factory=_no_executors)
+    remote: Callable[[Work], Awaitable[ToolResult]] | None = None
     events: Callable[[CallEvent], None] | None = None
     kept: KeptResults | None = None
     operations: Operations | None = None

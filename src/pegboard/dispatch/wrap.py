@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from pegboard.chains import Link
+from pegboard.callbacks import Callback
 from pegboard.dispatch.callback import failure, shown
 from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.link import InnerError, answer_round
@@ -34,7 +34,7 @@ async def wrapped(work: Work, run_inner: Callable[[], Awaitable[Any]]) -> Any:
     return await run()
 
 
-async def _round(link: Link, work: Work, run_inner: Callable[[], Awaitable[Any]]) -> Any:
+async def _round(link: Callback, work: Work, run_inner: Callable[[], Awaitable[Any]]) -> Any:
     try:
         return await answer_round(link, work.around, run_inner, work.context, work.tool, shown(work))
     except InnerError as inner:

@@ -14,7 +14,7 @@ from pegboard.cli.commands.look import SnapshotWriter
 from pegboard.cli.listing import listing_json, listing_plain, schema_text, show_json, show_text
 from pegboard.errors import PegboardError
 from pegboard.plugins.discovery import discover
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 
 FILES = Origin("files", "pegboard-files", "0.1.0")
@@ -285,13 +285,13 @@ class TestPredicatesOfPlugins:
     @pytest.fixture
     def sleeping(self, board):
         """A plugin that brings a predicate once it is imported."""
-        from pegboard.sleeper import Sleeper
+        from pegboard.catalogue import LazyPlugin
 
         record = PluginRecord("files", hooks=("pegboard_register_predicates",))
         board.change(lambda catalogue: catalogue.evolve(plugins={"files": record}))
-        board.expect(
+        board.lazy_plugins.add(
             "files",
-            Sleeper(
+            LazyPlugin(
                 frozenset(["register_predicates"]),
                 lambda: board.add("predicates", "short", lambda tool, _context: len(tool.name) < 8),
             ),

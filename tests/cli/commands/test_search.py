@@ -21,7 +21,7 @@ from pegboard.cli.table import table
 from pegboard.cli.terminal import Screen
 from pegboard.cli.warm import HEAD, answer, cached_names, index_file
 from pegboard.plugins.snapshot import environment
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.toolsets import search as index_module
 

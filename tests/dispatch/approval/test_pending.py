@@ -9,7 +9,7 @@ import threading
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import NOW, a_pending, a_tool
 from pegboard.dispatch.approval import pending as module
@@ -29,12 +29,11 @@ from pegboard.dispatch.approval.request import ApprovalRequest, Once, Reject
 from pegboard.dispatch.work import CallError
 from pegboard.errors import PendingError
 from pegboard.schema.json import canonical_json, json_text
-from pegboard.tools.call import ToolCall
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.name import check_name
-from pegboard.tools.tool import Preview
+from pegboard.tools.handler import Preview
+from pegboard.tools.spec import check_name
 from strategies import json_values, mutated
 
 OBJECTS = st.dictionaries(st.text(max_size=4), json_values(), max_size=3)
@@ -51,7 +50,6 @@ def test_the_tool_makes_a_difference():
     assert len(digests) == 3
 
 
-@settings(max_examples=50, deadline=None)
 @given(OBJECTS, st.data())
 def test_other_arguments_have_another_digest(arguments, data):
     other = data.draw(mutated(arguments).filter(lambda value: isinstance(value, dict)))
@@ -130,7 +128,6 @@ def test_of_many_threads_one_may_use_it():
     assert used == [{}]
 
 
-@settings(max_examples=50, deadline=None)
 @given(OBJECTS, st.data())
 def test_no_approval_is_good_for_another_digest(approved, data):
     """Whatever is changed in the arguments."""
@@ -182,7 +179,6 @@ def test_it_keeps_what_the_provider_wants_back():
     assert PendingCalls.loads(PendingCalls([pending]).dumps()).calls[0].call == call
 
 
-@settings(deadline=None)
 @given(SEVERAL, st.sampled_from([None, KEY, KEY.encode()]))
 def test_text_keeps_everything(pending, key):
     read = PendingCalls.loads(pending.dumps(key), key)
@@ -190,7 +186,6 @@ def test_text_keeps_everything(pending, key):
     assert [call.digest for call in read] == [call.digest for call in pending]
 
 
-@settings(deadline=None)
 @given(PENDING.map(lambda pending: PendingCalls([pending])), st.data())
 def test_no_changed_byte_comes_through_a_key(pending, data):
     """What is read all the same is what was signed: a space between two members, say."""
@@ -204,7 +199,6 @@ def test_no_changed_byte_comes_through_a_key(pending, data):
     assert read.to_json() == pending.to_json()
 
 
-@settings(deadline=None)
 @given(PENDING.map(lambda pending: PendingCalls([pending])), st.data())
 def test_no_changed_value_comes_through_a_key(pending, data):
     forged = data.draw(mutated(json.loads(pending.dumps(KEY))))
@@ -215,7 +209,6 @@ def test_no_changed_value_comes_through_a_key(pending, data):
     assert read.to_json() == pending.to_json()
 
 
-@settings(deadline=None)
 @given(PENDING, OBJECTS)
 def test_without_a_key_other_arguments_need_another_digest(pending, arguments):
     """So what is shown beside the digest is what would run."""
@@ -350,7 +343,6 @@ def test_the_virtual_call_says_what_is_asked():
     assert confirmation_call(a_pending()).arguments["hint"] == "Please approve or reject the call of delete."
 
 
-@settings(deadline=None)
 @given(OBJECTS)
 def test_the_original_call_is_read_back(arguments):
     """From the call, from its JSON, from its arguments, as objects and as text."""

@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from attrs import Factory, define, field
 
@@ -46,7 +46,7 @@ from pegboard.dialects import (
 from pegboard.messages.message import Part
 from pegboard.messages.response import CallDelta, Delta, FinishReason, ReasoningDelta, TextDelta
 from pegboard.request.exporter import ResponseReader
-from pegboard.request.tool_choice import ToolChoice
+from pegboard.request.model_request import ToolChoice
 from pegboard.schema.json import json_text
 from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject
@@ -358,7 +358,7 @@ class Ollama:
     that is named, and says so in the system's words.
     """
 
-    name: ClassVar[str] = FAMILY
+    name: str = field(default=FAMILY, init=False)
     _tools: Entries = field(factory=lambda: Entries(written), init=False)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
@@ -433,15 +433,4 @@ def exporter() -> Ollama:
     return Ollama()
 
 
-__all__ = [
-    "FAMILY",
-    "Conversation",
-    "Ollama",
-    "OllamaReader",
-    "error_of",
-    "exporter",
-    "image_of",
-    "is_answer",
-    "response_of",
-    "written",
-]
+__all__ = ["OLLAMA", "Conversation", "Ollama", "OllamaReader", "exporter"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, Final, Self
 
@@ -23,11 +23,11 @@ from pegboard.dispatch.approval.request import (
 from pegboard.dispatch.work import CallError
 from pegboard.errors import PendingError, ToolError
 from pegboard.schema.json import canonical_json, digest_of, json_text
-from pegboard.tools.call import ToolCall
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.tool import Preview, Tool
+from pegboard.tools.handler import Preview
+from pegboard.tools.tool import Tool
 from pegboard.typing import JsonMapping, JsonObject
 
 
@@ -269,7 +269,6 @@ _OF_THE_REQUEST: Final = tuple(
     name for name in (attribute.name for attribute in attrs.fields(PendingCall)) if hasattr(ApprovalRequest, name)
 )
 
-
 _NAMES: Final = tuple(attribute.name for attribute in attrs.fields(_PendingJson))
 
 
@@ -385,6 +384,22 @@ class SuspendedError(CallError):
         self.pending = pending
         text = f"{pending.call.name} waits for a person's answer and isn't done. Don't call it again meanwhile."
         super().__init__("confirmation_required", text)
+
+
+def confirmation_of(
+    asked: ApprovalRequest | PendingCall, answer: Answer, earlier: Sequence[Confirmation] = ()
+) -> Confirmation | None:
+    """The answer as the tool reads it; `None` where it has nothing to learn from a yes to the call itself."""
+    payload = answer.payload if isinstance(answer, Once) else None
+    if asked.subject == "call" and payload is None:
+        return None
+    confirmed, feedback = (False, answer.feedback) if isinstance(answer, Reject) else (True, None)
+    hint, permission, patterns = "", None, ()
+    if asked.subject == "question":
+        hint, payload = asked.hint, asked.payload if payload is None else payload
+    elif asked.subject == "permission":
+        permission, patterns = asked.permission, asked.patterns
+    return Confirmation(hint, confirmed, payload, feedback, permission, patterns).after(earlier)
 
 
 CONFIRMATION_CALL: Final = "pegboard_request_confirmation"

@@ -1,0 +1,190 @@
+# The public names for type checkers. Written by scripts/public_types.py; don't edit.
+
+from pegboard.callbacks import quick as quick
+from pegboard.catalogue import (
+    Catalogue as Catalogue,
+    Handle as Handle,
+    PluginRecord as PluginRecord,
+    Problem as Problem,
+)
+from pegboard.config.config import Config as Config, load_config as load_config
+from pegboard.dispatch.approval.grants import (
+    FileApprovals as FileApprovals,
+    Grants as Grants,
+    MemoryGrants as MemoryGrants,
+)
+from pegboard.dispatch.approval.pending import (
+    PendingCall as PendingCall,
+    PendingCalls as PendingCalls,
+    answer_from_result as answer_from_result,
+    confirmation_call as confirmation_call,
+    original_call_from as original_call_from,
+)
+from pegboard.dispatch.approval.queue import Approver as Approver, ask_later as ask_later
+from pegboard.dispatch.approval.request import (
+    Always as Always,
+    ApprovalRequest as ApprovalRequest,
+    Later as Later,
+    Once as Once,
+    Reject as Reject,
+)
+from pegboard.dispatch.batch import Batch as Batch
+from pegboard.dispatch.batch_options import BatchOptions as BatchOptions
+from pegboard.dispatch.callbacks import Abort as Abort, ChangeArguments as ChangeArguments, Deny as Deny
+from pegboard.dispatch.chain import Chain as Chain
+from pegboard.dispatch.events import (
+    CallAborted as CallAborted,
+    CallCompleted as CallCompleted,
+    CallEvent as CallEvent,
+    CallFailed as CallFailed,
+    CallPending as CallPending,
+    CallRefused as CallRefused,
+    CallRunning as CallRunning,
+    CallSkipped as CallSkipped,
+    CallSuspended as CallSuspended,
+    CallUpdated as CallUpdated,
+    event_from_json as event_from_json,
+)
+from pegboard.dispatch.executors.executor import (
+    ExecutionRequest as ExecutionRequest,
+    ExecutionResponse as ExecutionResponse,
+    Executor as Executor,
+    PermissionRequired as PermissionRequired,
+)
+from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
+from pegboard.dispatch.executors.remote import ExecutorCall as ExecutorCall, ToolExecutor as ToolExecutor
+from pegboard.dispatch.health import Health as Health
+from pegboard.dispatch.kept_tool import kept_result_tool as kept_result_tool
+from pegboard.dispatch.operation import Completion as Completion, Operation as Operation
+from pegboard.dispatch.outcome import Outcome as Outcome
+from pegboard.dispatch.partial import (
+    ArgumentsSoFar as ArgumentsSoFar,
+    Partial as Partial,
+    parse_partial as parse_partial,
+)
+from pegboard.dispatch.permissions.permissions import (
+    PermissionRules as PermissionRules,
+    Permissions as Permissions,
+    read_permissions as read_permissions,
+)
+from pegboard.dispatch.permissions.rule import Rule as Rule
+from pegboard.dispatch.repair import RepairRequest as RepairRequest
+from pegboard.dispatch.work import CallError as CallError, Limits as Limits
+from pegboard.errors import (
+    ArtifactError as ArtifactError,
+    CallbackError as CallbackError,
+    CallStoppedError as CallStoppedError,
+    ConfigError as ConfigError,
+    DefinitionError as DefinitionError,
+    DuplicateToolError as DuplicateToolError,
+    ExportError as ExportError,
+    ExpressionError as ExpressionError,
+    FatalToolError as FatalToolError,
+    InvalidNameError as InvalidNameError,
+    ManifestError as ManifestError,
+    MissingServiceError as MissingServiceError,
+    ModelError as ModelError,
+    OperationError as OperationError,
+    PegboardError as PegboardError,
+    PendingError as PendingError,
+    PluginError as PluginError,
+    PredicateError as PredicateError,
+    ProcessorError as ProcessorError,
+    RegistrationError as RegistrationError,
+    RunningLoopError as RunningLoopError,
+    SchemaError as SchemaError,
+    StaleSpecError as StaleSpecError,
+    ToolError as ToolError,
+    ToolsetError as ToolsetError,
+    TurnAbortedError as TurnAbortedError,
+    UnknownToolError as UnknownToolError,
+)
+from pegboard.messages.message import (
+    CallPart as CallPart,
+    Citation as Citation,
+    HostedPart as HostedPart,
+    MediaPart as MediaPart,
+    Message as Message,
+    ReasoningPart as ReasoningPart,
+    ResultPart as ResultPart,
+    TextPart as TextPart,
+)
+from pegboard.messages.response import ModelResponse as ModelResponse, Usage as Usage
+from pegboard.plugins.hookspecs import hookimpl as hookimpl
+from pegboard.plugins.load import load as load
+from pegboard.plugins.manager import register_plugin as register_plugin
+from pegboard.registry import ToolRegistry as ToolRegistry
+from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter, Loss as Loss
+from pegboard.request.model import Model as Model
+from pegboard.request.model_request import (
+    ModelConfig as ModelConfig,
+    ModelRequest as ModelRequest,
+    NamedTool as NamedTool,
+)
+from pegboard.request.pipeline import Pipeline as Pipeline, Placed as Placed
+from pegboard.request.processors import BudgetTools as BudgetTools, LimitResults as LimitResults
+from pegboard.tools.call import (
+    REMOVED as REMOVED,
+    Actions as Actions,
+    CallFault as CallFault,
+    Confirmation as Confirmation,
+    ToolCall as ToolCall,
+)
+from pegboard.tools.content import (
+    AudioContent as AudioContent,
+    FileContent as FileContent,
+    ImageContent as ImageContent,
+    LinkContent as LinkContent,
+    TextContent as TextContent,
+    ToolResult as ToolResult,
+)
+from pegboard.tools.context import Progress as Progress, ReadonlyContext as ReadonlyContext, ToolContext as ToolContext
+from pegboard.tools.handler import Preview as Preview
+from pegboard.tools.injection import Injected as Injected
+from pegboard.tools.policy import Origin as Origin, Policy as Policy, ResultLimits as ResultLimits
+from pegboard.tools.spec import (
+    Concurrency as Concurrency,
+    Grammar as Grammar,
+    ToolAnnotations as ToolAnnotations,
+    ToolSpec as ToolSpec,
+)
+from pegboard.tools.stores import Artifacts as Artifacts, Memory as Memory, MemoryEntry as MemoryEntry
+from pegboard.tools.tool import Tool as Tool, tool as tool
+from pegboard.tools.typed import TypedTool as TypedTool, tool_of as tool_of
+from pegboard.toolsets.expression import parse_predicate as parse_predicate
+from pegboard.toolsets.predicate import Predicate as Predicate
+from pegboard.toolsets.resolve import Explanation as Explanation, ResolvedTools as ResolvedTools
+from pegboard.toolsets.search import (
+    Found as Found,
+    ToolIndex as ToolIndex,
+    found_names as found_names,
+    search_tool as search_tool,
+)
+from pegboard.toolsets.toolset import Toolset as Toolset
+from pegboard.toolsets.toolsets import (
+    CombinedToolset as CombinedToolset,
+    StaticToolset as StaticToolset,
+    ToolsetBase as ToolsetBase,
+    ToolsetFunction as ToolsetFunction,
+    searchable as searchable,
+    wrap as wrap,
+)
+from pegboard.toolsets.wrappers import Reshape as Reshape
+from pegboard.turn.api import (
+    resume_turn as resume_turn,
+    resumed_turn_of as resumed_turn_of,
+    run_turn as run_turn,
+    stream_turn as stream_turn,
+    turn_of as turn_of,
+)
+from pegboard.turn.events import (
+    AnswerDelta as AnswerDelta,
+    Answered as Answered,
+    MessageAdded as MessageAdded,
+    ModelRetried as ModelRetried,
+    RoundStarted as RoundStarted,
+    TurnEnded as TurnEnded,
+    TurnOutcome as TurnOutcome,
+)
+from pegboard.turn.loop import Turn as Turn
+from pegboard.turn.options import TurnLimits as TurnLimits, TurnOptions as TurnOptions

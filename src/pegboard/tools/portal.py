@@ -1,0 +1,158 @@
+"""A thread's way back to the event loop: `LoopPortal`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager, nullcontext
+from inspect import isawaitable, iscoroutine
+from typing import Any, Final, TypeVar
+
+from pegboard.errors import CallStoppedError, RunningLoopError
+
+T = TypeVar("T")
+_STOPPED: Final = "the call was cancelled"
+_PASSED: Final = "the call's time limit has passed"
+_tasks: Final[set[asyncio.Task[Any]]] = set()  # an event loop doesn't keep its tasks alive
+
+
+class LoopPortal:
+    """What a call in a thread does in its event loop, until the call is over.
+
+    Args:
+        loop: Where the call was started.
+        waiting: Stands round each wait in the thread.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        self._loop = loop
+        self._waiting = waiting
+        self._waits: set[Future[Any]] = set()
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The call's event loop."""
+        return self._loop
+
+    def tell(self, listener: Callable[[object], None], said: object) -> None:
+        """Calls the listener in the loop, in order; not at all from a thread that works on after the call."""
+        if _running_loop() is self._loop:
+            listener(said)
+        elif not self._is_closed:
+            try:
+                self._loop.call_soon_threadsafe(listener, said)
+            except RuntimeError:
+                return  # the loop is closed: nobody listens any more
+
+    def wait(self, awaitable: Awaitable[T], remaining: Callable[[], float | None]) -> T:
+        """What the awaitable gives, awaited in the loop.
+
+        Args:
+            awaitable: Cancelled where the wait is over before it.
+            remaining: Gives the seconds to wait at most, `None` for no limit. It is asked again when they have passed:
+                the call's clock may have stood still meanwhile.
+
+        Raises:
+            CallStoppedError: The call is over, or the time is.
+            BaseException: Whatever the awaitable raised.
+        """
+        future = self._started(awaitable)
+        try:
+            with self._waiting():
+                return _result(future, remaining)
+        except CancelledError:
+            if self._is_closed:
+                raise CallStoppedError(_STOPPED, kind="aborted") from None
+            raise
+        finally:
+            future.cancel()
+            self._waits.discard(future)
+
+    def close(self) -> None:
+        """The call is over: waits end, and what a thread goes on to tell is dropped."""
+        with self._lock:
+            self._is_closed = True
+            waits = list(self._waits)
+        for future in waits:
+            future.cancel()
+
+    def _started(self, awaitable: Awaitable[T]) -> Future[T]:
+        with self._lock:
+            if not self._is_closed and not self._loop.is_closed():
+                future = asyncio.run_coroutine_threadsafe(_awaited(awaitable), self._loop)
+                self._waits.add(future)
+                return future
+        discard(awaitable)
+        raise CallStoppedError(_STOPPED, kind="aborted")
+
+
+def wait_without_loop(awaitable: Awaitable[T]) -> T:
+    """What the awaitable gives, in an event loop of its own."""
+    return asyncio.run(_awaited(awaitable))
+
+
+def refuse_in_loop(awaitable: Awaitable[Any]) -> None:
+    """Refuses to wait where that would stop the event loop.
+
+    Raises:
+        RunningLoopError: An event loop runs in this thread.
+    """
+    if _running_loop() is not None:
+        discard(awaitable)
+        raise RunningLoopError(
+            "context.wait(...) is for plain functions, which run in a thread; here, write 'await ...'"
+        )
+
+
+def go_on(work: Awaitable[Any] | Callable[[], Any]) -> str:
+    """Does some work for a call that nobody runs: a coroutine in the running event loop, else at once."""
+    loop = _running_loop()
+    if not isawaitable(work):
+        given = work()
+        return go_on(given) if isawaitable(given) else "background"
+    if loop is None:
+        wait_without_loop(work)
+        return "background"
+    task = loop.create_task(_awaited(work))
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    return "background"
+
+
+def discard(awaitable: Awaitable[Any]) -> None:
+    """Closes a coroutine that nobody will await."""
+    if iscoroutine(awaitable):
+        awaitable.close()
+
+
+def _result(future: Future[T], remaining: Callable[[], float | None]) -> T:
+    seconds = remaining()
+    while True:
+        try:
+            return future.result(seconds)
+        except TimeoutError:
+            if future.done():
+                return future.result()  # it came just now, or the time limit is its own
+            seconds = remaining()
+            if seconds == 0.0:
+                raise CallStoppedError(_PASSED, kind="timeout") from None
+
+
+async def _awaited(awaitable: Awaitable[T]) -> T:
+    return await awaitable
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+__all__ = ["LoopPortal"]

@@ -1,0 +1,530 @@
+"""The loop of a turn: request, model, calls, again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from uuid import uuid4
+
+import attrs
+from attrs import define, field
+
+from pegboard.callbacks import ChainError, settle
+from pegboard.dispatch.approval.resume import Answers
+from pegboard.dispatch.batch import Batch
+from pegboard.dispatch.batch_options import BatchOptions
+from pegboard.dispatch.outcome import Outcome
+from pegboard.errors import CallbackError, ModelError, TurnAbortedError, log_failure
+from pegboard.messages.message import Message
+from pegboard.messages.response import ModelResponse
+from pegboard.request.model import Model
+from pegboard.request.model_request import ModelRequest
+from pegboard.tools.call import Actions
+from pegboard.tools.context import ReadonlyContext
+from pegboard.turn.events import Answered, Ended, Outbox, RoundStarted, Telling, TurnEnded, TurnEvent, TurnOutcome
+from pegboard.turn.history import TurnProgress
+from pegboard.turn.model_call import Asker
+from pegboard.turn.options import DEFAULT_TURN_LIMITS, Steering, StopCondition, TurnLimits
+
+if TYPE_CHECKING:
+    from pegboard.registry import ToolRegistry, Where
+
+
+@define(eq=False)
+class _Inbox:
+    """Messages that the model hasn't read yet.
+
+    Attributes:
+        steering: Gives what the user has said since it was last asked; `None`: there are only those that were put in.
+    """
+
+    steering: Steering | None = None
+    _messages: list[Message] = field(factory=list[Message], init=False)
+
+    def put(self, given: object, what: str) -> None:
+        """Takes in a message, a text, or several.
+
+        Args:
+            given: What was said; `None` is nothing.
+            what: Who said it, for the error.
+
+        Raises:
+            TypeError: Something that is no message.
+        """
+        self._messages.extend(_as_messages(given, what))
+
+    async def listen(self) -> bool:
+        """Whether there is something that the model hasn't read."""
+        if self.steering is not None:
+            self.put(await settle(self.steering()), "steering")
+        return bool(self._messages)
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether there is something that the model hasn't read, as far as is known."""
+        return bool(self._messages)
+
+    def take(self) -> list[Message]:
+        """All that is there, once."""
+        taken, self._messages = self._messages, []
+        return taken
+
+
+def _as_messages(given: object, what: str) -> list[Message]:
+    """Messages of what people write for short: a text is the user's.
+
+    Raises:
+        TypeError: Something that is no message.
+    """
+    if given is None:
+        return []
+    each = [given] if isinstance(given, str | Message) or not isinstance(given, Iterable) else cast("list[Any]", given)
+    messages: list[Message] = []
+    for one in each:
+        if not isinstance(one, str | Message):
+            raise TypeError(f"{what} gives messages or texts, not {type(one).__name__}")
+        messages.append(one if isinstance(one, Message) else Message.user(one))
+    return messages
+
+
+_End: TypeAlias = tuple[Ended, str | None]
+"""Why, and more on it for people."""
+
+
+def _end_by_results(outcome: Outcome, actions: Actions) -> _End | None:
+    """What results make of a turn; `None`: it goes on.
+
+    Args:
+        outcome: Of the calls of one answer.
+        actions: What all calls of the turn ask for: some may have waited for an approval.
+    """
+    if outcome.fatal is not None:
+        return "aborted" if isinstance(outcome.fatal, TurnAbortedError) else "fatal", str(outcome.fatal)
+    if len(outcome.pending):
+        return "suspended", f"{len(outcome.pending)} waiting for an approval"
+    if outcome.ended == "rejected":
+        return "rejected", None
+    return _asked_for(actions)
+
+
+def _asked_for(actions: Actions) -> _End | None:
+    if actions.transfer_to is not None:
+        return "transferred", actions.transfer_to
+    if actions.escalate:
+        return "escalated", None
+    return ("results", None) if actions.skip_summarization else None
+
+
+def _end_by_answer(response: ModelResponse) -> _End | None:
+    """What an answer that calls nothing makes of a turn; `None`: the provider only paused, and goes on."""
+    if response.finish_reason == "pause":
+        return None
+    if response.interrupted:
+        return "cut_off", response.error_message or "the answer was broken off"
+    if not response.complete:
+        return "cut_off", f"the answer ended by {response.finish_reason}"
+    return "answered", None
+
+
+@define(eq=False, kw_only=True)
+class Turn:
+    """One turn on its way. Made by `turn_of` and `resumed_turn_of`; runs once.
+
+    Attributes:
+        model: Whom it asks.
+        request: What it begins with. Where its `tools` are given, every round offers them; else each resolves anew.
+        registry: Where tools, callbacks and processors hang.
+        context: For whom it runs.
+        limits: How much it may use.
+        where: What it asks of tools.
+        active: The names of the tools that may be offered, in order.
+        stop_when: Conditions that stop it.
+        steering: Gives what the user said meanwhile, or `None`.
+        listener: Gets each event, or `None`.
+        batch: How its calls are run.
+        suspended: The outcome that it goes on from, with the answers that have come; or `None`.
+    """
+
+    model: Model
+    request: ModelRequest
+    registry: ToolRegistry
+    context: ReadonlyContext
+    limits: TurnLimits = DEFAULT_TURN_LIMITS
+    where: Where = None
+    active: Sequence[str] | None = None
+    stop_when: Sequence[StopCondition] = ()
+    steering: Steering | None = None
+    listener: Callable[[TurnEvent], None] | None = None
+    batch: BatchOptions = field(factory=BatchOptions)
+    suspended: tuple[TurnOutcome, Answers] | None = None
+
+    _progress: TurnProgress = field(init=False)
+    _telling: Telling = field(init=False)
+    _inbox: _Inbox = field(init=False)
+    _asker: Asker = field(init=False)
+    _asking: asyncio.Task[ModelResponse] | None = field(default=None, init=False)
+    _running: Batch | None = field(default=None, init=False)
+    _continued: int = field(default=0, init=False)
+    _interrupted: str | None = field(default=None, init=False)
+    _ended: _End | None = field(default=None, init=False)
+    _error: BaseException | None = field(default=None, init=False)
+    _outcome: TurnOutcome | None = field(default=None, init=False)
+    _begun: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        before = None if self.suspended is None else self.suspended[0]
+        invocation = self.context.invocation or (before and before.invocation) or f"turn_{uuid4().hex}"
+        self.context = attrs.evolve(self.context, invocation=invocation)
+        self._telling = Telling(self.listener)
+        self._inbox = _Inbox(self.steering)
+        if before is None:
+            self._progress = TurnProgress.at_the_start(self.request.messages, self.context)
+        else:
+            self._progress = TurnProgress.after(before, self.context)
+
+    # From outside ------------------------------------------------------------------------------------------------
+
+    @property
+    def outcome(self) -> TurnOutcome | None:
+        """What came of it; `None` until it has ended. It is there even if `run` raised or was cancelled."""
+        return self._outcome
+
+    async def run(self) -> TurnOutcome:
+        """Runs the turn to its end. Whatever it raises comes once every call has its result.
+
+        Raises:
+            TurnAbortedError: A callback aborted it.
+            FatalToolError: A tool ended it.
+            ModelError: The model can't be asked.
+            CallbackError: A callback round the model or the turn failed.
+            ProcessorError: A request processor of the host's failed.
+            asyncio.CancelledError: Whoever waits was cancelled.
+            RuntimeError: It has been run already.
+        """
+        if self._begun:
+            raise RuntimeError("a turn runs once; make another by turn_of(...)")
+        self._begun = True
+        try:
+            await self._run()
+        except asyncio.CancelledError:
+            self._end("cancelled", None)
+            raise
+        except Exception as error:  # noqa: BLE001  it is raised again below, once the history is complete
+            self._end("failed", str(error))
+            self._error = error
+        finally:
+            await self._finish()
+        assert self._outcome is not None
+        if self._error is not None:
+            raise _carrying(self._error, self._outcome)
+        return self._outcome
+
+    async def events(self) -> AsyncGenerator[TurnEvent]:
+        """Runs the turn and gives each event as it happens, answers piece by piece; leaving early cancels it.
+
+        Raises:
+            BaseException: As `run`, behind the last event.
+        """
+        outbox = self._telling.outbox = Outbox[TurnEvent]()
+        running = asyncio.ensure_future(self.run())
+        running.add_done_callback(lambda _: outbox.close())
+        try:
+            while (event := await outbox.get()) is not None:
+                yield event
+            await running
+        finally:
+            if not running.done():
+                running.cancel()
+                await asyncio.wait([running])
+            if not running.cancelled():
+                running.exception()  # whoever left early has seen enough
+
+    def steer(self, *messages: Message | str) -> None:
+        """Says something to the turn on its way: the model reads it with the next request.
+
+        Calls that have not begun are skipped, unless `on_steering` says otherwise.
+        """
+        self._inbox.put(messages, "steer")
+        if self._running is not None:
+            self._running.interrupt("interrupted", self.batch.get("on_steering", "skip"))
+
+    def interrupt(self, reason: str = "interrupted") -> None:
+        """Ends the turn now: a model that answers is cancelled, what it said is kept, and running calls are aborted."""
+        self._interrupted = self._interrupted or reason
+        if self._running is not None:
+            self._running.interrupt(reason, "abort")
+        if self._asking is not None:
+            self._asking.cancel()
+
+    # The loop ----------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        if self.limits.seconds is not None:
+            self._progress.deadline = time.monotonic() + self.limits.seconds
+        telling = self._telling
+        tell = None if telling.outbox is None else telling.tell_delta
+        self._asker = await Asker.of(self.model, self.registry, self.limits, tell=tell, on_retry=telling.tell_retry)
+        await self._begin()
+        while self._ended is None:
+            await self._round()
+
+    async def _begin(self) -> None:
+        if self.suspended is not None:
+            return await self._resume(*self.suspended)
+        request = await self._first_answer("before_turn", ModelRequest, self.context, self.request)
+        if request is not None:
+            self.request = request
+            self._progress = TurnProgress.at_the_start(request.messages, self.context)
+        return None
+
+    async def _round(self) -> None:
+        await self._asked("steering", self._inbox.listen)
+        self._hear()
+        limit = self._progress.limit_reached(self.limits)
+        if limit is not None:
+            return self._end("limit", limit)
+        context = self._context_now()
+        request = await self._processed(context)
+        self._progress.rounds += 1
+        self._telling.tell(RoundStarted(self._progress.rounds, request))
+        response = await self._answer(request, context)
+        if response is None:
+            return None
+        message = self._progress.take_answer(response)
+        self._telling.tell(Answered(response))
+        self._telling.tell_message(message)
+        if response.calls:
+            await self._run_calls(message, request, response)
+        if response.finish_reason == "error" and self._ended is None:
+            wrong = response.error_message or "the provider answered with an error"
+            raise ModelError(wrong, provider=self.model.provider, code=response.error_code)
+        if not response.calls:
+            await self._end_or_go_on(response)
+        return None
+
+    def _hear(self) -> None:
+        """What came meanwhile goes into the history: results of long-running calls, and what the user said."""
+        progress = self._progress
+        session = self.context.session
+        mine = progress.history.call_ids if session is None else None  # else they might be somebody else's
+        for completion in self.registry.completions(session, mine):
+            message = progress.history.complete(completion)
+            if message is not None:
+                self._telling.tell_message(message)
+        for message in self._inbox.take():
+            progress.history.messages.append(message)
+            self._telling.tell_message(message)
+
+    async def _processed(self, context: ReadonlyContext) -> ModelRequest:
+        """The request of this round, with the tools that may be offered now, through all processors."""
+        request = self.request.evolve(
+            messages=self._progress.history.messages,
+            model=self.request.model or context.model,
+            loads_deferred=self.request.loads_deferred or getattr(self.model, "loads_deferred", False) is True,
+        )
+        if request.tools is None:
+            tools = await self.registry.resolve(context, where=self.where, active=self.active)
+            request = request.evolve(tools=tools)
+        return await self.registry.process(request, context)
+
+    async def _answer(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse | None:
+        """The model's answer; `None` where the turn ended before there was one."""
+        if self._interrupted is not None:
+            return self._end("interrupted", self._interrupted)
+        self._asking = asking = asyncio.ensure_future(self._asker.ask(request, context))
+        is_late = False
+        try:
+            await asyncio.wait([asking], timeout=self._progress.seconds_left())
+            is_late = not asking.done()
+        finally:
+            self._asking = None
+            await self._given_up(asking)
+        if is_late:
+            return self._end("limit", f"{self.limits.seconds:g} seconds")
+        if not asking.cancelled():
+            return asking.result()
+        if self._interrupted is not None:
+            return self._end("interrupted", self._interrupted)
+        raise ModelError(f"model {self.model.name!r} cancelled itself", provider=self.model.provider)
+
+    async def _given_up(self, asking: asyncio.Task[ModelResponse]) -> None:
+        """Ends what is still being asked, and keeps what was said; one that ignores its cancellation is left alone."""
+        if not asking.done():
+            asking.cancel()
+            await asyncio.wait([asking], timeout=self.registry.limits.grace)
+        if not asking.done():
+            log_failure(f"model {self.model.name!r}", TimeoutError("ignores that it was cancelled"))
+        if not asking.done() or asking.cancelled():
+            self._keep_words()
+
+    def _keep_words(self) -> None:
+        """What the model said before it was cancelled."""
+        if self._asker.words:
+            said = ModelResponse("".join(self._asker.words), complete=False, interrupted=True)
+            self._telling.tell_message(self._progress.take_answer(said))
+
+    async def _end_or_go_on(self, response: ModelResponse) -> None:
+        """What an answer that calls nothing means for the turn."""
+        end = _end_by_answer(response)
+        if end is None or (end[0] == "answered" and await self._goes_on()):
+            return
+        self._end(*end)
+
+    async def _goes_on(self) -> bool:
+        """Whether somebody has more to say, though the model has answered."""
+        if await self._asked("steering", self._inbox.listen):
+            return True
+        if self._continued >= self.limits.continuations:
+            return False
+        outcome = self._progress.outcome("answered")
+        said = await self._first_answer("on_stop", (str, Message, list, tuple), self.context, outcome)
+        self._inbox.put(said, "on_stop")
+        self._continued += said is not None
+        return self._inbox.has_messages
+
+    # Calls -------------------------------------------------------------------------------------------------------
+
+    async def _run_calls(self, message: Message, request: ModelRequest, response: ModelResponse) -> None:
+        calls = tuple(call for call in message.calls if not call.provider_executed)
+        calls = self._progress.within(calls, self.limits.calls)
+        id_ = message.id or response.id or f"message_{uuid4().hex}"
+        context = attrs.evolve(self._context_now(), message=id_)
+        options = self._batch_options(request)
+        options["cut_off"] = not response.complete or response.finish_reason == "error"
+        batch = await self.registry.batch(calls, request.tools, context, **options)
+        self._progress.broken += not response.complete
+        await self._run_batch(batch, lambda outcome: [self._progress.take_results(outcome)])
+
+    async def _run_batch(self, batch: Batch, take: Callable[[Outcome], list[Message]]) -> None:
+        """Runs calls and takes in their results, also where whoever waits is cancelled meanwhile."""
+        self._running = batch
+        try:
+            if self._interrupted is not None:
+                batch.interrupt(self._interrupted, "abort")
+            elif self._inbox.has_messages:
+                batch.interrupt("interrupted", self.batch.get("on_steering", "skip"))
+            await batch.run()
+        finally:
+            self._running = None
+            if batch.outcome is not None:
+                for message in take(batch.outcome):
+                    self._telling.tell_message(message)
+        assert batch.outcome is not None
+        await self._settle(batch.outcome)
+
+    def _batch_options(self, request: ModelRequest) -> BatchOptions:
+        options = BatchOptions(**self.batch)
+        options["instructions"] = request.system or None
+        options["listener"] = self._telling.tell
+        if self.steering is not None:
+            options["steering"] = self._inbox.listen
+        left = self._progress.seconds_left()
+        if left is not None:
+            options["timeout"] = max(min(left, options.get("timeout") or left), 0.001)
+        return options
+
+    async def _settle(self, outcome: Outcome) -> None:
+        """Whether the turn goes on behind these results."""
+        self._error = outcome.fatal
+        end = _end_by_results(outcome, self._progress.actions) or await self._end_by_host(outcome)
+        if end is not None:
+            self._end(*end)
+
+    async def _end_by_host(self, outcome: Outcome) -> _End | None:
+        if self._interrupted is not None:
+            return "interrupted", self._interrupted
+        if any(call.error is not None and call.error.kind == "limit" for call in outcome.calls):
+            return "limit", f"{self.limits.calls} calls"
+        if self._progress.broken > self.limits.retries:
+            return "cut_off", "the model's answers were broken off again and again"
+        for condition in self.stop_when:
+            stops = await self._asked("stop_when", lambda: condition(self._progress.outcome("stopped")))  # noqa: B023  asked at once
+            if stops:
+                return "stopped", stops if isinstance(stops, str) else None
+        return None
+
+    async def _resume(self, before: TurnOutcome, answers: Answers) -> None:
+        """Goes on from where calls waited for an approval."""
+        context = self._context_now()
+        tools = self.request.tools
+        if tools is None:
+            tools = await self.registry.resolve(context, where=self.where, active=self.active)
+        options = self._batch_options(self.request)
+        batch = await self.registry.resumed_batch(before.pending, answers, tools, context, **options)
+        await self._run_batch(batch, self._progress.take_late_results)
+
+    # How it does it ----------------------------------------------------------------------------------------------
+
+    def _end(self, *end: *_End) -> None:
+        """Notes why the turn ends; the first reason stands."""
+        if self._ended is None:
+            self._ended = end
+
+    def _context_now(self) -> ReadonlyContext:
+        """For whom this round runs, and what the session knows by now."""
+        context, progress = self.context, self._progress
+        return attrs.evolve(
+            context,
+            model=context.model or self.request.model or self.model.name,
+            provider=context.provider or self.model.provider,
+            state=dict(progress.state),
+            messages=tuple(progress.history.messages),
+        )
+
+    async def _asked(self, what: str, question: Callable[[], Any]) -> Any:
+        """What the host's own function says, within the time limit of callbacks.
+
+        Raises:
+            CallbackError: It failed, or took too long.
+        """
+        try:
+            async with asyncio.timeout(self.registry.limits.callback_timeout):
+                return await settle(question())
+        except Exception as error:
+            raise CallbackError(f"{type(error).__name__}: {error}", stage=what, owner="the host") from error
+
+    async def _first_answer(self, stage: str, kind: type | tuple[type, ...], *facts: Any) -> Any:
+        """What the first callback answers that has something to say.
+
+        Raises:
+            CallbackError: One failed, or answered something of another kind.
+        """
+        chain = await self.registry.chain(stage)
+        try:
+            answered = await chain.answers(*facts)
+        except ChainError as error:
+            raise CallbackError(str(error), stage=stage, owner=error.callback.owner) from error.__cause__
+        if answered is None:
+            return None
+        answer, link = answered
+        if not isinstance(answer, kind):
+            wanted = kind.__name__ if isinstance(kind, type) else "messages, a text"
+            wrong = f"{link.owner} answered {type(answer).__name__}; it may answer {wanted} or None"
+            raise CallbackError(wrong, stage=stage, owner=link.owner)
+        return answer
+
+    async def _finish(self) -> None:
+        """Completes the history, whatever has happened, and tells everybody that the turn is over."""
+        skipped = self._progress.close()
+        if skipped is not None:
+            self._telling.tell_message(skipped)
+        ended, detail = self._ended or ("failed", None)
+        facts = {"invocation": self.context.invocation, "error": self._error}
+        self._outcome = self._progress.outcome(ended, detail, **facts)
+        try:
+            chain = await self.registry.chain("after_turn")
+            await chain.tell(self.context, self.request, self._outcome)
+        finally:
+            self._telling.tell(TurnEnded(self._outcome))
+
+
+def _carrying(error: BaseException, outcome: TurnOutcome) -> BaseException:
+    """An error with what came of the turn, where it has room for it."""
+    if hasattr(type(error), "outcome"):
+        error.outcome = outcome  # pyright: ignore[reportAttributeAccessIssue]  asked for just above
+    return error
+
+
+__all__ = ["Turn"]

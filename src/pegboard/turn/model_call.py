@@ -1,0 +1,184 @@
+"""One call of the model within a turn: its stream, its time limit, its errors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from pegboard.callbacks import ChainError, settle
+from pegboard.dispatch.retry import tried_again
+from pegboard.errors import CallbackError, ModelError
+from pegboard.messages.response import DELTA_TYPES, Delta, ModelResponse, ReasoningDelta, TextDelta
+from pegboard.request.model import Model, can_stream
+from pegboard.request.model_request import ModelRequest
+from pegboard.tools.context import ReadonlyContext
+from pegboard.turn.options import TurnLimits
+
+if TYPE_CHECKING:
+    from pegboard.dispatch.chain import Chain
+    from pegboard.registry import ToolRegistry
+
+
+@define(eq=False)
+class Asker:
+    """Asks a model: before -> wrap(the model) -> on an error: on_error -> after.
+
+    Attributes:
+        model: Whom it asks.
+        before: Answer instead of the model.
+        after: Replace its answer.
+        on_error: Recover from what went wrong.
+        wrap: Stand round the asking.
+        limits: How often a request is sent again.
+        tell: Gets each piece of a streamed answer; `None`: nobody looks on, and nothing is streamed.
+        on_retry: Told before each pause: the attempts made, the error, the pause in seconds; or `None`.
+        words: The words that have come of an answer that is on its way.
+        shown: Whether words or a call of it have been shown: then it isn't asked for again. Thoughts don't count.
+    """
+
+    model: Model
+    before: Chain
+    after: Chain
+    on_error: Chain
+    wrap: Chain
+    limits: TurnLimits
+    tell: Callable[[Delta], Awaitable[None]] | None = None
+    on_retry: Callable[[int, BaseException, float], None] | None = None
+    words: list[str] = field(factory=list[str], init=False)
+    shown: bool = field(default=False, init=False)
+
+    @classmethod
+    async def of(cls, model: Model, registry: ToolRegistry, limits: TurnLimits, **how: Any) -> Asker:
+        """One with the callbacks that hang on the board now."""
+        stages = {"before": "before_model", "after": "after_model", "on_error": "on_model_error", "wrap": "wrap_model"}
+        chains = {name: await registry.chain(stage) for name, stage in stages.items()}
+        return cls(model, limits=limits, **chains, **how)
+
+    async def ask(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse:
+        """The answer to a request.
+
+        Raises:
+            ModelError: The model can't be asked, or its provider answered with an error, and no callback recovered.
+            CallbackError: A callback failed.
+        """
+        self._forget()
+        try:
+            response = await self._first("before_model", self.before, context, request)
+            if response is None:
+                response = await self._wrapped(request, context)
+        except Exception as error:
+            recovered = await self._first("on_model_error", self.on_error, context, request, error)
+            if recovered is None:
+                raise
+            response = recovered
+        return await self._first("after_model", self.after, context, request, response) or response
+
+    async def _first(self, stage: str, chain: Chain, *facts: Any) -> ModelResponse | None:
+        try:
+            answered = await chain.answers(*facts) if chain else None
+        except ChainError as error:
+            raise CallbackError(str(error), stage=stage, owner=error.callback.owner) from error.__cause__
+        if answered is None:
+            return None
+        answer, link = answered
+        if not isinstance(answer, ModelResponse):
+            wrong = f"{link.owner} answered {type(answer).__name__}; it may answer ModelResponse or None"
+            raise CallbackError(wrong, stage=stage, owner=link.owner)
+        return answer
+
+    async def _wrapped(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse:
+        try:
+            response = await self.wrap.around_all(partial(self._tried, request), context, request)
+        except ChainError as error:
+            raise CallbackError(str(error), stage="wrap_model", owner=error.callback.owner) from error.__cause__
+        if not isinstance(response, ModelResponse):  # the model's own has been looked at
+            owner = self.wrap.links[0].owner
+            wrong = f"{owner} gave {type(response).__name__}, which is no ModelResponse"
+            raise CallbackError(wrong, stage="wrap_model", owner=owner)
+        return response
+
+    def _checked(self, response: object) -> ModelResponse:
+        if not isinstance(response, ModelResponse):
+            wrong = f"gave {type(response).__name__}, which is no ModelResponse"
+        elif response.message.role != "assistant":
+            wrong = f"gave a message of role {response.message.role!r}; an answer's is 'assistant'"
+        elif response.partial:
+            wrong = "gave a partial response as its answer"
+        else:
+            return response
+        raise ModelError(f"model {self.model.name!r} {wrong}", provider=self.model.provider)
+
+    async def _tried(self, request: ModelRequest) -> Any:
+        model = self.model
+        if self.tell is not None and can_stream(model):
+            attempt = partial(self._streamed, model.stream, request)
+        else:
+            attempt = partial(self._whole, request)
+        on_retry = self.on_retry or _tell_nobody
+        return await tried_again(attempt, self.limits.retries, self._asks_for_another, on_retry=on_retry)
+
+    def _forget(self) -> None:
+        self.words.clear()
+        self.shown = False
+
+    async def _whole(self, request: ModelRequest) -> Any:
+        try:
+            return self._checked(await settle(self.model.respond(request)))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a vendor's client may raise anything
+            raise _as_model_error(error, self.model) from error.__cause__
+
+    async def _streamed(
+        self, stream: Callable[[ModelRequest], AsyncIterator[Delta | ModelResponse]], request: ModelRequest
+    ) -> Any:
+        self._forget()
+        response: ModelResponse | None = None
+        pieces = stream(request)
+        try:
+            async for piece in pieces:
+                if isinstance(piece, DELTA_TYPES):
+                    await self._told(piece)
+                elif not getattr(piece, "partial", False):
+                    response = self._checked(piece)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a vendor's client may raise anything
+            raise _as_model_error(error, self.model) from error.__cause__
+        finally:
+            await _closed(pieces)
+        if response is None:
+            raise ModelError("the stream ended without a response", provider=self.model.provider)
+        return response
+
+    async def _told(self, piece: Delta) -> None:
+        self.shown = self.shown or not isinstance(piece, ReasoningDelta)
+        if isinstance(piece, TextDelta):
+            self.words.append(piece.text)
+        assert self.tell is not None
+        await self.tell(piece)
+
+    def _asks_for_another(self, error: BaseException) -> bool:
+        if not isinstance(error, ModelError) or not error.retryable or self.shown:
+            return False
+        return error.retry_after is None or error.retry_after <= self.limits.longest_pause
+
+
+def _as_model_error(error: BaseException, model: Model) -> ModelError:
+    """What a model raised, as the error that hosts know; what it was stands behind it as its context."""
+    if isinstance(error, ModelError):
+        return error
+    return ModelError(f"{type(error).__name__}: {error}", provider=model.provider, code=type(error).__name__)
+
+
+def _tell_nobody(_attempt: int, _error: BaseException, _pause: float) -> None:
+    """Where nobody wants to be told."""
+
+
+async def _closed(pieces: AsyncIterator[Any]) -> None:
+    """Closes a stream that was left early, where it can be closed."""
+    close: Callable[[], Awaitable[None]] | None = getattr(pieces, "aclose", None)
+    if close is not None:
+        await close()
+
+
+__all__ = ["Asker"]
