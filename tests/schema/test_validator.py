@@ -5,7 +5,7 @@ import re
 import socket
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from jsonschema import Draft202012Validator
 
 from pegboard.errors import SchemaError
