@@ -5,7 +5,7 @@ import re
 import socket
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from pegboard.errors import SchemaError
@@ -422,7 +422,6 @@ def test_looking_for_the_problem_in_long_lists_ends():
     assert validator.problems([*range(9_900, 9_950), "x"]) == ("(root): doesn't fit the schema",)
 
 
-@settings(max_examples=150)
 @given(SCHEMAS, VALUES)
 def test_nothing_changes_for_what_is_small(schema, value):
     assert Validator(schema).accepts(value) == compiled(json.dumps(schema)).is_valid(value)
