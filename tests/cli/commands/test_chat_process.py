@@ -12,7 +12,8 @@ import termios
 from contextlib import suppress
 
 import pytest
-from model_server import Call, Error, ModelServer, Round
+
+from fake_vendors import Call, Error, ModelServer, Round
 
 pytestmark = pytest.mark.slow
 
