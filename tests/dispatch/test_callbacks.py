@@ -12,7 +12,7 @@ from pegboard.dispatch.stages import travel
 from pegboard.dispatch.work import DEFAULT_LIMITS, CallError
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError
 from pegboard.tools.content import ToolResult
-from pegboard.tools.result_limits import ResultLimits
+from pegboard.tools.policy import ResultLimits
 
 EMPTY = ToolResult()
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}

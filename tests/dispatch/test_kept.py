@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.dispatch.kept import KeptResults, _remove_folder
 from pegboard.dispatch.truncate import Place, Size
-from pegboard.tools.result_limits import ResultLimits
+from pegboard.tools.policy import ResultLimits
 
 FEW = ResultLimits(lines=2, bytes=10)
 

@@ -5,7 +5,7 @@ import pytest
 from pegboard.dispatch.kept import KeptResults
 from pegboard.dispatch.kept_tool import kept_result_tool
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.result_limits import ResultLimits
+from pegboard.tools.policy import ResultLimits
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pegboard.dispatch.find import unknown
 from pegboard.dispatch.parse_call import parse_call
 from pegboard.dispatch.work import Limits
 from pegboard.tools.call import CallFault, ToolCall
-from pegboard.tools.origin import Origin, Policy
+from pegboard.tools.policy import Origin, Policy
 from strategies import json_values
 
 SCHEMA = {

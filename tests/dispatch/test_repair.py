@@ -15,8 +15,8 @@ from pegboard.dispatch.validate import validate
 from pegboard.dispatch.work import Callbacks, CallError, Limits, Surroundings, Work
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import LateHandler
 from pegboard.tools.spec import ToolAnnotations
+from pegboard.tools.tool import LateHandler
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
 

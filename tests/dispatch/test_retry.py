@@ -7,7 +7,7 @@ import pytest
 from pegboard.dispatch.retry import FIRST_PAUSE, LONGEST_PAUSE, retried, retries
 from pegboard.dispatch.work import CallError
 from pegboard.errors import FatalToolError, ToolError
-from pegboard.tools.origin import Origin, Policy
+from pegboard.tools.policy import Origin, Policy
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 

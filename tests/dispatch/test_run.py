@@ -7,12 +7,13 @@ import threading
 
 import pytest
 
+from pegboard.callbacks import Flavour
 from pegboard.dispatch.stages import travel
 from pegboard.dispatch.work import Limits
 from pegboard.schema.problems import StructureError
 from pegboard.tools.context import Progress, ToolContext
-from pegboard.tools.handler import Flavour, Handler
-from pegboard.tools.origin import Policy
+from pegboard.tools.handler import Handler
+from pegboard.tools.policy import Policy
 
 PATIENCE = 10  # seconds; only a broken test waits so long
 TINY = Limits(timeout=0.001)

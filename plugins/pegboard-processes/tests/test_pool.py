@@ -23,8 +23,9 @@ from pegboard import (
     ToolContext,
 )
 from pegboard.schema.problems import StructureError
-from pegboard.tools.collection import as_tools
+from pegboard.tools.typed import as_tools
 from pegboard_processes import ChildProcesses
+from pegboard_processes.rpc import framed
 
 MEBIBYTE = 1 << 20
 
@@ -224,7 +225,8 @@ def test_an_endless_loop_is_ended_at_the_limit(call):
 
 def test_a_tool_that_ignores_the_signal_to_end_is_killed(call, tmp_path):
     file = tmp_path / "pid"
-    response = call("sleep_on", timeout=0.5, pid_file=str(file))
+    call("add", a=1)  # the child is there
+    response = call("sleep_on", timeout=1.0, pid_file=str(file))
     assert response.kind == "timeout"
     assert not is_there(int(file.read_text()))
 
@@ -232,6 +234,7 @@ def test_a_tool_that_ignores_the_signal_to_end_is_killed(call, tmp_path):
 @pytest.mark.parametrize("tool", ["sleep_well", "wait_well"])
 def test_a_tool_that_listens_to_it_may_tidy_up(fresh, call, tmp_path, tool):
     pool = fresh(grace=PATIENCE)
+    call("add", pool=pool, a=1)  # the child is there
     assert call(tool, pool=pool, timeout=1.0, file=str(tmp_path / "file")).kind == "timeout"
     assert (tmp_path / "file").read_text() == "tidy"
 
@@ -325,12 +328,37 @@ def test_a_fatal_error_is_raised(call):
         call("fail", how="fatal")
 
 
+def test_a_tool_that_closes_standard_output_costs_nothing(fresh, call):
+    pool = fresh()
+    assert call("close_output", pool=pool).output == "closed"
+    assert call("add", pool=pool, a=1).structured_content == {"result": 3}
+
+
 def test_endless_recursion_costs_its_call_only(call):
     assert call("recurse").error == "recurse failed: RecursionError."
 
 
 @pytest.mark.parametrize(
-    "text", ["\x00\x00\x00\x05hello", "\xff\xff\xff\xff", '\x00\x00\x00\x0f{"unknown":true}', "\0\0\0\2[]"]
+    "text",
+    [
+        "\xff\xff\xff\xff",
+        *(
+            framed(body).decode("latin-1")
+            for body in (
+                b"hello",
+                b"[]",
+                b'{"unknown": true}',
+                b'{"response": {"output": 1}}',
+                b'{"response": []}',
+                b'{"response": {}, "response": {}}',
+                b'{"response": {"output": "\\ud800"}}',
+                b'{"event": 1}',
+                b'{"question": "1", "name": "ask", "arguments": {}}',
+                b'{"question": 1, "name": 2, "arguments": {}}',
+                b'{"question": 1, "name": "ask", "arguments": []}',
+            )
+        ),
+    ],
 )
 def test_a_child_that_breaks_the_protocol_is_ended(call, text):
     response = call("write_nonsense", text=text)
@@ -342,7 +370,7 @@ def test_a_child_that_breaks_the_protocol_is_ended(call, text):
 def test_a_child_that_hangs_up_and_goes_on_is_killed(call):
     response = call("close_everything")
     assert response.kind == "crashed"
-    assert "hung up and had to be killed" in response.detail
+    assert "closed its connection and had to be killed" in response.detail
 
 
 # What can't be run there ----------------------------------------------------------------------------------------------

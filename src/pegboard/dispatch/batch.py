@@ -20,7 +20,7 @@ from pegboard.dispatch.stages import Way, finish, travel
 from pegboard.dispatch.telling import tell_end, tell_pending
 from pegboard.dispatch.work import CallError, Work
 from pegboard.errors import log_failure
-from pegboard.tools.actions import merged
+from pegboard.tools.call import merged
 from pegboard.tools.content import ToolResult
 
 Interruption: TypeAlias = Literal["abort", "skip", "finish"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.batch import Interruption, Steering
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.permissions.permissions import Permissions
-    from pegboard.tools.result_limits import ResultLimits
+    from pegboard.tools.policy import ResultLimits
 
 
 class BatchOptions(TypedDict, total=False):

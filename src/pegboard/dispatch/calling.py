@@ -7,8 +7,8 @@ import attrs
 from pegboard.dispatch.work import Surroundings, Work
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.said import Said
 from pegboard.tools.services import Services
+from pegboard.tools.state import PendingActions
 
 
 def work_for(call: ToolCall, context: ReadonlyContext | ToolContext, around: Surroundings, services: Services) -> Work:
@@ -31,7 +31,7 @@ def work_inside(outer: Work, call: ToolCall) -> Work:
     own.values, own.depth = {}, context.depth + 1
     own.confirmation = None
     if context.said is not None:
-        own.said = Said(context.state)  # it sees what its caller has changed
+        own.said = PendingActions(context.state)  # it sees what its caller has changed
     work = Work(call, own, outer.around)
     work.parent, work.index = outer.lock, outer.index
     own.frame = work

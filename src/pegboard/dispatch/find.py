@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from pegboard.dispatch.work import CallError, Work
 from pegboard.errors import PluginError, StaleSpecError, did_you_mean, suggest
 from pegboard.tools.call import ToolCall
-from pegboard.tools.handler import LateHandler
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import LateHandler, Tool
 
 if TYPE_CHECKING:
     from pegboard.toolsets.resolve import ResolvedTools

@@ -15,8 +15,7 @@ from pegboard.dispatch.stages import Way, travel_alone
 from pegboard.dispatch.telling import tell_end, tell_pending
 from pegboard.dispatch.work import Work
 from pegboard.errors import CallStoppedError
-from pegboard.tools.call import ToolCall
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
 

@@ -11,11 +11,10 @@ from attrs import define, field, frozen
 
 from pegboard.dispatch.truncate import Place, Size, cut, size_of
 from pegboard.errors import log_failure
-from pegboard.tools.result_limits import ResultLimits
+from pegboard.tools.policy import ResultLimits
 
 MOST_KEPT: Final = 200
 MOST_BYTES: Final = 536_870_912
-
 _STEP: Final = 1 << 20
 _NAME_BYTES: Final = 8
 _LONGEST_CHARACTER: Final = 4

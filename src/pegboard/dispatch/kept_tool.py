@@ -8,7 +8,7 @@ from pegboard.dispatch.kept import KeptResults, Page
 from pegboard.errors import ToolError
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.context import ToolContext
-from pegboard.tools.result_limits import DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
 from pegboard.tools.tool import Tool
 
 _MOST_LINES: Final = 2_000

@@ -8,8 +8,7 @@ from typing import Any
 from attrs import field, frozen
 
 from pegboard.dispatch.approval.pending import PendingCalls
-from pegboard.tools.actions import Actions
-from pegboard.tools.call import ToolCall
+from pegboard.tools.call import Actions, ToolCall
 from pegboard.tools.content import ToolResult
 
 

@@ -10,6 +10,7 @@ from inspect import isawaitable
 from types import CoroutineType
 from typing import Any, Final, TypeAlias
 
+from pegboard.callbacks import Flavour
 from pegboard.dispatch.approve import consume_approval
 from pegboard.dispatch.exhausted import exhausted, exhausted_async
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
@@ -20,10 +21,10 @@ from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
 from pegboard.schema.problems import StructureError, problem
 from pegboard.threads import WorkerPool
-from pegboard.tools.bridge import Bridge
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Flavour, Handler
+from pegboard.tools.handler import Handler
 from pegboard.tools.injection import opened
+from pegboard.tools.portal import LoopPortal
 from pegboard.tools.tool import Tool
 
 ASYNC: Final = Flavour.ASYNC
@@ -216,7 +217,7 @@ def _start(work: Work, tool: Tool, handler: Handler) -> Awaitable[None] | None:
     limit = _note_start(work, tool)
     off_the_loop = _off_the_loop(tool, handler)
     if off_the_loop:
-        context.bridge = Bridge(asyncio.get_running_loop(), work.around.threads.waiting)
+        context.bridge = LoopPortal(asyncio.get_running_loop(), work.around.threads.waiting)
     try:
         args, kwargs = tool.bind(context, work.arguments)
     except StructureError as error:

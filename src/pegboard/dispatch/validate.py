@@ -12,7 +12,8 @@ from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.dispatch.work import CallError, Limits, Work
 from pegboard.errors import detail_of
 from pegboard.schema.problems import MOST_PROBLEMS
-from pegboard.tools.tool import Checker, ErrorWriter, Tool
+from pegboard.tools.handler import Checker, ErrorWriter
+from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:
     from pegboard.dispatch.coerce import Coerced

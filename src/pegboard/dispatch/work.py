@@ -12,7 +12,7 @@ from pegboard.callbacks import Callback
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import ToolContext
-from pegboard.tools.result_limits import DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants

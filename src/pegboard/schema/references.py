@@ -15,13 +15,8 @@ if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
 _ONE_IN_PLACE: Final = frozenset({"not", "if", "then", "else"})
-
-
 _SOME_IN_PLACE: Final = frozenset({"allOf", "anyOf", "oneOf"})
-
-
 _NAMED_IN_PLACE: Final = frozenset({"dependentSchemas", "dependencies"})
-
 
 _ONE_BELOW: Final = frozenset(
     {
@@ -36,33 +31,17 @@ _ONE_BELOW: Final = frozenset(
     }
 )
 
-
 _SOME_BELOW: Final = frozenset({"prefixItems", "items"})
-
-
 _NAMED_BELOW: Final = frozenset({"properties", "patternProperties"})
-
-
 _NAMED_ASIDE: Final = frozenset({"$defs", "definitions"})
-
-
 _SOME: Final = _SOME_IN_PLACE | _SOME_BELOW
-
-
 _NAMED: Final = _NAMED_IN_PLACE | _NAMED_BELOW
-
-
 _ONE: Final = _ONE_IN_PLACE | _ONE_BELOW
-
-
 _IN_PLACE: Final = _ONE_IN_PLACE | _SOME_IN_PLACE | _NAMED_IN_PLACE
-
 
 _NOTES: Final = frozenset(
     {"$comment", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
 )
-
-
 """What says something to people and models, and nothing to a validator."""
 _DATA: Final = frozenset({"const", "default", "enum", "examples"})
 
@@ -138,12 +117,12 @@ def _bare_rule(keyword: str, rule: Any) -> Any:
 
 
 PATTERN_BYTES: Final = 1 << 20
-
-
 """Memory that one compiled pattern may take; `^.{1,1000}$` takes some 600 KiB."""
 
 
-def compiled(schema: str, formats: Mapping[str, Callable[[str], bool]] | None = None) -> Validator:
+def compiled(
+    schema: str, formats: Mapping[str, Callable[[str], bool]] | None = None, *, pattern_bytes: int = PATTERN_BYTES
+) -> Validator:
     """Compiles a schema.
 
     Patterns run in linear time (no lookaround, no backreferences). References outside the schema are refused,
@@ -153,6 +132,7 @@ def compiled(schema: str, formats: Mapping[str, Callable[[str], bool]] | None = 
     Args:
         schema: As JSON text.
         formats: Those that are asserted, each with its check; without them none is.
+        pattern_bytes: Memory that one pattern may take.
 
     Raises:
         ValueError: The schema is invalid, refers to what isn't there, or has a pattern that can't be compiled.
@@ -163,17 +143,13 @@ def compiled(schema: str, formats: Mapping[str, Callable[[str], bool]] | None = 
         str(schema),  # it takes exactly this type
         validate_formats=formats is not None,
         formats=None if formats is None else dict(formats),
-        pattern_options=jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES),
+        pattern_options=jsonschema_rs.RegexOptions(size_limit=pattern_bytes),
         offline=True,
     )
 
 
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-
-
 LEGACY_DRAFTS: Final = ("draft-04", "draft-06", "draft-07")
-
-
 """Drafts in which `$ref` hides what stands beside it."""
 
 
@@ -239,9 +215,17 @@ class References:
         return self._anchors
 
 
+def _compared(schema: JsonSchema) -> int:
+    """How many listed values a value is compared with one by one, as texts aren't."""
+    options = schema.get("enum")
+    return len(options) if is_array(options) and not all(isinstance(option, str) for option in options) else 0
+
+
 @define
 class Expansion:
     """How large a schema is with every reference replaced by its target, a recursive one counted once.
+
+    A schema counts as one, and as one more for each listed value that isn't text.
 
     Linear in the schema as written: each schema is measured once.
 
@@ -274,7 +258,7 @@ class Expansion:
         self._refuse_depth(level)
         self.reached[id(schema)] = schema
         self._measured[id(schema)] = 1, 0
-        size, height = 1, 0
+        size, height = 1 + _compared(schema), 0
         for part, _ in self._steps(schema):
             part_size, part_height = self._measure(part, level + 1)
             size, height = size + part_size, max(height, part_height + 1)

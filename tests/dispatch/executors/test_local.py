@@ -22,8 +22,8 @@ from pegboard import (
     tool_of,
 )
 from pegboard.dispatch.executors.local import ToolInfo
-from pegboard.tools.collection import as_tools
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.tool import LateHandler
+from pegboard.tools.typed import as_tools
 
 PATHS = {"path": "path"}
 
@@ -304,7 +304,7 @@ def test_rules_answer_what_a_tool_asks_on_its_way(local):
 
 def test_a_question_has_nobody_to_answer_it_unless_it_was_answered_before(local):
     executor = local()
-    assert run(executor, "confirm").error == "confirm needs a person's answer (sure?), and nobody is asked here."
+    assert run(executor, "confirm").error == "confirm needs a person's answer (sure?), and no person is asked here."
     answered = Confirmation("sure?", confirmed=True).to_json()
     response = asyncio.run(executor.execute(ExecutionRequest(tool="confirm", confirmation=answered)))
     assert response.structured_content == {"result": True}

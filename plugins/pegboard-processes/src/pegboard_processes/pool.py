@@ -120,8 +120,9 @@ class ChildProcesses:
         if request.depth:  # a call from inside: its caller holds a child already
             return await self._in_child(session, request)
         try:
-            async with asyncio.timeout(request.timeout):
-                await self._places.acquire()
+            if not self._places.take():
+                async with asyncio.timeout(request.timeout):
+                    await self._places.wait()
         except TimeoutError:
             text = (
                 f"{request.tool} was not run: every child process was busy for {request.timeout:g} s. Try again later."
@@ -214,14 +215,21 @@ class _Semaphore:
     _waiting: deque[asyncio.Future[None]] = field(factory=deque["asyncio.Future[None]"], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    async def acquire(self) -> None:
-        """Passes, once its turn has come."""
+    def take(self, waiting: asyncio.Future[None] | None = None) -> bool:
+        """Passes, if one may now; else notes who waits."""
         with self._lock:
             if self.free:
                 self.free -= 1
-                return
-            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiting)
+                return True
+            if waiting is not None:
+                self._waiting.append(waiting)
+            return False
+
+    async def wait(self) -> None:
+        """Passes, once its turn has come."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.take(waiting):
+            return
         try:
             await waiting
         except BaseException:
@@ -265,15 +273,15 @@ def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, print
         code: The child's exit code, below 0 the number of a signal; `None` where it had to be killed.
         printed: The end of what the child printed.
     """
-    name, said = request.tool, f"\nIt printed last:\n{printed}" if printed else ""
+    name, output = request.tool, f"\nIt printed last:\n{printed}" if printed else ""
     if ended.ending is Ending.TIMED_OUT:
         text = f"{name} gave no result within {request.timeout:g} s. Its process was ended."
-        return ExecutionResponse.failed("timeout", text, detail=f"the child process was ended at the limit.{said}")
+        return ExecutionResponse.failed("timeout", text, detail=f"the child process was ended at the limit.{output}")
     if ended.ending is Ending.STOPPED:
         return ExecutionResponse.failed("aborted", f"{name} was aborted. Its process was ended.")
     if ended.ending is Ending.NOT_STARTED:
         text = f"{name} was not run: its process could not be started."
-        return ExecutionResponse.failed("crashed", text, detail=f"the child process {exit_status(code)}.{said}")
+        return ExecutionResponse.failed("crashed", text, detail=f"the child process {exit_status(code)}.{output}")
     if ended.ending is Ending.STALE:
         text = f"{name} has changed since it was loaded and was not run."
         return ExecutionResponse.failed("tool_failure", text, detail=f"{ended.reason}; start the program again")
@@ -281,7 +289,7 @@ def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, print
     cause = f"the child process {exit_status(code)}"
     if ended.reason is not None:
         cause = f"the child process was ended: {ended.reason}"
-    return ExecutionResponse.failed("crashed", text, detail=f"{cause}.{said}")
+    return ExecutionResponse.failed("crashed", text, detail=f"{cause}.{output}")
 
 
 def _with_printed(response: ExecutionResponse, tool: str, printed: str) -> ExecutionResponse:

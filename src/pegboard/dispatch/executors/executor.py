@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, get_args
 import attrs
 from attrs import field, frozen
 
+from pegboard.callbacks import Flavour
 from pegboard.schema.json import json_faults
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation
 from pegboard.tools.content import CONTENT_TYPES, Content, ErrorKind, TextContent, ToolResult
 from pegboard.tools.context import Progress, ReadonlyContext, Told, ToolContext
-from pegboard.tools.handler import Flavour, Handler
+from pegboard.tools.handler import Handler
 from pegboard.typing import JsonMapping, JsonObject
 
 if TYPE_CHECKING:
@@ -60,13 +61,19 @@ def read_json(data: JsonMapping, annotations: Mapping[str, str], *needed: str) -
 
 
 def _check(name: str, value: Any, annotation: str) -> None:
-    wanted = [_TYPES.get(each) or _TYPES[each.partition("[")[0]] for each in annotation.split(" | ")]
-    is_right = any(type(value) in types for types, _ in wanted)
+    types, words = _wanted(annotation)
+    is_right = type(value) in types
     if is_right and annotation == "tuple[str, ...]":
-        is_right = all(isinstance(item, str) for item in value)
+        is_right = all(isinstance(each, str) for each in value)
     if not is_right:
-        listed = " or ".join(words for _, words in wanted)
-        raise ValueError(f"{name}: expected {listed}, found {type(value).__name__}")
+        raise ValueError(f"{name}: expected {words}, found {type(value).__name__}")
+
+
+@cache
+def _wanted(annotation: str) -> tuple[tuple[type, ...], str]:
+    """The types of JSON data that an annotation takes, and their names."""
+    wanted = [_TYPES.get(each) or _TYPES[each.partition("[")[0]] for each in annotation.split(" | ")]
+    return tuple(kind for types, _ in wanted for kind in types), " or ".join(words for _, words in wanted)
 
 
 @cache
@@ -150,7 +157,7 @@ def event_from_json(event: JsonObject) -> object:
     Raises:
         ValueError: It is none.
     """
-    from pegboard.tools.content_json import content_from_json
+    from pegboard.tools.content import content_from_json
 
     if "content" in event:
         return content_from_json(event["content"])
@@ -494,7 +501,7 @@ class ExecutionResponse:
         Raises:
             ValueError: Something is of the wrong type, or isn't JSON; names it.
         """
-        from pegboard.tools.content_json import content_from_json
+        from pegboard.tools.content import content_from_json
 
         facts = read_json(data, _annotations(cls))
         if facts.get("kind") is not None and facts["kind"] not in get_args(ErrorKind):

@@ -33,13 +33,11 @@ from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Limits, Surroundin
 from pegboard.errors import ToolError, log_failure, not_provided
 from pegboard.schema.json import digest_of
 from pegboard.threads import WorkerPool
-from pegboard.tools.actions import Actions
-from pegboard.tools.call import ToolCall
-from pegboard.tools.collection import as_tools
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Actions, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
 from pegboard.tools.tool import Tool
+from pegboard.tools.typed import as_tools
 from pegboard.typing import JsonObject, JsonSchema
 
 
@@ -185,7 +183,7 @@ class _Host:
         """The stage after `permit`: a call that asks goes on if exactly this was approved.
 
         Raises:
-            CallError: `confirmation_required`: it has to be asked first; `required` says for what.
+            CallError: `confirmation_required`: it has to be asked first; `required` holds for what.
         """
         return None if work.asks is None else self._allow(work, _tool_of(work))
 
@@ -219,7 +217,7 @@ class _Host:
             ToolError: Always.
         """
         del payload
-        raise ToolError(f"{context.tool} needs a person's answer ({hint}), and nobody is asked here.")
+        raise ToolError(f"{context.tool} needs a person's answer ({hint}), and no person is asked here.")
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
         """Runs another tool of the executor inside this call, with the approvals of this one.

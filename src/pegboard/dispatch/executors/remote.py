@@ -26,13 +26,12 @@ from pegboard.dispatch.validate import refused
 from pegboard.dispatch.work import CallError, Work
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure
 from pegboard.schema.problems import StructureError, problem
-from pegboard.tools.actions import Actions
-from pegboard.tools.content import ToolResult
-from pegboard.tools.content_json import content_from_json
+from pegboard.tools.call import Actions
+from pegboard.tools.content import ToolResult, content_from_json
 from pegboard.tools.context import Told, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.injection import opened
-from pegboard.tools.memory import MemoryEntry
+from pegboard.tools.stores import MemoryEntry
 from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
@@ -223,7 +222,7 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], work: Work) -> ToolR
 
     Args:
         find: Gives the executor of a name, once what brings it is loaded. Raises `LookupError` where there is none,
-            which says what to do.
+            with what to do.
         work: Found, validated and allowed.
 
     Raises:
