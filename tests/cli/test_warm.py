@@ -14,7 +14,8 @@ import pytest
 from installed import OLD, write
 from pegboard.catalogue import Problem
 from pegboard.cli import warm
-from pegboard.cli.listing import (
+from pegboard.cli.table import table
+from pegboard.cli.tool_texts import (
     listing_json,
     listing_of,
     listing_plain,
@@ -23,7 +24,6 @@ from pegboard.cli.listing import (
     show_json,
     show_text,
 )
-from pegboard.cli.table import table
 from pegboard.cli.warm import HEAD, WARM_OPTIONS, answer
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.snapshot import environment
