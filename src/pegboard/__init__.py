@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     )
     from pegboard.dispatch.health import Health as Health
     from pegboard.dispatch.kept_tool import kept_result_tool as kept_result_tool
+    from pegboard.dispatch.limits import Limits as Limits
     from pegboard.dispatch.operation import Completion as Completion, Operation as Operation
     from pegboard.dispatch.outcome import Outcome as Outcome
     from pegboard.dispatch.partial import (
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     )
     from pegboard.dispatch.permissions.rule import Rule as Rule
     from pegboard.dispatch.repair import RepairRequest as RepairRequest
-    from pegboard.dispatch.work import Limits as Limits
     from pegboard.errors import (
         ArtifactError as ArtifactError,
         CallbackError as CallbackError,
@@ -258,7 +258,7 @@ _HOME = {
     "InvalidNameError": "errors",
     "Later": "dispatch.approval.request",
     "LimitResults": "request.processors.limit_results",
-    "Limits": "dispatch.work",
+    "Limits": "dispatch.limits",
     "LinkContent": "tools.content",
     "LocalExecutor": "dispatch.executors.local",
     "Loss": "request.exporter",

@@ -20,7 +20,7 @@ from pegboard.catalogue import (
     Problem,
 )
 from pegboard.chains import Link, by_name
-from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
+from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.errors import (
     ExportError,
     ModelError,

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from pegboard.chains import Link
+from pegboard.dispatch.limits import DEFAULT_LIMITS
 from pegboard.dispatch.stages import travel, way_for
-from pegboard.dispatch.work import DEFAULT_LIMITS, Callbacks, Surroundings, Work
+from pegboard.dispatch.work import Callbacks, Surroundings, Work
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ToolContext

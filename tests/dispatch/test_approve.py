@@ -20,9 +20,10 @@ from pegboard.dispatch.approve import (
     denial,
     permit,
 )
+from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError, Limits
 from pegboard.dispatch.permissions.permissions import Decision, Permissions
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Limits, Surroundings, Work
+from pegboard.dispatch.work import Surroundings, Work
 from pegboard.errors import ToolError
 from pegboard.testing.scripted import ScriptedApprover
 from pegboard.threads import WorkerPool

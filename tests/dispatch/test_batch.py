@@ -167,7 +167,7 @@ def test_no_more_than_max_concurrency_run_at_once():
 
 
 def test_the_registry_itself_may_limit_how_many_run_at_once():
-    from pegboard.dispatch.work import Limits
+    from pegboard.dispatch.limits import Limits
 
     async def main():
         stage = Stage()

@@ -8,8 +8,8 @@ import pytest
 
 from pegboard.chains import quick
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny
+from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
 from pegboard.dispatch.stages import travel
-from pegboard.dispatch.work import DEFAULT_LIMITS, CallError
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError
 from pegboard.tools.content import ToolResult
 from pegboard.tools.result_limits import ResultLimits

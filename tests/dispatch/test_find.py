@@ -8,8 +8,8 @@ import pytest
 
 from pegboard import ToolRegistry
 from pegboard.dispatch.find import MOST_LISTED, find, not_offered, unknown
+from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.stages import travel
-from pegboard.dispatch.work import CallError
 from pegboard.errors import PluginError, StaleSpecError, suggest
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.handler import LateHandler

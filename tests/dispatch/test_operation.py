@@ -9,9 +9,10 @@ import attrs
 import pytest
 
 from pegboard.dispatch.events import CallAborted, CallCompleted, CallFailed
+from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.operation import Completion, Operation, later_result, pending_result
 from pegboard.dispatch.operations import Operations
-from pegboard.dispatch.work import CallError, Limits, Surroundings, Work
+from pegboard.dispatch.work import Surroundings, Work
 from pegboard.errors import OperationError, ToolError
 from pegboard.threads import WorkerPool
 from pegboard.tools.bridge import Bridge

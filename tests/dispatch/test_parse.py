@@ -7,8 +7,8 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.parse import MAX_DEPTH, parse, parse_arguments, take_arguments
-from pegboard.dispatch.work import CallError, Limits
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import ToolCall
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 from pegboard import ToolRegistry, ToolsetFunction
 from pegboard.dispatch.find import unknown
+from pegboard.dispatch.limits import Limits
 from pegboard.dispatch.parse_call import parse_call
-from pegboard.dispatch.work import Limits
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.origin import Origin, Policy
 from strategies import json_values

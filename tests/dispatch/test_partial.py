@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pegboard.dispatch import partial as module
+from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.parse import parse_arguments
 from pegboard.dispatch.partial import ArgumentsSoFar, Partial, parse_partial
-from pegboard.dispatch.work import CallError
 from strategies import json_values
 
 objects = st.dictionaries(st.text(max_size=4), json_values(), max_size=4)

@@ -9,10 +9,11 @@ import pytest
 from pegboard import ToolRegistry
 from pegboard.chains import Link
 from pegboard.dispatch.find import find, not_offered, unknown
+from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.parse import parse
 from pegboard.dispatch.repair import RepairRequest, repair
 from pegboard.dispatch.validate import validate
-from pegboard.dispatch.work import Callbacks, CallError, Limits, Surroundings, Work
+from pegboard.dispatch.work import Callbacks, Surroundings, Work
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import LateHandler

@@ -17,9 +17,9 @@ from hypothesis import given, settings, strategies as st
 
 from pegboard.dispatch import results
 from pegboard.dispatch.kept import KeptResults
+from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.dispatch.results import MOST_AT_ONCE, is_large, shaped, write_json
 from pegboard.dispatch.stages import travel
-from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler

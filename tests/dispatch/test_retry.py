@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.retry import FIRST_PAUSE, LONGEST_PAUSE, retried, retries
-from pegboard.dispatch.work import CallError
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.tools.origin import Origin, Policy
 from pegboard.tools.spec import ToolAnnotations, ToolSpec

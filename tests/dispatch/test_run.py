@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from pegboard.dispatch.limits import Limits
 from pegboard.dispatch.stages import travel
-from pegboard.dispatch.work import Limits
 from pegboard.schema.problems import StructureError
 from pegboard.tools.context import Progress, ToolContext
 from pegboard.tools.handler import Flavour, Handler

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from pegboard.chains import Link
+from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.stages import STAGES, Stage, Way, When, travel, way_for
-from pegboard.dispatch.work import Callbacks, CallError
+from pegboard.dispatch.work import Callbacks
 from pegboard.tools.content import ToolResult
 
 LINKS = (Link(lambda *_: None),)

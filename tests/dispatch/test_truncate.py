@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from pegboard.dispatch.kept import KeptResults
+from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
 from pegboard.dispatch.truncate import (
     MOST_ITEMS,
     Keeper,
@@ -22,7 +23,6 @@ from pegboard.dispatch.truncate import (
     size_of,
     truncated,
 )
-from pegboard.dispatch.work import DEFAULT_LIMITS, CallError
 from pegboard.errors import ToolError
 from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext

@@ -8,8 +8,8 @@ import pytest
 
 from pegboard.chains import quick
 from pegboard.dispatch.callbacks import ChangeArguments
+from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.validate import MOST_OF_A_PROBLEM, revalidate, validate
-from pegboard.dispatch.work import CallError, Limits
 from pegboard.tools.origin import Policy
 
 SCHEMA = {

@@ -8,7 +8,8 @@ import pytest
 
 from pegboard.chains import Link, quick
 from pegboard.dispatch.callbacks import wrapped
-from pegboard.dispatch.work import DEFAULT_LIMITS, Callbacks, CallError
+from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
+from pegboard.dispatch.work import Callbacks
 from pegboard.errors import ToolError
 
 

@@ -22,9 +22,10 @@ from pegboard.dispatch.approval.pending import (
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
 from pegboard.dispatch.approval.resume import confirmation_of
+from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions
 from pegboard.dispatch.permissions.rule import Rule, exactly
-from pegboard.dispatch.work import CallError, Work
+from pegboard.dispatch.work import Work
 from pegboard.schema.json import json_faults, json_text
 from pegboard.tools.call import writable
 from pegboard.tools.confirmation import Confirmation

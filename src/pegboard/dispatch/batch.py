@@ -13,12 +13,13 @@ from attrs import define, field
 from pegboard.chains import settle
 from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.events import CallEvent, CallUpdated
+from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.outcome import Outcome
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_go_on, overtaking
 from pegboard.dispatch.stages import Way, finish, travel
 from pegboard.dispatch.telling import tell_end, tell_pending
-from pegboard.dispatch.work import CallError, Work
+from pegboard.dispatch.work import Work
 from pegboard.errors import log_failure
 from pegboard.tools.actions import merged
 from pegboard.tools.content import ToolResult

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pegboard.chains import Link, LinkError
-from pegboard.dispatch.cancellation import cancels_the_call
+from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.link import answer_of
 from pegboard.dispatch.read_only import read_only
-from pegboard.dispatch.work import CallError, Work
+from pegboard.dispatch.work import Work
 from pegboard.errors import FatalToolError
 
 

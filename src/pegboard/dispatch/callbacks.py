@@ -8,9 +8,10 @@ from attrs import field, frozen
 
 from pegboard.chains import Link, quick
 from pegboard.dispatch.callback import asked, failure, shown
+from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.read_only import plain
 from pegboard.dispatch.truncate import hold_to_limits
-from pegboard.dispatch.work import CallError, Work
+from pegboard.dispatch.work import Work
 from pegboard.dispatch.wrap import wrapped
 from pegboard.errors import TurnAbortedError
 from pegboard.tools.content import ToolResult

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from pegboard.chains import Link, LinkError
-from pegboard.dispatch.cancellation import cancels_the_call
+from pegboard.dispatch.limits import cancels_the_call
 from pegboard.dispatch.link import InnerError, answer_of, answer_round
 from pegboard.dispatch.work import Surroundings
 from pegboard.errors import log_failure

@@ -19,6 +19,7 @@ from pegboard.dispatch.executors.late import LateProcesses
 from pegboard.dispatch.health import Health
 from pegboard.dispatch.hosted import Hosted
 from pegboard.dispatch.kept import KeptResults
+from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, Semaphore
 from pegboard.dispatch.observers import Observers
 from pegboard.dispatch.operations import Operations
@@ -26,7 +27,7 @@ from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permi
 from pegboard.dispatch.stages import Way, travel_alone, way_for
 from pegboard.dispatch.telling import tell_end, tell_pending
 from pegboard.dispatch.watchdog import Watchdog
-from pegboard.dispatch.work import Callbacks, CallError, Limits, Surroundings, Work
+from pegboard.dispatch.work import Callbacks, Surroundings, Work
 from pegboard.errors import log_failure
 from pegboard.threads import WorkerPool
 from pegboard.tools.context import ReadonlyContext, ToolContext

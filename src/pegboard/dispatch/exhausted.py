@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, Iterable
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, Final
 
-from pegboard.dispatch.work import CallError
+from pegboard.dispatch.limits import CallError
 from pegboard.errors import CallStoppedError
 from pegboard.tools.context import ToolContext
 

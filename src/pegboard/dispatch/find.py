@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection, Sequence
 from typing import Final
 
-from pegboard.dispatch.work import CallError, Work
+from pegboard.dispatch.limits import CallError
+from pegboard.dispatch.work import Work
 from pegboard.errors import PluginError, StaleSpecError, did_you_mean, suggest
 from pegboard.tools.call import ToolCall
 from pegboard.tools.handler import LateHandler

@@ -5,9 +5,10 @@ from __future__ import annotations
 import attrs
 from attrs import frozen
 
+from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.results import failure_result, result_of
 from pegboard.dispatch.truncate import is_within, keeper_of, limits_of, truncated
-from pegboard.dispatch.work import CallError, Work
+from pegboard.dispatch.work import Work
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.typing import JsonObject
 

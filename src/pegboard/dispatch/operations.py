@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 
 from attrs import define, field
 
-from pegboard.dispatch.cancellation import cancels_the_call
+from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.operation import Completion, Operation, later_result, pending_result, unknown_result
-from pegboard.dispatch.work import CallError, Work
+from pegboard.dispatch.work import Work
 from pegboard.errors import OperationError, log_failure
 from pegboard.tools.content import ToolResult
 

@@ -7,8 +7,9 @@ from typing import Any, Final, NoReturn
 
 from jiter import from_json
 
+from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
 from pegboard.dispatch.parse_mapping import NotPlainError, named, plain_object
-from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Work
+from pegboard.dispatch.work import Work
 from pegboard.schema.json import MAX_DEPTH, is_object
 from pegboard.schema.problems import problem
 

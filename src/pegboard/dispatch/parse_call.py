@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import attrs
 
 from pegboard.dispatch.find import not_offered, unknown
+from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError, Limits
 from pegboard.dispatch.parse import take_arguments
 from pegboard.dispatch.validate import coerces, refusal
-from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Limits
 from pegboard.tools.call import CallFault, ToolCall
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any, Final
 from attrs import define, field, frozen
 from jiter import from_json
 
+from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
 from pegboard.dispatch.parse import excess_of, is_too_wide, parse_arguments
-from pegboard.dispatch.work import DEFAULT_LIMITS, CallError
 
 _READ_EACH_TIME: Final = 4096
 """Bytes up to which every look reads the text anew: some 10 us for a kibibyte."""

@@ -14,11 +14,11 @@ import attrs
 from attrs import frozen
 
 from pegboard.chains import Link, LinkError
-from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.find import UnknownNameError
+from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.note import note
 from pegboard.dispatch.timeout import LimitExpiredError, within
-from pegboard.dispatch.work import NO_ARGUMENTS, CallError, Work
+from pegboard.dispatch.work import NO_ARGUMENTS, Work
 from pegboard.errors import detail_of
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.context import NOBODY, ReadonlyContext

@@ -12,9 +12,10 @@ from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
+from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.dispatch.truncate import cut_short, hold_to_limits, is_within, keeper_of, limits_of, truncated
-from pegboard.dispatch.work import CallError, Work
+from pegboard.dispatch.work import Work
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
 from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
 from pegboard.schema.validator import Validator

@@ -12,12 +12,13 @@ from typing import Any, Final, TypeAlias
 
 from pegboard.dispatch.approve import consume_approval
 from pegboard.dispatch.exhausted import exhausted, exhausted_async
+from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.read_only import plain
 from pegboard.dispatch.telling import tell_note, tell_running
 from pegboard.dispatch.timeout import Deadline, LimitExpiredError, finish_within, within
 from pegboard.dispatch.validate import refused
-from pegboard.dispatch.work import CallError, Work
+from pegboard.dispatch.work import Work
 from pegboard.schema.problems import StructureError, problem
 from pegboard.threads import WorkerPool
 from pegboard.tools.bridge import Bridge

@@ -12,14 +12,14 @@ from attrs import frozen
 
 from pegboard.dispatch.approve import approve, permit
 from pegboard.dispatch.callbacks import after, before, on_error
-from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.find import find
+from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.parse import parse
 from pegboard.dispatch.repair import repair
 from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import locks_known, run
 from pegboard.dispatch.validate import revalidate, validate
-from pegboard.dispatch.work import Callbacks, CallError, Work
+from pegboard.dispatch.work import Callbacks, Work
 from pegboard.tools.content import ErrorKind, ToolResult
 
 

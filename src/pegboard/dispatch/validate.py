@@ -8,8 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pegboard.chains import may_block
+from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.timeout import LimitExpiredError, within
-from pegboard.dispatch.work import CallError, Limits, Work
+from pegboard.dispatch.work import Work
 from pegboard.errors import detail_of
 from pegboard.schema.problems import MOST_PROBLEMS
 from pegboard.tools.tool import Checker, ErrorWriter, Tool

@@ -8,7 +8,7 @@ from typing import Any
 
 from pegboard.chains import Link
 from pegboard.dispatch.callback import failure, shown
-from pegboard.dispatch.cancellation import cancels_the_call
+from pegboard.dispatch.limits import cancels_the_call
 from pegboard.dispatch.link import InnerError, answer_round
 from pegboard.dispatch.work import Work
 

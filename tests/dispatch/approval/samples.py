@@ -10,8 +10,9 @@ from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approval.request import ApprovalRequest
 from pegboard.dispatch.approval.resume import ResumedCall
 from pegboard.dispatch.approve import approve, permit
+from pegboard.dispatch.limits import DEFAULT_LIMITS
 from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.work import DEFAULT_LIMITS, Surroundings, Work
+from pegboard.dispatch.work import Surroundings, Work
 from pegboard.schema.json import json_text
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall

@@ -10,7 +10,8 @@ from pegboard.dispatch.executors.executor import AnswerError
 from pegboard.dispatch.executors.late import LateProcesses
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.response import ExecutionResponse, PermissionRequired
-from pegboard.dispatch.work import CallError, Limits, Surroundings, Work
+from pegboard.dispatch.limits import CallError, Limits
+from pegboard.dispatch.work import Surroundings, Work
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.schema.problems import StructureError
 from pegboard.threads import WorkerPool

@@ -8,9 +8,9 @@ from dispatch.executors import isolated_tools
 from dispatch.executors.isolated_tools import tool_named
 from pegboard.dispatch.executors.local import LocalExecutor, ToolInfo
 from pegboard.dispatch.executors.request import ExecutionRequest
+from pegboard.dispatch.limits import Limits
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.work import Limits
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.tools.collection import as_tools
 from pegboard.tools.confirmation import Confirmation

@@ -9,7 +9,7 @@ from dispatch.executors.calling import execute
 from dispatch.executors.watching import until
 from pegboard.dispatch.executors.executor import AnswerError, Talk
 from pegboard.dispatch.executors.talking import talk_of
-from pegboard.dispatch.work import CallError
+from pegboard.dispatch.limits import CallError
 from pegboard.errors import ArtifactError, FatalToolError, ToolError
 from pegboard.tools.confirmation import Confirmation
 from pegboard.tools.content import ImageContent, ToolResult

@@ -123,8 +123,8 @@ def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> Js
 def _base(text: str | None) -> JsonObject | None:
     if text is None:
         return None
+    from pegboard.dispatch.limits import CallError
     from pegboard.dispatch.parse import parse_arguments
-    from pegboard.dispatch.work import CallError
 
     try:
         return dict(parse_arguments(text, most_bytes=MOST_INPUT))

@@ -17,8 +17,8 @@ from attrs import define, field
 from pegboard.dispatch.approval.grants import session_key
 from pegboard.dispatch.approval.pending import RefusedError
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
-from pegboard.dispatch.cancellation import cancels_the_call
-from pegboard.dispatch.work import CallError, Surroundings
+from pegboard.dispatch.limits import CallError, cancels_the_call
+from pegboard.dispatch.work import Surroundings
 from pegboard.errors import detail_of
 from pegboard.threads import off_loop
 from pegboard.tools.context import ToolContext

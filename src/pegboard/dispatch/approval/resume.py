@@ -11,7 +11,7 @@ from attrs import frozen
 from pegboard.dispatch.approval.grants import Grants, session_key
 from pegboard.dispatch.approval.pending import MOST_SECONDS, Approval, PendingCall, PendingCalls, RejectedError
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, answer_from_json
-from pegboard.dispatch.work import CallError
+from pegboard.dispatch.limits import CallError
 from pegboard.errors import PendingError
 from pegboard.tools.call import ToolCall
 from pegboard.tools.confirmation import Confirmation

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from pegboard.dispatch.work import CallError
+from pegboard.dispatch.limits import CallError
 from pegboard.errors import FatalToolError, ToolError
 
 

@@ -182,8 +182,9 @@ class _Call:
                 f"{request.tool} needed more memory than it may have ({mib:,.0f} MiB) and was ended. Ask it for less."
             )
             return ToolResult.error("crashed", text)
+        from pegboard.dispatch.limits import Limits
         from pegboard.dispatch.results import failure_result
-        from pegboard.dispatch.work import Limits, Surroundings, Work
+        from pegboard.dispatch.work import Surroundings, Work
         from pegboard.threads import WorkerPool
         from pegboard.tools.call import ToolCall
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.executors.executor import AnswerError
 from pegboard.dispatch.executors.request import ExecutionRequest, request_for
 from pegboard.dispatch.executors.response import ExecutionResponse, PermissionRequired, result_of
 from pegboard.dispatch.executors.talking import talk_of
+from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.validate import refused
-from pegboard.dispatch.work import CallError, Work
+from pegboard.dispatch.work import Work
 from pegboard.errors import FatalToolError, ToolError, detail_of
 from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.actions import Actions

@@ -14,6 +14,7 @@ from pegboard.dispatch.executors.local_host import LocalHost
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.response import ExecutionResponse, response_of
 from pegboard.dispatch.find import find, not_offered, unknown
+from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.parse import parse
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
@@ -21,7 +22,7 @@ from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import run
 from pegboard.dispatch.stages import Way, travel
 from pegboard.dispatch.validate import validate
-from pegboard.dispatch.work import DEFAULT_LIMITS, Limits, Surroundings, Work
+from pegboard.dispatch.work import Surroundings, Work
 from pegboard.errors import log_failure
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall

@@ -14,9 +14,10 @@ from pegboard.dispatch.approval.request import preview_of
 from pegboard.dispatch.approve import denial
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.response import ExecutionResponse, PermissionRequired, result_of
+from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.parse import parse_arguments
 from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.work import CallError, Limits, Work
+from pegboard.dispatch.work import Work
 from pegboard.errors import ToolError
 from pegboard.schema.json import digest_of
 from pegboard.tools.confirmation import Confirmation

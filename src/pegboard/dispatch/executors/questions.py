@@ -12,10 +12,10 @@ from typing import Final
 
 from attrs import define, field
 
-from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.executors.answering import AnswerMessage, described
 from pegboard.dispatch.executors.executor import Answer
 from pegboard.dispatch.executors.hearing import NonsenseError
+from pegboard.dispatch.limits import cancels_the_call
 from pegboard.schema.json import is_object
 from pegboard.typing import JsonObject
 
