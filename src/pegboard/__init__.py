@@ -27,10 +27,20 @@ if TYPE_CHECKING:
         Once as Once,
         Reject as Reject,
     )
-    from pegboard.dispatch.batch import Batch as Batch
-    from pegboard.dispatch.batch_options import BatchOptions as BatchOptions
-    from pegboard.dispatch.callbacks import Abort as Abort, ChangeArguments as ChangeArguments, Deny as Deny
-    from pegboard.dispatch.chain import Chain as Chain
+    from pegboard.dispatch.arguments import (
+        ArgumentsSoFar as ArgumentsSoFar,
+        Partial as Partial,
+        parse_partial as parse_partial,
+    )
+    from pegboard.dispatch.background import Completion as Completion, Operation as Operation
+    from pegboard.dispatch.batch import Batch as Batch, BatchOptions as BatchOptions, Outcome as Outcome
+    from pegboard.dispatch.callbacks import (
+        Abort as Abort,
+        Chain as Chain,
+        ChangeArguments as ChangeArguments,
+        Deny as Deny,
+    )
+    from pegboard.dispatch.dispatcher import Health as Health
     from pegboard.dispatch.events import (
         CallAborted as CallAborted,
         CallCompleted as CallCompleted,
@@ -52,16 +62,8 @@ if TYPE_CHECKING:
         ExecutionResponse as ExecutionResponse,
         PermissionRequired as PermissionRequired,
     )
-    from pegboard.dispatch.health import Health as Health
-    from pegboard.dispatch.kept_tool import kept_result_tool as kept_result_tool
+    from pegboard.dispatch.kept import kept_result_tool as kept_result_tool
     from pegboard.dispatch.limits import Limits as Limits
-    from pegboard.dispatch.operation import Completion as Completion, Operation as Operation
-    from pegboard.dispatch.outcome import Outcome as Outcome
-    from pegboard.dispatch.partial import (
-        ArgumentsSoFar as ArgumentsSoFar,
-        Partial as Partial,
-        parse_partial as parse_partial,
-    )
     from pegboard.dispatch.permissions.permissions import (
         PermissionRules as PermissionRules,
         Permissions as Permissions,
@@ -201,12 +203,12 @@ _HOME = {
     "Answered": "turn.events",
     "ApprovalRequest": "dispatch.approval.request",
     "Approver": "dispatch.approval.queue",
-    "ArgumentsSoFar": "dispatch.partial",
+    "ArgumentsSoFar": "dispatch.arguments",
     "ArtifactError": "errors",
     "Artifacts": "tools.artifacts",
     "AudioContent": "tools.content",
     "Batch": "dispatch.batch",
-    "BatchOptions": "dispatch.batch_options",
+    "BatchOptions": "dispatch.batch",
     "BudgetTools": "request.processors.budget_tools",
     "CallAborted": "dispatch.events",
     "CallCompleted": "dispatch.events",
@@ -223,12 +225,12 @@ _HOME = {
     "CallUpdated": "dispatch.events",
     "CallbackError": "errors",
     "Catalogue": "catalogue",
-    "Chain": "dispatch.chain",
+    "Chain": "dispatch.callbacks",
     "ChangeArguments": "dispatch.callbacks",
     "ChildProcesses": "dispatch.executors.processes",
     "Citation": "messages.message",
     "CombinedToolset": "toolsets.toolsets",
-    "Completion": "dispatch.operation",
+    "Completion": "dispatch.background",
     "Concurrency": "tools.spec",
     "Config": "config.config",
     "ConfigError": "errors",
@@ -251,7 +253,7 @@ _HOME = {
     "Grammar": "tools.spec",
     "Grants": "dispatch.approval.grants",
     "Handle": "handle",
-    "Health": "dispatch.health",
+    "Health": "dispatch.dispatcher",
     "HostedPart": "messages.message",
     "ImageContent": "tools.content",
     "Injected": "tools.injection",
@@ -278,11 +280,11 @@ _HOME = {
     "ModelRetried": "turn.events",
     "NamedTool": "request.tool_choice",
     "Once": "dispatch.approval.request",
-    "Operation": "dispatch.operation",
+    "Operation": "dispatch.background",
     "OperationError": "errors",
     "Origin": "tools.origin",
-    "Outcome": "dispatch.outcome",
-    "Partial": "dispatch.partial",
+    "Outcome": "dispatch.batch",
+    "Partial": "dispatch.arguments",
     "PegboardError": "errors",
     "PendingCall": "dispatch.approval.pending",
     "PendingCalls": "dispatch.approval.pending",
@@ -347,11 +349,11 @@ _HOME = {
     "event_from_json": "dispatch.events",
     "found_names": "toolsets.search",
     "hookimpl": "plugins.hookspecs",
-    "kept_result_tool": "dispatch.kept_tool",
+    "kept_result_tool": "dispatch.kept",
     "load": "plugins.load",
     "load_config": "config.config",
     "original_call_from": "dispatch.approval.pending",
-    "parse_partial": "dispatch.partial",
+    "parse_partial": "dispatch.arguments",
     "parse_predicate": "toolsets.expression",
     "quick": "chains",
     "read_permissions": "dispatch.permissions.permissions",

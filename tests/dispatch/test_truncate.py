@@ -8,7 +8,7 @@ import attrs
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from pegboard.dispatch.kept import KeptResults
+from pegboard.dispatch.kept import ResultStore
 from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
 from pegboard.dispatch.truncate import (
     MOST_ITEMS,
@@ -36,7 +36,7 @@ NOBODY = Keeper()
 
 @pytest.fixture
 def kept(tmp_path):
-    keeping = KeptResults(parent=str(tmp_path))
+    keeping = ResultStore(parent=str(tmp_path))
     yield keeping
     keeping.close()
 
@@ -140,7 +140,7 @@ def test_only_its_session_can_read_it(kept):
 
 
 def test_a_disk_that_is_full_costs_nothing_but_the_rest(tmp_path):
-    keeping = KeptResults(parent=str(tmp_path / "missing"), observe=lambda *_: None)
+    keeping = ResultStore(parent=str(tmp_path / "missing"), observe=lambda *_: None)
     result = truncated(ToolResult(NUMBERS), THREE_LINES, Keeper(keeping))
     assert result.text.startswith("1\n2\n3\n[")
     assert result.text.endswith("The rest was not kept; ask for less at once.]")

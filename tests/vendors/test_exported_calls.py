@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from pegboard import Tool
-from pegboard.dispatch.parse_call import parse_call
+from pegboard.dispatch.arguments import parse_call
 from pegboard.request.model_request import ModelRequest
 from pegboard.toolsets.resolve import resolve_tools
 from vendors import answers

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from pegboard import Tool
-from pegboard.dispatch.parse_call import parse_call
+from pegboard.dispatch.arguments import parse_call
 from pegboard.request.model_config import ModelConfig
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.references import References

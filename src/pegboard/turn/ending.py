@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from pegboard.dispatch.outcome import Outcome
+from pegboard.dispatch.batch import Outcome
 from pegboard.errors import TurnAbortedError
 from pegboard.messages.response import ModelResponse
 from pegboard.tools.actions import Actions

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 from attrs import define, field
 
-from pegboard.dispatch.operation import Completion
+from pegboard.dispatch.background import Completion
 from pegboard.messages.message import CallPart, Message, ResultPart
 from pegboard.messages.response import ModelResponse
 from pegboard.tools.call import ToolCall

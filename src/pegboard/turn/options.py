@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
-from pegboard.dispatch.batch_options import BatchOptions, check_options
+from pegboard.dispatch.batch import BatchOptions, check_options
 from pegboard.errors import did_you_mean, suggest
 from pegboard.messages.message import Message
 

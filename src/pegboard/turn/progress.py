@@ -9,7 +9,7 @@ import attrs
 from attrs import define, field
 
 from pegboard.dispatch.approval.pending import PendingCalls
-from pegboard.dispatch.outcome import Outcome
+from pegboard.dispatch.batch import Outcome
 from pegboard.messages.message import Message
 from pegboard.messages.response import NO_USAGE, ModelResponse, Usage
 from pegboard.tools.actions import Actions, merged

@@ -11,7 +11,7 @@ from pegboard.dispatch.executors.late import LateProcesses
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.response import ExecutionResponse, PermissionRequired
 from pegboard.dispatch.limits import CallError, Limits
-from pegboard.dispatch.work import Surroundings, Work
+from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.schema.problems import StructureError
 from pegboard.threads import WorkerPool
@@ -66,14 +66,14 @@ def work():
     told = []
 
     def work(tool=FAR, arguments=None, *, context=None, limits=None, executors=None, **policy):
-        around = Surroundings(
+        around = CallServices(
             lambda _: tool,
             WorkerPool(),
             limits=limits or Limits(),
             observe=lambda who, error: told.append((who, error)),
             executors=executors or {},
         )
-        made = Work(ToolCall(tool.name, arguments or {}, "c1"), context or ToolContext(call_id="c1"), around)
+        made = CallState(ToolCall(tool.name, arguments or {}, "c1"), context or ToolContext(call_id="c1"), around)
         made.tool = tool.evolve(policy=Policy(**policy)) if policy else tool
         made.arguments = arguments or {}
         made.told = told

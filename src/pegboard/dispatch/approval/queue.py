@@ -18,7 +18,7 @@ from pegboard.dispatch.approval.grants import session_key
 from pegboard.dispatch.approval.pending import RefusedError
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
 from pegboard.dispatch.limits import CallError, cancels_the_call
-from pegboard.dispatch.work import Surroundings
+from pegboard.dispatch.state import CallServices
 from pegboard.errors import detail_of
 from pegboard.threads import off_loop
 from pegboard.tools.context import ToolContext
@@ -198,7 +198,7 @@ class _Entry:
     since: float = field(factory=time.monotonic, init=False)
     outcome: Answer | CallError | None = field(default=None, init=False)
 
-    def is_covered(self, around: Surroundings) -> bool:
+    def is_covered(self, around: CallServices) -> bool:
         """Whether the rules allow it by now; where they fail, a person is asked."""
         try:
             return self.covered()
@@ -236,7 +236,7 @@ class ApprovalQueue:
         self,
         request: ApprovalRequest,
         context: ToolContext,
-        around: Surroundings,
+        around: CallServices,
         covered: Callable[[], bool] = lambda: False,
     ) -> tuple[Answer, ApprovalRequest]:
         """Puts a request before a person.
@@ -269,7 +269,7 @@ class ApprovalQueue:
         return outcome, entry.request
 
     def _enter(
-        self, request: ApprovalRequest, context: ToolContext, around: Surroundings, covered: Callable[[], bool]
+        self, request: ApprovalRequest, context: ToolContext, around: CallServices, covered: Callable[[], bool]
     ) -> _Entry:
         try:
             key = _lock_key(around.approver)
@@ -280,7 +280,7 @@ class ApprovalQueue:
             self._entries[entry] = None
         return entry
 
-    async def _outcome(self, entry: _Entry, context: ToolContext, around: Surroundings) -> Answer | CallError:
+    async def _outcome(self, entry: _Entry, context: ToolContext, around: CallServices) -> Answer | CallError:
         asking: asyncio.Task[None] | None = None
         try:
             if entry.is_covered(around):
@@ -295,7 +295,7 @@ class ApprovalQueue:
                 asking.cancel()  # one that won't end is left to itself
                 await asyncio.wait([asking], timeout=GRACE_SECONDS)
 
-    async def _ask_in_turn(self, entry: _Entry, context: ToolContext, around: Surroundings) -> None:
+    async def _ask_in_turn(self, entry: _Entry, context: ToolContext, around: CallServices) -> None:
         """Asks under the approver's lock, which is kept until the answer is carried out: it may settle the next one."""
         lock = None if entry.lock_key is None else await self._approvers.acquire(entry.lock_key)
         try:
@@ -316,7 +316,7 @@ class ApprovalQueue:
             entry.outcome, entry.since = outcome, time.monotonic()
             return True
 
-    async def _carry_out(self, entry: _Entry, outcome: Answer | CallError, around: Surroundings) -> None:
+    async def _carry_out(self, entry: _Entry, outcome: Answer | CallError, around: CallServices) -> None:
         """What the answer means for others: those of the same approver get their time anew, some are settled."""
         with self._mutex:
             for other in self._entries:
@@ -341,12 +341,12 @@ class ApprovalQueue:
         return settled
 
 
-def _observe(around: Surroundings, source: str, error: BaseException) -> None:
+def _observe(around: CallServices, source: str, error: BaseException) -> None:
     if around.observe is not None:
         around.observe(source, error)
 
 
-async def _add_grant(entry: _Entry, answer: Always, around: Surroundings) -> None:
+async def _add_grant(entry: _Entry, answer: Always, around: CallServices) -> None:
     """Adds to the session's grants; where that fails, the answer counts this once."""
     patterns = answer.patterns or entry.request.always
     if around.grants is None or not patterns:
@@ -379,7 +379,7 @@ def _lock_key(approver: Any) -> Hashable:
 
 
 async def _ask_approver(
-    entry: _Entry, context: ToolContext, around: Surroundings, lock: LockHandle | None
+    entry: _Entry, context: ToolContext, around: CallServices, lock: LockHandle | None
 ) -> Answer | CallError:
     """What the approver answers, however it fails; the request gets its preview first."""
     try:
@@ -430,7 +430,7 @@ async def _in_thread(
         raise
 
 
-def _failed(request: ApprovalRequest, error: BaseException, around: Surroundings) -> CallError:
+def _failed(request: ApprovalRequest, error: BaseException, around: CallServices) -> CallError:
     """The denial where asking failed; the log has the error."""
     _observe(around, "approver", error)
     text = f"{request.call.name} needs approval and asking for it failed. {_DENIED}"

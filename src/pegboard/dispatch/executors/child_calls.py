@@ -22,7 +22,7 @@ from pegboard.dispatch.executors.child_services import ChildServices
 from pegboard.dispatch.executors.luggage import Errand
 from pegboard.dispatch.executors.response import ExecutionResponse, response_of
 from pegboard.dispatch.executors.unpacking import StaleCodeError, bound, unpacked
-from pegboard.dispatch.exhausted import exhausted, exhausted_async
+from pegboard.dispatch.run import exhausted, exhausted_async
 from pegboard.errors import FatalToolError
 from pegboard.schema.json import json_faults
 from pegboard.tools.content import ToolResult
@@ -184,13 +184,13 @@ class _Call:
             return ToolResult.error("crashed", text)
         from pegboard.dispatch.limits import Limits
         from pegboard.dispatch.results import failure_result
-        from pegboard.dispatch.work import Surroundings, Work
+        from pegboard.dispatch.state import CallServices, CallState
         from pegboard.threads import WorkerPool
         from pegboard.tools.call import ToolCall
 
         limits = Limits(timeout=None, expose_errors=request.expose_errors)
-        around = Surroundings(_nowhere, WorkerPool(), limits=limits)
-        work = Work(ToolCall(request.tool, request.arguments, request.call_id), ToolContext(), around)
+        around = CallServices(_nowhere, WorkerPool(), limits=limits)
+        work = CallState(ToolCall(request.tool, request.arguments, request.call_id), ToolContext(), around)
         work.tool = self.tool
         return failure_result(work, error)
 

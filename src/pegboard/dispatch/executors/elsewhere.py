@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.executors.executor import AnswerError
 from pegboard.dispatch.executors.request import ExecutionRequest, request_for
 from pegboard.dispatch.executors.response import ExecutionResponse, PermissionRequired, result_of
 from pegboard.dispatch.executors.talking import talk_of
 from pegboard.dispatch.limits import CallError, cancels_the_call
-from pegboard.dispatch.validate import refused
-from pegboard.dispatch.work import Work
+from pegboard.dispatch.state import CallState
 from pegboard.errors import FatalToolError, ToolError, detail_of
 from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.actions import Actions
@@ -25,7 +25,7 @@ MOST_ASKED: Final = 8
 """How often one call may ask for a permission where it runs."""
 
 
-def executor_named(work: Work, tool: Tool, name: str) -> Any:
+def executor_named(work: CallState, tool: Tool, name: str) -> Any:
     """The executor of this name, one that the host or a plugin has brought.
 
     Raises:
@@ -39,7 +39,7 @@ def executor_named(work: Work, tool: Tool, name: str) -> Any:
     return executors[name]
 
 
-async def run_elsewhere(work: Work, executor: Any) -> ToolResult:
+async def run_elsewhere(work: CallState, executor: Any) -> ToolResult:
     """Runs the call in an executor, within its time limit; gives what the tool has answered.
 
     Args:
@@ -82,7 +82,7 @@ def _checked(response: object) -> ExecutionResponse:
     return response
 
 
-def _request(work: Work, tool: Tool) -> ExecutionRequest:
+def _request(work: CallState, tool: Tool) -> ExecutionRequest:
     policy, limits = tool.policy, work.around.limits
     return request_for(
         tool.name,
@@ -94,7 +94,7 @@ def _request(work: Work, tool: Tool) -> ExecutionRequest:
     )
 
 
-def _limit(work: Work, tool: Tool) -> float | None:
+def _limit(work: CallState, tool: Tool) -> float | None:
     """The seconds that the call may take; a later attempt gets what the first has left."""
     limit = work.around.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
     limits = [seconds for seconds in (limit, work.around.longest) if seconds is not None]
@@ -104,7 +104,7 @@ def _limit(work: Work, tool: Tool) -> float | None:
     return min(limits) if left is None or left > 0.9 * min(limits) else left
 
 
-async def _response(work: Work, tool: Tool, executor: Any, request: ExecutionRequest) -> ExecutionResponse:
+async def _response(work: CallState, tool: Tool, executor: Any, request: ExecutionRequest) -> ExecutionResponse:
     execute_tool = getattr(executor, "execute_tool", None)
     if execute_tool is not None:
         return await execute_tool(tool, request, work.context, talk_of(work.context))
@@ -120,7 +120,7 @@ async def _response(work: Work, tool: Tool, executor: Any, request: ExecutionReq
     raise CallError("denied", f"{tool.name} was not run: where it runs, what was allowed here isn't enough.")
 
 
-async def _asked(work: Work, required: PermissionRequired) -> None:
+async def _asked(work: CallState, required: PermissionRequired) -> None:
     about = {"description": required.description} if required.description else {}
     metadata = {**required.metadata, **about}
     try:
@@ -129,7 +129,7 @@ async def _asked(work: Work, required: PermissionRequired) -> None:
         raise AnswerError(error) from error
 
 
-async def _executed(work: Work, tool: Tool, executor: Any, request: ExecutionRequest) -> ExecutionResponse:
+async def _executed(work: CallState, tool: Tool, executor: Any, request: ExecutionRequest) -> ExecutionResponse:
     """What an executor answers that may not keep to the limit: then it is cancelled a moment later."""
     if request.timeout is None:
         return await executor.execute(request)
@@ -156,7 +156,7 @@ def _settled(tool: Tool, response: ExecutionResponse) -> ToolResult:
     raise CallError(kind, result.text or f"{tool.name} failed.", detail=response.detail)
 
 
-def _failure(work: Work, tool: Tool, error: BaseException) -> CallError:
+def _failure(work: CallState, tool: Tool, error: BaseException) -> CallError:
     if work.around.observe is not None:
         work.around.observe(f"executor {tool.policy.executor!r}", error)
     text = f"{tool.name} was not completed: where it runs failed. What it had done by then may stand."

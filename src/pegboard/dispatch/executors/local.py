@@ -9,6 +9,7 @@ import attrs
 from attrs import frozen
 
 from pegboard.dispatch.approve import permit
+from pegboard.dispatch.arguments import parse, validate
 from pegboard.dispatch.executors.late import LateProcesses
 from pegboard.dispatch.executors.local_host import LocalHost
 from pegboard.dispatch.executors.request import ExecutionRequest
@@ -16,13 +17,11 @@ from pegboard.dispatch.executors.response import ExecutionResponse, response_of
 from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.dispatch.locks import LockManager
-from pegboard.dispatch.parse import parse
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import run
-from pegboard.dispatch.stages import Way, travel
-from pegboard.dispatch.validate import validate
-from pegboard.dispatch.work import Surroundings, Work
+from pegboard.dispatch.stages import CallPipeline, run_stages
+from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import log_failure
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
@@ -82,7 +81,7 @@ class LocalExecutor:
         self.active = active
         self._permissions: Final = permissions
         self._processes: Final = LateProcesses()
-        self._around: Final = Surroundings(
+        self._around: Final = CallServices(
             self._find,
             WorkerPool(),
             limits=limits,
@@ -112,8 +111,8 @@ class LocalExecutor:
         host = LocalHost(self.execute, request, self._permissions, limits)
         context = request.context(host=host)
         around = self._around.evolve(limits=limits, longest=request.timeout, host=host)
-        context.frame = work = Work(ToolCall(request.tool, request.arguments, request.call_id), context, around)
-        await travel(work, Way((find, parse, validate), _unmended, (permit, host.allow, run, shape), ()))
+        context.frame = work = CallState(ToolCall(request.tool, request.arguments, request.call_id), context, around)
+        await run_stages(work, CallPipeline((find, parse, validate), _unmended, (permit, host.allow, run, shape), ()))
         if work.fatal is not None:
             raise work.fatal
         if host.required is not None:
@@ -132,13 +131,13 @@ class LocalExecutor:
         raise not_offered(name, available) if name in self._tools else unknown(name, available)
 
 
-def _unmended(work: Work) -> NoReturn:
+def _unmended(work: CallState) -> NoReturn:
     """Nobody mends a call here."""
     assert work.error is not None
     raise work.error
 
 
-def _response(work: Work) -> ExecutionResponse:
+def _response(work: CallState) -> ExecutionResponse:
     assert work.result is not None
     response, said = response_of(work.result), work.context.said
     if said is None or said.actions.is_empty:

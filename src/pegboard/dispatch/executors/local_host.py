@@ -12,12 +12,12 @@ from attrs import define, field
 from pegboard.dispatch.approval.pending import digest_of_call
 from pegboard.dispatch.approval.request import preview_of
 from pegboard.dispatch.approve import denial
+from pegboard.dispatch.arguments import parse_arguments
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.response import ExecutionResponse, PermissionRequired, result_of
 from pegboard.dispatch.limits import CallError, Limits
-from pegboard.dispatch.parse import parse_arguments
 from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.work import Work
+from pegboard.dispatch.state import CallState
 from pegboard.errors import ToolError
 from pegboard.schema.json import digest_of
 from pegboard.tools.confirmation import Confirmation
@@ -46,7 +46,7 @@ class LocalHost:
     limits: Limits
     required: PermissionRequired | None = field(default=None, init=False)
 
-    def allow(self, work: Work) -> Awaitable[None] | None:
+    def allow(self, work: CallState) -> Awaitable[None] | None:
         """The stage after `permit`: a call that asks goes on if exactly this was approved.
 
         Raises:
@@ -128,7 +128,7 @@ class LocalHost:
         limits = self.limits
         return parse_arguments(arguments, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)
 
-    async def _allow(self, work: Work, tool: Tool) -> None:
+    async def _allow(self, work: CallState, tool: Tool) -> None:
         assert work.asks is not None
         approval = digest_of_call(tool, work.arguments)
         if approval in self.request.approvals:
@@ -147,12 +147,12 @@ class LocalHost:
         raise CallError("confirmation_required", f"{tool.name} needs the permission {required.permission}.")
 
 
-def _work_of(context: ToolContext) -> Work:
+def _work_of(context: ToolContext) -> CallState:
     work = context.frame
-    assert isinstance(work, Work)
+    assert isinstance(work, CallState)
     return work
 
 
-def _tool_of(work: Work) -> Tool:
+def _tool_of(work: CallState) -> Tool:
     assert work.tool is not None
     return work.tool

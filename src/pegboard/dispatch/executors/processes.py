@@ -17,6 +17,7 @@ from typing import Any, Final
 from attrs import Factory, define, field
 from attrs.validators import ge, gt, instance_of, optional
 
+from pegboard.dispatch.arguments import refusal
 from pegboard.dispatch.executors.child_process import ChildProcess
 from pegboard.dispatch.executors.conversation import Conversation, Ended, Ending
 from pegboard.dispatch.executors.executor import SILENCE, AnswerError, Talk
@@ -24,7 +25,6 @@ from pegboard.dispatch.executors.luggage import UnsendableError, errand_for
 from pegboard.dispatch.executors.request import ExecutionRequest
 from pegboard.dispatch.executors.response import ExecutionResponse
 from pegboard.dispatch.executors.verdict import response_for, with_printed
-from pegboard.dispatch.validate import refusal
 from pegboard.errors import FatalToolError
 from pegboard.threads import WorkerPool
 from pegboard.tools.collection import as_tools

@@ -1,10 +1,10 @@
-"""`Work`: what is known of one call while the stages take it from the model's words to its result."""
+"""State of one call, and what calls share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
 from attrs import field, frozen
 
@@ -18,17 +18,98 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Approval, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
+    from pegboard.dispatch.background import Operations
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.executors.executor import Executor
-    from pegboard.dispatch.kept import KeptResults
+    from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
-    from pegboard.dispatch.operations import Operations
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
-    from pegboard.dispatch.timeout import Deadline
-    from pegboard.dispatch.watchdog import Watchdog
+    from pegboard.dispatch.timeout import Deadline, Watchdog
     from pegboard.threads import WorkerPool
     from pegboard.tools.context import CallHost
     from pegboard.tools.tool import Tool
+
+_FLAT: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def _refuse(*_given: object, **_named: object) -> NoReturn:
+    raise TypeError("arguments are read-only here; answer ChangeArguments({...}) to change them")
+
+
+class _ReadOnlyDict(dict[Any, Any]):
+    """A dict that refuses every change; a copy of it is a plain one."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+class _ReadOnlyList(list[Any]):
+    """A list that refuses every change; a copy of it is a plain one."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = append = extend = insert = _refuse  # pyright: ignore[reportAssignmentType]
+    remove = pop = clear = sort = reverse = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
+def _shown_tree(value: Any) -> Any:
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return _ReadOnlyDict({key: each if type(each) in _FLAT else _shown_tree(each) for key, each in members.items()})
+    if isinstance(value, list):
+        return _ReadOnlyList([each if type(each) in _FLAT else _shown_tree(each) for each in cast("list[Any]", value)])
+    return value
+
+
+def read_only(arguments: Mapping[str, Any], *, is_tree: bool = False) -> Mapping[str, Any]:
+    """The arguments as callbacks see them: read-only all the way down, equal to what they show, plain when copied.
+
+    Args:
+        arguments: What they see.
+        is_tree: Whether they were made by our own parser: plain dicts and lists, of bounded depth, without cycles.
+    """
+    if all(type(value) in _FLAT for value in arguments.values()):
+        return MappingProxyType(arguments)
+    if is_tree:
+        return MappingProxyType(_shown_tree(arguments))
+    return MappingProxyType(_remade(dict(arguments), _ReadOnlyDict, _ReadOnlyList))
+
+
+def plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy all the way down, in plain dicts and lists: whoever gave the original can't change the copy with it."""
+    return _remade(dict(arguments), dict, list)
+
+
+def _remade(value: Any, dict_type: type[dict[Any, Any]], list_type: type[list[Any]]) -> Any:
+    """A copy in other containers, of any depth; what holds itself holds its own copy."""
+    done: dict[int, Any] = {}
+    pending: list[tuple[Any, Any]] = []
+
+    def begun(item: Any) -> Any:
+        kind = cast("type[Any]", type(item))
+        if not issubclass(kind, dict | list | tuple):
+            return item
+        if id(item) not in done:
+            done[id(item)] = dict_type() if issubclass(kind, dict) else list_type()
+            pending.append((item, done[id(item)]))
+        return done[id(item)]
+
+    whole = begun(value)
+    while pending:
+        source, target = pending.pop()
+        if isinstance(source, dict):
+            dict[Any, Any].update(target, {key: begun(member) for key, member in cast("_Dict", source).items()})
+        else:
+            list[Any].extend(target, [begun(member) for member in source])
+    return whole
+
+
+_Dict: TypeAlias = dict[Any, Any]
 
 
 @frozen
@@ -58,7 +139,7 @@ def _no_executors() -> Mapping[str, Executor]:
 
 
 @frozen(eq=False, slots=False)
-class Surroundings:
+class CallServices:
     """What calls share: all of one registry, or those of one batch.
 
     Attributes:
@@ -97,7 +178,7 @@ class Surroundings:
     approver: AnyApprover | None = None
     executors: Mapping[str, Executor] = field(factory=_no_executors)
     events: Callable[[CallEvent], None] | None = None
-    kept: KeptResults | None = None
+    kept: ResultStore | None = None
     operations: Operations | None = None
     watchdog: Watchdog | None = None
     host: CallHost | None = None
@@ -105,9 +186,9 @@ class Surroundings:
     instructions: str | None = None
     longest: float | None = None
 
-    def evolve(self, **changes: Any) -> Surroundings:
+    def evolve(self, **changes: Any) -> CallServices:
         """The same, with some attributes changed; cheap, as it is done for each batch."""
-        other = object.__new__(Surroundings)
+        other = object.__new__(CallServices)
         other.__dict__.update(self.__dict__, **changes)
         return other
 
@@ -115,7 +196,7 @@ class Surroundings:
 NO_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class Work:
+class CallState:
     """One call on its way. Each stage fills in its own part and changes no other's.
 
     A plain class whose defaults stand in the class: making one sets three attributes, and a call that needs nothing
@@ -178,7 +259,10 @@ class Work:
     error: BaseException | None = None
     fatal: BaseException | None = None
 
-    def __init__(self, call: ToolCall, context: ToolContext, around: Surroundings) -> None:
+    def __init__(self, call: ToolCall, context: ToolContext, around: CallServices) -> None:
         self.call = call
         self.context = context
         self.around = around
+
+
+__all__ = ["plain", "read_only"]
