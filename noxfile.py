@@ -22,6 +22,9 @@ nox.options.sessions = ["tests", "lint", "layers", "house", "types", "docs", "sl
 nox.options.error_on_missing_interpreters = False
 nox.options.download_python = "never"
 
+# Where bytecode isn't kept, each of the thousands of processes that the tests start compiles all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # pyenv's commands find the versions that are named here only.
 VERSIONS = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
 FOUND = [path.name for python in PYTHONS for path in sorted(VERSIONS.glob(f"{python}.*"))[-1:]]

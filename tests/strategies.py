@@ -20,7 +20,7 @@ from attrs import validators
 from hypothesis import strategies as st
 from typing_extensions import TypeAliasType
 
-from pegboard.tools.forms.reader import form_of
+from pegboard.schema.types import adapter_of
 
 SAFE_INTEGERS = st.integers(-(2**53), 2**53)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -120,6 +120,11 @@ class Word(enum.StrEnum):
 class Right(enum.Flag):
     READ = 1
     WRITE = 2
+    RUN = 4
+
+
+class Holes(enum.Flag):
+    READ = 1
     RUN = 4
 
 
@@ -284,7 +289,7 @@ def containers(items: st.SearchStrategy[TypeCase]) -> st.SearchStrategy[TypeCase
 def unions(draw: st.DrawFn, members: st.SearchStrategy[TypeCase]) -> TypeCase:
     """Optional types and unions of two or three."""
     cases = [*draw(st.lists(members, min_size=1, max_size=2)), draw(st.just(SCALARS[4]) | members)]
-    kinds = [form_of(case.annotation).kinds() for case in cases]
+    kinds = [adapter_of(case.annotation).kinds() for case in cases]
     apart = sum(map(len, kinds)) == len(frozenset().union(*kinds))
     return _like(
         cases,

@@ -10,7 +10,7 @@ import pytest
 
 from pegboard import ToolRegistry, ToolResult, tool
 from pegboard.chains import Link, by_name, quick
-from pegboard.dispatch import events, events as observers
+from pegboard.dispatch import events
 from pegboard.dispatch.events import (
     CallAborted,
     CallCompleted,
@@ -258,7 +258,7 @@ def test_after_closing_it_begins_anew():
 
 
 def test_the_thread_ends_when_nothing_comes(monkeypatch):
-    monkeypatch.setattr(observers, "LINGER_SECONDS", 0.001)
+    monkeypatch.setattr(events, "LINGER_SECONDS", 0.001)
     heard = threading.Event()
 
     async def main():
@@ -393,7 +393,7 @@ def test_a_plain_observer_that_gives_an_awaitable_is_told_what_to_do(is_coroutin
 
 
 def test_an_observer_that_was_taken_off_is_forgotten_when_it_has_heard_all(monkeypatch):
-    monkeypatch.setattr(observers, "LINGER_SECONDS", 0.001)
+    monkeypatch.setattr(events, "LINGER_SECONDS", 0.001)
     go, heard = threading.Event(), []
 
     def observe(event):

@@ -21,12 +21,12 @@ from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.dispatch.results import MOST_AT_ONCE, is_large, shaped, write_json
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
+from pegboard.schema.unstructure import unstructurer
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
 from pegboard.tools.origin import Policy
 from pegboard.tools.result_limits import ResultLimits
 from pegboard.tools.spec import ToolSpec
-from pegboard.tools.structure import unstructurer
 from pegboard.tools.tool import Tool
 
 

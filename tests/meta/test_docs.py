@@ -25,9 +25,9 @@ from pegboard.catalogue import Status
 from pegboard.config.config import parse_config
 from pegboard.errors import ConfigError
 from pegboard.plugins import hookspecs
+from pegboard.schema.types import schema_of
 from pegboard.tools.content import CONTENT_TYPES, ErrorKind
 from pegboard.tools.options import ToolOptions
-from pegboard.tools.schema import schema_of
 from pegboard.toolsets.predicate import FLAGS, KEYS
 
 ROOT = Path(__file__).parents[2]

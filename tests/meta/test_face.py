@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
+import runpy
 from importlib import import_module
 from pathlib import Path
 
@@ -12,34 +12,24 @@ import pytest
 import pegboard
 from pegboard.plugins import hookspecs
 
-FACE = Path(pegboard.__file__).with_suffix(".py")
 
-
-def constants_first(name: str) -> tuple[bool, str]:
-    """The order that ruff keeps `__all__` in."""
-    return not name.isupper(), name
-
-
-def test_all_is_sorted_and_complete() -> None:
-    """`__all__`, the names found at first use and the names that checkers see are the same."""
-    seen = [
-        alias.asname or alias.name
-        for node in ast.walk(ast.parse(FACE.read_text()))
-        if isinstance(node, ast.If)
-        for statement in node.body
-        if isinstance(statement, ast.ImportFrom)
-        for alias in statement.names
-    ]
-    assert sorted(pegboard._HOME) == sorted(seen)
-    assert list(pegboard.__all__) == sorted(pegboard._HOME, key=constants_first)
+def test_all_and_dir_have_every_public_name() -> None:
+    """Constants first, as ruff sorts `__all__`."""
+    assert list(pegboard.__all__) == sorted(pegboard._MODULES, key=lambda name: (not name.isupper(), name))
     assert set(pegboard.__all__) <= set(dir(pegboard))
 
 
-@pytest.mark.parametrize("name", sorted(pegboard._HOME))
+def test_type_checkers_see_every_public_name() -> None:
+    """Made anew by `python scripts/public_types.py`."""
+    script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "public_types.py"))
+    assert Path(pegboard.__file__).with_suffix(".pyi").read_text(encoding="utf-8") == script["public_types"]()
+
+
+@pytest.mark.parametrize("name", sorted(pegboard._MODULES))
 def test_every_public_name_is_found_and_documented(name: str) -> None:
-    """Each name is what its home says, and has a docstring where it can have one."""
+    """Each name is what its module has, and has a docstring where it can have one."""
     thing = getattr(pegboard, name)
-    assert thing is getattr(import_module(f"pegboard.{pegboard._HOME[name]}"), name)
+    assert thing is getattr(import_module(f"pegboard.{pegboard._MODULES[name]}"), name)
     assert not callable(thing) or thing.__doc__
 
 

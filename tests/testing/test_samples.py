@@ -11,6 +11,8 @@ from hypothesis import given, settings, strategies as st
 from pegboard.schema.json import json_text
 from pegboard.schema.messages import holds
 from pegboard.schema.references import References, compiled
+from pegboard.schema.structure import strict_structurer
+from pegboard.schema.types import schema_of
 from pegboard.testing.samples import (
     _KINDS,
     _MOST_SAMPLES,
@@ -24,8 +26,6 @@ from pegboard.testing.samples import (
     allowed_kinds,
     kind_of,
 )
-from pegboard.tools.schema import schema_of
-from pegboard.tools.structure import strict_structurer
 from schema_strategies import SCHEMAS
 from strategies import type_cases
 

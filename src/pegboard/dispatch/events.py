@@ -231,7 +231,7 @@ def _as_json(value: Any) -> Any:
         return value.to_json()
     if isinstance(value, MappingProxyType):
         value = dict(cast("Mapping[str, Any]", value))
-    from pegboard.tools.structure import to_json_data
+    from pegboard.schema.dump import to_json_data
 
     try:
         return to_json_data(value)

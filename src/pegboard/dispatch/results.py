@@ -209,7 +209,7 @@ def _structured(tool: Tool, validator: Validator | None, value: Any) -> ToolResu
 
 
 def _by_what_it_is(value: Any) -> Any:
-    from pegboard.tools.structure import to_json_data
+    from pegboard.schema.dump import to_json_data
 
     return to_json_data(value)
 
@@ -304,14 +304,14 @@ def _left(value: Any, left: int, depth: int) -> int:
 
 def _reader_of(kind: type[Any]) -> _Reader | None:
     """Reads the parts of an instance that are written, none of a number or a date; `None` for an unknown class."""
-    from pegboard.tools.forms.json_data import written_names
-    from pegboard.tools.forms.textual import text_writer
+    from pegboard.schema.dump import written_names
+    from pegboard.schema.text import nearest_notation
 
     written = written_names(kind)
     if written:
         names = [name for name, _ in written]
         read: _Reader = attrgetter(names[0], *names)  # one name alone would give no tuple
-    elif written is not None or issubclass(kind, enum.Enum | int | float) or text_writer(kind) is not None:
+    elif written is not None or issubclass(kind, enum.Enum | int | float) or nearest_notation(kind) is not None:
         read = _nothing
     else:
         return None

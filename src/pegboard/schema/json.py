@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
@@ -129,13 +129,18 @@ def json_faults(value: Any, most: int = MAX_VALUES) -> tuple[str, ...]:
     Types are taken exactly (a subclass of `str` is no JSON string), as jsonschema_rs takes them; a tuple is an
     array. Never raises, ends for cycles and for parts shared without end: no more than `most` values are looked at.
     """
+    return tuple(problem(path, reason) for path, reason in located_faults(value, most))
+
+
+def located_faults(value: Any, most: int = MAX_VALUES) -> Sequence[tuple[_Path, str]]:
+    """The same, each as path and reason."""
     if _is_plain(value, MAX_DEPTH, [most]):
         return ()
     faults = _walk(value, (), (), [most])
     try:
-        return tuple(problem(path, reason) for path, reason in islice(faults, MOST_PROBLEMS))
+        return tuple(islice(faults, MOST_PROBLEMS))
     except _TooManyValuesError:
-        return (problem((), f"must hold at most {most} values"),)
+        return (((), f"must hold at most {most} values"),)
 
 
 def _is_plain(value: Any, levels: int, left: list[int]) -> bool:

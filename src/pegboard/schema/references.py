@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 from attrs import Factory, define, field
 
 from pegboard.schema.json import is_array, is_object
-from pegboard.typing import JsonSchema
+from pegboard.typing import JsonMapping, JsonSchema
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -63,7 +63,8 @@ _NOTES: Final = frozenset(
 )
 
 
-"""What says something to people and models, and nothing to a judge."""
+"""What says something to people and models, and nothing to a validator."""
+_DATA: Final = frozenset({"const", "default", "enum", "examples"})
 
 
 def parts(schema: JsonSchema, *, aside: bool = False) -> Iterator[tuple[JsonSchema, bool]]:
@@ -142,7 +143,7 @@ PATTERN_BYTES: Final = 1 << 20
 """Memory that one compiled pattern may take; `^.{1,1000}$` takes some 600 KiB."""
 
 
-def compiled(schema: str) -> Validator:
+def compiled(schema: str, formats: Mapping[str, Callable[[str], bool]] | None = None) -> Validator:
     """Compiles a schema.
 
     Patterns run in linear time (no lookaround, no backreferences). References outside the schema are refused,
@@ -151,6 +152,7 @@ def compiled(schema: str) -> Validator:
 
     Args:
         schema: As JSON text.
+        formats: Those that are asserted, each with its check; without them none is.
 
     Raises:
         ValueError: The schema is invalid, refers to what isn't there, or has a pattern that can't be compiled.
@@ -159,7 +161,8 @@ def compiled(schema: str) -> Validator:
 
     return jsonschema_rs.validator_for(
         str(schema),  # it takes exactly this type
-        validate_formats=False,
+        validate_formats=formats is not None,
+        formats=None if formats is None else dict(formats),
         pattern_options=jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES),
         offline=True,
     )
@@ -306,3 +309,56 @@ class Expansion:
 
     def _in_place(self, schema: JsonSchema) -> Iterator[JsonSchema]:
         return (part for part, in_place in self._steps(schema) if in_place)
+
+
+# References put in place ----------------------------------------------------------------------------------------------
+
+
+def inlined(schema: JsonMapping) -> JsonSchema:
+    """A schema with its `$defs` in place of the references to them; what is made of itself stays in `$defs`."""
+    definitions: JsonMapping = schema.get("$defs", {})
+    recursive = {name for name in definitions if name in _named(definitions[name], definitions, set())}
+    written = cast("JsonSchema", _inlined({**schema, "$defs": {}}, definitions, recursive))
+    del written["$defs"]
+    if (name := _definition(written)) in recursive:  # the root is written out
+        del written["$ref"]
+        written = {**cast("JsonSchema", _inlined(definitions[name], definitions, recursive)), **written}
+    if recursive:
+        written["$defs"] = {name: _inlined(definitions[name], definitions, recursive) for name in sorted(recursive)}
+    return written
+
+
+def _definition(schema: JsonMapping) -> str:
+    """The name of the definition that a schema refers to, or `""`."""
+    reference = schema.get("$ref")
+    return reference.removeprefix("#/$defs/") if isinstance(reference, str) else ""
+
+
+def _named(value: Any, definitions: JsonMapping, found: set[str]) -> set[str]:
+    """The names of all definitions that a schema comes to."""
+    if isinstance(value, list):
+        for each in cast("list[Any]", value):
+            _named(each, definitions, found)
+    elif is_object(value):
+        name = _definition(value)
+        if name in definitions and name not in found:
+            found.add(name)
+            _named(definitions[name], definitions, found)
+        for each in value.values():
+            _named(each, definitions, found)
+    return found
+
+
+def _inlined(value: Any, definitions: JsonMapping, recursive: Collection[str]) -> Any:
+    if isinstance(value, list):
+        return [_inlined(each, definitions, recursive) for each in cast("list[Any]", value)]
+    if not is_object(value):
+        return value
+    written = {key: each if key in _DATA else _inlined(each, definitions, recursive) for key, each in value.items()}
+    if is_object(discriminator := written.get("discriminator")) and "mapping" in discriminator:
+        del written["discriminator"]  # OpenAPI's, which leads to what is no longer there
+    name = _definition(written)
+    if name not in definitions or name in recursive:
+        return written
+    del written["$ref"]
+    return {**_inlined(definitions[name], definitions, recursive), **written}

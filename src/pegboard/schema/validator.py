@@ -6,14 +6,14 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 from weakref import WeakValueDictionary
 
 from attrs import Factory, define, field, frozen
 
 from pegboard.errors import SchemaError
-from pegboard.schema.json import JsonText, is_array, is_object, json_faults, json_text, surrogate_fault
-from pegboard.schema.problems import MOST_PROBLEMS, problem
+from pegboard.schema.json import JsonText, is_array, is_object, json_text, located_faults, surrogate_fault
+from pegboard.schema.problems import MOST_PROBLEMS, StructureError, problem
 from pegboard.schema.references import (
     REFERENCES,
     EndlessSchemaError,
@@ -193,14 +193,14 @@ class Loads:
         return here.or_else(inside)
 
     def excess(self, value: Any) -> str | None:
-        """Why a value costs too much to be judged, as `"path: reason"`; `None` where it doesn't."""
+        """Why a value costs too much to be judged; `None` where it doesn't."""
         load = self.of(self.references.root)
         most = MOST_STEPS // load.rules
         values, characters = _extent(value, most)
         if values > most:
-            return problem((), f"holds more values and keys than its schema can judge at once; send at most {most:,}")
+            return f"holds more values and keys than its schema can judge at once; send at most {most:,}"
         if load.places * characters > MOST_STEPS and self._text_steps(value) > MOST_STEPS:
-            return problem((), "its texts are too long to be compared with the patterns of its schema; shorten them")
+            return "its texts are too long to be compared with the patterns of its schema; shorten them"
         return None
 
     def _measured(self, schema: JsonSchema) -> tuple[Load, Load]:
@@ -381,6 +381,8 @@ MOST_PATTERN_MEMORY: Final = 10 << 20
 
 
 _MOST_MESSAGE: Final = 200
+_Located: TypeAlias = tuple[Sequence[str | int], str]
+_UNWORDED: Final[Sequence[_Located]] = (((), "doesn't fit the schema"),)
 
 
 def _text(schema: JsonSchema | str) -> JsonText:
@@ -442,13 +444,25 @@ class Validator:
         Takes any Python value: what isn't JSON, is too deep, too large or cyclic is a problem like others; so is
         what would take too long to judge.
         """
-        if faults := json_faults(value):
+        return tuple(problem(path, reason) for path, reason in self._located(value))
+
+    def require(self, value: Any) -> None:
+        """Refuses a value that doesn't fit; takes any, as `problems` does.
+
+        Raises:
+            StructureError: With the first thing that is wrong.
+        """
+        for path, reason in self._located(value):
+            raise StructureError(reason, path)
+
+    def _located(self, value: Any) -> Sequence[_Located]:
+        if faults := located_faults(value):
             return faults
         if self.loads is not None and (excess := self.loads.excess(value)) is not None:
-            return (excess,)
+            return (((), excess),)
         return () if self.accepts(value) else self._diagnosed(value)
 
-    def _diagnosed(self, value: Any) -> tuple[str, ...]:
+    def _diagnosed(self, value: Any) -> Sequence[_Located]:
         from pegboard.schema.messages import Diagnosis
 
         search = Diagnosis(References(json.loads(self.schema)))
@@ -457,15 +471,15 @@ class Validator:
         except (AttributeError, KeyError, TypeError, ValueError):
             found = ()  # a keyword that its own draft doesn't know may hold anything
         if found:
-            return tuple(problem(each.path, each.reason) for each in found)
-        return (problem((), "doesn't fit the schema"),) if search.left < 0 else self._as_compiled(value)
+            return [(each.path, each.reason) for each in found]
+        return _UNWORDED if search.left < 0 else self._as_compiled(value)
 
-    def _as_compiled(self, value: Any) -> tuple[str, ...]:
+    def _as_compiled(self, value: Any) -> Sequence[_Located]:
         """The validator's own words, for what ours don't cover; not where it might look at a value without end."""
         if any(f'"{keyword}"' in self.schema for keyword in REFERENCES) or not is_small(value, self.loads):
-            return (problem((), "doesn't fit the schema"),)
+            return _UNWORDED
         errors = list(compiled(self.schema).iter_errors(value))[:MOST_PROBLEMS]
-        return tuple(problem(error.instance_path, error.message[:_MOST_MESSAGE]) for error in errors)
+        return [(error.instance_path, error.message[:_MOST_MESSAGE]) for error in errors]
 
 
 def validator_of(schema: str) -> Validator:

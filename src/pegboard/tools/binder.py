@@ -24,7 +24,7 @@ def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
         signature: Of the function.
         strict: Whether the types judge too, because the schema is another than theirs.
     """
-    from pegboard.tools.structure import strict_structurer, structurer
+    from pegboard.schema.structure import strict_structurer, structurer
 
     parameters = signature.parameters
     structure_of = strict_structurer if strict else structurer

@@ -103,7 +103,7 @@ def result_to_data(result: ToolResult) -> JsonObject:
 
 
 def _sayable(value: Any) -> Any:
-    from pegboard.tools.structure import to_json_data
+    from pegboard.schema.dump import to_json_data
 
     try:
         return to_json_data(value)

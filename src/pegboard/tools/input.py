@@ -41,7 +41,8 @@ def input_schema_of(
 
 def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool: str) -> JsonSchema:
     """The schema of what the model may fill; it is right by construction and needs no check."""
-    from pegboard.tools.schema import MISSING, Property, object_schema
+    from pegboard.schema.fields import MISSING
+    from pegboard.schema.types import Property, object_schema
 
     properties: list[Property] = []
     additional: Any = MISSING
@@ -78,7 +79,7 @@ def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
     Raises:
         DefinitionError: A parameter of such a type.
     """
-    from pegboard.tools.schema import schema_of
+    from pegboard.schema.types import schema_of
 
     for each in parameters:
         try:

@@ -57,7 +57,7 @@ class Output:
 def _unstructurer(annotation: Any) -> Unstructure | None:
     if annotation is EMPTY:
         return None
-    from pegboard.tools.structure import unstructurer
+    from pegboard.schema.unstructure import unstructurer
 
     return unstructurer(annotation)
 
@@ -161,7 +161,7 @@ def _is_ready(annotation: Any) -> bool:
 
 def _known_output(annotation: Any) -> Output:
     """What a type says, worked out once."""
-    from pegboard.tools.forms.annotation import annotation_key
+    from pegboard.schema.types import annotation_key
 
     key = annotation_key(annotation)  # annotations that differ may be equal: int | str and str | int
     known = _known.get(key)
@@ -173,7 +173,7 @@ def _known_output(annotation: Any) -> Output:
 
 
 def _output_of_type(annotation: Any) -> Output:
-    from pegboard.tools.schema import Property, object_schema, schema_of
+    from pegboard.schema.types import Property, object_schema, schema_of
 
     schema = schema_of(annotation)
     if schema.get("type") == "object":

@@ -194,7 +194,7 @@ def _unpacked(parameters: tuple[Parameter, ...], tool: str) -> Iterator[Paramete
 
 
 def _keys(starred: Parameter, tool: str) -> Iterator[Parameter]:
-    from pegboard.tools.forms.member import fields_of
+    from pegboard.schema.fields import fields_of
 
     fields = fields_of(get_args(starred.annotation)[0])
     if fields is None:

@@ -130,7 +130,7 @@ class _Taking:
             raise error.below(self.argument) from None
 
     def _made(self) -> Callable[[Any], Any]:
-        from pegboard.tools.structure import strict_structurer, structurer
+        from pegboard.schema.structure import strict_structurer, structurer
 
         if self.annotation is _NONE:
             return lambda _: None
@@ -158,7 +158,7 @@ class _Taking:
 
 def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[_Taking, JsonText]:
     """How the arguments become the input, and their schema: the tool's own, else what the type gives."""
-    from pegboard.tools.schema import Property, object_schema, schema_of
+    from pegboard.schema.types import Property, object_schema, schema_of
 
     parameter = _parameter(tool, name)
     own: JsonSchema | None = getattr(tool, "input_schema", None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pegboard.lazy import lazy_names
+
 if TYPE_CHECKING:
     from pegboard_anthropic.anthropic import (
         Anthropic as Anthropic,
@@ -12,27 +14,13 @@ if TYPE_CHECKING:
     )
     from pegboard_anthropic.model import AnthropicModel as AnthropicModel
 
-_HOME = {
+_MODULES = {
     "Anthropic": "anthropic",
     "AnthropicLimits": "anthropic",
     "AnthropicModel": "model",
     "thinking_budgets": "anthropic",
 }
-"""Where each name lives; it is imported at first use, so that the plugin's import brings no exporter."""
+"""Name -> its module, imported at first use, so that the plugin's import brings no exporter."""
 
 __all__ = ("Anthropic", "AnthropicLimits", "AnthropicModel", "thinking_budgets")
-
-
-def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

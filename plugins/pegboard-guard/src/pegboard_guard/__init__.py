@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pegboard.lazy import lazy_names
 from pegboard_guard.doom_loop import DoomLoop
 from pegboard_guard.guard import Guard
 from pegboard_guard.log import CallLog
@@ -33,15 +34,6 @@ __all__ = (
     "verify_all",
 )
 
-
-def __getattr__(name: str) -> object:
-    """The journal's names, imported at first use: it loads asyncio and hashlib."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{'journal' if name == 'Journal' else 'journal_file'}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+_MODULES = {"Journal": "journal", **dict.fromkeys(("Broken", "Report", "verify", "verify_all"), "journal_file")}
+"""The journal's names, imported at first use: it loads asyncio and hashlib."""
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -16,9 +16,9 @@ from pegboard.dispatch.limits import cancels_the_call
 from pegboard.errors import PendingError
 from pegboard.schema.json import json_faults, json_text
 from pegboard.schema.problems import StructureError
+from pegboard.schema.structure import strict_structurer
 from pegboard.threads import off_loop
 from pegboard.tools.call import ToolCall
-from pegboard.tools.structure import strict_structurer
 from pegboard.tools.tool import Preview, Tool
 from pegboard.tools.visible import visible
 from pegboard.typing import JsonMapping, JsonObject

@@ -108,7 +108,7 @@ def _told(thing: object) -> JsonObject:
         return {"title": thing.title, "facts": dict(thing.facts)}
     if isinstance(thing, CONTENT_TYPES):
         return {"content": thing.to_json()}
-    from pegboard.tools.structure import to_json_data
+    from pegboard.schema.dump import to_json_data
 
     try:
         return {"partial": to_json_data(thing)}

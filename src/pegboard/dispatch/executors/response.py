@@ -148,7 +148,7 @@ class ExecutionResponse:
 def _sayable(value: Any) -> Any:
     if not json_faults(value):
         return value
-    from pegboard.tools.structure import to_json_data
+    from pegboard.schema.dump import to_json_data
 
     try:
         return to_json_data(value)

@@ -1,0 +1,183 @@
+# The public names for type checkers. Written by scripts/public_types.py; don't edit.
+
+from pegboard.catalogue import Catalogue as Catalogue, PluginRecord as PluginRecord, Problem as Problem
+from pegboard.chains import quick as quick
+from pegboard.config.config import Config as Config, load_config as load_config
+from pegboard.dispatch.approval.grants import (
+    FileApprovals as FileApprovals,
+    Grants as Grants,
+    MemoryGrants as MemoryGrants,
+)
+from pegboard.dispatch.approval.pending import (
+    PendingCall as PendingCall,
+    PendingCalls as PendingCalls,
+    answer_from_result as answer_from_result,
+    confirmation_call as confirmation_call,
+    original_call_from as original_call_from,
+)
+from pegboard.dispatch.approval.queue import Approver as Approver, ask_later as ask_later
+from pegboard.dispatch.approval.request import (
+    Always as Always,
+    ApprovalRequest as ApprovalRequest,
+    Later as Later,
+    Once as Once,
+    Reject as Reject,
+)
+from pegboard.dispatch.arguments import (
+    ArgumentsSoFar as ArgumentsSoFar,
+    Partial as Partial,
+    parse_partial as parse_partial,
+)
+from pegboard.dispatch.background import Completion as Completion, Operation as Operation
+from pegboard.dispatch.batch import Batch as Batch, BatchOptions as BatchOptions, Outcome as Outcome
+from pegboard.dispatch.callbacks import Abort as Abort, Chain as Chain, ChangeArguments as ChangeArguments, Deny as Deny
+from pegboard.dispatch.dispatcher import Health as Health
+from pegboard.dispatch.events import (
+    CallAborted as CallAborted,
+    CallCompleted as CallCompleted,
+    CallEvent as CallEvent,
+    CallFailed as CallFailed,
+    CallPending as CallPending,
+    CallRefused as CallRefused,
+    CallRunning as CallRunning,
+    CallSkipped as CallSkipped,
+    CallSuspended as CallSuspended,
+    CallUpdated as CallUpdated,
+    event_from_json as event_from_json,
+)
+from pegboard.dispatch.executors.executor import Executor as Executor
+from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
+from pegboard.dispatch.executors.processes import ChildProcesses as ChildProcesses
+from pegboard.dispatch.executors.request import ExecutionRequest as ExecutionRequest
+from pegboard.dispatch.executors.response import (
+    ExecutionResponse as ExecutionResponse,
+    PermissionRequired as PermissionRequired,
+)
+from pegboard.dispatch.kept import kept_result_tool as kept_result_tool
+from pegboard.dispatch.limits import Limits as Limits
+from pegboard.dispatch.permissions.permissions import (
+    PermissionRules as PermissionRules,
+    Permissions as Permissions,
+    read_permissions as read_permissions,
+)
+from pegboard.dispatch.permissions.rule import Rule as Rule
+from pegboard.dispatch.repair import RepairRequest as RepairRequest
+from pegboard.errors import (
+    ArtifactError as ArtifactError,
+    CallbackError as CallbackError,
+    CallStoppedError as CallStoppedError,
+    ConfigError as ConfigError,
+    DefinitionError as DefinitionError,
+    DuplicateToolError as DuplicateToolError,
+    ExportError as ExportError,
+    ExpressionError as ExpressionError,
+    FatalToolError as FatalToolError,
+    InvalidNameError as InvalidNameError,
+    ManifestError as ManifestError,
+    MissingServiceError as MissingServiceError,
+    ModelError as ModelError,
+    OperationError as OperationError,
+    PegboardError as PegboardError,
+    PendingError as PendingError,
+    PluginError as PluginError,
+    PredicateError as PredicateError,
+    ProcessorError as ProcessorError,
+    RegistrationError as RegistrationError,
+    RunningLoopError as RunningLoopError,
+    SchemaError as SchemaError,
+    StaleSpecError as StaleSpecError,
+    ToolError as ToolError,
+    ToolsetError as ToolsetError,
+    TurnAbortedError as TurnAbortedError,
+    UnknownToolError as UnknownToolError,
+)
+from pegboard.handle import Handle as Handle
+from pegboard.messages.message import (
+    CallPart as CallPart,
+    Citation as Citation,
+    HostedPart as HostedPart,
+    MediaPart as MediaPart,
+    Message as Message,
+    ReasoningPart as ReasoningPart,
+    ResultPart as ResultPart,
+    TextPart as TextPart,
+)
+from pegboard.messages.response import ModelResponse as ModelResponse, Usage as Usage
+from pegboard.plugins.hookspecs import hookimpl as hookimpl
+from pegboard.plugins.load import load as load
+from pegboard.plugins.manager import register_plugin as register_plugin
+from pegboard.registry import ToolRegistry as ToolRegistry
+from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter, Loss as Loss
+from pegboard.request.model import Model as Model
+from pegboard.request.model_config import ModelConfig as ModelConfig
+from pegboard.request.model_request import ModelRequest as ModelRequest
+from pegboard.request.pipeline import Pipeline as Pipeline
+from pegboard.request.processor import Placed as Placed
+from pegboard.request.processors.budget_tools import BudgetTools as BudgetTools
+from pegboard.request.processors.limit_results import LimitResults as LimitResults
+from pegboard.request.tool_choice import NamedTool as NamedTool
+from pegboard.tools.actions import REMOVED as REMOVED, Actions as Actions
+from pegboard.tools.artifacts import Artifacts as Artifacts
+from pegboard.tools.call import CallFault as CallFault, ToolCall as ToolCall
+from pegboard.tools.collection import tool_of as tool_of
+from pegboard.tools.confirmation import Confirmation as Confirmation
+from pegboard.tools.content import (
+    AudioContent as AudioContent,
+    FileContent as FileContent,
+    ImageContent as ImageContent,
+    LinkContent as LinkContent,
+    TextContent as TextContent,
+    ToolResult as ToolResult,
+)
+from pegboard.tools.context import Progress as Progress, ReadonlyContext as ReadonlyContext, ToolContext as ToolContext
+from pegboard.tools.function import tool as tool
+from pegboard.tools.injection import Injected as Injected
+from pegboard.tools.memory import Memory as Memory, MemoryEntry as MemoryEntry
+from pegboard.tools.origin import Origin as Origin, Policy as Policy
+from pegboard.tools.result_limits import ResultLimits as ResultLimits
+from pegboard.tools.spec import (
+    Concurrency as Concurrency,
+    Grammar as Grammar,
+    ToolAnnotations as ToolAnnotations,
+    ToolSpec as ToolSpec,
+)
+from pegboard.tools.tool import Preview as Preview, Tool as Tool
+from pegboard.tools.typed import TypedTool as TypedTool
+from pegboard.toolsets.expression import parse_predicate as parse_predicate
+from pegboard.toolsets.predicate import Predicate as Predicate
+from pegboard.toolsets.resolve import Explanation as Explanation, ResolvedTools as ResolvedTools
+from pegboard.toolsets.search import (
+    Found as Found,
+    ToolIndex as ToolIndex,
+    found_names as found_names,
+    search_tool as search_tool,
+)
+from pegboard.toolsets.toolset import Toolset as Toolset
+from pegboard.toolsets.toolsets import (
+    CombinedToolset as CombinedToolset,
+    StaticToolset as StaticToolset,
+    ToolsetBase as ToolsetBase,
+    ToolsetFunction as ToolsetFunction,
+    searchable as searchable,
+    wrap as wrap,
+)
+from pegboard.toolsets.wrappers import Reshape as Reshape
+from pegboard.turn.events import (
+    AnswerDelta as AnswerDelta,
+    Answered as Answered,
+    MessageAdded as MessageAdded,
+    ModelRetried as ModelRetried,
+    RoundStarted as RoundStarted,
+    TurnEnded as TurnEnded,
+)
+from pegboard.turn.limits import TurnLimits as TurnLimits
+from pegboard.turn.options import TurnOptions as TurnOptions
+from pegboard.turn.outcome import TurnOutcome as TurnOutcome
+from pegboard.turn.run import (
+    resume_turn as resume_turn,
+    resumed_turn_of as resumed_turn_of,
+    run_turn as run_turn,
+    stream_turn as stream_turn,
+    turn_of as turn_of,
+)
+from pegboard.turn.turn import Turn as Turn

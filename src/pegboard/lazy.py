@@ -1,0 +1,35 @@
+"""Packages whose public names are imported at first use."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """A package's `__getattr__` and `__dir__`, by which its names are imported at first use (PEP 562).
+
+        __getattr__, __dir__ = lazy_names(__name__, {"Guard": "guard"})
+
+    Args:
+        package: The package's `__name__`.
+        modules: Name -> the module that has it, without the package's own name.
+    """
+    namespace = vars(sys.modules[package])
+
+    def find(name: str) -> object:
+        module = modules.get(name)
+        if module is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = namespace[name] = getattr(import_module(f"{package}.{module}"), name)
+        return value
+
+    def names() -> list[str]:
+        return sorted({*namespace, *modules})
+
+    return find, names

@@ -1,0 +1,256 @@
+"""The fields of a class: what its constructor takes, as attrs, dataclasses, named tuples or a `TypedDict` have it."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, Union, cast
+
+import attrs
+from attrs import frozen
+
+
+class Missing(Enum):
+    """Stands where there is no default."""
+
+    MISSING = "missing"
+
+
+MISSING: Final = Missing.MISSING
+"""Stands where there is no default."""
+_PURE: Final[Sequence[Any]] = (list, dict, tuple, set, frozenset)
+
+
+@frozen
+class ClassField:
+    """One field of a class, before its type is read.
+
+    Attributes:
+        name: The attribute.
+        key: Its key in JSON: the constructor's parameter.
+        annotation: Its type, resolved; `Any` where it has none.
+        required: Whether it must be given.
+        default: What it is if it isn't given; `MISSING` where that is made anew each time.
+        readable: Whether instances have it as an attribute.
+        description: From its metadata, or `None`.
+        validator: What attrs validates it by, or `None`.
+    """
+
+    name: str
+    key: str
+    annotation: Any
+    required: bool
+    default: Any
+    readable: bool = True
+    description: str | None = None
+    validator: Any = None
+
+
+def fields_of(cls: Any) -> list[ClassField] | None:
+    """The fields that the constructor of `cls` takes, or `None` for a class that isn't made of fields.
+
+    Raises:
+        NameError, TypeError, ...: Whatever resolving its annotations raises.
+        ValueError: The constructor takes other parameters than the fields, because it is written by hand.
+    """
+    if attrs.has(cls):
+        fields = list(_of_attrs(cls, resolved_hints(cls)))
+    elif dataclasses.is_dataclass(cls):
+        fields = list(_of_dataclass(cls, resolved_hints(cls)))
+    elif is_typed_dict(cls):
+        return list(_of_typed_dict(cls, resolved_hints(cls)))
+    elif tuple in cls.__mro__ and hasattr(cls, "_fields"):
+        fields = list(_of_named_tuple(cls, resolved_hints(cls)))
+    else:
+        return None
+    _check_constructor(cls, fields)
+    return fields
+
+
+def resolved_hints(cls: Any) -> Mapping[str, Any]:
+    """The annotations of a class and its bases; a class that isn't in its module's namespace still knows itself."""
+    try:
+        return typing.get_type_hints(cls, include_extras=True)
+    except NameError:
+        return typing.get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
+
+
+def _of_attrs(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
+    for each in attrs.fields(cls):
+        if not each.init:
+            continue
+        annotation = hints.get(each.name, Any if each.type is None or isinstance(each.type, str) else each.type)
+        yield ClassField(
+            name=each.name,
+            key=each.alias,
+            annotation=annotation if each.converter is None else _input_of(each.converter, annotation),
+            required=each.default is attrs.NOTHING,
+            default=_attrs_default(each.default),
+            description=_described(each.metadata),
+            # A converter stands before the validator, which then says nothing of what is given.
+            validator=None if each.converter else each.validator,
+        )
+
+
+def _attrs_default(default: Any) -> Any:
+    if isinstance(default, attrs.Factory):  # pyright: ignore[reportArgumentType]
+        return _made_by(default.factory) if not default.takes_self else MISSING
+    return MISSING if default is attrs.NOTHING else default
+
+
+def _made_by(factory: Callable[[], Any]) -> Any:
+    """What an empty container's class makes; other factories may do anything, and aren't called."""
+    return factory() if any(factory is each for each in _PURE) else MISSING
+
+
+def _input_of(converter: Any, annotation: Any) -> Any:
+    """What a converter says that it takes; the field's own type where it says nothing."""
+    function = getattr(converter, "converter", converter)
+    if not inspect.isroutine(function):
+        return annotation
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+        taken = hints.get(next(iter(inspect.signature(function).parameters)), Any)
+    except Exception:  # noqa: BLE001  (a foreign function's annotations may hold anything)
+        return annotation
+    return annotation if taken is Any or isinstance(taken, TypeVar) else taken
+
+
+def _described(metadata: Mapping[Any, Any]) -> str | None:
+    text = metadata.get("description")
+    return text if isinstance(text, str) else None
+
+
+def _of_dataclass(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
+    fields: Mapping[str, dataclasses.Field[Any]] = cls.__dataclass_fields__
+    stored = {each.name for each in dataclasses.fields(cls)}
+    for name, each in fields.items():
+        annotation = hints.get(name, Any)
+        passed_on = isinstance(annotation, dataclasses.InitVar)
+        if not each.init or (name not in stored and not passed_on):
+            continue
+        yield ClassField(
+            name=name,
+            key=name,
+            annotation=cast("Any", annotation).type if passed_on else annotation,
+            required=each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING,
+            default=_dataclass_default(each),
+            readable=not passed_on,
+            description=_described(each.metadata) or getattr(each, "doc", None),
+        )
+
+
+def _dataclass_default(each: dataclasses.Field[Any]) -> Any:
+    if each.default is not dataclasses.MISSING:
+        return each.default
+    return MISSING if each.default_factory is dataclasses.MISSING else _made_by(each.default_factory)
+
+
+def _of_named_tuple(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
+    defaults: Mapping[str, Any] = cls._field_defaults
+    for name in cls._fields:
+        default = defaults.get(name, MISSING)
+        yield ClassField(name, name, hints.get(name, Any), required=name not in defaults, default=default)
+
+
+def _of_typed_dict(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
+    """The keys; where annotations were text, the class itself hasn't seen `Required` and `NotRequired` in them."""
+    for name, hint in hints.items():
+        annotation, stated = _unqualified(hint)
+        required = name in cls.__required_keys__ if stated is None else stated
+        yield ClassField(name, name, annotation, required=required, default=MISSING)
+
+
+def _unqualified(hint: Any) -> tuple[Any, bool | None]:
+    """A type without `Required`, `NotRequired` and `ReadOnly`, and whether the first or second was among them."""
+    if typing.get_origin(hint) is Annotated:
+        inner, stated = _unqualified(hint.__origin__)
+        return (hint if inner is hint.__origin__ else Annotated[(inner, *hint.__metadata__)]), stated
+    stated = None
+    while (name := getattr(typing.get_origin(hint), "_name", "")) in ("Required", "NotRequired", "ReadOnly"):
+        stated = stated if name == "ReadOnly" else name == "Required"
+        (hint,) = typing.get_args(hint)
+    return hint, stated
+
+
+def _check_constructor(cls: Any, fields: Sequence[ClassField]) -> None:
+    parameters = inspect.signature(cls).parameters
+    names = [each.key for each in fields]
+    if list(parameters) == names:
+        return
+    starred = {each.name for each in parameters.values() if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL)}
+    needed = {each.name for each in parameters.values() if each.default is each.empty} - starred
+    if not set(names) <= parameters.keys() - starred or not needed <= set(names):
+        raise ValueError(f"its constructor takes ({', '.join(parameters)}), its fields are ({', '.join(names)})")
+
+
+# Generic classes -----------------------------------------------------------------------------------------------------
+
+Binding: TypeAlias = Mapping[Any, Any]
+"""Type variable -> annotation."""
+
+
+def bindings_of(annotation: Any) -> Mapping[Any, Binding]:
+    """For a class or a generic one with arguments: what the type variables of it and of each base stand for.
+
+    Each base has its own binding, since one variable may stand for different things in different bases. Bases
+    come after what is derived from them.
+    """
+    found: dict[Any, Binding] = {}
+    cls = typing.get_origin(annotation) or annotation
+    _collect(cls, typing.get_args(annotation), found)
+    return found
+
+
+def binding_for(bindings: Mapping[Any, Binding], name: str) -> Binding:
+    """The binding of the class that declares the attribute `name`."""
+    binding: Binding = {}
+    for cls, each in bindings.items():
+        if name in getattr(cls, "__annotations__", ()):
+            binding = each
+            if not is_typed_dict(cls):  # which repeats what it inherits: there the last one declares it
+                break
+    return binding
+
+
+def substituted(annotation: Any, binding: Binding) -> Any:
+    """`annotation` with the type variables replaced by what they stand for."""
+    if isinstance(annotation, typing.TypeVar):
+        return binding.get(annotation, annotation)
+    if isinstance(annotation, type):  # a generic class without arguments
+        return annotation
+    names = _parameters(annotation)
+    if not any(name in binding for name in names):
+        return annotation
+    return annotation[tuple(binding.get(name, name) for name in names)]
+
+
+def unbound(variable: Any) -> Any:
+    """What an unbound type variable stands for: its default, bound or constraints, else anything."""
+    default = getattr(variable, "__default__", None)
+    if default is not None and type(default).__name__ != "NoDefaultType":
+        return default
+    if variable.__bound__ is not None:
+        return variable.__bound__
+    constraints: Sequence[Any] = variable.__constraints__
+    return Union[tuple(constraints)] if constraints else Any  # noqa: UP007  (values, not a type expression)
+
+
+def is_typed_dict(cls: Any) -> bool:
+    """Whether it is a `TypedDict`, of `typing` or of `typing_extensions`, which isn't imported for the question."""
+    return isinstance(cls, type) and dict in cls.__mro__ and hasattr(cls, "__required_keys__")
+
+
+def _parameters(annotation: Any) -> Sequence[Any]:
+    return getattr(annotation, "__parameters__", ())
+
+
+def _collect(cls: Any, arguments: Sequence[Any], found: dict[Any, Binding]) -> None:
+    found[cls] = dict(zip(_parameters(cls), arguments, strict=False))
+    for base in cls.__dict__.get("__orig_bases__", cls.__bases__):
+        origin = typing.get_origin(base) or base
+        if isinstance(origin, type) and origin not in found and origin is not typing.Generic:
+            _collect(origin, [substituted(each, found[cls]) for each in typing.get_args(base)], found)

@@ -1,0 +1,567 @@
+"""JSON into Python, by type: hooks for the one cattrs converter, made of type adapters.
+
+The law: what the derived schema takes is structured, and nothing is converted that JSON Schema tells apart. The schema
+judges first, so hooks check only what no schema can say (dates, decimals, checks in Python), and raise a
+`StructureError` with its path. cattrs makes the code for classes; it is imported when there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import attrs
+
+from pegboard.schema.adapters import (
+    ARRAYS,
+    NULL,
+    NUMBERS,
+    OBJECTS,
+    TEXT,
+    TEXTS,
+    AnyAdapter,
+    ChoiceAdapter,
+    DerivedAdapter,
+    FlagAdapter,
+    ScalarAdapter,
+    SchemaWriter,
+    TextAdapter,
+    TypeAdapter,
+)
+from pegboard.schema.composites import (
+    AliasAdapter,
+    ArrayAdapter,
+    ConstrainedAdapter,
+    ForeignAdapter,
+    MappingAdapter,
+    NotedAdapter,
+    RecordAdapter,
+    TupleAdapter,
+    UnionAdapter,
+    key_texts,
+)
+from pegboard.schema.converter import (
+    HookField,
+    Hooks,
+    StructureHook,
+    converter,
+    foreign_reader,
+    is_pydantic,
+    refused_by,
+    same,
+    type_variables,
+)
+from pegboard.schema.dump import written_names
+from pegboard.schema.json import canonical_json, json_text
+from pegboard.schema.problems import StructureError, kind_shown, shown
+from pegboard.schema.references import compiled
+from pegboard.schema.text import notation_of
+from pegboard.schema.types import adapter_of, at_root
+from pegboard.schema.validator import Validator
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+_MOST_REASONS: Final = 3
+_TELLING: Final = frozenset({"description", "title", "examples", "default", "deprecated", "format", "$comment"})
+_NARROWING: Final = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern"}
+    | {"minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"}
+)
+
+
+# Public ---------------------------------------------------------------------------------------------------------------
+
+
+def structure(value: Any, annotation: object) -> Any:
+    """JSON data as a value of a type; nothing is coerced.
+
+    Args:
+        value: JSON data.
+        annotation: Any type that a tool's parameter may have.
+
+    Raises:
+        StructureError: It doesn't fit the type's schema, or is refused by the type itself.
+        DefinitionError: JSON can't say the type.
+    """
+    return strict_structurer(annotation)(value)
+
+
+def structurer(annotation: object) -> Callable[[Any], Any] | None:
+    """What turns JSON data that the derived schema has taken into the Python value.
+
+    Args:
+        annotation: As `typing.get_type_hints(..., include_extras=True)` gives it.
+
+    Returns:
+        JSON data -> Python value; raises `StructureError`, and nothing else, for what no schema can say. `None` where
+        the JSON data is the Python value already (text, `list[str]`, `Literal`s, `Any`).
+
+    Raises:
+        DefinitionError: JSON can't say the type.
+    """
+    hook = structure_hook(adapter_of(annotation))
+    return None if hook is same else _guarded(hook)
+
+
+def strict_structurer(annotation: object) -> Callable[[Any], Any]:
+    """As `structurer`, but never `None`: for values that no derived schema has judged, which it does first.
+
+    Raises:
+        DefinitionError: JSON can't say the type.
+    """
+    return _strict(adapter_of(annotation))
+
+
+def _strict(adapter: TypeAdapter) -> Callable[[Any], Any]:
+    writer = SchemaWriter()
+    require = Validator(json_text(at_root(writer.write(adapter), writer.definitions))).require
+    make = _guarded(structure_hook(adapter))
+
+    def structure_strictly(value: Any) -> Any:
+        require(value)
+        return make(value)
+
+    return structure_strictly
+
+
+def _guarded(hook: StructureHook) -> Callable[[Any], Any]:
+    def structure_guarded(value: Any) -> Any:
+        try:
+            return hook(value, None)
+        except Exception as error:  # noqa: BLE001  (told apart there)
+            raise _refusal(error) from error.__cause__ or error
+
+    return structure_guarded
+
+
+# JSON into Python -----------------------------------------------------------------------------------------------------
+
+
+def _structure_scalar(adapter: ScalarAdapter) -> StructureHook:
+    return {"integer": _structure_integer, "number": _structure_number}.get(adapter.type, same)
+
+
+def _structure_integer(value: Any, _type: Any) -> int:
+    return value if type(value) is int else int(value)
+
+
+def _structure_number(value: Any, _type: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise StructureError("must be a number that fits a 64-bit float") from None
+
+
+def _structure_derived(adapter: DerivedAdapter) -> StructureHook:
+    hook, cls = structure_hook(adapter.scalar), adapter.cls
+
+    def structure_derived(value: Any, _type: Any) -> Any:
+        scalar = hook(value, None)
+        try:
+            return cls(scalar)
+        except Exception as error:
+            raise refused_by(cls, error) from error
+
+    return structure_derived
+
+
+def _structure_text(adapter: TextAdapter) -> StructureHook:
+    cls, read, wanted = adapter.cls, adapter.notation.read, adapter.notation.wanted
+
+    def structure_text(value: Any, _type: Any) -> Any:
+        try:
+            return read(cls, value)
+        except Exception as error:  # `re` raises `RecursionError` and more, `decimal` its own kinds
+            raise StructureError(f"must be {wanted}, got {shown(value)}") from error
+
+    return structure_text
+
+
+def _structure_choice(adapter: ChoiceAdapter) -> StructureHook:
+    if adapter.kinds() == TEXTS:
+        texts = {each.json: each.value for each in adapter.choices}
+        return same if all(type(value) is str for value in texts.values()) else lambda value, _: texts[value]
+    table = {each.key: each.value for each in adapter.choices}
+    if not adapter.kinds() & NUMBERS and all(each.json is each.value for each in adapter.choices):
+        return same
+    return lambda value, _: table[type(value) is bool, value]
+
+
+def _structure_flag(adapter: FlagAdapter) -> StructureHook:
+    cls, mask, wanted = adapter.cls, adapter.mask, adapter.describe()
+
+    def structure_flag(value: Any, _type: Any) -> Any:
+        number = int(value)
+        if number & ~mask:
+            raise StructureError(f"must be {wanted}, got {kind_shown(value)}")
+        return cls(number)
+
+    return structure_flag
+
+
+def _structure_array(adapter: ArrayAdapter) -> StructureHook:
+    hook, make = structure_hook(adapter.item), adapter.make
+    if adapter.unique:
+        return _structure_set(adapter, hook)
+    if hook is same:
+        return same if make is None else lambda value, _: make(value)
+    if make is None:
+        return lambda value, _: _items(hook, value)
+    return lambda value, _: make(_items(hook, value))
+
+
+def _items(hook: StructureHook, value: Sequence[Any]) -> list[Any]:
+    done: list[Any] = []
+    try:
+        for item in value:
+            done.append(hook(item, None))  # noqa: PERF401  (its length says which item failed)
+    except Exception as error:  # noqa: BLE001  (told apart there)
+        raise _refusal(error, len(done)) from error.__cause__ or error
+    return done
+
+
+def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
+    """Items that differ as JSON and are equal in Python (`1` and `true`, two spellings of one path) are refused."""
+    cls = cast("type[Any]", adapter.make)
+    # Only arrays and objects can be equal as JSON and made into what isn't equal in Python.
+    compares = bool(adapter.item.kinds() & (ARRAYS | OBJECTS))
+
+    def structure_set(value: Any, _type: Any) -> Any:
+        items = _items(hook, value)
+        try:
+            made = cls(items)
+        except TypeError as error:
+            raise StructureError("must be an array of hashable items") from error
+        if len(made) != len(items) or (compares and len({canonical_json(item) for item in value}) != len(items)):
+            raise StructureError("must not hold the same item twice")
+        return made
+
+    return structure_set
+
+
+def _structure_tuple(adapter: TupleAdapter) -> StructureHook:
+    hooks = [structure_hook(each) for each in adapter.items]
+
+    def structure_tuple(value: Any, _type: Any) -> tuple[Any, ...]:
+        done: list[Any] = []
+        try:
+            for hook, item in zip(hooks, value, strict=True):
+                done.append(hook(item, None))
+        except Exception as error:  # noqa: BLE001  (told apart there)
+            raise _refusal(error, len(done)) from error.__cause__ or error
+        return tuple(done)
+
+    return structure_tuple
+
+
+def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
+    read, hook, make = _key_reader(adapter.key), structure_hook(adapter.item), adapter.make
+    if read is same and hook is same:
+        return same if make is None else lambda value, _: make(value)
+
+    def structure_mapping(value: Any, _type: Any) -> Any:
+        done: dict[Any, Any] = {}
+        name: Any = ""
+        try:
+            for name, item in value.items():
+                done[name if read is same else _key(read, name)] = hook(item, None)
+        except Exception as error:  # noqa: BLE001  (told apart there)
+            raise _refusal(error, name) from error.__cause__ or error
+        if len(done) != len(value):
+            raise StructureError("must not hold two keys that mean the same")
+        return done if make is None else make(done)
+
+    return structure_mapping
+
+
+def _key(read: StructureHook, name: str) -> Any:
+    try:
+        return read(name, None)
+    except StructureError as error:
+        raise StructureError(f"the key {error.reason}") from error.__cause__
+
+
+def _key_reader(adapter: TypeAdapter) -> StructureHook:
+    """Text -> key."""
+    if isinstance(adapter, NotedAdapter):
+        return _key_reader(adapter.inner)
+    if isinstance(adapter, ScalarAdapter):
+        return same if adapter is TEXT else _read_integer
+    if isinstance(adapter, ChoiceAdapter):
+        texts = key_texts(adapter)
+        return same if all(text is key for text, key in texts.items()) else lambda text, _: texts[text]
+    if not isinstance(adapter, ConstrainedAdapter):
+        return structure_hook(adapter)
+    # The schema says the constraints on text; those on what the text is read as it can't.
+    is_text = adapter.inner is TEXT
+    checks = [each for each in adapter.checks if not (is_text and each.keywords)]
+    return _checked(_key_reader(adapter.inner), checks)
+
+
+def _read_integer(text: str, _type: Any) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise StructureError("must have fewer digits") from None
+
+
+@cache
+def _converter() -> Converter:
+    """The one cattrs converter, which finds the hooks of a class's fields by their adapters."""
+    found = converter()
+    found.register_structure_hook_factory(lambda each: isinstance(each, TypeAdapter), structure_hook)
+    return found
+
+
+def _structure_record(adapter: RecordAdapter) -> StructureHook:
+    if adapter.cls is dict:
+        return _structure_typed_dict({each.key: structure_hook(each.adapter) for each in adapter.members})
+    from cattrs import gen
+
+    fields = [
+        HookField(
+            each.key,
+            each.key,
+            each.adapter,
+            default=attrs.NOTHING if each.required else None,
+            # A field with a converter is taken as it is.
+            converter=same if structure_hook(each.adapter) is same else None,
+        )
+        for each in adapter.members
+    ]
+    return cast("Any", gen).make_dict_structure_fn_from_attrs(
+        fields,
+        adapter.cls,
+        _converter(),
+        type_variables(adapter.cls),
+        _cattrs_forbid_extra_keys=False,
+        _cattrs_use_linecache=False,
+        _cattrs_prefer_attrib_converters=True,
+        _cattrs_detailed_validation=True,
+        _cattrs_use_alias=False,
+    )
+
+
+def _structure_typed_dict(hooks: Mapping[str, StructureHook]) -> StructureHook:
+    if all(hook is same for hook in hooks.values()):
+        return same
+
+    def structure_typed_dict(value: Any, _type: Any) -> dict[str, Any]:
+        done: dict[str, Any] = {}
+        key = ""
+        try:
+            for key, hook in hooks.items():
+                if key in value:
+                    done[key] = hook(value[key], None)
+        except Exception as error:  # noqa: BLE001  (told apart there)
+            raise _refusal(error, key) from error.__cause__ or error
+        return done
+
+    return structure_typed_dict
+
+
+def _structure_union(adapter: UnionAdapter) -> StructureHook:
+    """Hands a value to the first member that takes it; the tag decides between objects that have one."""
+    hooks = {each: structure_hook(each) for each in adapter.members}
+    tag = adapter.tag()
+    table: dict[type[Any], StructureHook] = {}
+    made: dict[tuple[TypeAdapter, ...], StructureHook] = {}
+    for kind in adapter.kinds():
+        taking = tuple(each for each in adapter.members if kind in each.kinds())
+        if kind is dict and tag is not None:
+            table[kind] = _by_tag(tag.key, {text: hooks[each] for text, each in tag.members.items()})
+        else:
+            table[kind] = made[taking] = made.get(taking) or _first(taking, hooks)
+    if all(hook is same for hook in table.values()):
+        return same
+    if len(hooks) == 2 and NULL in hooks and len(set(map(id, table.values()))) == 2:
+        return _unless_none(next(hook for each, hook in hooks.items() if each is not NULL))
+    return lambda value, _: table[type(value)](value, None)
+
+
+def _unless_none(hook: StructureHook) -> StructureHook:
+    return lambda value, _: None if value is None else hook(value, None)
+
+
+def _by_tag(key: str, hooks: Mapping[str, StructureHook]) -> StructureHook:
+    return lambda value, _: hooks[value[key]](value, None)
+
+
+def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, StructureHook]) -> StructureHook:
+    """The hook of the first member that takes a value, told by a schema that is exact.
+
+    Trying one hook after the other would take exponential time for types made of themselves.
+    """
+    if len({id(hooks[each]) for each in members}) == 1:
+        return hooks[members[0]]
+    choices = [(_exact(each), hooks[each]) for each in members]
+
+    def structure_first(value: Any, _type: Any) -> Any:
+        for accepts, hook in choices:
+            if accepts(value):
+                return hook(value, None)
+        if type(value) is str:
+            raise _joined([hook for _, hook in choices], value)
+        nearest = next((hook for each, (_, hook) in zip(members, choices, strict=True) if _roughly(each)(value)), None)
+        return (nearest or choices[0][1])(value, None)
+
+    return structure_first
+
+
+def _exact(adapter: TypeAdapter) -> Callable[[Any], bool]:
+    """Whether a value is of a type, formats included, as far as it can be known without making one."""
+    writer = SchemaWriter(exact=True)
+    schema = at_root(writer.write(adapter), writer.definitions)
+    return compiled(json_text(schema), writer.formats).is_valid
+
+
+@lru_cache(maxsize=64)
+def _roughly(adapter: TypeAdapter) -> Callable[[Any], bool]:
+    writer = SchemaWriter()
+    return compiled(json_text(at_root(writer.write(adapter), writer.definitions))).is_valid
+
+
+def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
+    """The reasons of several members for refusing a text, in one."""
+    reasons: dict[str, None] = {}
+    for hook in hooks:
+        try:
+            hook(value, None)
+        except Exception as error:  # noqa: BLE001  (each member refuses in its own way)
+            reasons[_refusal(error).reason] = None
+    return StructureError("; or ".join(list(reasons)[:_MOST_REASONS]))
+
+
+def _structure_noted(adapter: NotedAdapter) -> StructureHook:
+    """Notes that may make the schema take what the type doesn't have the type's own schema judge again."""
+    hook = structure_hook(adapter.inner)
+    own = adapter.inner.schema(SchemaWriter()).keys()
+    beyond = adapter.notes.keys() - _TELLING
+    if not beyond or isinstance(adapter.inner, ForeignAdapter) or (beyond <= _NARROWING and not beyond & own):
+        return hook
+    make = _strict(adapter.inner)
+    return lambda value, _: make(value)
+
+
+def _structure_constrained(adapter: ConstrainedAdapter) -> StructureHook:
+    return _checked(structure_hook(adapter.inner), [each for each in adapter.checks if not each.keywords])
+
+
+def _checked(hook: StructureHook, checks: Sequence[Any]) -> StructureHook:
+    if not checks:
+        return hook
+
+    def structure_checked(value: Any, _type: Any) -> Any:
+        made = hook(value, None)
+        for check in checks:
+            try:
+                accepted = check.accepts(made)
+            except Exception as error:
+                raise StructureError(check.text) from error
+            if not accepted:
+                raise StructureError(check.text)
+        return made
+
+    return structure_checked
+
+
+def _structure_foreign(adapter: ForeignAdapter) -> StructureHook:
+    """A model of pydantic converts what looks like a date; the formats of its schema are asserted before."""
+    read = foreign_reader(adapter.cls, adapter.annotation)
+    if not is_pydantic(adapter.cls):
+        return lambda value, _: read(value)
+    has_format = compiled(json_text(adapter.given), _formats()).is_valid
+
+    def structure_model(value: Any, _type: Any) -> Any:
+        if not has_format(value):
+            raise StructureError("must have dates, times, durations and UUIDs as JSON Schema's formats have them")
+        return read(value)
+
+    return structure_model
+
+
+@cache
+def _formats() -> dict[str, Callable[[str], bool]]:
+    """The formats of JSON Schema that our own types have, by our own readers."""
+    import datetime as dt
+    import uuid
+
+    classes = (dt.date, dt.time, dt.datetime, dt.timedelta, uuid.UUID)
+    adapters = [TextAdapter(cls, notation) for cls in classes if (notation := notation_of(cls)) is not None]
+    return {str(each.notation.schema["format"]): each.reads for each in adapters}
+
+
+_STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = {
+    ScalarAdapter: _structure_scalar,
+    AnyAdapter: lambda _: same,
+    DerivedAdapter: _structure_derived,
+    TextAdapter: _structure_text,
+    ChoiceAdapter: _structure_choice,
+    FlagAdapter: _structure_flag,
+    ArrayAdapter: _structure_array,
+    TupleAdapter: _structure_tuple,
+    MappingAdapter: _structure_mapping,
+    RecordAdapter: _structure_record,
+    UnionAdapter: _structure_union,
+    AliasAdapter: lambda adapter: structure_hook(adapter.inner),
+    NotedAdapter: _structure_noted,
+    ConstrainedAdapter: _structure_constrained,
+    ForeignAdapter: _structure_foreign,
+}
+structure_hook: Final[Hooks[StructureHook]] = Hooks(_STRUCTURE)
+"""Adapter -> hook that structures its values."""
+
+
+# Errors ---------------------------------------------------------------------------------------------------------------
+
+
+def _refusal(error: Exception, *path: str | int) -> StructureError:
+    """What a hook has raised, as seen from further out; of what cattrs has collected, the first."""
+    found = error
+    while isinstance(
+        found, ExceptionGroup
+    ):  # of a class: cattrs notes the field, but not where the class itself refuses
+        group, found = cast("Any", found), cast("Exception", found.exceptions[0])
+        notes = [
+            note.name for note in getattr(found, "__notes__", ()) if type(note).__name__ == "AttributeValidationNote"
+        ]
+        if not notes:
+            return _refused(group.cl, found, path)
+        path = (*path, notes[0])
+    if isinstance(found, StructureError):
+        return found.below(*path)
+    return StructureError(f"can't be structured ({type(found).__name__})", path)
+
+
+def _refused(cls: type[Any], error: Exception, path: tuple[str | int, ...]) -> StructureError:
+    """The error for what a constructor has raised, at the field that it complains of if that can be known."""
+    name = _attribute_at_fault(cls, error)
+    keys = [key for attribute, key in written_names(cls) or () if attribute == name]
+    return refused_by(cls, error).below(*path, *keys)
+
+
+def _attribute_at_fault(cls: type[Any], error: Exception) -> str | None:
+    """The name of the attribute that an attrs class complains of, or `None` where that can't be known.
+
+    A validator of attrs puts the attribute among its error's arguments; one of the class's own has it among its
+    parameters; and a converter refuses the value again.
+    """
+    import traceback
+
+    frames = [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for values in (error.args, *(frame.values() for frame in reversed(frames))):
+        for value in values:
+            if isinstance(value, attrs.Attribute):
+                return cast("attrs.Attribute[Any]", value).name
+    arguments: Mapping[str, Any] = frames[0].get("res", {}) if frames else {}  # of the function that cattrs has made
+    for each in attrs.fields(cls) if attrs.has(cls) else ():
+        if callable(each.converter) and each.alias in arguments:
+            try:
+                each.converter(arguments[each.alias])
+            except type(error):
+                return each.name
+            except Exception:  # noqa: BLE001, S112  (it wants more than the value: it can't be asked)
+                continue
+    return None

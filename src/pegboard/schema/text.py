@@ -1,0 +1,213 @@
+"""Types that JSON writes as text: dates and times, UUIDs, decimals, paths, bytes, patterns.
+
+Dates, times and durations are ISO 8601, as strict as RFC 3339 but for the offset, which may be left out. A datetime or
+time without an offset is naive and stays so; one with an offset is aware and stays so. Years and months are no part of
+a duration, since they have no fixed length; a minus in front is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import frozen
+
+from pegboard.typing import JsonSchema
+
+if TYPE_CHECKING:
+    from datetime import date, datetime, time, timedelta
+
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_DECIMAL: Final = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_DECIMAL_PATTERN: Final = re.compile(_DECIMAL)
+_OTHERWISE: Final = "not written as ISO 8601 has it"
+_DATE: Final = r"\d{4}-\d\d-\d\d"
+_TIME: Final = r"\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d\d:[0-5]\d(?::[0-5]\d(?:\.\d{6})?)?)?"
+_DATE_PATTERN: Final = re.compile(_DATE, re.ASCII)
+_TIME_PATTERN: Final = re.compile(_TIME, re.ASCII)
+_DATETIME_PATTERN: Final = re.compile(f"{_DATE}[Tt ]{_TIME}", re.ASCII)
+_DURATION_PATTERN: Final = re.compile(
+    r"([+-]?)P(?!$)(?:(\d+)W|(?:(\d+)D)?(?:T(?!$)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,6}))?S)?)?)",
+    re.ASCII,
+)
+
+
+def read_date(cls: type[date], text: str) -> date:
+    """`"2024-02-29"`.
+
+    Raises:
+        ValueError: It is no such date.
+    """
+    return cls.fromisoformat(_fitting(_DATE_PATTERN, text))
+
+
+def read_time(cls: type[time], text: str) -> time:
+    """`"13:30"`, `"13:30:05.25"`, either with an offset: `"13:30Z"`, `"13:30+02:00"`.
+
+    Raises:
+        ValueError: It is no such time.
+    """
+    return cls.fromisoformat(_fitting(_TIME_PATTERN, text).upper())
+
+
+def read_datetime(cls: type[datetime], text: str) -> datetime:
+    """`"2024-02-29T13:30:05"`, with or without an offset; a space may stand for the `T`.
+
+    Raises:
+        ValueError: It is no such moment.
+    """
+    return cls.fromisoformat(_fitting(_DATETIME_PATTERN, text).upper())
+
+
+def read_duration(cls: type[timedelta], text: str) -> timedelta:
+    """`"P1DT2H30M"`, `"PT0.5S"`, `"-P2W"`.
+
+    Raises:
+        ValueError: It is no such duration.
+        OverflowError: It is longer than a `timedelta` can be.
+    """
+    found = _DURATION_PATTERN.fullmatch(text)
+    if found is None:
+        raise ValueError(_OTHERWISE)
+    sign, *parts = found.groups()
+    weeks, days, hours, minutes, seconds = (int(part or 0) for part in parts[:5])
+    micros = int((parts[5] or "").ljust(6, "0"))
+    length = cls(days=days, weeks=weeks, hours=hours, minutes=minutes, seconds=seconds, microseconds=micros)
+    return -length if sign == "-" else length
+
+
+def write_date(value: date) -> str:
+    """The date alone, of a datetime too."""
+    from datetime import date
+
+    return date.isoformat(value)
+
+
+def write_duration(value: timedelta) -> str:
+    """`"P1DT2H30M"`; `"PT0S"` for none."""
+    sign, value = ("-", -value) if value.days < 0 else ("", value)
+    minutes, seconds = divmod(value.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    fraction = f".{value.microseconds:06}".rstrip("0") if value.microseconds else ""
+    clock = "".join(f"{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M")) if count)
+    if seconds or fraction:
+        clock += f"{seconds}{fraction}S"
+    days = f"{value.days}D" if value.days else ""
+    return f"{sign}P{days}{'T' if clock else ''}{clock}" if days or clock else "PT0S"
+
+
+def write_iso(value: Any) -> str:
+    """What `isoformat` of a datetime or time says."""
+    return value.isoformat()
+
+
+def _fitting(pattern: re.Pattern[str], text: str) -> str:
+    if pattern.fullmatch(text) is None:
+        raise ValueError(_OTHERWISE)
+    return text
+
+
+@frozen
+class Notation:
+    """How values of a class are written as text.
+
+    Attributes:
+        wanted: What a text must be.
+        schema: What JSON Schema can say of it, beside that it is a string.
+        read: Class and text -> value; raises `ValueError` or `ArithmeticError` for a text that is none.
+        write: Value -> text; raises `ValueError` for a value that has none.
+    """
+
+    wanted: str
+    schema: JsonSchema
+    read: Callable[[Any, str], Any]
+    write: Callable[[Any], str]
+
+
+def notation_of(cls: type[Any]) -> Notation | None:
+    """How values of exactly this class are written, or `None` where they aren't written as text."""
+    return _NOTATIONS.get((cls.__module__.partition(".")[0], cls.__qualname__))
+
+
+def nearest_notation(cls: type[Any]) -> Notation | None:
+    """How values of a class or of one derived from it are written, or `None` where they aren't written as text."""
+    return next(filter(None, map(notation_of, cls.__mro__)), None)
+
+
+def _read_uuid(cls: Any, text: str) -> Any:
+    if _UUID.fullmatch(text) is None:
+        raise ValueError("not written as RFC 9562 has it")
+    return cls(text)
+
+
+def _write_uuid(value: Any) -> str:
+    from uuid import UUID
+
+    return UUID.__str__(value)  # unlike `str`, not of anything else
+
+
+def _read_decimal(cls: Any, text: str) -> Any:
+    if _DECIMAL_PATTERN.fullmatch(text) is None:
+        raise ValueError("not written as a JSON number is")
+    return cls(text)
+
+
+def _write_decimal(value: Any) -> str:
+    if not value.is_finite():
+        raise ValueError(f"{value} is no JSON number")
+    return str(value)
+
+
+def _read_path(cls: Any, text: str) -> Any:
+    return cls(text)
+
+
+def _read_bytes(cls: Any, text: str) -> Any:
+    import base64
+
+    return cls(base64.b64decode(text, validate=True))
+
+
+def _write_bytes(value: Any) -> str:
+    import base64
+
+    return base64.b64encode(value).decode("ascii")
+
+
+def _read_pattern(_cls: Any, text: str) -> re.Pattern[str]:
+    return re.compile(text)
+
+
+def _write_pattern(value: Any) -> str:
+    if not isinstance(value.pattern, str):
+        raise ValueError("a pattern of bytes has no text")  # noqa: TRY004  (the value is wrong, not its type)
+    return value.pattern
+
+
+_PATH: Final = Notation("a path", {}, _read_path, os.fspath)
+_BYTES: Final = Notation("base64", {"contentEncoding": "base64"}, _read_bytes, _write_bytes)
+
+# By name, so that none of these modules is imported here: it has been where one of its classes is in play.
+_NOTATIONS: Final[Mapping[tuple[str, str], Notation]] = {
+    ("datetime", "datetime"): Notation(
+        "a date and time such as 2024-02-29T13:30:00Z",
+        {"format": "date-time"},
+        read_datetime,
+        write_iso,
+    ),
+    ("datetime", "date"): Notation("a date such as 2024-02-29", {"format": "date"}, read_date, write_date),
+    ("datetime", "time"): Notation("a time such as 13:30:00", {"format": "time"}, read_time, write_iso),
+    ("datetime", "timedelta"): Notation(
+        "a duration such as P1DT2H30M", {"format": "duration"}, read_duration, write_duration
+    ),
+    ("uuid", "UUID"): Notation("a UUID", {"format": "uuid"}, _read_uuid, _write_uuid),
+    ("decimal", "Decimal"): Notation(
+        "a decimal number such as 12.50 in a string", {"pattern": f"^{_DECIMAL}$"}, _read_decimal, _write_decimal
+    ),
+    **{("builtins", name): _BYTES for name in ("bytes", "bytearray", "memoryview")},
+    ("re", "Pattern"): Notation("a regular expression", {"format": "regex"}, _read_pattern, _write_pattern),
+    **{("pathlib", name): _PATH for name in ("PurePath", "PurePosixPath", "PureWindowsPath")},
+    **{("pathlib", name): _PATH for name in ("Path", "PosixPath", "WindowsPath")},
+}

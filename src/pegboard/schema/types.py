@@ -1,0 +1,649 @@
+"""JSON Schema from types: annotations are read into type adapters, which write their schemas."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import enum
+import inspect
+import math
+import re
+import sys
+import types
+import typing
+from collections import abc
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, Union
+
+from attrs import define, field, frozen
+
+from pegboard.errors import DefinitionError
+from pegboard.schema.adapters import (
+    ANY,
+    NULL,
+    SCALARS,
+    TEXT,
+    Choice,
+    ChoiceAdapter,
+    DerivedAdapter,
+    FlagAdapter,
+    SchemaWriter,
+    TextAdapter,
+    TypeAdapter,
+    reach,
+)
+from pegboard.schema.composites import (
+    AliasAdapter,
+    ArrayAdapter,
+    ForeignAdapter,
+    MappingAdapter,
+    Member,
+    NotedAdapter,
+    RecordAdapter,
+    TupleAdapter,
+    UnionAdapter,
+    WrappedAdapter,
+    key_schema,
+)
+from pegboard.schema.constraints import Constraint, NothingLeftError, constrained, read_metadata, validator_constraint
+from pegboard.schema.converter import has_hook, model_schema
+from pegboard.schema.docstrings import attribute_docs, parse_docstring
+from pegboard.schema.dump import to_json_data
+from pegboard.schema.fields import (
+    MISSING,
+    Binding,
+    ClassField,
+    binding_for,
+    bindings_of,
+    fields_of,
+    is_typed_dict,
+    substituted,
+    unbound,
+)
+from pegboard.schema.json import is_short
+from pegboard.schema.text import notation_of
+from pegboard.typing import JsonMapping, JsonSchema
+
+_HINT: Final = (
+    "Pass input_schema=..., or use an attrs class, a dataclass or a TypedDict instead, or register a hook with "
+    "pegboard.schema.converter.converter() and write its schema beside the type (Annotated[X, {...}])."
+)
+_FIELDS_HINT: Final = (
+    "Its annotations must resolve at run time (what they name is imported, and at module level), and its constructor "
+    "must take its fields; or pass input_schema=..."
+)
+_HINTS: Final[Mapping[str, str]] = {
+    "complex": "Pass input_schema=..., or use two floats or text instead.",
+    "Callable": "Pass input_schema=..., or use the name of what is called (Literal or an enum) instead.",
+    "Iterator": "Pass input_schema=..., or use a list instead.",
+    "Generator": "Pass input_schema=..., or use a list instead.",
+    "defaultdict": "Pass input_schema=..., or use a dict instead.",
+    "Counter": "Pass input_schema=..., or use dict[str, int] instead.",
+}
+_UNWRAPPED: Final = ("Final", "ClassVar", "Required", "NotRequired", "ReadOnly")
+_MOST_KNOWN: Final = 4096
+_known: Final[dict[Hashable, tuple[Any, TypeAdapter]]] = {}
+
+
+# Schemas --------------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Property:
+    """One parameter.
+
+    Attributes:
+        name: Its key in the arguments.
+        annotation: Its type, resolved.
+        description: For the model; it goes before what the type says of itself.
+        default: What it is if it isn't given; `MISSING` makes it required.
+    """
+
+    name: str
+    annotation: Any
+    description: str | None = None
+    default: Any = MISSING
+
+
+@frozen(eq=False)
+class _Written:
+    """An adapter's schema, with the definitions that it refers to."""
+
+    schema: JsonSchema
+    definitions: Mapping[str, JsonSchema]
+
+
+_written: Final[dict[TypeAdapter, _Written]] = {}
+
+
+def schema_of(annotation: object, *, tool: str = "", path: str = "") -> JsonSchema:
+    """The JSON Schema (draft 2020-12) of one type.
+
+    References are inlined but for types that are made of themselves: those stand in `$defs` at the root, and the
+    root itself is written out. What is nested in the schema is shared with others of the type: don't change it.
+
+    Args:
+        annotation: As `typing.get_type_hints(..., include_extras=True)` gives it.
+        tool: The tool's name, for the error.
+        path: The parameter, for the error.
+
+    Raises:
+        DefinitionError: JSON can't say the type; names the tool, the path of the part at fault, its annotation and
+            what to do instead.
+    """
+    written = _write(adapter_of(annotation, tool=tool, path=path))
+    return at_root(written.schema, written.definitions)
+
+
+def at_root(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
+    """A schema with its definitions; the root of an input schema has to be an object, not a reference."""
+    schema = dict(schema)
+    if reference := schema.pop("$ref", None):
+        schema = {**definitions[reference.rpartition("/")[2]], **schema}
+    return {**schema, "$defs": dict(definitions)} if definitions else schema
+
+
+def object_schema(properties: Sequence[Property], *, tool: str = "", additional: object = MISSING) -> JsonSchema:
+    """The schema of an object with these properties, in their order.
+
+    A default is written where JSON can say it in 10,000 characters and the type takes it; without that, the property
+    is optional all the same.
+
+    Args:
+        properties: The parameters.
+        tool: The tool's name, for the error.
+        additional: The type of other keys' values (`**kwargs`); without it there are no other keys.
+
+    Raises:
+        DefinitionError: As `schema_of`.
+    """
+    writer = SchemaWriter()
+    schema: JsonSchema = {
+        "type": "object",
+        "properties": {each.name: _property(each, writer, tool) for each in properties},
+    }
+    if required := [each.name for each in properties if each.default is MISSING]:
+        schema["required"] = required
+    schema["additionalProperties"] = (
+        False if additional is MISSING else _add(adapter_of(additional, tool=tool, path="**"), writer) or True
+    )
+    if writer.definitions:
+        schema["$defs"] = writer.definitions
+    return schema
+
+
+def _property(given: Property, writer: SchemaWriter, tool: str) -> JsonSchema:
+    adapter = adapter_of(given.annotation, tool=tool, path=given.name)
+    schema = _add(adapter, writer)
+    more: JsonSchema = {}
+    if given.description:
+        more["description"] = given.description
+    if given.default is not MISSING and is_short(default := _json_default(given.default, adapter)):
+        more["default"] = default
+    return {**schema, **more} if more else schema
+
+
+def _add(adapter: TypeAdapter, writer: SchemaWriter) -> JsonSchema:
+    """The schema that was worked out before, unless its definitions have to be named anew."""
+    written = _write(adapter)
+    return writer.write(adapter) if written.definitions else written.schema
+
+
+def _write(adapter: TypeAdapter) -> _Written:
+    known = _written.get(adapter)
+    if known is None:
+        writer = SchemaWriter()
+        known = _Written(writer.write(adapter), writer.definitions)
+        if len(_written) >= _MOST_KNOWN:
+            _written.clear()
+        _written[adapter] = known
+    return known
+
+
+def _json_default(value: Any, adapter: TypeAdapter) -> Any:
+    """A default as JSON data; `MISSING` where JSON can't say it (NaN) or the type doesn't take it (`x: int = None`)."""
+    if value is MISSING:
+        return MISSING
+    try:
+        data = to_json_data(value)
+    except (TypeError, ValueError):
+        return MISSING
+    return data if type(data) in adapter.kinds() else MISSING
+
+
+# Annotations as keys and as text --------------------------------------------------------------------------------------
+
+_ANNOTATED: Final[Any] = type(typing.Annotated[int, ""])
+_LITERAL: Final[Any] = typing.Literal
+_ODD: Final = re.compile(r"[^A-Za-z0-9_]+")
+_MODULE: Final = re.compile(r"\b(?:[A-Za-z_]\w*\.)+")
+
+
+def annotation_key(annotation: Any) -> Hashable:
+    """What is equal for annotations that mean the same, and only for those.
+
+    Python calls `int | str` and `str | int` equal, and `Annotated` with equal bounds; but the order of a union
+    says which member is tried first, and metadata is what it is. A key with an `id` in it is good as long as its
+    annotation lives.
+    """
+    if isinstance(annotation, type):
+        return annotation
+    # Read off directly: `typing.get_origin` and `get_args` take several times as long.
+    arguments: tuple[Any, ...] | None = getattr(annotation, "__args__", None)
+    if arguments is None:
+        return annotation if isinstance(annotation, Hashable) else id(annotation)
+    if type(annotation) is types.UnionType:
+        return (typing.Union, *map(annotation_key, arguments))
+    origin = annotation.__origin__
+    if type(annotation) is _ANNOTATED:
+        notes = [each if type(each) is str else id(each) for each in annotation.__metadata__]
+        return (_ANNOTATED, annotation_key(origin), *notes)
+    if origin is _LITERAL:
+        return (origin, *[(type(each).__name__, each) for each in arguments])
+    return (origin, *map(annotation_key, arguments))
+
+
+def _annotation_name(annotation: Any) -> str:
+    """A name for `$defs`: `Node`, `Box_int`."""
+    return _ODD.sub("_", _annotation_text(annotation)).strip("_")
+
+
+def _annotation_text(annotation: Any) -> str:
+    """An annotation as one writes it, without modules: `Box[int]`."""
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return annotation.__name__
+    return _MODULE.sub("", repr(annotation))
+
+
+# The reader -----------------------------------------------------------------------------------------------------------
+
+
+def adapter_of(annotation: Any, *, tool: str = "", path: str = "") -> TypeAdapter:
+    """The adapter of a resolved annotation, worked out once.
+
+    Args:
+        annotation: As `typing.get_type_hints(..., include_extras=True)` gives it.
+        tool: The tool's name, for the error.
+        path: The parameter, for the error.
+
+    Raises:
+        DefinitionError: JSON can't say it, with the path of the part at fault.
+    """
+    key = annotation_key(annotation)
+    known = _known.get(key)
+    if known is not None:
+        return known[1]
+    reader = _Reader(tool)
+    adapter = reader.read(annotation, path)
+    if len(_known) >= _MOST_KNOWN:  # functions that make tools may make annotations without end
+        _known.clear()
+    _known.update(reader.records)
+    _known[key] = (annotation, adapter)  # which keeps the annotation alive, so that ids in the key stay its own
+    return adapter
+
+
+@define
+class _Reader:
+    """Reads one annotation and all that it is made of.
+
+    Attributes:
+        tool: For errors.
+        records: The adapters of classes that were read, complete or being read, by the key of their annotations.
+    """
+
+    tool: str
+    records: dict[Hashable, tuple[Any, TypeAdapter]] = field(
+        factory=dict[Hashable, tuple[Any, TypeAdapter]], init=False
+    )
+    _aliases: dict[Hashable, AliasAdapter] = field(factory=dict[Hashable, AliasAdapter], init=False)
+    _owner: Any = field(default=None, init=False)
+
+    def refuse(self, annotation: Any, path: str, why: str, hint: str = _HINT) -> NoReturn:
+        """Raises the error for what JSON can't say.
+
+        Raises:
+            DefinitionError: Always.
+        """
+        raise DefinitionError(f"{why}.", tool=self.tool, parameter=path, annotation=annotation, hint=hint)
+
+    def read(self, annotation: Any, path: str) -> TypeAdapter:
+        """The adapter of an annotation, in the context of what is being read.
+
+        Raises:
+            DefinitionError: JSON can't say it.
+        """
+        origin = typing.get_origin(annotation)
+        if origin is None:
+            return self._single(annotation, path)
+        if origin is Annotated:
+            return self._annotated(annotation, path)
+        if origin is Union or origin is types.UnionType:
+            return self._union(annotation, path)
+        if origin is Literal:
+            return self._literal(annotation, path)
+        if getattr(origin, "_name", "") in _UNWRAPPED:
+            return self.read(typing.get_args(annotation)[0], path)
+        return self._alias(origin, annotation, path) if _is_alias(origin) else self._class(origin, annotation, path)
+
+    def _single(self, annotation: Any, path: str) -> TypeAdapter:
+        """What has no arguments: a class, or a name that stands for a type."""
+        if annotation is None:
+            return NULL
+        if isinstance(annotation, type):
+            return self._class(annotation, annotation, path)
+        if _is_alias(annotation):
+            return self._alias(annotation, annotation, path)
+        if isinstance(annotation, TypeVar):
+            return self.read(unbound(annotation), path)
+        if isinstance(annotation, typing.NewType):
+            return self.read(annotation.__supertype__, path)
+        return self._special(annotation, path)
+
+    def _special(self, annotation: Any, path: str) -> TypeAdapter:
+        """`Self`, `LiteralString`, a bare `Final`."""
+        name = getattr(annotation, "_name", "")
+        if name == "Self" and self._owner is not None:
+            return self.read(self._owner, path)
+        if name in ("LiteralString", "Final"):
+            return TEXT if name == "LiteralString" else ANY
+        if isinstance(annotation, str | typing.ForwardRef):
+            self.refuse(
+                annotation,
+                path,
+                f"{annotation!r} isn't resolved",
+                "Define what it names at module level; a type made of itself needs TypeAliasType (`type X = ...`).",
+            )
+        return self.refuse(annotation, path, f"{annotation!r} has no JSON Schema")
+
+    def _annotated(self, annotation: Any, path: str) -> TypeAdapter:
+        try:
+            metadata = read_metadata(annotation.__metadata__)
+        except ValueError as error:
+            self.refuse(annotation, path, str(error), "Correct the pattern.")
+        adapter = self._noted(annotation.__origin__, metadata.notes, path)
+        for marker, constraint in metadata.constraints:
+            adapter = self._constrained(adapter, constraint, marker, annotation, path)
+        return NotedAdapter(adapter, metadata.notes) if metadata.notes else adapter
+
+    def _noted(self, inner: Any, notes: JsonSchema, path: str) -> TypeAdapter:
+        """The adapter of what is annotated; with a schema beside, it may be a class with hooks in the converter."""
+        if notes.keys() <= {"description"}:
+            return self.read(inner, path)
+        from pegboard.schema.validator import check_schema  # which loads jsonschema-rs
+
+        check_schema(notes, tool=self.tool, what=f"the mapping beside {path or 'the type'}")
+        try:
+            return self.read(inner, path)
+        except DefinitionError:
+            if isinstance(inner, type) and has_hook(inner):
+                return ForeignAdapter(inner, inner, notes)
+            raise
+
+    def _constrained(
+        self, adapter: TypeAdapter, constraint: Constraint, marker: object, annotation: Any, path: str
+    ) -> TypeAdapter:
+        text = repr(marker)
+        text = type(marker).__name__ if " object at 0x" in text else text
+        try:
+            found = constrained(adapter, constraint, spares_null=True)
+        except NothingLeftError:
+            return self.refuse(annotation, path, f"{text} leaves no value", "Take it away, or widen it.")
+        if found is None:
+            why = f"{text} can't be asked of {_annotation_text(annotation.__origin__)}"
+            return self.refuse(annotation, path, why, "Take it away, or correct the type.")
+        return found
+
+    def _union(self, annotation: Any, path: str) -> TypeAdapter:
+        members = dict.fromkeys(self.read(each, path) for each in typing.get_args(annotation))
+        return UnionAdapter(tuple(members)) if len(members) > 1 else next(iter(members))
+
+    def _literal(self, annotation: Any, path: str) -> TypeAdapter:
+        choices: list[Choice] = []
+        for value in typing.get_args(annotation):
+            json = value.value if isinstance(value, enum.Enum) else value
+            if not _is_scalar(json):
+                self.refuse(annotation, path, f"{value!r} has no JSON form", "Use text, numbers, booleans and None.")
+            choices.append(Choice(json, value))
+        return ChoiceAdapter.of(choices)
+
+    def _enum(self, cls: Any, path: str) -> TypeAdapter:
+        """An enum has its values, flags the sums of theirs."""
+        members: list[enum.Enum] = list(cls)
+        if not members:
+            self.refuse(cls, path, f"{cls.__qualname__} has no members", "Give it some.")
+        if issubclass(cls, enum.Flag):
+            mask = 0
+            for member in cls.__members__.values():
+                mask |= member.value
+            return FlagAdapter(cls, mask)
+        for member in members:
+            if not _is_scalar(member.value):
+                hint = "Give its members text or numbers as values."
+                self.refuse(cls, path, f"the value of {member} has no JSON form", hint)
+        return ChoiceAdapter.of(Choice(member.value, member) for member in members)
+
+    def _class(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:
+        """The adapter of a class; `annotation` is the same, with its arguments if it is generic."""
+        if cls is object or cls is Any:
+            return ANY
+        if (scalar := SCALARS.get(cls)) is not None:
+            return scalar
+        if (container := self._container(cls, annotation, path)) is not None:
+            return container
+        if (notation := notation_of(cls)) is not None and typing.get_args(annotation) != (bytes,):
+            return TextAdapter(cls, notation)
+        if isinstance(cls, enum.EnumMeta):
+            adapter, notes = self._enum(cls, path), _class_notes(cls)
+            return NotedAdapter(adapter, notes) if notes else adapter
+        found = self._model(cls, annotation, path) or self._record(cls, annotation, path)
+        return found or self._derived(cls, annotation, path)
+
+    def _derived(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:
+        for base in (str, int, float):
+            if issubclass(cls, base):
+                return DerivedAdapter(SCALARS[base], cls)
+        text = _annotation_text(annotation)
+        return self.refuse(annotation, path, f"{text} has no JSON Schema", _HINTS.get(text.partition("[")[0], _HINT))
+
+    def _container(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
+        if cls is tuple:
+            return self._tuple(annotation, path)
+        if cls in _LISTS:
+            return _list(self._item(annotation, path), cls)
+        if cls in _SETS:
+            return self._set(annotation, path)
+        return self._mapping(annotation, path) if cls in _MAPPINGS else None
+
+    def _item(self, annotation: Any, path: str) -> TypeAdapter:
+        arguments = typing.get_args(annotation)
+        return self.read(arguments[0], f"{path}[]") if arguments else ANY
+
+    def _tuple(self, annotation: Any, path: str) -> TypeAdapter:
+        arguments = typing.get_args(annotation)
+        if not arguments:
+            return TupleAdapter(()) if hasattr(annotation, "__args__") else _list(ANY, tuple)
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return _list(self.read(arguments[0], f"{path}[]"), tuple)
+        if any(getattr(each, "__unpacked__", False) or typing.get_origin(each) is typing.Unpack for each in arguments):
+            why = "a tuple of fixed and other items has no JSON Schema here"
+            self.refuse(annotation, path, why, "Use a list or a union.")
+        return TupleAdapter(tuple(self.read(each, f"{path}[{index}]") for index, each in enumerate(arguments)))
+
+    def _set(self, annotation: Any, path: str) -> TypeAdapter:
+        item = self._item(annotation, path)
+        if not item.is_hashable():
+            self.refuse(
+                annotation,
+                path,
+                "the items of a set must be hashable, and these may not be",
+                "Say of what it is (set[str]), use a list, or make the items tuples or frozen classes.",
+            )
+        cls = _SETS[typing.get_origin(annotation) or annotation]
+        return ArrayAdapter(item, cls, cls, unique=True)
+
+    def _mapping(self, annotation: Any, path: str) -> TypeAdapter:
+        cls = typing.get_origin(annotation) or annotation
+        arguments = typing.get_args(annotation) or (Any, Any)
+        key = TEXT if arguments[0] is Any else self.read(arguments[0], path)
+        if key_schema(key, SchemaWriter()) is None:
+            self.refuse(
+                annotation,
+                path,
+                "its keys can't be written as text, which JSON's keys are",
+                "Use str, int, an enum or Literal of those, or a type that is written as text (UUID, date, Path).",
+            )
+        item = self.read(arguments[1], f"{path}.*" if path else "*")
+        return MappingAdapter(key, item, _MAPPINGS[cls], cls)
+
+    def _model(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
+        """A pydantic model or msgspec struct, by its own schema."""
+        try:
+            schema = model_schema(cls, annotation)
+        except Exception as error:  # noqa: BLE001  (the fields of a model may be anything)
+            why = f"{cls.__qualname__} has no JSON Schema: {' '.join(str(error).split())[:200]}"
+            self.refuse(annotation, path, why, "Pass input_schema=..., or give its fields types that JSON can say.")
+        return None if schema is None else ForeignAdapter(annotation, cls, schema)
+
+    def _record(self, cls: Any, annotation: Any, path: str) -> TypeAdapter | None:
+        key = annotation_key(annotation)
+        known = self.records.get(key) or _known.get(key)
+        if known is not None:
+            return known[1]
+        try:
+            fields = fields_of(cls)
+        except Exception as error:  # noqa: BLE001  (what annotations hold may raise anything when resolved)
+            self.refuse(annotation, path, f"the fields of {cls.__qualname__} can't be read: {error}", _FIELDS_HINT)
+        if fields is None:
+            return None
+        if inspect.isabstract(cls):
+            hint = "Use a union of the classes that are meant."
+            self.refuse(annotation, path, f"{cls.__qualname__} is abstract", hint)
+        adapter = RecordAdapter(
+            name=_annotation_name(annotation),
+            cls=dict if is_typed_dict(cls) else cls,
+            notes=_class_notes(cls),
+            hashes=cls.__hash__ is not None,
+            is_generic=bool(typing.get_args(annotation)),
+        )
+        self.records[key] = (annotation, adapter)
+        outer, self._owner = self._owner, annotation
+        bindings, docs = bindings_of(annotation), attribute_docs(cls)
+        adapter.members = tuple(
+            self._member(each, binding_for(bindings, each.name), docs, f"{path}.{each.key}" if path else each.key)
+            for each in fields
+        )
+        self._owner = outer
+        return adapter
+
+    def _member(self, given: ClassField, binding: Binding, docs: Mapping[str, str], path: str) -> Member:
+        adapter = self.read(substituted(given.annotation, binding), path)
+        if given.validator is not None:
+            # A validator that nothing can meet will refuse everything, as it was written to.
+            with contextlib.suppress(NothingLeftError):
+                constraint = validator_constraint(given.validator)
+                adapter = constrained(adapter, constraint, spares_null=False) or adapter
+        attribute = given.name if given.readable else None
+        return Member(given.key, attribute, adapter, given.required, _member_notes(given, adapter, docs))
+
+    def _alias(self, alias: Any, annotation: Any, path: str) -> TypeAdapter:
+        key = annotation_key(annotation)
+        if (known := self._aliases.get(key)) is not None:
+            return known
+        try:
+            value = _alias_value(alias, typing.get_args(annotation))
+        except NameError as error:
+            self.refuse(annotation, path, f"{alias.__name__} can't be resolved: {error}", "Define it at module level.")
+        adapter = self._aliases[key] = AliasAdapter(_annotation_name(annotation))
+        adapter.inner = self.read(value, path)
+        if any(each is adapter for each in _in_place(adapter.inner)):
+            self.refuse(annotation, path, f"{alias.__name__} stands for itself without end", "Take it out of it.")
+        if any(each is adapter for each in reach(adapter.inner)):
+            return adapter
+        del self._aliases[key]
+        return adapter.inner
+
+
+def _list(item: TypeAdapter, cls: Any) -> TypeAdapter:
+    """Where the class is abstract a list will do."""
+    return ArrayAdapter(item, cls, cls if cls in (tuple, collections.deque) else None)
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or type(value) in (str, int, bool) or (type(value) is float and math.isfinite(value))
+
+
+def _class_notes(cls: type) -> JsonSchema:
+    """The description of a class: the first paragraph of its docstring, but not of one that a decorator has made."""
+    text: str | None = cls.__dict__.get("__doc__")
+    if not text or text.startswith(f"{cls.__name__}("):
+        return {}
+    return {"description": parse_docstring(text).summary}
+
+
+def _member_notes(given: ClassField, adapter: TypeAdapter, docs: Mapping[str, str]) -> JsonMapping:
+    """Description and default. What the field itself says of it goes before the class's docstring."""
+    notes: JsonSchema = {}
+    described = isinstance(adapter, NotedAdapter) and "description" in adapter.notes
+    documented = None if described else docs.get(given.name) or docs.get(given.key)
+    if text := given.description or documented:
+        notes["description"] = text
+    if (default := _json_default(given.default, adapter)) is not MISSING:
+        notes["default"] = default
+    return notes
+
+
+def _is_alias(annotation: Any) -> bool:
+    """Whether it is a `TypeAliasType`, of `typing` or of `typing_extensions`, which isn't imported for the question."""
+    return type(annotation).__name__ == "TypeAliasType"
+
+
+def _alias_value(alias: Any, arguments: tuple[Any, ...]) -> Any:
+    """What an alias stands for with these arguments; names that are still text are resolved where it was made.
+
+    Raises:
+        NameError: A name isn't defined.
+    """
+    holder = types.SimpleNamespace(__annotations__={"value": alias.__value__})
+    names = dict(vars(sys.modules.get(alias.__module__, typing)))
+    known = {each.__name__: each for each in (*alias.__type_params__, alias)}
+    value = typing.get_type_hints(holder, names, known, include_extras=True)["value"]
+    return substituted(value, dict(zip(alias.__type_params__, arguments, strict=False)))
+
+
+def _in_place(adapter: TypeAdapter) -> Iterator[TypeAdapter]:
+    """`adapter` and the adapters of the same value, as against those of its items and fields."""
+    seen: set[int] = set()
+    waiting = [adapter]
+    while waiting:
+        here = waiting.pop()
+        if id(here) in seen:
+            continue
+        seen.add(id(here))
+        yield here
+        if isinstance(here, UnionAdapter | WrappedAdapter):
+            waiting.extend(here.parts())
+
+
+_LISTS: Final = frozenset(
+    {
+        list,
+        collections.deque,
+        abc.Sequence,
+        abc.MutableSequence,
+        abc.Collection,
+        abc.Iterable,
+        abc.Reversible,
+    }
+)
+_SETS: Final[Mapping[Any, type[Any]]] = {
+    set: set,
+    frozenset: frozenset,
+    abc.Set: frozenset,
+    abc.MutableSet: set,
+}
+_MAPPINGS: Final[Mapping[Any, Callable[[dict[Any, Any]], Any] | None]] = {
+    dict: None,
+    abc.Mapping: None,
+    abc.MutableMapping: None,
+    collections.OrderedDict: collections.OrderedDict,
+}

@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import re
+from typing import Annotated, Literal, NewType
+
+import attrs
+import pytest
+from attrs import frozen, validators
+from hypothesis import given, settings, strategies as st
+from typing_extensions import Doc, TypeAliasType
+
+from pegboard.schema.constraints import _linear as linear, _portable as portable
+from pegboard.schema.problems import StructureError
+from pegboard.schema.structure import strict_structurer
+from pegboard.schema.types import schema_of
+from strategies import Level, Marker, Mixed, Node, UserId as UserName
+
+INTEGER = {"type": "integer"}
+TEXT = {"type": "string"}
+UserId = NewType("UserId", int)
+Json = TypeAliasType("Json", "dict[str, Json] | list[Json] | str | None")
+
+
+class Duck:
+    """Bounds as the classes of other libraries spell them, and things that only look like them."""
+
+    ge = 1
+    le = None
+    description = "From a field of another library."
+
+    def lt(self):
+        """A method, as data frames have it."""
+
+
+class Said:
+    def __init__(self, json_schema):
+        self.json_schema = json_schema
+
+
+class Predicate:
+    def __init__(self, func):
+        self.func = func
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        (Annotated[int, "Text."], {"type": "integer", "description": "Text."}),
+        (Annotated[Annotated[int, "Inner."], "Outer."], {"type": "integer", "description": "Outer."}),
+        (Annotated[int, Doc("Documented.")], {"type": "integer", "description": "Documented."}),
+        (Annotated[int, {"examples": [1]}], {"type": "integer", "examples": [1]}),
+        (
+            Annotated[int, Said({"examples": [1]})] | None,
+            {"anyOf": [{"type": "integer", "examples": [1]}, {"type": "null"}]},
+        ),
+        (Annotated[int, Marker(ge=1, lt=5.0)], {"type": "integer", "minimum": 1, "exclusiveMaximum": 5}),
+        (Annotated[int, Marker(gt=1), Marker(le=5)], {"type": "integer", "exclusiveMinimum": 1, "maximum": 5}),
+        (Annotated[int, Marker(ge=1), Marker(ge=2)], {"type": "integer", "minimum": 1, "allOf": [{"minimum": 2}]}),
+        (Annotated[int, Marker(ge=math.inf)], INTEGER),
+        (Annotated[int, Marker(ge=decimal.Decimal("1.5"))], INTEGER),
+        (Annotated[float, Marker(multiple_of=0.1)], {"type": "number", "multipleOf": 0.1}),
+        (Annotated[str, Marker(min_length=1, max_length=5)], {"type": "string", "minLength": 1, "maxLength": 5}),
+        (Annotated[str, Marker(min_length=0)], TEXT),
+        (Annotated[str, Marker(pattern="^a+$")], {"type": "string", "pattern": "^a+$"}),
+        (Annotated[str, Marker(pattern=re.compile("a", re.IGNORECASE))], TEXT),
+        (Annotated[str, Marker(pattern="(?=a)b")], TEXT),
+        (Annotated[str, Marker(ge="m")], TEXT),
+        (Annotated[list[int], Marker(min_length=1)], {"type": "array", "items": INTEGER, "minItems": 1}),
+        (
+            Annotated[dict[str, int], Marker(max_length=1)],
+            {"type": "object", "additionalProperties": INTEGER, "maxProperties": 1},
+        ),
+        (Annotated[bytes, Marker(max_length=1)], {"type": "string", "contentEncoding": "base64"}),
+        (Annotated[dt.date, Marker(ge=dt.date(2024, 1, 1))], {"type": "string", "format": "date"}),
+        (Annotated[int | None, Marker(ge=1)], {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}]}),
+        (Annotated[Literal[1, 2, 3], Marker(ge=2)], {"type": "integer", "enum": [2, 3]}),
+        (Annotated[UserId, Marker(ge=1)], {"type": "integer", "minimum": 1}),
+        (Annotated[UserName, Marker(min_length=1)], {"type": "string", "minLength": 1}),
+        (
+            Annotated[int, Duck()],
+            {"type": "integer", "minimum": 1, "description": "From a field of another library."},
+        ),
+        (Annotated[Annotated[int, "Text."], Marker(ge=1)], {"type": "integer", "minimum": 1, "description": "Text."}),
+        (Annotated[str, Predicate(str.islower)], TEXT),
+        (Annotated[int, object(), 3, Marker], INTEGER),
+    ],
+)
+def test_what_stands_in_annotated(annotation, schema):
+    assert schema_of(annotation) == schema
+
+
+def test_annotations_with_equal_markers_are_kept_apart():
+    assert schema_of(Annotated[int, Marker(ge=1)]) != schema_of(Annotated[int, Marker(ge=2)])
+    assert schema_of(Annotated[int, "one"]) != schema_of(Annotated[int, "two"])
+
+
+def test_a_demand_on_an_alias_made_of_itself_is_made_of_what_it_stands_for():
+    schema = schema_of(Annotated[Json, Marker(min_length=1)])
+
+    assert schema["anyOf"][1] == {"type": "array", "items": {"$ref": "#/$defs/Json"}, "minItems": 1}
+
+
+@pytest.mark.parametrize(
+    ("validator", "keywords", "refused"),
+    [
+        (attrs.validators.ge(1), {"minimum": 1}, 0),
+        (attrs.validators.lt(9), {"exclusiveMaximum": 9}, 9),
+        (attrs.validators.and_(attrs.validators.ge(1), attrs.validators.le(5)), {"minimum": 1, "maximum": 5}, 6),
+        (attrs.validators.in_([1, 2]), {"enum": [1, 2]}, 3),
+    ],
+)
+def test_validators_of_attrs_demand_in_annotated_what_they_do_on_a_field(validator, keywords, refused):
+    """None of them is passed over in silence."""
+    schema = schema_of(Annotated[int, validator])
+    assert {name: schema[name] for name in keywords} == keywords
+    with pytest.raises(StructureError):
+        strict_structurer(Annotated[int, validator])(refused)
+
+
+# --- validators of attrs on fields ---
+
+NONE = type(None)
+INTEGER = {"type": "integer"}
+TEXT = {"type": "string"}
+
+
+def check_even(_instance, _attribute, value):
+    if value % 2:
+        raise ValueError("must be even")
+
+
+@frozen
+class Half:
+    """Looks like a validator of attrs's."""
+
+    options: int = 1
+
+
+Half.__module__, Half.__qualname__ = "attr.validators", "_InValidator"
+Half.__name__ = "_InValidator"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "validator", "schema"),
+    [
+        (int, validators.ge(1), {"type": "integer", "minimum": 1}),
+        (int, [validators.gt(1), validators.lt(5)], {"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 5}),
+        (
+            int | None,
+            validators.optional(validators.le(5)),
+            {"anyOf": [{"type": "integer", "maximum": 5}, {"type": "null"}]},
+        ),
+        (int | None, validators.le(5), {"type": "integer", "maximum": 5}),
+        (int | str, validators.in_([1]), {"type": "integer", "const": 1}),
+        (str, validators.min_len(2), {"type": "string", "minLength": 2}),
+        (str, validators.max_len(2), {"type": "string", "maxLength": 2}),
+        (str, validators.matches_re("a|b"), {"type": "string", "pattern": "^(?:a|b)$"}),
+        (str, validators.matches_re("a", func=re.match), {"type": "string", "pattern": "^(?:a)"}),
+        (str, validators.matches_re("a", func=re.search), {"type": "string", "pattern": "a"}),
+        (str, validators.matches_re("a", re.IGNORECASE), TEXT),
+        (str, validators.in_({"b", "a"}), {"type": "string", "enum": ["a", "b"]}),
+        (str, validators.in_("ab"), TEXT),
+        (int, validators.in_({1: "one", 2.0: "two", "x": "x"}), {"type": "integer", "enum": [1, 2]}),
+        (float, validators.in_([1, 0.5]), {"type": "number", "enum": [1, 0.5]}),
+        (bool, validators.in_([1]), {"type": "boolean", "const": True}),
+        (NONE, validators.in_([None]), {"type": "null"}),
+        (NONE, validators.ge(1), {"type": "null"}),
+        (Level, validators.in_([Level.LOW]), {"type": "integer", "const": 1}),
+        (Level, validators.in_([3]), {"type": "integer", "enum": [1, 2]}),
+        (Annotated[int, Marker(ge=0)], validators.in_([1]), {"type": "integer", "minimum": 0, "enum": [1]}),
+        (UserName, validators.in_(["a"]), {"type": "string", "enum": ["a"]}),
+        (dt.date, validators.in_([dt.date(2024, 1, 1)]), {"type": "string", "format": "date"}),
+        (str, validators.in_({dt.date, "a"}), {"type": "string", "const": "a"}),
+        (
+            list[int],
+            validators.deep_iterable(validators.ge(0), validators.max_len(3)),
+            {"type": "array", "items": {"type": "integer", "minimum": 0}, "maxItems": 3},
+        ),
+        (
+            list[int],
+            validators.and_(validators.min_len(1), validators.deep_iterable(validators.ge(0), validators.max_len(3))),
+            {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1, "maxItems": 3},
+        ),
+        (
+            Annotated[list[int], Marker(min_length=1)],
+            validators.deep_iterable(validators.ge(0)),
+            {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
+        ),
+        (list[int], validators.deep_iterable(validators.in_(["x"])), {"type": "array", "items": INTEGER}),
+        (str, validators.deep_iterable(validators.in_(["x"])), TEXT),
+        (
+            list[int] | None,
+            validators.deep_iterable(validators.ge(0)),
+            {"type": "array", "items": {"type": "integer", "minimum": 0}},
+        ),
+        (
+            dict[str, int] | None,
+            validators.deep_mapping(validators.min_len(1), validators.ge(0), validators.min_len(1)),
+            {
+                "type": "object",
+                "additionalProperties": {"type": "integer", "minimum": 0},
+                "propertyNames": {"minLength": 1},
+                "minProperties": 1,
+            },
+        ),
+        (
+            Annotated[dict[str, int], Marker(min_length=1)],
+            validators.deep_mapping(value_validator=validators.ge(0)),
+            {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}, "minProperties": 1},
+        ),
+        (list[int], validators.deep_mapping(validators.min_len(1)), {"type": "array", "items": INTEGER}),
+        (
+            int,
+            validators.or_(validators.lt(0), validators.gt(10)),
+            {"anyOf": [{"type": "integer", "exclusiveMaximum": 0}, {"type": "integer", "exclusiveMinimum": 10}]},
+        ),
+        (int, validators.or_(validators.lt(0), check_even), INTEGER),
+        (int, validators.or_(validators.in_(["x"]), validators.gt(1)), {"type": "integer", "exclusiveMinimum": 1}),
+        (int, validators.or_(validators.in_(["x"]), validators.in_(["y"])), INTEGER),
+        (int, validators.not_(validators.in_([1])), {"type": "integer", "not": {"enum": [1]}}),
+        (int, validators.not_(validators.gt(1)), {"type": "integer", "not": {"exclusiveMinimum": 1}}),
+        (int, validators.not_(validators.gt(math.inf)), INTEGER),
+        (int, validators.not_(validators.gt(1), exc_types=ValueError), INTEGER),
+        (int, validators.not_(validators.instance_of(str)), INTEGER),
+        (int, validators.not_(validators.in_(["x"])), INTEGER),
+        (int, validators.not_(validators.min_len(1)), INTEGER),
+        (NONE, validators.not_(validators.in_([None])), {"type": "null"}),
+        (Level, validators.not_(validators.in_([Level.LOW])), {"type": "integer", "const": 2}),
+        (Level, validators.not_(validators.ge(0)), {"type": "integer", "enum": [1, 2]}),
+        (int, validators.instance_of(int), INTEGER),
+        (int | None, validators.in_(["x"]), {"anyOf": [INTEGER, {"type": "null"}]}),
+        (int | bool, validators.min_len(1), {"anyOf": [INTEGER, {"type": "boolean"}]}),
+        (Literal["a", 3], validators.ge(1), {"type": "integer", "const": 3}),
+        (Mixed, validators.ge(1), {"enum": ["t", 3, False, None]}),
+        (int, check_even, INTEGER),
+        (int, Half(), INTEGER),
+        (Annotated[int, "Text."], validators.ge(1), {"type": "integer", "minimum": 1, "description": "Text."}),
+        (Annotated[int, "Text."], check_even, {"type": "integer", "description": "Text."}),
+        (Node, validators.ge(1), {"$ref": "#/$defs/Node"}),
+    ],
+)
+def test_validators_of_attrs_are_keywords_where_there_are_any(annotation, validator, schema):
+    cls = attrs.make_class("Made", {"x": attrs.field(type=annotation, validator=validator)})
+
+    assert schema_of(cls)["properties"]["x"] == schema
+
+
+# --- patterns ---
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("", ""),
+        ("^abc$", "^abc$"),
+        (r"^\d{3}-\d{4}$", r"^\d{3}-\d{4}$"),
+        (r"\d{3}\-\d{4}\@\_", r"\d{3}-\d{4}@_"),
+        (r"[\w.!#$%&'*+/=?^_`{|}~-]+@[a-z]{2,}", r"[\w.!#$%&'*+/=?^_`{|}~-]+@[a-z]{2,}"),
+        (r"[\@\-a]", r"[@\-a]"),
+        (r"(a|b)*?(?:c)+", r"(a|b)*?(?:c)+"),
+        (r"a{2}b{1,}c{1,2}?", r"a{2}b{1,}c{1,2}?"),
+        (r"[^\x00-\x1f]\u00e9é", r"[^\x00-\x1f]\u00e9é"),
+        (r"\.\*\[\]\(\)\{\}\|\/\\\^\$\+\?", r"\.\*\[\]\(\)\{\}\|\/\\\^\$\+\?"),
+    ],
+)
+def test_patterns_that_are_read_alike_everywhere(pattern, text):
+    assert portable(re.compile(pattern), "search") == text
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("(?=a)", "(?!a)", "(?<=a)b", r"(a)\1", "(?P<name>a)", "(?i:a)", "(?i)a", "(?>a)", "a++", "a*+", "a{1,2}+"),
+        *(r"\Aa", r"a\Z", "a{", "]", "[]a]", "a{,3}", r"\N{BULLET}", r"\a", "(?#note)a"),
+    ],
+)
+def test_patterns_that_arent_are_left_to_python(pattern):
+    assert portable(re.compile(pattern), "search") is None
+
+
+@pytest.mark.filterwarnings("ignore:Possible")
+@pytest.mark.parametrize("pattern", ["[[a]", "[a&&b]", "[--a]", "[a||b]", "[a~~b]"])
+def test_sets_that_some_engine_takes_for_an_operation_are_left_to_python(pattern):
+    assert portable(re.compile(pattern), "search") is None
+
+
+@pytest.mark.parametrize("flags", [re.IGNORECASE, re.MULTILINE, re.DOTALL, re.VERBOSE])
+def test_patterns_with_flags_are_left_to_python(flags):
+    assert portable(re.compile("a", flags), "search") is None
+
+
+def test_the_way_of_matching_is_written_into_the_pattern():
+    pattern = re.compile("a|b")
+
+    assert portable(pattern, "match") == "^(?:a|b)"
+    assert portable(pattern, "fullmatch") == "^(?:a|b)$"
+
+
+def test_a_pattern_too_large_for_the_judge_is_left_to_python():
+    assert portable(re.compile("(a{1000}){1000}"), "search") is None
+    assert linear("(?=a)") is None
+
+
+@settings(max_examples=60)
+@given(st.from_regex(r"[ab][*+?]?(?:\|[ab]{1,2})?\.?", fullmatch=True), st.text("ab.", max_size=5))
+def test_a_portable_pattern_matches_as_in_python(pattern, text):
+    for way in ("search", "match", "fullmatch"):
+        said = portable(re.compile(pattern), way)
+        assert linear(said)(text) == (getattr(re, way)(pattern, text) is not None)

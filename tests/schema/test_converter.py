@@ -1,0 +1,244 @@
+"""Classes of others: by hooks of cattrs, and the models of pydantic and msgspec."""
+
+from __future__ import annotations
+
+import datetime as dt
+import subprocess
+import sys
+import uuid
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import msgspec
+import pydantic
+import pytest
+
+from pegboard import ToolRegistry, tool
+from pegboard.errors import DefinitionError
+from pegboard.schema.converter import converter
+from pegboard.schema.dump import to_json_data
+from pegboard.schema.problems import StructureError
+from pegboard.schema.structure import structure, structurer
+from pegboard.schema.types import schema_of
+from pegboard.schema.unstructure import unstructurer
+
+T = TypeVar("T")
+
+
+class Money:
+    def __init__(self, cents: int) -> None:
+        self.cents = cents
+
+
+converter().register_structure_hook(Money, lambda text, _: Money(int(text.removesuffix(" ct"))))
+converter().register_unstructure_hook(Money, lambda money: f"{money.cents} ct")
+
+Price = Annotated[Money, {"type": "string", "pattern": "^[0-9]+ ct$"}]
+
+
+class Person(pydantic.BaseModel):
+    """Somebody."""
+
+    name: str = pydantic.Field(min_length=1, alias="fullName")
+    born: dt.date | None = None
+    friends: list[Person] = []
+
+    @pydantic.field_validator("name")
+    @classmethod
+    def _is_no_robot(cls, name: str) -> str:
+        if name == "robot":
+            raise ValueError("robots have no name")
+        return name
+
+
+class Address(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    street: str
+    at: dt.datetime | None = None
+    key: uuid.UUID | None = None
+
+    @pydantic.computed_field
+    def length(self) -> int:
+        return len(self.street)
+
+
+class Cat(pydantic.BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(pydantic.BaseModel):
+    kind: Literal["dog"]
+
+
+class Kennel(pydantic.BaseModel):
+    pet: Cat | Dog = pydantic.Field(discriminator="kind")
+    where: Address
+
+
+class Box(pydantic.BaseModel, Generic[T]):
+    item: T
+
+
+class Point(msgspec.Struct, frozen=True):
+    x: int
+    y: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class Tree(msgspec.Struct, forbid_unknown_fields=True):
+    size: int
+    parts: list[Tree] = []
+
+
+class Checked(msgspec.Struct):
+    even: int
+
+    def __post_init__(self) -> None:
+        if self.even % 2:
+            raise ValueError("must be even")
+
+
+class Crate(msgspec.Struct, Generic[T]):
+    item: T
+
+
+BOB = {"fullName": "Bob", "born": None, "friends": []}
+FORMATS = "(root): must have dates, times, durations and UUIDs as JSON Schema's formats have them"
+ROBOT = "Value error, robots have no name"
+
+
+def refused(annotation: Any, value: Any) -> str:
+    with pytest.raises(StructureError) as caught:
+        structure(value, annotation)
+    return str(caught.value)
+
+
+def test_a_class_with_hooks_is_a_type_like_others():
+    assert structure({"a": ["5 ct"]}, dict[str, list[Price]])["a"][0].cents == 5
+    assert unstructurer(list[Price])([Money(7)]) == ["7 ct"]
+    assert refused(Price, "5") == '(root): must match the pattern "^[0-9]+ ct$", got "5"'
+
+
+def test_a_class_without_schema_is_refused_with_what_to_do():
+    with pytest.raises(DefinitionError, match=r"register a hook with pegboard\.schema\.converter") as caught:
+        schema_of(Money, tool="pay", path="amount")
+    assert caught.value.parameter == "amount"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (
+            Person,
+            {"fullName": "Ann", "born": "2024-02-29", "friends": [{"fullName": "Bob", "born": None, "friends": []}]},
+        ),
+        (Address, {"street": "Elm", "at": "2024-02-29T13:30:00", "key": "12345678-1234-1234-1234-123456789abc"}),
+        (Kennel, {"pet": {"kind": "dog"}, "where": {"street": "Elm", "at": None, "key": None}}),
+        (Box[int], {"item": 3}),
+        (list[Person | None], [None, {"fullName": "Ann", "born": None, "friends": []}]),
+        (Cat | Dog, {"kind": "dog"}),
+        (Point, {"x": 1, "y": 2}),
+        (Tree, {"size": 1, "parts": [{"size": 2, "parts": []}]}),
+        (Crate[int], {"item": 3}),
+        (dict[str, Point], {"a": {"x": 1, "y": 0}}),
+    ],
+)
+def test_a_model_is_made_by_its_own_schema_and_written_back(annotation, value):
+    made = structure(value, annotation)
+    write = unstructurer(annotation)
+
+    assert write(made) == value
+    assert to_json_data(made) == value
+    assert structurer(annotation)(value) == made
+
+
+def test_a_models_definitions_are_written_in_place_unless_it_is_made_of_itself():
+    assert "$ref" not in str(schema_of(Kennel))
+    assert "discriminator" not in str(schema_of(Kennel))
+    assert schema_of(list[Person])["items"]["properties"]["friends"]["items"] == {"$ref": "#/$defs/Person"}
+    assert schema_of(Tree)["properties"]["parts"]["items"] == {"$ref": "#/$defs/Tree"}
+    assert schema_of(Tree)["type"] == "object"
+
+
+def test_models_of_one_name_have_definitions_of_their_own():
+    def other():
+        class Tree(msgspec.Struct):
+            leaf: str
+            parts: list[Tree] = []
+
+        return Tree
+
+    Other = other()  # noqa: N806  (a class)
+    Other.__annotations__["parts"] = list[Other]
+    pair = msgspec.defstruct("Tree", [("leaf", str)])
+    schema = schema_of(tuple[Tree, Tree, pair])
+
+    assert sorted(schema["$defs"]) == ["Tree", "Tree_2"]
+    assert structure([{"size": 1}, {"size": 2}, {"leaf": "a"}], tuple[Tree, Tree, pair])[2].leaf == "a"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "says"),
+    [
+        (Person, {"fullName": ""}, "fullName: must have at least 1 character, got 0"),
+        (Person, {"fullName": 5}, "fullName: must be a string, got number 5"),
+        (Person, {"fullName": "robot"}, f"fullName: {ROBOT}"),
+        (Person, {"fullName": "Ann", "born": "1708300800"}, FORMATS),
+        (list[Person], [{**BOB, "friends": [{"fullName": "robot"}]}], f"[0].friends[0].fullName: {ROBOT}"),
+        (Address, {"street": "Elm", "x": 1}, "x: unknown key (known: street, at, key)"),
+        (Point, {"x": "1"}, 'x: must be an integer, got string "1"'),
+        (Point, {"x": 1, "y": -1}, "y: must be at least 0, got -1"),
+        (Checked, {"even": 3}, "(root): must be even"),
+    ],
+)
+def test_what_a_model_refuses_is_refused_at_its_path(annotation, value, says):
+    assert refused(annotation, value) == says
+
+
+def test_a_whole_number_is_an_integer_to_models_too():
+    assert structure({"item": 3.0}, Box[int]) == Box[int](item=3)
+    assert structure({"x": 1.0}, Point) == Point(1)
+
+
+def test_a_model_whose_field_has_no_schema_is_refused():
+    class Odd(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+        money: Money
+
+    class Strange(msgspec.Struct):
+        money: Money
+
+    for cls in (Odd, Strange):
+        with pytest.raises(DefinitionError, match=r"has no JSON Schema: .*Money"):
+            schema_of(cls)
+
+
+def test_models_are_parameters_and_results_of_tools():
+    @tool
+    def marry(one: Person, other: Person | None = None) -> Person:
+        """Marries."""
+        return one.model_copy(update={"friends": [other] if other else []})
+
+    @tool
+    def move(point: Point, by: int) -> Point:
+        """Moves."""
+        return Point(point.x + by, point.y)
+
+    registry = ToolRegistry()
+    registry.register(marry, move)
+
+    married = registry.call_sync("marry", {"one": {"fullName": "Ann"}, "other": {"fullName": "Bob"}})
+    assert married.structured_content["friends"][0]["fullName"] == "Bob"
+    assert registry.call_sync("move", {"point": {"x": 1}, "by": 2}).structured_content == {"x": 3, "y": 0}
+    assert registry.call_sync("move", {"point": {"x": "1"}, "by": 2}).kind == "invalid_arguments"
+    assert registry.call_sync("marry", {"one": {"fullName": "robot"}}).kind == "invalid_arguments"
+
+
+def test_neither_cattrs_nor_a_library_of_models_is_loaded_for_types_that_need_none():
+    code = (
+        "import sys; from pegboard.schema.structure import structurer;"
+        "from pegboard.schema.unstructure import unstructurer;"
+        "types = [int, list[str], dict[str, int | None], tuple[int, str]];"
+        "[(structurer(each), unstructurer(each)) for each in types];"
+        "print([name for name in ('cattrs', 'pydantic', 'msgspec', 'jsonschema') if name in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

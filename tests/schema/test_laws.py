@@ -1,0 +1,143 @@
+"""The law between schema and structuring: what one takes the other takes, and values come back as they were."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import attrs
+import jsonschema
+import jsonschema_rs
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from pegboard.schema.fields import MISSING
+from pegboard.schema.json import json_text
+from pegboard.schema.problems import StructureError
+from pegboard.schema.references import compiled
+from pegboard.schema.structure import strict_structurer, structurer
+from pegboard.schema.types import Property, object_schema, schema_of
+from pegboard.schema.unstructure import unstructurer
+from strategies import EACH_KIND, NAMES, VALIDATED, TypeCase, json_values, mutated, type_cases
+
+wide = settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+
+few = settings(wide, max_examples=12)
+
+
+def taken(schema: Any, value: Any) -> bool:
+    return compiled(json_text(schema)).is_valid(value)
+
+
+def structured(annotation: Any, value: Any) -> tuple[bool, Any]:
+    try:
+        return True, strict_structurer(annotation)(value)
+    except StructureError as error:
+        return False, error
+
+
+def written(annotation: Any, value: Any) -> Any:
+    hook = unstructurer(annotation)
+    return value if hook is None else hook(value)
+
+
+def near(case: TypeCase) -> st.SearchStrategy[Any]:
+    """JSON of the type, JSON with one thing wrong, and any JSON."""
+    right = case.values.map(lambda value: written(case.annotation, value))
+    return right.flatmap(mutated) | right | json_values()
+
+
+def check_round_trip(case: TypeCase, value: Any) -> None:
+    """What is written is taken, and comes back as it was."""
+    as_json = written(case.annotation, value)
+
+    assert taken(schema_of(case.annotation), as_json)
+    accepted, back = structured(case.annotation, as_json)
+    assert accepted, back
+    assert back == value or not case.faithful
+    if structurer(case.annotation) is None:
+        assert back == as_json
+
+
+def check_same_taken(case: TypeCase, value: Any) -> None:
+    """Structuring takes exactly what the schema takes; what no schema can judge it refuses at its path."""
+    schema = schema_of(case.annotation)
+    accepted, found = structured(case.annotation, value)
+
+    assert accepted == taken(schema, value) or (not case.structural and not accepted)
+    assert taken(schema, value) == jsonschema.Draft202012Validator(schema).is_valid(value)
+    if not accepted:
+        at_fault = value
+        for step in found.path[:-1]:  # the last may be a key that is missing
+            at_fault = at_fault[step]
+        assert found.reason
+
+
+@pytest.mark.parametrize("case", EACH_KIND, ids=str)
+def test_each_kind_of_type_comes_back_as_it_was(case):
+    given(case.values)(settings(few)(lambda value: check_round_trip(case, value)))()
+
+
+@pytest.mark.parametrize("case", EACH_KIND, ids=str)
+def test_each_kind_of_type_is_structured_where_its_schema_takes_it(case):
+    given(near(case))(settings(few)(lambda value: check_same_taken(case, value)))()
+
+
+@wide
+@given(st.data(), type_cases())
+def test_types_made_of_others_come_back_as_they_were(data, case: TypeCase):
+    check_round_trip(case, data.draw(case.values))
+
+
+@wide
+@given(st.data(), type_cases())
+def test_types_made_of_others_are_structured_where_their_schema_takes_them(data, case: TypeCase):
+    check_same_taken(case, data.draw(near(case)))
+
+
+@wide
+@given(type_cases())
+def test_schemas_are_valid(case: TypeCase):
+    assert jsonschema_rs.meta.is_valid(schema_of(case.annotation))
+
+
+@wide
+@given(st.data(), st.dictionaries(NAMES, type_cases(textual=False, leaves=2), max_size=3))
+def test_an_object_is_taken_where_each_of_its_properties_is(data, cases: dict[str, TypeCase]):
+    optional = data.draw(st.sets(st.sampled_from(sorted(cases)))) if cases else set()
+    schema = object_schema(
+        [
+            Property(name, case.annotation, default=math.nan if name in optional else MISSING)
+            for name, case in cases.items()
+        ]
+    )
+    value = data.draw(
+        st.fixed_dictionaries(
+            {name: near(case) for name, case in cases.items() if name not in optional},
+            optional={name: near(case) for name, case in cases.items() if name in optional} | {"other": st.just(1)},
+        )
+    )
+
+    fits = all(name in cases and taken(schema_of(cases[name].annotation), item) for name, item in value.items())
+
+    assert jsonschema_rs.meta.is_valid(schema)
+    assert taken(schema, value) == fits
+
+
+@pytest.mark.parametrize(("annotation", "validator"), VALIDATED)
+def test_a_validator_and_its_schema_take_the_same(annotation, validator):
+    cls = attrs.make_class("Made", {"x": attrs.field(type=annotation, validator=validator)})
+    short = st.integers(-6, 12) | st.sampled_from(["a", "b", "c", "bb", "abc", "red", 0.5, 1.0, 2.5, True, None])
+    items = short | st.lists(short, max_size=3) | st.dictionaries(st.sampled_from(["", "k", "l", "m"]), short)
+
+    @settings(wide, max_examples=30)
+    @given(items)
+    def same(item):
+        accepted, _ = structured(cls, {"x": item})
+        assert accepted == taken(schema_of(cls), {"x": item})
+
+    same()

@@ -1,0 +1,693 @@
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import pathlib
+import re
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, Self, TypedDict, TypeVar
+
+import attrs
+import pytest
+from attrs import converters, field, frozen, validators
+from typing_extensions import TypeAliasType
+
+from pegboard.errors import DefinitionError
+from pegboard.schema.converter import converter
+from pegboard.schema.dump import to_json_data
+from pegboard.schema.problems import StructureError
+from pegboard.schema.structure import strict_structurer, structurer
+from pegboard.schema.types import schema_of
+from pegboard.schema.unstructure import unstructurer
+from strategies import Colour, Holes, Leaf, Level, Marker, Mixed, Nested, Node, Right, UserId
+
+T = TypeVar("T")
+
+
+@frozen
+class Filter:
+    field: str
+    op: Literal["eq", "lt"]
+    value: float = 0.5
+
+
+@frozen
+class Closer(Filter):
+    extra: int = 1
+
+
+class Point(NamedTuple):
+    x: int
+    y: int = 0
+
+
+class Words(TypedDict):
+    first: str
+    second: NotRequired[list[str]]
+
+
+class Dated(TypedDict):
+    when: dt.date
+
+
+@frozen
+class Box(Generic[T]):
+    item: T
+
+
+@frozen
+class Cat:
+    kind: Literal["cat"] = "cat"
+    lives: int = 9
+
+
+@frozen
+class Dog:
+    kind: Literal["dog"] = "dog"
+
+
+@frozen
+class Predicate:
+    func: Any
+
+
+Empty = attrs.make_class("Empty", {})
+Wide = attrs.make_class("Wide", {f"f{number}": field(type=int, default=0) for number in range(25)})
+Dates = TypeAliasType("Dates", "dt.date | list[Dates]")
+
+
+def refused(annotation, value):
+    with pytest.raises(StructureError) as caught:
+        strict_structurer(annotation)(value)
+    return caught.value.path, caught.value.reason
+
+
+# --- into Python ---
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        *(str, bool, None, Any, object, Literal["a", "b"], Literal["a", True]),
+        *(list, list[str], Sequence[bool], dict, dict[str, Any], Mapping[str, list[str]], str | None),
+        *(Annotated[str, Marker(min_length=1, pattern="^a")], Annotated[str, "text"], Words),
+        *(dict[Literal["a"], str], dict[Annotated[str, Marker(min_length=1)], str], Annotated[str, {"examples": []}]),
+    ],
+)
+def test_where_the_json_is_the_value_there_is_nothing_to_do(annotation):
+    assert structurer(annotation) is None
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        *(int, float, Literal[1], Colour, list[int], tuple, tuple[str], set[str], dict[int, str], bytes, Filter, Dated),
+        *(dict[Literal[1], str], dict[Annotated[int, Marker(ge=1)], str], collections.deque, collections.OrderedDict),
+        Annotated[str, Marker(pattern="(?=a)")],  # no schema says this: it has to be checked
+        Annotated[str, {"type": "integer"}],  # nor does the schema say what the type says
+    ],
+)
+def test_elsewhere_there_is(annotation):
+    assert structurer(annotation) is not None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "expected"),
+    [
+        (int, 1.0, 1),
+        (float, 3, 3.0),
+        (Literal[1], 1.0, 1),
+        (Colour, "red", Colour.RED),
+        (Level, 2.0, Level.HIGH),
+        (Mixed, False, Mixed.FLAG),
+        (Mixed, None, Mixed.NOTHING),
+        (Right, 5, Right.READ | Right.RUN),
+        (Right, 4.0, Right.RUN),
+        (Literal[Colour.RED, "x"], "red", Colour.RED),
+        (UserId, "ann", UserId("ann")),
+        (list[float], [1], [1.0]),
+        (list[float], (1,), [1.0]),
+        (tuple[int, ...], [1, 2], (1, 2)),
+        (tuple[int, str], [1, "a"], (1, "a")),
+        (set[int], [1, 2.0], {1, 2}),
+        (frozenset[str], ["a"], frozenset("a")),
+        (collections.deque[int], [1], collections.deque([1])),
+        (collections.OrderedDict[str, int], {"a": 1}, collections.OrderedDict(a=1)),
+        (dict[int, str], {"-1": "a"}, {-1: "a"}),
+        (dict[Colour, int], {"red": 1}, {Colour.RED: 1}),
+        (dict[Literal[1, "a"], int], {"1": 1, "a": 2}, {1: 1, "a": 2}),
+        (dict[dt.date, int], {"2024-02-29": 1}, {dt.date(2024, 2, 29): 1}),
+        (dict[UserId, int], {"ann": 1}, {UserId("ann"): 1}),
+        (dict[Annotated[int, Marker(ge=1)], int], {"1": 1}, {1: 1}),
+        (Filter, {"field": "a", "op": "eq"}, Filter("a", "eq")),
+        (Filter, {"field": "a", "op": "eq", "value": 2}, Filter("a", "eq", 2.0)),
+        (Point, {"x": 1}, Point(1)),
+        (Words, {"first": "a"}, {"first": "a"}),
+        (Dated, {"when": "2024-02-29"}, {"when": dt.date(2024, 2, 29)}),
+        (Box[int], {"item": 1.0}, Box(1)),
+        (Box, {"item": [1]}, Box([1])),
+        (Node, {"value": 1, "next": {"value": 2}}, Node(1, Node(2))),
+        (Nested, [1.0, [2]], [1, [2]]),
+        (int | None, None, None),
+        (int | str, "a", "a"),
+        (Cat | Dog, {"kind": "dog"}, Dog()),
+        (Cat | Dog | None, None, None),
+        (Filter | Words, {"first": "a"}, {"first": "a"}),
+        (pathlib.PurePosixPath, "a/b", pathlib.PurePosixPath("a/b")),
+        (uuid.UUID, "12345678-1234-1234-1234-123456789ABC", uuid.UUID("12345678-1234-1234-1234-123456789abc")),
+        (decimal.Decimal, "1.50", decimal.Decimal("1.50")),
+        (bytes, "aGk=", b"hi"),
+        (bytearray, "aGk=", bytearray(b"hi")),
+        (re.Pattern, "a+", re.compile("a+")),
+    ],
+)
+def test_values_are_made(annotation, value, expected):
+    made = strict_structurer(annotation)(value)
+
+    assert made == expected
+    assert type(made) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "path", "reason"),
+    [
+        (int, "42", (), 'must be an integer, got string "42"'),
+        (int, True, (), "must be an integer, got boolean true"),
+        (int, 1.5, (), "must be an integer, got number 1.5"),
+        (float, "1", (), 'must be a number, got string "1"'),
+        (float, float("inf"), (), "must be a finite number, got Infinity"),
+        (float, 10**400, (), "must be a number that fits a 64-bit float"),
+        (bool, 1, (), "must be a boolean, got number 1"),
+        (None, 0, (), "must be null, got number 0"),
+        (str, None, (), "must be a string, got null"),
+        (str, b"a", (), "must be JSON (null, boolean, number, string, list, dict), got a Python bytes"),
+        (Literal["a", "b"], "c", (), 'must be one of "a", "b"'),
+        (Literal[1], True, (), "must be 1"),
+        (Literal[1, "a"], [], (), 'must be one of 1, "a"'),
+        (Colour, "blue", (), 'must be one of "red", "green"'),
+        (Right, 8, (), "must be at most 7, got 8"),
+        (Holes, 2, (), "must be a sum of 1 (READ), 4 (RUN), got number 2"),
+        (Right, "a", (), 'must be an integer, got string "a"'),
+        (list[int], [1, "a"], (1,), 'must be an integer, got string "a"'),
+        (list[int], {}, (), "must be an array, got an object"),
+        (tuple[int, str], [1], (), "must have at least 2 items, got 1"),
+        (tuple[int, str], [1, 2], (1,), "must be a string, got number 2"),
+        (tuple[int, str], 1, (), "must be an array, got number 1"),
+        (set[int], [1, 1.0], (), "must not hold the same item twice"),
+        (set[int | bool], [1, True], (), "must not hold the same item twice"),
+        (set[pathlib.PurePosixPath], ["a", "a/"], (), "must not hold the same item twice"),
+        (dict[str, int], {"a": "x"}, ("a",), 'must be an integer, got string "x"'),
+        (dict[str, int], [], (), "must be an object, got an array"),
+        (dict[int, int], {"01": 1}, (), 'key "01": must match the pattern "^(?:0|-?[1-9][0-9]*)$", got "01"'),
+        (dict[int, int], {"9" * 5000: 1}, ("9" * 5000,), "the key must have fewer digits"),
+        (dict[Colour, int], {"x": 1}, (), 'key "x": must be one of "red", "green"'),
+        (dict[Annotated[int, Marker(ge=1)], int], {"0": 1}, ("0",), "the key must be at least 1"),
+        (dict[pathlib.PurePosixPath, int], {"a": 1, "a/": 2}, (), "must not hold two keys that mean the same"),
+        (Filter, [], (), "must be an object, got an array"),
+        (Filter, {"field": "a"}, ("op",), "required, missing"),
+        (Filter, {"field": "a", "op": "eq", "x": 1}, ("x",), "unknown key (known: field, op, value)"),
+        (Filter, {"field": "a", "op": "x", "value": 1}, ("op",), 'must be one of "eq", "lt"'),
+        (Filter, {"field": "a", "op": "x"}, ("op",), 'must be one of "eq", "lt"'),
+        (list[Filter], [{"field": 1, "op": "eq"}], (0, "field"), "must be a string, got number 1"),
+        (Words, {"second": []}, ("first",), "required, missing"),
+        (Node, {"value": 1, "next": {"value": "a"}}, ("next", "value"), 'must be an integer, got string "a"'),
+        (int | None, "a", (), 'must be an integer, got string "a"'),
+        (
+            list[int] | tuple[int] | UserId,
+            1,
+            (),
+            "must be an array or a string, got number 1",
+        ),
+        (set[int] | None, 1, (), "must be an array, got number 1"),
+        (dict[str, int] | dt.date, 1, (), "must be an object or a string, got number 1"),
+        (Nested | None, "a", (), 'must be an integer or an array, got string "a"'),
+        (Right | None, "a", (), 'must be an integer, got string "a"'),
+        (Annotated[int, Marker(ge=1)] | None, "a", (), 'must be an integer, got string "a"'),
+        (Annotated[int, "text"] | None, "a", (), 'must be an integer, got string "a"'),
+        (Annotated[str, Predicate(str.islower)], "A", (), "must pass str.islower"),
+        (Empty, {"x": 1}, ("x",), "unknown key (none is known here)"),
+        (Wide, {"z": 1}, ("z",), "unknown key (known: " + ", ".join(f"f{n}" for n in range(20)) + " and 5 more)"),
+        (Cat | Dog, {}, ("kind",), 'required, missing (one of "cat", "dog")'),
+        (Cat | Dog, {"kind": "cow"}, ("kind",), 'must be one of "cat", "dog"'),
+        (Cat | Dog, {"kind": []}, ("kind",), 'must be one of "cat", "dog"'),
+        (Cat | Dog, {"kind": "cat", "lives": "x"}, ("lives",), 'must be an integer, got string "x"'),
+        (
+            Filter | Point,
+            {"x": "a"},
+            ("x",),
+            'must be an integer, got string "a"',
+        ),
+        (Annotated[int, Marker(ge=1)], 0, (), "must be at least 1, got 0"),
+        (Annotated[int, Marker(multiple_of=3)], 4, (), "must be a multiple of 3, got 4"),
+        (Annotated[float, Marker(multiple_of=0.1)], 0.25, (), "must be a multiple of 0.1, got 0.25"),
+        (Annotated[str, Marker(min_length=2)], "a", (), "must have at least 2 characters, got 1"),
+        (Annotated[list[int], Marker(max_length=1)], [1, 2], (), "must have at most 1 item, got 2"),
+        (Annotated[bytes, Marker(max_length=1)], "aGk=", (), "must have at most 1 byte"),
+        (Annotated[str, Marker(pattern="^a")], "b", (), 'must match the pattern "^a", got "b"'),
+        (Annotated[str, Marker(pattern="(?=a)")], "b", (), "must match the pattern (?=a)"),
+        (Annotated[dt.date, Marker(ge=dt.date(2024, 1, 1))], "2023-12-31", (), "must be at least 2024-01-01"),
+        (Annotated[dt.date, Marker(ge=1)], "2023-12-31", (), "must be at least 1"),
+        (Annotated[decimal.Decimal, Marker(multiple_of=0.5)], "0.7", (), "must be a multiple of 0.5"),
+        (Annotated[str, Marker(lt="m")], "z", (), "must be less than m"),
+        (dt.date, "2024-02-30", (), 'must be a date such as 2024-02-29, got "2024-02-30"'),
+        (dt.date, 1, (), "must be a string, got number 1"),
+        (list[dt.date], ["2024-02-29", "x"], (1,), 'must be a date such as 2024-02-29, got "x"'),
+        (uuid.UUID, "{12345678-1234-1234-1234-123456789abc}", (), None),
+        (decimal.Decimal, "NaN", (), None),
+        (decimal.Decimal, "1e" + "9" * 30, (), None),
+        (bytes, "é", (), 'must be base64, got "é"'),
+        (re.Pattern, "(", (), 'must be a regular expression, got "("'),
+    ],
+)
+def test_what_isnt_of_the_type_is_refused_with_its_path(annotation, value, path, reason):
+    found_path, found = refused(annotation, value)
+
+    assert found_path == path
+    assert found == reason or reason is None
+
+
+def test_the_first_member_of_a_union_that_takes_a_value_structures_it():
+    assert type(strict_structurer(int | float)(1.0)) is int
+    assert type(strict_structurer(float | int)(1)) is float
+    assert strict_structurer(uuid.UUID | str)("x") == "x"
+    assert strict_structurer(Point | Cat)({}) == Cat()
+
+
+def test_a_union_can_go_on_where_a_member_cant_hold_the_number():
+    assert strict_structurer(float | int)(10**400) == 10**400
+
+
+def test_lists_of_a_class_that_compares_by_identity_are_held_to_be_different_by_their_json():
+    @attrs.frozen(eq=False)
+    class Same:
+        x: int
+
+    assert refused(set[Same], [{"x": 1}, {"x": 1}])[1] == "must not hold the same item twice"
+    assert len(strict_structurer(set[Same])([{"x": 1}, {"x": 2}])) == 2
+
+
+def test_items_that_turn_out_unhashable_are_refused():
+    @frozen
+    class Holder:
+        items: list[int]
+
+    assert refused(set[Holder], [{"items": [1]}]) == ((), "must be an array of hashable items")
+
+
+def test_nothing_but_a_structure_error_leaves_a_structurer():
+    class Stubborn(dict):
+        pass
+
+    wanted = "must be JSON (null, boolean, number, string, list, dict)"
+    assert refused(dict[str, int], Stubborn()) == ((), f"{wanted}, got a Python Stubborn")
+    assert refused(list[int], {1, 2}) == ((), f"{wanted}, got a Python set")
+
+
+def test_nesting_without_end_is_refused():
+    value: Any = {"value": 1}
+    for _ in range(100_000):
+        value = {"value": 1, "next": value}
+
+    assert refused(Node, value) == (("next",) * 64, "must not be nested more than 64 levels deep")
+    while value:  # taken apart by hand: it is too deep for the interpreter to do it
+        value = value.get("next")
+
+
+def test_what_no_schema_has_judged_is_refused_by_the_kind_of_the_error():
+    with pytest.raises(StructureError, match=r"^\[1\]: can't be structured \(TypeError\)$"):
+        structurer(list[int])([1, []])
+
+
+@frozen
+class Numbered:
+    inner: Numbered | Worded | None
+    x: int
+
+
+@frozen
+class Worded:
+    inner: Numbered | Worded | None
+    x: str
+
+
+class Pages(TypedDict):
+    inner: Pages | Dates2 | None
+    x: int
+
+
+class Dates2(TypedDict):
+    inner: Pages | Dates2 | None
+    x: dt.date
+
+
+def chain(innermost, levels=60):
+    value: Any = {"inner": innermost, "x": "a"}
+    for _ in range(levels):
+        value = {"inner": value, "x": "a"}
+    return value
+
+
+def test_a_union_made_of_itself_takes_no_longer_for_each_level_than_for_the_last():
+    """Members that differ only behind the field of their own type: tried level by level, this would never end."""
+    made = strict_structurer(Numbered | Worded)(chain(None))
+
+    assert made.inner.inner.x == "a"
+    assert unstructurer(Numbered | Worded)(made) == chain(None)
+
+
+def test_a_union_made_of_itself_is_refused_as_fast():
+    assert refused(Numbered | Worded, chain(3))[0] == ("inner",) * 61
+
+
+def test_a_union_looks_only_so_far_into_a_value_to_write_it():
+    value: Any = None
+    written: Any = None
+    for _ in range(60):
+        value, written = {"inner": value, "x": dt.date(2024, 2, 29)}, {"inner": written, "x": "2024-02-29"}
+
+    assert unstructurer(Pages | Dates2)(value) == written
+
+
+# --- what constructors raise ---
+
+
+def parsed(value: str) -> int:
+    return int(value)
+
+
+@frozen
+class Checked:
+    even: int = field(default=0)
+    parsed: int = field(default="0", converter=parsed)
+    own: int = field(default=0, validator=validators.instance_of(int))
+    strange: int = field(default=0, converter=attrs.Converter(lambda value, _self: value, takes_self=True))
+    _hidden: int = field(default=0)
+
+    @even.validator
+    def _is_even(self, attribute, value):
+        if value % 2:
+            raise ValueError("must be even")
+
+    @_hidden.validator
+    def _is_small(self, attribute, value):
+        if value > 9:
+            raise LookupError("secret")
+
+    def __attrs_post_init__(self):
+        if self.even > 100:
+            raise ValueError
+        if self.own > 100:
+            raise ValueError("a" * 300)
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "reason"),
+    [
+        ({"even": 1}, ("even",), "must be even"),
+        ({"parsed": "x"}, ("parsed",), "invalid literal for int() with base 10: 'x'"),
+        ({"hidden": 10}, ("hidden",), "Checked refuses it (LookupError)"),
+        ({"even": 102}, (), "Checked refuses it (ValueError)"),
+        (
+            {"even": 2, "parsed": "1", "own": 101, "strange": 1, "hidden": 1},
+            (),
+            "a" * 200 + "...",
+        ),
+    ],
+)
+def test_what_a_constructor_raises_is_told_at_the_field_that_it_complains_of(value, path, reason):
+    assert refused(Checked, value) == (path, reason)
+
+
+def test_a_validator_of_attrs_names_the_field_in_its_error():
+    @frozen
+    class Strange:
+        x: object = field(validator=validators.instance_of(int))
+
+    path, reason = refused(list[Strange], [{"x": "a"}])
+
+    assert path == (0, "x")
+    assert reason.startswith("'x' must be <class 'int'>")
+
+
+def test_a_class_derived_from_text_may_refuse_it():
+    class Code(str):
+        __slots__ = ()
+
+        def __new__(cls, text):
+            if not text.isupper():
+                raise ValueError("must be upper case")
+            return super().__new__(cls, text)
+
+    assert refused(list[Code], ["A", "b"]) == ((1,), "must be upper case")
+
+
+def test_an_interrupt_isnt_taken_for_a_refusal():
+    @frozen
+    class Slow:
+        x: int
+
+        def __attrs_post_init__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        strict_structurer(Slow)({"x": 1})
+
+
+def test_fields_by_keyword_and_in_another_order():
+    @dataclasses.dataclass
+    class Other:
+        a: int = dataclasses.field(kw_only=True)
+        b: int
+        c: dataclasses.InitVar[int]
+
+        def __post_init__(self, c):
+            self.sum = self.a + self.b + c
+
+    made = strict_structurer(Other)({"a": 1, "b": 2, "c": 3})
+
+    assert (made.a, made.b, made.sum) == (1, 2, 6)
+    assert unstructurer(Other)(made) == {"a": 1, "b": 2}
+
+
+def test_a_constructor_of_ones_own_may_take_more_than_the_fields():
+    @attrs.frozen(init=False)
+    class Own:
+        x: int
+
+        def __init__(self, x, *, note="", **others):
+            self.__attrs_init__(x + len(note) + len(others))
+
+    assert strict_structurer(Own)({"x": 1}) == strict_structurer(Own)({"x": 1.0})
+
+
+def test_hooks_of_a_class_are_made_once_for_all_threads():
+    @frozen
+    class Shared:
+        inner: list[Self]
+
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(strict_structurer(Shared)({"inner": []}))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert found == [Shared([])] * 8
+
+
+# --- back to JSON ---
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [*(str, int, float, bool, None, Literal["a"], list[str], dict[str, int], str | None, Words, Annotated[int, "x"])],
+)
+def test_where_the_value_is_json_there_is_nothing_to_write(annotation):
+    assert unstructurer(annotation) is None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "expected"),
+    [
+        (Any, {"when": dt.date(2024, 2, 29)}, {"when": "2024-02-29"}),
+        (Colour, Colour.RED, "red"),
+        (Literal[Colour.RED, "x"], "x", "x"),
+        (Right, Right.READ | Right.RUN, 5),
+        (UserId, UserId("ann"), "ann"),
+        (Sequence[str], ("a",), ["a"]),
+        (list[Colour], [Colour.RED], ["red"]),
+        (tuple[int, int], (1, 2), [1, 2]),
+        (tuple[int, dt.date], (1, dt.date(2024, 2, 29)), [1, "2024-02-29"]),
+        (set[str], {"b", "a"}, ["a", "b"]),
+        (set[Colour], {Colour.RED, Colour.GREEN}, ["green", "red"]),
+        (frozenset[int | str], frozenset([1, "a"]), ["a", 1]),
+        (Mapping[str, int], collections.OrderedDict(a=1), {"a": 1}),
+        (dict[int, Colour], {1: Colour.RED}, {"1": "red"}),
+        (dict[Colour, int], {Colour.RED: 1}, {"red": 1}),
+        (dict[dt.date, int], {dt.date(2024, 2, 29): 1}, {"2024-02-29": 1}),
+        (Filter, Filter("a", "eq"), {"field": "a", "op": "eq", "value": 0.5}),
+        (Filter, Closer("a", "eq"), {"field": "a", "op": "eq", "value": 0.5}),
+        (Point, Point(1), {"x": 1, "y": 0}),
+        (Dated, {"when": dt.date(2024, 2, 29)}, {"when": "2024-02-29"}),
+        (Box[dt.date], Box(dt.date(2024, 2, 29)), {"item": "2024-02-29"}),
+        (Node, Node(1, Node(2)), {"value": 1, "next": {"value": 2, "next": None}}),
+        (dt.date, dt.datetime(2024, 2, 29, 1, tzinfo=dt.UTC), "2024-02-29"),
+        (dt.date | dt.datetime, dt.datetime(2024, 2, 29, 1, tzinfo=dt.UTC), "2024-02-29T01:00:00+00:00"),
+        (Filter | Closer, Closer("a", "eq"), {"field": "a", "op": "eq", "value": 0.5, "extra": 1}),
+        (list[int] | list[dt.date], [dt.date(2024, 2, 29)], ["2024-02-29"]),
+        (dict[str, int] | dict[str, dt.date], {"a": dt.date(2024, 2, 29)}, {"a": "2024-02-29"}),
+        (set[int] | set[dt.date], {dt.date(2024, 2, 29)}, ["2024-02-29"]),
+        (tuple[int] | tuple[dt.date] | tuple[int, int], (dt.date(2024, 2, 29),), ["2024-02-29"]),
+        (Box[int] | Box[dt.date], Box(dt.date(2024, 2, 29)), {"item": "2024-02-29"}),
+        (Words | Dated, {"when": dt.date(2024, 2, 29)}, {"when": "2024-02-29"}),
+        (Colour | str | int, Colour.RED, "red"),
+        (int | Colour | None, None, None),
+        (int | Right, Right.READ, 1),
+        (bytes | int | UserId, UserId("ann"), "ann"),
+        (Filter | int, Point(1), {"x": 1, "y": 0}),
+        (str | decimal.Decimal | Any, Point(1), {"x": 1, "y": 0}),
+        (pathlib.PurePosixPath, pathlib.PurePosixPath("a/b"), "a/b"),
+        (uuid.UUID, uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (decimal.Decimal, decimal.Decimal("1.50"), "1.50"),
+        (bytes, b"hi", "aGk="),
+        (re.Pattern, re.compile("a"), "a"),
+        (Nested | dt.date, [1], [1]),
+        (Dates, [dt.date(2024, 2, 29)], ["2024-02-29"]),
+        (set[int] | list[int] | Dates, {dt.date(2024, 2, 29)}, ["2024-02-29"]),
+        (list[int] | dict[str, int] | set[int] | Dates, (1,), [1]),
+        (Annotated[str, Predicate(str.islower)] | dt.date, "a", "a"),
+        (Empty, Empty(), {}),
+        (Filter | int, Closer("a", "eq"), {"field": "a", "op": "eq", "value": 0.5}),
+        (tuple[int] | tuple[int, int], (1, 2), [1, 2]),
+        (Empty | dict[str, dt.date], {"a": dt.date(2024, 2, 29)}, {"a": "2024-02-29"}),
+        (frozenset[frozenset[int]], frozenset([frozenset([1])]), [[1]]),
+        (set[tuple[int, str]], {(2, "a"), (1, "b")}, [[1, "b"], [2, "a"]]),
+        (Leaf, Leaf("leaf", 1), {"kind": "leaf", "size": 1}),
+    ],
+)
+def test_values_are_written(annotation, value, expected):
+    assert unstructurer(annotation)(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "expected"),
+    [
+        (Filter, {"field": "a"}, {"field": "a"}),
+        (Filter, None, None),
+        (list[Filter], Filter("a", "eq"), {"field": "a", "op": "eq", "value": 0.5}),
+        (uuid.UUID, None, None),
+        (pathlib.PurePath, 3, 3),
+        (tuple[int, int], (1, 2, 3), [1, 2, 3]),
+        (Dated, {"when": "today"}, {"when": "today"}),
+        (Dated, {"other": 1}, {"other": 1}),
+    ],
+)
+def test_a_value_of_another_type_is_written_by_its_own_class(annotation, value, expected):
+    """So that the schema, and not a stack trace, says what is wrong with it."""
+    hook = unstructurer(annotation)
+
+    assert hook(value) == expected
+
+
+def test_what_has_no_json_form_is_named_by_its_path():
+    with pytest.raises(TypeError, match=r"^items\[0\]\.item: builtins\.complex has no JSON form"):
+        unstructurer(Box[list[Box[dt.date]]])({"items": [Box(1j)]})
+
+
+def test_what_is_structured_is_frozen_in_its_own_type():
+    value = strict_structurer(Mixed | list[Mixed])(["t", 3, False, None])
+
+    assert value == [Mixed.TEXT, Mixed.NUMBER, Mixed.FLAG, Mixed.NOTHING]
+    assert unstructurer(Mixed | list[Mixed])(value) == ["t", 3, False, None]
+
+
+# --- classes of one's own ---
+
+
+class Money:
+    def __init__(self, text):
+        self.amount, self.currency = text.split()
+
+    def is_euro(self):
+        return self.currency == "EUR"
+
+
+@frozen
+class Said:
+    json_schema: dict[str, Any] = field(eq=id)
+
+
+@pytest.fixture
+def _money():
+    converter().register_structure_hook(Money, lambda value, _: Money(value))
+    converter().register_unstructure_hook(Money, lambda money: f"{money.amount} {money.currency}")
+
+
+@pytest.mark.usefixtures("_money")
+def test_the_converter_makes_classes_that_it_has_hooks_for():
+    annotation = Annotated[Money, Said({"type": "string", "examples": ["5 EUR"]})]
+
+    assert schema_of(annotation) == {"type": "string", "examples": ["5 EUR"]}
+    made = strict_structurer(list[annotation])(["5 EUR"])
+
+    assert (made[0].amount, made[0].currency) == ("5", "EUR")
+    assert unstructurer(list[annotation])(made) == ["5 EUR"]
+    assert refused(list[annotation], ["5"])[0] == (0,)
+    assert unstructurer(set[annotation] | None)(None) is None
+    assert unstructurer(annotation | int)(made[0]) == "5 EUR"
+    assert refused(dict[str, annotation] | int, "x") == ((), 'must be an object or an integer, got string "x"')
+    assert refused(Annotated[annotation, Predicate(Money.is_euro)], "5 USD")[1] == "must pass Money.is_euro"
+    assert unstructurer(set[annotation] | None)({made[0]}) == ["5 EUR"]
+    assert refused(tuple[annotation, int] | annotation, {})[0] == ()
+    assert refused(Annotated[list[annotation] | annotation, Marker(min_length=1)], [])[0] == ()
+
+
+@pytest.mark.usefixtures("_money")
+def test_a_hook_may_refuse_in_its_own_words():
+    def refuse(_value, _cls):
+        raise StructureError("must be rich", ("amount",))
+
+    converter().register_structure_hook(Money, refuse)
+
+    assert refused(list[Annotated[Money, {"type": "string"}]], ["5 EUR"]) == ((0, "amount"), "must be rich")
+
+
+def test_a_class_without_hooks_is_refused_with_a_schema_too():
+    class Unknown:
+        pass
+
+    with pytest.raises(DefinitionError):
+        structurer(Annotated[Unknown, {"type": "string"}])
+
+
+def test_what_an_unstructure_hook_gives_is_written_on():
+    class Kept:
+        def __init__(self, value):
+            self.value = value
+
+    converter().register_structure_hook(Kept, lambda value, _: Kept(value))
+    converter().register_unstructure_hook(Kept, lambda kept: dt.date(2024, 2, 29))
+
+    assert unstructurer(Annotated[Kept, {"type": "string"}])(Kept("a")) == "2024-02-29"
+
+
+@pytest.mark.usefixtures("_money")
+def test_the_converter_isnt_asked_without_a_schema():
+    with pytest.raises(DefinitionError):
+        structurer(Money)
+
+
+def test_there_is_one_converter():
+    assert converter() is converter()
+
+
+def test_names_are_public():
+    assert to_json_data({"a": enum.IntEnum("E", "A").A}) == {"a": 1}
+    assert converters is not None

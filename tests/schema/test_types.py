@@ -1,0 +1,778 @@
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import json
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import typing
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, NamedTuple, NewType, NotRequired, Self, TypedDict
+
+import attrs
+import jsonschema_rs
+import pytest
+import typing_extensions
+from attrs import converters, field, frozen, validators
+from typing_extensions import TypeAliasType
+
+from pegboard.errors import DefinitionError, SchemaError
+from pegboard.schema import types
+from pegboard.schema.fields import MISSING
+from pegboard.schema.types import Property, object_schema, schema_of
+from strategies import Marker, Nested
+
+T = typing.TypeVar("T")
+Bound = typing.TypeVar("Bound", bound=str)
+Constrained = typing.TypeVar("Constrained", int, str)
+Defaulted = typing_extensions.TypeVar("Defaulted", default=bool)
+
+NONE = type(None)
+INTEGER = {"type": "integer"}
+TEXT = {"type": "string"}
+
+
+class Colour(enum.Enum):
+    """What a thing looks like."""
+
+    RED = "red"
+    GREEN = "green"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Right(enum.Flag):
+    READ = 1
+    WRITE = 4
+
+
+class Point(NamedTuple):
+    x: int
+    y: int = 0
+
+
+class UserName(str):
+    __slots__ = ()
+
+
+UserId = NewType("UserId", int)
+Pair = TypeAliasType("Pair", tuple[T, T], type_params=(T,))
+Json = TypeAliasType("Json", "dict[str, Json] | list[Json] | str | None")
+
+
+def test_scalars_are_json_s_own():
+    assert schema_of(str) == TEXT
+    assert schema_of(int) == INTEGER
+    assert schema_of(float) == {"type": "number"}
+    assert schema_of(bool) == {"type": "boolean"}
+    assert schema_of(None) == schema_of(type(None)) == {"type": "null"}
+    assert schema_of(Any) == schema_of(object) == {}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        (bytes, {"type": "string", "contentEncoding": "base64"}),
+        (dt.datetime, {"type": "string", "format": "date-time"}),
+        (dt.date, {"type": "string", "format": "date"}),
+        (dt.time, {"type": "string", "format": "time"}),
+        (dt.timedelta, {"type": "string", "format": "duration"}),
+        (uuid.UUID, {"type": "string", "format": "uuid"}),
+        (decimal.Decimal, {"type": "string", "pattern": r"^-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"}),
+        (pathlib.Path, TEXT),
+        (re.Pattern[str], {"type": "string", "format": "regex"}),
+        (UserName, TEXT),
+        (UserId, INTEGER),
+        (typing.LiteralString, TEXT),
+        (Final[int], INTEGER),
+        (Final, {}),
+    ],
+)
+def test_types_that_json_writes_as_scalars(annotation, schema):
+    assert schema_of(annotation) == schema
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        (Literal["a"], {"type": "string", "const": "a"}),
+        (Literal[1, 2], {"type": "integer", "enum": [1, 2]}),
+        (Literal["a", 1, True], {"enum": ["a", 1, True]}),
+        (Literal[Colour.RED, "red"], {"type": "string", "const": "red"}),
+        (Colour, {"type": "string", "enum": ["red", "green"], "description": "What a thing looks like."}),
+        (Level, {"type": "integer", "enum": [1, 2]}),
+    ],
+)
+def test_listed_values_are_an_enum(annotation, schema):
+    assert schema_of(annotation) == schema
+
+
+def test_flags_are_a_sum_of_their_bits():
+    assert schema_of(Right) == {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 5,
+        "description": "Must be a sum of 1 (READ), 4 (WRITE).",
+    }
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        (list, {"type": "array"}),
+        (list[int], {"type": "array", "items": INTEGER}),
+        (Sequence[int], {"type": "array", "items": INTEGER}),
+        (Iterable[int], {"type": "array", "items": INTEGER}),
+        (collections.deque[int], {"type": "array", "items": INTEGER}),
+        (typing.List[int], {"type": "array", "items": INTEGER}),  # noqa: UP006  (people write it)
+        (tuple, {"type": "array"}),
+        (tuple[int, ...], {"type": "array", "items": INTEGER}),
+        (tuple[()], {"type": "array", "maxItems": 0}),
+        (
+            tuple[int, str],
+            {"type": "array", "prefixItems": [INTEGER, TEXT], "items": False, "minItems": 2, "maxItems": 2},
+        ),
+        (set[int], {"type": "array", "items": INTEGER, "uniqueItems": True}),
+        (frozenset[str], {"type": "array", "items": TEXT, "uniqueItems": True}),
+        (dict, {"type": "object", "additionalProperties": True}),
+        (dict[str, int], {"type": "object", "additionalProperties": INTEGER}),
+        (Mapping[Any, int], {"type": "object", "additionalProperties": INTEGER}),
+        (collections.OrderedDict[str, int], {"type": "object", "additionalProperties": INTEGER}),
+        (
+            dict[Literal["a", 1], int],
+            {"type": "object", "additionalProperties": INTEGER, "propertyNames": {"enum": ["a", "1"]}},
+        ),
+        (
+            dict[int, int],
+            {
+                "type": "object",
+                "additionalProperties": INTEGER,
+                "propertyNames": {"pattern": "^(?:0|-?[1-9][0-9]*)$"},
+            },
+        ),
+        (
+            dict[uuid.UUID, int],
+            {"type": "object", "additionalProperties": INTEGER, "propertyNames": {"format": "uuid"}},
+        ),
+        (
+            dict[Annotated[str, Marker(min_length=2), "a key"], int],
+            {"type": "object", "additionalProperties": INTEGER, "propertyNames": {"minLength": 2}},
+        ),
+        (dict[UserName, int], {"type": "object", "additionalProperties": INTEGER}),
+    ],
+)
+def test_containers(annotation, schema):
+    assert schema_of(annotation) == schema
+
+
+def test_unions_are_any_of_their_members_in_their_order():
+    assert schema_of(int | str) == {"anyOf": [INTEGER, TEXT]}
+    assert schema_of(str | int) == {"anyOf": [TEXT, INTEGER]}
+    assert schema_of(typing.Optional[int]) == {"anyOf": [INTEGER, {"type": "null"}]}  # noqa: UP045  (people write it)
+    assert schema_of(list[int | str])["items"] != schema_of(list[str | int])["items"]
+
+
+def test_members_of_a_union_with_one_schema_stand_once():
+    assert schema_of(pathlib.Path | str) == TEXT
+
+
+def test_literals_that_python_calls_equal_are_kept_apart():
+    assert schema_of(Literal[1]) == {"type": "integer", "const": 1}
+    assert schema_of(Literal[True]) == {"type": "boolean", "const": True}
+    assert schema_of(list[Literal[True]])["items"] == {"type": "boolean", "const": True}
+
+
+# --- classes ---
+
+
+@frozen
+class Filter:
+    """A condition.
+
+    More about it.
+
+    Attributes:
+        field: The column.
+        op: How to compare.
+    """
+
+    field: str
+    op: Annotated[Literal["eq", "lt"], "The operator."] = "eq"
+    value: float = field(default=0.5, metadata={"description": "What to compare with."})
+
+
+FILTER = {
+    "description": "A condition.",
+    "type": "object",
+    "properties": {
+        "field": {"type": "string", "description": "The column."},
+        "op": {"type": "string", "enum": ["eq", "lt"], "description": "The operator.", "default": "eq"},
+        "value": {"type": "number", "description": "What to compare with.", "default": 0.5},
+    },
+    "required": ["field"],
+    "additionalProperties": False,
+}
+
+
+def test_an_attrs_class_is_an_object_with_descriptions_and_defaults():
+    assert schema_of(Filter) == FILTER
+    assert schema_of(list[Filter]) == {"type": "array", "items": FILTER}
+
+
+@frozen
+class Hidden:
+    _private: int
+    renamed: int = field(alias="other", default=1)
+    made: int = field(init=False, default=1)
+    tags: list[str] = field(factory=list)
+    number: float = math.nan
+    own: int = attrs.Factory(lambda self: self.renamed, takes_self=True)
+    random: uuid.UUID = field(factory=uuid.uuid4)
+    wrong: int = None
+    late: int = field(default=2, kw_only=True)
+
+
+def test_fields_are_named_as_the_constructor_names_them():
+    properties = schema_of(Hidden)["properties"]
+
+    assert list(properties) == ["private", "other", "tags", "number", "own", "random", "wrong", "late"]
+
+
+def test_only_defaults_that_json_can_say_and_the_type_takes_are_written():
+    properties = schema_of(Hidden)["properties"]
+
+    assert schema_of(Hidden)["required"] == ["private"]
+    assert {name: schema.get("default", "none") for name, schema in properties.items()} == {
+        "private": "none",
+        "other": 1,
+        "tags": [],
+        "number": "none",
+        "own": "none",
+        "random": "none",
+        "wrong": "none",
+        "late": 2,
+    }
+
+
+@dataclasses.dataclass
+class Job:
+    name: str
+    passed: dataclasses.InitVar[int]
+    shared: ClassVar[int] = 0
+    _: dataclasses.KW_ONLY
+    tags: list[str] = dataclasses.field(default_factory=list, metadata={"description": "Labels."})
+    state: int = dataclasses.field(init=False, default=0)
+    other: object = dataclasses.field(default_factory=object)
+
+
+def test_a_dataclass_is_an_object_of_what_its_constructor_takes():
+    assert schema_of(Job) == {
+        "type": "object",
+        "properties": {
+            "name": TEXT,
+            "passed": INTEGER,
+            "tags": {"type": "array", "items": TEXT, "description": "Labels.", "default": []},
+            "other": {},
+        },
+        "required": ["name", "passed"],
+        "additionalProperties": False,
+    }
+
+
+def test_a_named_tuple_is_an_object_by_its_names():
+    assert schema_of(Point) == {
+        "type": "object",
+        "properties": {"x": INTEGER, "y": {"type": "integer", "default": 0}},
+        "required": ["x"],
+        "additionalProperties": False,
+    }
+    assert schema_of(collections.namedtuple("Bare", "a"))["properties"] == {"a": {}}  # noqa: PYI024  (people write it)
+
+
+class Base(TypedDict):
+    a: int
+    b: NotRequired[str]
+
+
+class Extended(Base, total=False):
+    c: typing.Required[Annotated[int, "The third."]]
+    d: Annotated[NotRequired[int], "The fourth."]
+    e: typing_extensions.ReadOnly[int]
+
+
+class Foreign(typing_extensions.TypedDict, total=False):
+    a: typing_extensions.Required[int]
+    b: int
+
+
+def test_a_typed_dict_says_what_is_required():
+    assert schema_of(Extended) == {
+        "type": "object",
+        "properties": {
+            "a": INTEGER,
+            "b": TEXT,
+            "c": {"type": "integer", "description": "The third."},
+            "d": {"type": "integer", "description": "The fourth."},
+            "e": INTEGER,
+        },
+        "required": ["a", "c"],
+        "additionalProperties": False,
+    }
+    assert schema_of(Foreign)["required"] == ["a"]
+
+
+@frozen
+class Box(Generic[T]):
+    item: T
+    more: list[T] = field(factory=list)
+
+
+@frozen
+class Boxes(Box[list[T]], Generic[T]):
+    first: T = field(kw_only=True)
+
+
+class Said(TypedDict, Generic[T]):
+    a: T
+
+
+class SaidOfText(Said[str]):
+    b: int
+
+
+@frozen
+class Held(Generic[Bound, Constrained, Defaulted]):
+    a: Bound
+    b: Constrained
+    c: Defaulted
+
+
+def types_of(annotation):
+    return {name: schema.get("type") for name, schema in schema_of(annotation)["properties"].items()}
+
+
+def test_type_variables_stand_for_the_arguments():
+    assert types_of(Box[int]) == {"item": "integer", "more": "array"}
+    assert types_of(Boxes[int]) == {"item": "array", "more": "array", "first": "integer"}
+    assert schema_of(Boxes[int])["properties"]["more"]["items"] == {"type": "array", "items": INTEGER}
+    assert types_of(Said[int]) == {"a": "integer"}
+    assert types_of(SaidOfText) == {"a": "string", "b": "integer"}
+    assert schema_of(Pair[int])["prefixItems"] == [INTEGER, INTEGER]
+
+
+def test_type_variables_that_nobody_has_bound_stand_for_what_they_allow():
+    properties = schema_of(Held)["properties"]
+
+    assert properties == {"a": TEXT, "b": {"anyOf": [INTEGER, TEXT]}, "c": {"type": "boolean"}}
+    assert schema_of(Box)["properties"]["item"] == {}
+
+
+def parsed(value: str) -> int:
+    return int(value)
+
+
+def unresolved(value: Nowhere) -> int:  # noqa: F821  (that is the point)
+    return value
+
+
+@frozen
+class Converted:
+    said: int = field(converter=parsed)
+    maybe: int | None = field(converter=converters.optional(parsed), default=None)
+    by_class: tuple[int, ...] = field(converter=tuple, default=())
+    unknown: int = field(converter=unresolved, default=0)
+    checked: int = field(converter=abs, validator=validators.ge(0), default=0)
+
+
+def test_a_converter_says_what_its_field_takes_if_it_says_anything():
+    properties = schema_of(Converted)["properties"]
+
+    assert properties["said"] == TEXT
+    assert properties["maybe"]["anyOf"] == [TEXT, {"type": "null"}]
+    assert properties["by_class"]["items"] == INTEGER
+    assert properties["unknown"] == {"type": "integer", "default": 0}
+
+
+def test_a_validator_behind_a_converter_says_nothing_of_what_is_given():
+    assert schema_of(Converted)["properties"]["checked"] == {"type": "integer", "default": 0}
+
+
+# --- tags ---
+
+
+@frozen
+class Cat:
+    kind: Literal["cat", "kitten"] = "cat"
+    lives: int = 9
+
+
+@frozen
+class Dog:
+    kind: Literal["dog"] = "dog"
+
+
+def test_a_union_whose_members_have_a_tag_requires_it():
+    cat, dog, null = schema_of(Cat | Dog | None)["anyOf"]
+
+    assert cat["required"] == dog["required"] == ["kind"]
+    assert dog["properties"]["kind"] == {"type": "string", "const": "dog", "default": "dog"}
+    assert null == {"type": "null"}
+    assert "required" not in schema_of(Cat)
+
+
+def test_a_union_with_an_object_that_has_no_tag_requires_none():
+    members = schema_of(Cat | Dog | Filter)["anyOf"]
+
+    assert "required" not in members[0]
+
+
+# --- types made of themselves ---
+
+
+@frozen
+class Node:
+    value: int
+    next: Node | None = None
+
+
+@frozen
+class Left:
+    right: Right2 | None = None
+
+
+@frozen
+class Right2:
+    left: Left | None = None
+
+
+@frozen
+class Team:
+    friends: frozenset[Team] = frozenset()
+
+
+Marked = TypeAliasType("Marked", "list[Marked] | Annotated[int | None, 'one'] | Annotated[str | None, 'two']")
+
+
+@frozen
+class Owner:
+    same: Self | None = None
+
+
+def test_a_type_made_of_itself_stands_in_the_definitions_and_at_the_root():
+    schema = schema_of(Node)
+
+    body = {
+        "type": "object",
+        "properties": {
+            "value": INTEGER,
+            "next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}], "default": None},
+        },
+        "required": ["value"],
+        "additionalProperties": False,
+    }
+    assert schema == {**body, "$defs": {"Node": body}}
+    assert schema_of(Annotated[Node, "A node."]) == {**body, "description": "A node.", "$defs": {"Node": body}}
+    assert schema_of(list[Node]) == {"type": "array", "items": {"$ref": "#/$defs/Node"}, "$defs": {"Node": body}}
+
+
+def test_types_made_of_each_other_are_all_definitions_whichever_is_asked_first():
+    assert list(schema_of(Left)["$defs"]) == ["Left", "Right2"]
+    assert list(schema_of(Right2)["$defs"]) == ["Right2", "Left"]
+
+
+def test_self_is_the_class_that_it_stands_in():
+    assert schema_of(Owner)["properties"]["same"]["anyOf"][0] == {"$ref": "#/$defs/Owner"}
+
+
+def test_a_set_may_hold_what_it_stands_in():
+    assert schema_of(Team)["properties"]["friends"]["items"] == {"$ref": "#/$defs/Team"}
+
+
+def test_an_alias_made_of_itself_is_a_definition():
+    assert schema_of(Marked)["anyOf"][0] == {"type": "array", "items": {"$ref": "#/$defs/Marked"}}
+    assert schema_of(Json)["$defs"]["Json"]["anyOf"][0]["additionalProperties"] == {"$ref": "#/$defs/Json"}
+
+
+def test_two_classes_of_one_name_have_two_definitions():
+    first = Node
+
+    def another():
+        @frozen
+        class Node:
+            inner: list[Self]
+
+        return Node
+
+    second = another()
+    schema = object_schema([Property("a", first), Property("b", second), Property("c", first)])
+
+    assert list(schema["$defs"]) == ["Node", "Node_2"]
+    assert schema["properties"]["a"] == schema["properties"]["c"] == {"$ref": "#/$defs/Node"}
+    assert schema["properties"]["b"] == {"$ref": "#/$defs/Node_2"}
+    assert schema["$defs"]["Node_2"]["properties"]["inner"]["items"] == {"$ref": "#/$defs/Node_2"}
+
+
+def test_a_generic_type_made_of_itself_is_named_by_its_arguments():
+    assert list(schema_of(Tree[int])["$defs"]) == ["Tree_int"]
+
+
+@frozen
+class Tree(Generic[T]):
+    value: T
+    children: list[Tree[T]] = field(factory=list)
+
+
+# --- objects of parameters ---
+
+
+def test_the_object_of_a_parameter_list():
+    schema = object_schema(
+        [
+            Property("query", str, "What to look for."),
+            Property("limit", Annotated[int, Marker(ge=1), "The type's own."], "The parameter's own.", 10),
+            Property("ratio", float, default=math.nan),
+            Property("when", dt.date, default=dt.date(2024, 2, 29)),
+        ]
+    )
+
+    assert schema == {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "What to look for."},
+            "limit": {"type": "integer", "minimum": 1, "description": "The parameter's own.", "default": 10},
+            "ratio": {"type": "number"},
+            "when": {"type": "string", "format": "date", "default": "2024-02-29"},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+    assert list(schema["properties"]) == ["query", "limit", "ratio", "when"]
+
+
+def test_an_object_without_parameters():
+    assert object_schema([]) == {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+def test_other_keys_are_allowed_by_their_type():
+    assert object_schema([], additional=int)["additionalProperties"] == INTEGER
+    assert object_schema([], additional=Any)["additionalProperties"] is True
+    assert object_schema([], additional=Node)["$defs"].keys() == {"Node"}
+
+
+def test_the_definitions_of_all_parameters_stand_at_the_root():
+    schema = object_schema([Property("node", Node, "A node."), Property("left", Left), Property("more", list[Node])])
+
+    assert list(schema["$defs"]) == ["Node", "Left", "Right2"]
+    assert schema["properties"]["node"] == {"$ref": "#/$defs/Node", "description": "A node."}
+    assert jsonschema_rs.meta.is_valid(schema)
+
+
+def test_a_refused_parameter_is_named():
+    with pytest.raises(DefinitionError) as caught:
+        object_schema([Property("fine", int), Property("bad", list[complex])], tool="work")
+
+    assert caught.value.parameter == "bad[]"
+
+
+@pytest.mark.parametrize("default", [None, "x", [], {}, object(), {1, 2}, Filter("f")])
+def test_a_parameter_with_any_default_is_optional(default):
+    schema = object_schema([Property("x", Any, default=default)])
+
+    assert "required" not in schema
+
+
+def test_a_default_of_another_type_isnt_written():
+    assert object_schema([Property("x", int, default=None)])["properties"]["x"] == INTEGER
+
+
+def test_the_default_of_a_set_is_sorted():
+    words = {"b", "a", "c"}
+
+    assert object_schema([Property("x", set[str], default=words)])["properties"]["x"]["default"] == ["a", "b", "c"]
+
+
+def test_what_was_given_out_can_be_added_to():
+    schema_of(Filter)["title"] = "changed"
+    object_schema([Property("x", Filter, "d")])["properties"]["x"]["title"] = "changed"
+
+    assert schema_of(Filter) == FILTER
+
+
+def test_missing_says_so():
+    assert repr(MISSING) == "<Missing.MISSING: 'missing'>"
+    assert Property("x", int).default is MISSING
+
+
+def test_types_made_without_end_are_forgotten(monkeypatch):
+    """Functions that make tools may make types at each call: what is kept of them has a limit."""
+    monkeypatch.setattr(types, "_MOST_KNOWN", 3)
+    monkeypatch.setattr(types, "_known", {})
+    monkeypatch.setattr(types, "_written", {})
+
+    for number in range(10):
+        assert schema_of(Literal[number]) == {"type": "integer", "const": number}
+
+    assert len(types._known) <= 3
+    assert len(types._written) <= 3
+
+
+def test_schemas_are_the_same_in_every_process():
+    code = (
+        "import json, sys; sys.path.insert(0, 'tests'); "
+        "from strategies import EACH_KIND; from pegboard.schema.types import schema_of; "
+        "print(json.dumps([schema_of(case.annotation) for case in EACH_KIND]))"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    ]
+
+    assert runs[0] == runs[1]
+
+
+def test_deriving_a_schema_loads_no_heavy_library():
+    code = (
+        "import sys, pegboard.schema.structure, pegboard.schema.unstructure; "
+        "from pegboard.schema.types import schema_of; "
+        "schema_of(dict[str, list[int] | None]); "
+        "print([name for name in ('cattrs', 'jsonschema', 'jsonschema_rs', 'typing_extensions', 'asyncio', 'decimal', "
+        "'uuid', 'docstring_parser', 'fractions') if name in sys.modules])"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"[]\n"
+
+
+# --- what has no schema ---
+
+Endless = TypeAliasType("Endless", "Endless | int")
+Lost = TypeAliasType("Lost", "list[Nowhere]")  # noqa: F821  (that is the point)
+
+
+class Empty(enum.Enum):
+    pass
+
+
+class Odd(enum.Enum):
+    PAIR = (1, 2)
+
+
+@dataclasses.dataclass
+class Unhashable:
+    name: str
+
+
+class Duck:
+    ge = 1
+
+
+class Shape(ABC):
+    @abstractmethod
+    def area(self) -> float: ...
+
+
+@frozen
+class AbstractShape(Shape):
+    size: int
+
+
+@frozen
+class Unresolved:
+    x: Nowhere  # noqa: F821  (that is the point)
+
+
+class Custom:
+    def __init__(self, value):
+        self.value = value
+
+
+@frozen(init=False)
+class OwnInit:
+    x: int
+
+    def __init__(self, other):
+        self.__attrs_init__(other)
+
+
+@frozen
+class Outer:
+    inner: list[dict[str, Custom]]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "says"),
+    [
+        (complex, "complex has no JSON Schema. Pass input_schema=..., or use two floats or text instead."),
+        (Custom, "Custom has no JSON Schema. Pass input_schema=..., or use an attrs class"),
+        (Callable[[int], int], "or use the name of what is called"),
+        (Iterator[int], "or use a list instead"),
+        (collections.defaultdict[str, int], "or use a dict instead"),
+        (type[int], "type[int] has no JSON Schema"),
+        (typing.NoReturn, "NoReturn has no JSON Schema"),
+        (json, "has no JSON Schema"),
+        (re.Pattern[bytes], "Pattern[bytes] has no JSON Schema"),
+        (AbstractShape, "AbstractShape is abstract. Use a union of the classes that are meant."),
+        (Unresolved, "the fields of Unresolved can't be read: name 'Nowhere' is not defined."),
+        (OwnInit, "its constructor takes (other), its fields are (x)"),
+        (list["Nowhere"], "isn't resolved"),  # noqa: F821
+        (Self, "Self has no JSON Schema"),
+        (Endless, "Endless stands for itself without end"),
+        (Lost, "Lost can't be resolved: name 'Nowhere' is not defined"),
+        (dict[tuple[int, int], int], "its keys can't be written as text"),
+        (dict[Literal[1, "1"], int], "its keys can't be written as text"),
+        (dict[None, int], "its keys can't be written as text"),
+        (dict[Annotated[float, Marker(ge=1)], int], "its keys can't be written as text"),
+        (set[list[int]], "the items of a set must be hashable"),
+        (set[dict[str, int]], "the items of a set must be hashable"),
+        (set[Nested], "the items of a set must be hashable"),
+        (set, "the items of a set must be hashable"),
+        (set[Unhashable], "the items of a set must be hashable"),
+        (tuple[int, *tuple[str, ...]], "a tuple of fixed and other items"),
+        (Literal[b"x"], "b'x' has no JSON form"),
+        (Empty, "Empty has no members"),
+        (Odd, "the value of Odd.PAIR has no JSON form"),
+        (Annotated[typing.Any, Marker(ge=1)], "can't be asked of Any"),
+        (Annotated[bool, Marker(ge=1)], "can't be asked of bool"),
+        (Annotated[int, Marker(min_length=1)], "can't be asked of int"),
+        (Annotated[int, Marker(pattern="a")], "can't be asked of int"),
+        (Annotated[bool, Marker(multiple_of=2)], "can't be asked of bool"),
+        (Annotated[Literal["a"], Marker(min_length=2)], "leaves no value"),
+        (Annotated[str, Marker(pattern="(")], "the pattern '(' can't be compiled"),
+        (Annotated[bool, Duck()], "Duck can't be asked of"),
+        (Annotated[Custom, {"type": "string"}], "Custom has no JSON Schema"),
+    ],
+)
+def test_what_json_schema_cant_say_is_refused_with_what_to_do(annotation, says):
+    with pytest.raises(DefinitionError) as caught:
+        schema_of(annotation, tool="work", path="thing")
+
+    assert str(caught.value).startswith("tool 'work': 'thing")
+    assert says in str(caught.value)
+    assert caught.value.tool == "work"
+    assert caught.value.hint
+
+
+def test_the_refusal_names_the_path_of_the_part_at_fault():
+    with pytest.raises(DefinitionError) as caught:
+        schema_of(list[Outer], tool="work", path="things")
+
+    assert caught.value.parameter == "things[].inner[].*"
+    assert caught.value.annotation is Custom
+
+
+def test_a_schema_beside_the_type_that_is_none_is_refused():
+    with pytest.raises(SchemaError, match="the mapping beside thing is refused"):
+        schema_of(Annotated[int, {"minimum": "x"}], tool="work", path="thing")
