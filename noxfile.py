@@ -114,9 +114,10 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Every code block of README and docs, run; and the site, built."""
+    """Every code block of docs and of all READMEs, run; and the site, built."""
     install_checkout(session, "test", "docs")
-    session.run("pytest", "-p", "code_blocks", "README.md", "docs", env={"PYTHONPATH": "docs"})
+    pages = ("README.md", "docs", *(str(plugin / "README.md") for plugin in PLUGINS))
+    session.run("pytest", "-p", "code_blocks", *pages, env={"PYTHONPATH": "docs"})
     session.run("zensical", "build", "--clean", silent=True)
 
 

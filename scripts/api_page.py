@@ -85,7 +85,10 @@ TOPICS = {  # heading: what stands below it, and the names
     ),
     "Executors": (
         "See [Run tools elsewhere](../how-to/run-tools-elsewhere.md).",
-        "Executor ExecutionRequest ExecutionResponse PermissionRequired LocalExecutor ChildProcesses",
+        """
+        Executor ToolExecutor ExecutionRequest ExecutionResponse PermissionRequired ExecutorCall CallError
+        LocalExecutor
+        """,
     ),
     "Toolsets and predicates": (
         "The predicates to write in Python are in `pegboard.toolsets.predicates`, see [Predicates](predicates.md).",

@@ -45,16 +45,17 @@ from pegboard.dispatch.events import (
     CallUpdated as CallUpdated,
     event_from_json as event_from_json,
 )
-from pegboard.dispatch.executors.executor import Executor as Executor
-from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
-from pegboard.dispatch.executors.processes import ChildProcesses as ChildProcesses
-from pegboard.dispatch.executors.request import ExecutionRequest as ExecutionRequest
-from pegboard.dispatch.executors.response import (
+from pegboard.dispatch.executors.executor import (
+    ExecutionRequest as ExecutionRequest,
     ExecutionResponse as ExecutionResponse,
+    Executor as Executor,
     PermissionRequired as PermissionRequired,
+    ToolExecutor as ToolExecutor,
 )
+from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
+from pegboard.dispatch.executors.remote import ExecutorCall as ExecutorCall
 from pegboard.dispatch.kept import kept_result_tool as kept_result_tool
-from pegboard.dispatch.limits import Limits as Limits
+from pegboard.dispatch.limits import CallError as CallError, Limits as Limits
 from pegboard.dispatch.permissions.permissions import (
     PermissionRules as PermissionRules,
     Permissions as Permissions,

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.callbacks import Chain
     from pegboard.dispatch.dispatcher import Dispatcher, Health, Prepared
     from pegboard.dispatch.events import CallEvent
+    from pegboard.dispatch.executors.executor import Executor, ToolExecutor
     from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.state import CallServices
@@ -744,6 +745,20 @@ class ToolRegistry:
                     self._catalogue = self._catalogue.with_extra(kind, name, *offered)
         return self._catalogue.extras.get(kind, {}).get(name)
 
+    async def _executor(self, name: str) -> Executor | ToolExecutor:
+        """The executor of this name: a registered one, else that of the installed plugin whose manifest offers it.
+
+        Raises:
+            LookupError: There is none; with the package to install or near misses.
+            PluginError: The plugin that offers it failed.
+        """
+        executor = self._catalogue.extras.get("executors", {}).get(name)
+        if executor is None:
+            executor = await self._at_work().threads.run(self._provided, "executors", name)
+        if executor is None:
+            raise LookupError(not_provided("executors", name, self.known("executors")))
+        return executor
+
     def _at_work(self) -> Dispatcher:
         """What runs calls, made at first need."""
         if self._dispatcher is None:
@@ -757,7 +772,9 @@ class ToolRegistry:
     def _prepare(self) -> Prepared:
         """Works out what calls share and which stages have something to do; once a catalogue."""
         generation = self._generation
-        prepared = self._at_work().prepare(self._catalogue, self._find, self._permissions, self._approver)
+        prepared = self._at_work().prepare(
+            self._catalogue, self._find, self._permissions, self._approver, self._executor
+        )
         with self._lock:
             if generation == self._generation:  # else it goes by permissions that don't hold any more
                 self._prepared = prepared

@@ -131,7 +131,8 @@ class Board:
         return await self.batcher(function)
 
     async def far_caller(self, function):
-        from pegboard import ChildProcesses, Tool
+        from pegboard import Tool
+        from pegboard_processes import ChildProcesses
 
         self.registry.add("executors", "process", ChildProcesses())
         self.registry.register(Tool.from_function(function, executor="process"))

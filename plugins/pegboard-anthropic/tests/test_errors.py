@@ -15,7 +15,7 @@ from pegboard.errors import ModelError
 from pegboard.turn.events import ModelRetried
 from pegboard.turn.limits import TurnLimits
 from pegboard_anthropic import AnthropicModel
-from pegboard_anthropic.errors import model_error
+from pegboard_anthropic.client import model_error
 
 DONE = Round(text="Done.")
 ONCE = TurnLimits(retries=0)

@@ -6,7 +6,7 @@ import pytest
 
 from model_server import Round
 from pegboard import ModelConfig, ModelRequest
-from pegboard_anthropic.versions import earlier_exporter, exporter_of, searches
+from pegboard_anthropic.client import earlier_exporter, exporter_of, searches
 
 NEW = [
     "claude-sonnet-5",

@@ -13,7 +13,7 @@ from botocore.exceptions import (
 from urllib3.exceptions import ProtocolError
 
 from pegboard import ModelError
-from pegboard_bedrock.errors import KEYS, model_error
+from pegboard_bedrock.client import KEYS, model_error
 
 
 def answered(code, status, message="no", **headers):

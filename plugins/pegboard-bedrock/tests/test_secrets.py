@@ -13,8 +13,7 @@ from model_server import Error, ModelServer, Round
 from pegboard import ModelRequest
 from pegboard.errors import ModelError
 from pegboard_bedrock import BedrockModel
-from pegboard_bedrock.client import made_client
-from pegboard_bedrock.credentials import TOKEN, secrets_of
+from pegboard_bedrock.client import TOKEN, made_client, secrets_of
 
 KEY = "very-secret/key+"
 IDS = {"region_name": "eu-central-1", "aws_access_key_id": "AKID", "aws_secret_access_key": "other-secret"}

@@ -6,7 +6,7 @@ import pytest
 from google.genai.errors import APIError
 
 from pegboard import ModelError
-from pegboard_google.errors import model_error
+from pegboard_google.client import model_error
 
 
 class Answer:

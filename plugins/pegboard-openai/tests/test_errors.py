@@ -10,7 +10,7 @@ import pytest
 from model_server import Error, Round
 from pegboard import TurnLimits
 from pegboard.errors import ModelError
-from pegboard_openai.errors import model_error
+from pegboard_openai.client import model_error
 
 DONE = Round(text="It rains.")
 

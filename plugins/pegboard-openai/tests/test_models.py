@@ -7,8 +7,7 @@ import pytest
 from model_server import Call, Round
 from pegboard import ModelConfig, ModelRequest
 from pegboard_openai import OpenAIChatModel, OpenAIModel
-from pegboard_openai.responses import searches
-from pegboard_openai.servers import chat_exporter, server_exporter
+from pegboard_openai.client import chat_exporter, searches, server_exporter
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
 from pegboard.dispatch.approval.resume import confirmation_of
 from pegboard.dispatch.limits import CallError
-from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions
+from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import Rule, exactly
 from pegboard.dispatch.state import CallState
 from pegboard.schema.json import json_faults, json_text
@@ -46,9 +46,8 @@ def permit(work: CallState) -> Awaitable[None] | None:
     if permissions is None:
         return None
     cached = permissions.policies.get(id(tool))  # nothing else is entered for a tool whose every call runs
-    if cached is not None and cached[0]() is tool and cached[1].is_settled:
-        return None
-    if permissions.settled(tool):
+    policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
+    if policy.is_settled:
         return None
     if tool.confirms is not None:
         return _decide_in_time(work, permissions, tool)
@@ -74,15 +73,9 @@ def _is_long(arguments: Mapping[str, Any]) -> bool:
     """Whether there is much to look at."""
     left = MOST_AT_ONCE
     for value in arguments.values():
-        left -= len(value) if type(value) is str else _length(value)
+        items: Sequence[Any] = cast("list[Any]", value) if isinstance(value, list) else (value,)
+        left -= 10 * len(items) + sum(len(each) for each in items if isinstance(each, str))
     return left < 0
-
-
-def _length(value: Any) -> int:
-    if isinstance(value, list):
-        items = cast("list[Any]", value)
-        return 10 * len(items) + sum(len(each) for each in items if isinstance(each, str))
-    return len(value) if isinstance(value, str) else 1
 
 
 def _decide(work: CallState, permissions: Permissions, tool: Tool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -17,7 +18,6 @@ from pegboard.dispatch.approve import ask_inside, confirm_inside
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
 from pegboard.dispatch.events import Observers, emit_end, emit_pending
-from pegboard.dispatch.executors.late import LateProcesses
 from pegboard.dispatch.kept import ResultStore
 from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, Semaphore
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.approval.resume import ResumedCall, Resumption
     from pegboard.dispatch.batch import BatchOptions
-    from pegboard.dispatch.executors.executor import Executor
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
 
@@ -172,7 +171,6 @@ class Dispatcher:
         operations: What goes on after its first result.
         observers: Who is told of every event.
         watchdog: Notices a coroutine that blocks the loop.
-        processes: Where tools run that want a child process.
     """
 
     limits: Limits
@@ -185,7 +183,6 @@ class Dispatcher:
     operations: Operations = field(factory=Operations)
     observers: Observers = field(factory=Observers)
     watchdog: Watchdog = field(factory=Watchdog)
-    processes: LateProcesses = field(factory=LateProcesses)
 
     @classmethod
     def of(cls, limits: Limits, services: Services, grants: Grants | None) -> Dispatcher:
@@ -201,6 +198,7 @@ class Dispatcher:
         find: Callable[[str], Tool],
         permissions: Permissions | None,
         approver: AnyApprover | None,
+        executor: Callable[[str], Awaitable[Any]],
     ) -> Prepared:
         """Works out what calls share while the catalogue stays the same."""
         callbacks = Callbacks(*(catalogue.callbacks(hook) for hook in HOOKS))
@@ -218,7 +216,7 @@ class Dispatcher:
             grants=self.grants,
             asking=self.asking,
             approver=approver,
-            executors={"process": self.processes, **catalogue.extras.get("executors", {})},
+            remote=partial(_run_remote, executor),
             events=events,
             kept=self.kept,
             operations=self.operations,
@@ -231,24 +229,23 @@ class Dispatcher:
         """What can't be ended, and what was lost."""
         return Health(self.threads.abandoned, self.watchdog.given_up, self.watchdog.blocked, self.observers.dropped)
 
-    async def aclose(self, executors: Mapping[str, Executor]) -> None:
-        """Ends what is left: background work first, then whoever is told of it, then where things run."""
+    async def aclose(self, executors: Mapping[str, Any]) -> None:
+        """Ends what is left: background work first, then its observers, then the executors and threads."""
         await self.operations.aclose()
         await self.observers.aclose()
-        for name, executor in (("process", self.processes), *executors.items()):
-            await _closed(name, executor)
+        if executors:
+            from pegboard.dispatch.executors.remote import close_executors
+
+            await close_executors(executors)
         self.kept.close()
         self.threads.close()
 
 
-async def _closed(name: str, executor: Any) -> None:
-    close: Callable[[], Awaitable[None]] | None = getattr(executor, "aclose", None)
-    if close is None:
-        return
-    try:
-        await close()
-    except Exception as error:  # noqa: BLE001  a plugin's; it costs nobody else
-        log_failure(f"closing executor {name}", error)
+async def _run_remote(executor: Callable[[str], Awaitable[Any]], work: CallState) -> ToolResult:
+    """See `run_remote`, which is loaded by the first call that needs it."""
+    from pegboard.dispatch.executors.remote import run_remote
+
+    return await run_remote(executor, work)
 
 
 @frozen(eq=False)

@@ -337,10 +337,9 @@ def _tell_retry(work: CallState, number: int, error: BaseException, seconds: flo
 
 async def _attempt(work: CallState, tool: Tool) -> Any:
     if tool.policy.executor not in _HERE:
-        from pegboard.dispatch.executors.elsewhere import run_elsewhere
-
+        assert work.around.remote is not None
         _note_start(work, tool)
-        return await run_elsewhere(work, tool.policy.executor)
+        return await work.around.remote(work)
     handler = tool.handler
     assert isinstance(handler, Handler)
     if handler.injects:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
-from attrs import field, frozen
+from attrs import frozen
 
 from pegboard.chains import Link
 from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
     from pegboard.dispatch.background import Operations
     from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.executors.executor import Executor
     from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
@@ -134,10 +133,6 @@ class Callbacks:
 NO_CALLBACKS: Final = Callbacks()
 
 
-def _no_executors() -> Mapping[str, Executor]:
-    return {}
-
-
 @frozen(eq=False, slots=False)
 class CallServices:
     """What calls share: all of one registry, or those of one batch.
@@ -154,7 +149,7 @@ class CallServices:
         grants: What people have allowed for longer than one call.
         asking: Keeps what waits for a person.
         approver: Asks a person; `None`: nobody is there.
-        executors: Where else handlers run, by name.
+        remote: Runs a call in the executor that its tool names; `None`: tools run here only.
         events: Gets each event; `None`: nobody listens.
         kept: Keeps the full text of results that were cut.
         operations: What goes on after its first result.
@@ -176,7 +171,7 @@ class CallServices:
     grants: Grants | None = None
     asking: ApprovalQueue | None = None
     approver: AnyApprover | None = None
-    executors: Mapping[str, Executor] = field(factory=_no_executors)
+    remote: Callable[[CallState], Awaitable[ToolResult]] | None = None
     events: Callable[[CallEvent], None] | None = None
     kept: ResultStore | None = None
     operations: Operations | None = None

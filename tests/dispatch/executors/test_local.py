@@ -4,21 +4,26 @@ import asyncio
 
 import pytest
 
-from dispatch.executors import isolated_tools
-from dispatch.executors.isolated_tools import tool_named
-from pegboard.dispatch.executors.local import LocalExecutor, ToolInfo
-from pegboard.dispatch.executors.request import ExecutionRequest
-from pegboard.dispatch.limits import Limits
-from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.permissions.rule import Rule
-from pegboard.errors import FatalToolError, ToolError
+from pegboard import (
+    Confirmation,
+    ExecutionRequest,
+    ExecutionResponse,
+    FatalToolError,
+    Limits,
+    LocalExecutor,
+    Permissions,
+    Policy,
+    Preview,
+    Rule,
+    Tool,
+    ToolContext,
+    ToolError,
+    tool,
+    tool_of,
+)
+from pegboard.dispatch.executors.local import ToolInfo
 from pegboard.tools.collection import as_tools
-from pegboard.tools.confirmation import Confirmation
-from pegboard.tools.context import ToolContext
-from pegboard.tools.function import tool
 from pegboard.tools.handler import LateHandler
-from pegboard.tools.origin import Policy
-from pegboard.tools.tool import Preview, Tool
 
 PATHS = {"path": "path"}
 
@@ -211,22 +216,14 @@ def test_the_requests_limit_holds(local):
 
 
 def test_the_context_is_the_requests(local):
-    assert asyncio.run(
-        local(isolated_tools.about).execute(
-            ExecutionRequest(tool="about", call_id="c9", user="ann", session="s1", state={"n": 1}, work_dir="/w")
-        )
-    ).structured_content == {
-        "request": ["ann", None, None, None, None],
-        "ids": ["s1", None, None, None, "c9"],
-        "state": {"n": 1},
-        "extra": {},
-        "values": {},
-        "tool": "about",
-        "work_dir": "/w",
-        "depth": 0,
-        "has_limit": True,
-        "confirmation": None,
-    }
+    @tool
+    def about(context: ToolContext) -> list:
+        """What it knows of its call."""
+        return [context.call_id, context.user, context.session, dict(context.state), context.work_dir, context.tool]
+
+    request = ExecutionRequest(tool="about", call_id="c9", user="ann", session="s1", state={"n": 1}, work_dir="/w")
+    response = asyncio.run(local(about).execute(request))
+    assert response.structured_content == {"result": ["c9", "ann", "s1", {"n": 1}, "/w", "about"]}
 
 
 def test_what_the_call_asks_of_its_host_and_tells_people_is_answered(local):
@@ -234,9 +231,24 @@ def test_what_the_call_asks_of_its_host_and_tells_people_is_answered(local):
     assert (response.title, response.actions) == ("Noted", {"state_delta": {"seen": True}})
 
 
-def test_a_tool_may_want_its_own_process(local):
-    executor = local(tool_named("add").evolve(policy=Policy(executor="process")))
-    assert run(executor, "add", a=3).structured_content == {"result": 5}
+def test_a_tool_may_run_in_another_executor_which_is_closed_with_it(local):
+    class Cloud:
+        is_closed = False
+
+        async def execute(self, request):
+            return ExecutionResponse(output="far", structured_content={"result": request.arguments["a"]})
+
+        async def aclose(self):
+            self.is_closed = True
+
+    far, cloud = tool_of(add).evolve(policy=Policy(executor="cloud")), Cloud()
+    executor = LocalExecutor([far], executors={"cloud": cloud})
+    assert run(executor, "add", a=3).output == "far"
+    asyncio.run(executor.aclose())
+    assert cloud.is_closed
+    missing = run(local(far), "add", a=3)
+    assert missing.kind == "not_executed"
+    assert missing.error == "add was not run. No installed plugin provides 'cloud'. There are none"
 
 
 # What has to be allowed first -----------------------------------------------------------------------------------------

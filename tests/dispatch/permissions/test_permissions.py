@@ -20,7 +20,6 @@ from pegboard.dispatch.permissions.permissions import (
     PermissionRules,
     Permissions,
     Resource,
-    folder_of,
     read_permissions,
 )
 from pegboard.dispatch.permissions.places import Place, Url
@@ -42,11 +41,11 @@ def test_a_value_is_read_by_its_kind(kind, value, part):
     assert Resource(kind, None).parts(kind, "/") == (Unreadable(),)
 
 
-def test_the_folder_of_relative_paths_is_absolute(tmp_path, monkeypatch):
+def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert folder_of(None) == os.getcwd()  # noqa: PTH109
-    assert folder_of("a") == os.path.join(os.getcwd(), "a")  # noqa: PTH109, PTH118
-    assert folder_of("/b") == "/b"
+    top = os.path.realpath(tmp_path)
+    for work_dir, place in [(None, f"{top}/x"), ("a", f"{top}/a/x"), ("/b", "/b/x")]:
+        assert Resource("path", "x").parts("path", work_dir)[0].shown == place
 
 
 def test_what_is_asked_always_of_a_text_is_that_text():

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
         AnthropicLimits as AnthropicLimits,
         thinking_budgets as thinking_budgets,
     )
-    from pegboard_anthropic.model import AnthropicModel as AnthropicModel
+    from pegboard_anthropic.client import AnthropicModel as AnthropicModel
 
 _MODULES = {
     "Anthropic": "anthropic",
     "AnthropicLimits": "anthropic",
-    "AnthropicModel": "model",
+    "AnthropicModel": "client",
     "thinking_budgets": "anthropic",
 }
 """Name -> its module, imported at first use, so that the plugin's import brings no exporter."""

@@ -1,17 +1,80 @@
-"""`clients_of`: Anthropic's own client, with a key, and without retries of its own; one for each event loop."""
+"""`AnthropicModel`: Anthropic's models, through the messages API, over Anthropic's own SDK."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from functools import partial
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard import ModelError
-from pegboard.request.client import Clients, check_alone, secrets_in, usable_key
+from pegboard import Exporter, ModelError, ModelRequest, ModelResponse
+from pegboard.messages.response import Delta
+from pegboard.request.client import (
+    Clients,
+    ProviderModel,
+    SDKMethod,
+    check_alone,
+    http_error,
+    secrets_in,
+    told,
+    usable_key,
+)
+from pegboard.typing import JsonObject
+from pegboard.wire import as_object, object_in, text_in
+from pegboard_anthropic.anthropic import Anthropic, AnthropicLimits, error_of, exporter, thinking_budgets
 
 if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic
+    from anthropic import APIStatusError, AsyncAnthropic
+
+_NEVER: Final = frozenset({"contract_spend_limit_reached", "enforced_spend_limit_reached"})
+"""What comes as a 429 and doesn't pass: the month's money is spent (types of the SDK)."""
+
+
+def model_error(error: Exception, provider: str) -> ModelError:
+    """The error with what the SDK knows of it: status, the provider's word, request id, and whether to try again.
+
+    Args:
+        error: Whatever the SDK, or the transport below it, has raised.
+        provider: Whose error it is.
+    """
+    from anthropic import APIConnectionError, APIStatusError
+    from httpx2 import TransportError
+
+    if isinstance(error, ModelError):
+        return error
+    if isinstance(error, APIStatusError):
+        return _answered(error, provider)
+    return http_error(
+        told(error),
+        provider=provider,
+        code=type(error).__name__,
+        retryable=isinstance(error, APIConnectionError | TransportError | OSError),
+    )
+
+
+def error_event(body: JsonObject) -> JsonObject:
+    """The provider's body of an error, as the event by which its streams say it."""
+    return {**body, "type": "error"}
+
+
+def _answered(error: APIStatusError, provider: str) -> ModelError:
+    """The provider's own error; of one that came within a stream, whose status is 200, its word tells the rest."""
+    body = as_object(error.body)
+    said = error_of(body)
+    within = error.status_code < 400
+    passes = False if error.error_code in _NEVER else None
+    return http_error(
+        text_in(object_in(body, "error"), "message") or error.message,
+        provider=provider,
+        status=said.status if within else error.status_code,
+        headers=error.response.headers,
+        code=said.code,
+        retryable=said.retryable if within else passes,
+        request_id=error.request_id or said.request_id,
+    )
+
 
 KEY: Final = "ANTHROPIC_API_KEY"
 """The environment variable that the key is taken from."""
@@ -96,4 +159,128 @@ def _no_key(provider: str, why: str) -> ModelError:
     return ModelError(text, provider=provider, code="missing_api_key")
 
 
-__all__ = ["KEY", "clients_of", "made_client", "secrets_of"]
+_CLAUDE: Final = "claude"
+_VERSION: Final = re.compile(r"claude-(?:[a-z]{1,20}-|v)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
+_NEWEST: Final = (99, 0)
+_FIRST_THAT_SEARCHES: Final = (4, 5)
+"""https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool, its table of models."""
+
+_FIRST_THAT_ADAPTS: Final = (4, 6)
+"""https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking: earlier models think within a budget."""
+
+
+def searches(model: str) -> bool:
+    """Whether a model of this name searches and loads deferred tools itself."""
+    return _version(model) >= _FIRST_THAT_SEARCHES
+
+
+def exporter_of(model: str) -> Exporter:
+    """The exporter for a model: the built-in `"anthropic"`, for older ones and other makers' one that knows less."""
+    return exporter() if _version(model) >= _FIRST_THAT_ADAPTS else earlier_exporter()
+
+
+@cache
+def earlier_exporter() -> Anthropic:
+    """For models that think within a budget of tokens, and take `temperature` and `top_p`."""
+    return Anthropic(AnthropicLimits(reasoning=thinking_budgets(), sampling=True))
+
+
+def _version(model: str) -> tuple[int, int]:
+    """Major and minor number; the newest where a Claude's name has none, and 0 for other makers' models."""
+    if _CLAUDE not in model:
+        return (0, 0)
+    found = _VERSION.search(model)
+    return _NEWEST if found is None else (int(found[1]), int(found[2] or 0))
+
+
+MOST_WHOLE: Final = 8_192
+"""Tokens that an answer in one piece may have: the SDK refuses to wait for what may take ten minutes."""
+
+
+class AnthropicModel(ProviderModel):
+    """A model that is asked through the messages API.
+
+    Args:
+        model: Its name, such as `"claude-sonnet-5"`.
+        client: A client that is used as it is, and is not closed; make it with `max_retries=0`, as turns try again
+            themselves. By default one is made.
+        exporter: What writes and reads; by default the built-in `"anthropic"`, and for models that are older, or
+            another maker's, one that writes as those want it:
+            `Anthropic(AnthropicLimits(reasoning=thinking_budgets(), sampling=True))`.
+        api_key: By default what the environment variable `ANTHROPIC_API_KEY` holds.
+        base_url: By default Anthropic's, or what `ANTHROPIC_BASE_URL` holds.
+        loads_deferred: Whether the model searches and loads deferred tools itself; by default as its name tells.
+        options: What else `anthropic.AsyncAnthropic` takes, such as `timeout` or `default_headers`.
+
+    Raises:
+        ModelError: There is no key, or the client can't be made.
+        TypeError: A client is given together with what makes one.
+    """
+
+    def __init__(  # noqa: PLR0913  facets of one client, by name
+        self,
+        model: str,
+        *,
+        client: AsyncAnthropic | None = None,
+        exporter: Exporter | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        loads_deferred: bool | None = None,
+        **options: Any,
+    ) -> None:
+        exporter = exporter or exporter_of(model)
+        super().__init__(model, exporter)
+        clients = clients_of(client, exporter.name, api_key, base_url, options)
+        error = partial(model_error, provider=exporter.name)
+        self._method = SDKMethod(clients, lambda sdk: sdk.messages.create, error, error_event)
+        self._loads_deferred = searches(model) if loads_deferred is None else loads_deferred
+
+    @property
+    def loads_deferred(self) -> bool:
+        """Whether it searches and loads deferred tools itself."""
+        return self._loads_deferred
+
+    async def respond(self, request: ModelRequest) -> ModelResponse:
+        """The answer to a request; one that is cancelled closes the connection.
+
+        An answer that may have more than 8,192 tokens is gathered from a stream, as the provider asks for: where that
+        breaks off, what has come is the answer, and says so.
+
+        Raises:
+            ModelError: The provider can't be asked, or answered with an error.
+            ExportError: The request can't be said to it.
+        """
+        body = self._body(request)
+        if _may_be_long(body):
+            return await _last(self._pieces(body, request))
+        return await self._whole(body, request)
+
+    async def aclose(self) -> None:
+        """Closes the client of the running event loop, unless it was given."""
+        await self._method.clients.aclose()
+
+    async def _answer(self, body: JsonObject) -> Any:
+        return await self._method.answer(body)
+
+    def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
+        return self._method.events(body)
+
+    def _known_secrets(self) -> list[str]:
+        return secrets_of(self._method.clients.now())
+
+
+def _may_be_long(body: JsonObject) -> bool:
+    most = body.get("max_tokens")
+    return isinstance(most, int) and most > MOST_WHOLE
+
+
+async def _last(pieces: AsyncGenerator[Delta | ModelResponse]) -> ModelResponse:
+    last: Delta | ModelResponse | None = None
+    async with aclosing(pieces):
+        async for piece in pieces:
+            last = piece
+    assert isinstance(last, ModelResponse), "a stream of pieces ends with the answer"
+    return last
+
+
+__all__ = ["MOST_WHOLE", "AnthropicModel", "model_error"]

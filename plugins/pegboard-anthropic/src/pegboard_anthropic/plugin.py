@@ -9,7 +9,7 @@ from pegboard import hookimpl
 
 if TYPE_CHECKING:
     from pegboard_anthropic.anthropic import Anthropic
-    from pegboard_anthropic.model import AnthropicModel
+    from pegboard_anthropic.client import AnthropicModel
 
 
 @hookimpl
@@ -33,7 +33,7 @@ def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
 
 
 def _model(model: str, **options: Any) -> AnthropicModel:
-    from pegboard_anthropic.model import AnthropicModel
+    from pegboard_anthropic.client import AnthropicModel
 
     return AnthropicModel(model, **options)
 

@@ -1,13 +1,140 @@
-"""`made_client`: Amazon's own client, without retries of its own."""
+"""`BedrockModel`: models on Amazon Bedrock, through Converse, over Amazon's own SDK."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from threading import Lock
+from typing import Any, Final, cast
 
-from pegboard import ModelError
-from pegboard_bedrock.credentials import strip_session, usable_options
-from pegboard_bedrock.errors import model_error
+from attrs import define, field
+
+from pegboard import Exporter, ModelError, ModelRequest
+from pegboard.request.client import ProviderModel, check_alone, http_error, usable_key
+from pegboard.threads import WorkerPool
+from pegboard.typing import JsonMapping, JsonObject
+from pegboard.wire import object_in, text_in
+from pegboard_bedrock.bedrock import error_of, exception_in, exporter as shared
+
+KEYS: Final = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or AWS_BEARER_TOKEN_BEDROCK"
+"""The environment variables that credentials are taken from, or found by."""
+
+
+def model_error(error: Exception, provider: str) -> ModelError:
+    """The error with what the SDK knows of it: status, the provider's word, request id, and whether to try again.
+
+    Args:
+        error: Whatever the SDK, or the transport below it, has raised.
+        provider: Whose error it is.
+    """
+    from botocore import exceptions as sdk  # pyright: ignore[reportMissingTypeStubs]  the SDK has none
+    from urllib3.exceptions import HTTPError
+
+    if isinstance(error, ModelError):
+        return error
+    body = body_of(error)
+    if body:
+        return _answered(body, provider)
+    text = str(error) or type(error).__name__
+    if isinstance(error, sdk.NoCredentialsError):
+        text = f"there are no credentials: set the environment variables {KEYS}, or sign in as the SDK's pages tell"
+    passes = isinstance(error, sdk.ConnectionError | sdk.HTTPClientError | HTTPError | OSError)
+    return http_error(text, provider=provider, code=type(error).__name__, retryable=passes)
+
+
+def nothing_read(raw: JsonMapping, provider: str) -> ModelError:
+    """The error for an answer of which the SDK has read nothing: it doesn't tell where one was cut off.
+
+    Args:
+        raw: What the SDK gave.
+        provider: Whose error it is.
+    """
+    return http_error(
+        "what came is no answer, or was cut off",
+        provider=provider,
+        retryable=True,
+        request_id=text_in(object_in(raw, "ResponseMetadata"), "RequestId") or None,
+    )
+
+
+def body_of(error: Exception) -> JsonMapping:
+    """What the provider said, as the SDK has read it; empty where it said nothing."""
+    response: Any = getattr(error, "response", None)
+    return cast("JsonMapping", response) if isinstance(response, Mapping) else {}
+
+
+def _answered(body: JsonMapping, provider: str) -> ModelError:
+    said = error_of(body)
+    return http_error(
+        str(said).removeprefix(f"{said.provider}: "),
+        provider=provider,
+        status=said.status,
+        headers=object_in(object_in(body, "ResponseMetadata"), "HTTPHeaders"),
+        code=said.code,
+        retryable=said.retryable or (None if said.status else False),
+        request_id=said.request_id,
+    )
+
+
+_OPTIONS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+TOKEN: Final = "AWS_BEARER_TOKEN_BEDROCK"  # noqa: S105  a name
+"""The environment variable of a key that stands for credentials."""
+
+_VARIABLES: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", TOKEN)
+
+
+def usable_options(options: Mapping[str, Any], provider: str) -> dict[str, Any]:
+    """The options of a client, with credentials as they can be sent.
+
+    Args:
+        options: What `boto3.Session().client` takes.
+        provider: For errors.
+
+    Raises:
+        ModelError: Credentials that are given, or that the environment holds, can't be sent.
+    """
+    for variable in _VARIABLES:
+        usable_key(os.environ.get(variable, ""), f"the environment variable {variable}", provider)
+    given = {name: options[name] for name in _OPTIONS if isinstance(options.get(name), str)}
+    return {**options, **{name: usable_key(key, f"{name}=...", provider) for name, key in given.items()}}
+
+
+def strip_session(session: Any) -> None:
+    """Has a session send what the environment holds without the space around it.
+
+    Args:
+        session: One of botocore's, of which no client has been made.
+    """
+    session.register_component("token_provider", _Stripped(session.get_component("token_provider")))
+    held = session.get_credentials()
+    if getattr(held, "method", None) == "env" and "_expiry_time" not in vars(held):
+        for name in ("access_key", "secret_key", "token"):
+            setattr(held, name, (getattr(held, name) or "").strip() or None)
+
+
+def secrets_of(client: Any) -> list[str]:
+    """What a client signs with or sends that nobody else may read. Nothing is renewed for it."""
+    signer: Any = getattr(client, "_request_signer", None)
+    held: Any = getattr(signer, "_credentials", None)
+    facts: Any = getattr(held, "__dict__", {})
+    secrets: list[Any] = [facts.get(name) for name in ("secret_key", "token", "_secret_key", "_token")]
+    secrets += [getattr(getattr(signer, "_auth_token", None), "token", None), os.environ.get(TOKEN)]
+    return [secret for secret in secrets if isinstance(secret, str)]
+
+
+class _Stripped:
+    """The SDK's finder of tokens; what the environment holds comes without the space around it."""
+
+    def __init__(self, chain: Any) -> None:
+        self._chain = chain
+
+    def load_token(self, **about: Any) -> Any:
+        """The token, or `None`; called by the SDK."""
+        token: Any = self._chain.load_token(**about)
+        replaced: Any = getattr(token, "_replace", None)  # tokens that are renewed have none
+        return token if replaced is None else replaced(token=token.token.strip())
 
 
 def made_client(provider: str, base_url: str | None, options: Mapping[str, Any]) -> Any:
@@ -41,20 +168,133 @@ def made_client(provider: str, base_url: str | None, options: Mapping[str, Any])
         raise ModelError(f"no client can be made: {error}{_hint(made)}", provider=provider, code=made.code) from error
 
 
-def check_alone(client: object, others: Mapping[str, Any]) -> None:
-    """Checks that a client which is given has all that it needs.
-
-    Raises:
-        TypeError: Something is given beside it that it would not use.
-    """
-    beside = [name for name, value in others.items() if value is not None]
-    if client is not None and beside:
-        raise TypeError(f"client=... is used as it is; leave out {', '.join(beside)}")
-
-
 def _hint(made: ModelError) -> str:
     known = made.code == "NoRegionError"
     return " Set the environment variable AWS_REGION or AWS_DEFAULT_REGION, or pass region_name=..." if known else ""
 
 
-__all__ = ["check_alone", "made_client"]
+@define(eq=False)
+class Events:
+    """A stream on its way.
+
+    Attributes:
+        threads: Where it is read.
+        send: Sends the request; blocks until the provider begins to answer.
+        provider: For errors.
+    """
+
+    threads: WorkerPool
+    send: Callable[[], Any]
+    provider: str
+    _stream: Any = field(default=None, init=False)
+    _events: Iterator[JsonObject] = field(factory=lambda: iter(()), init=False)
+    _left: bool = field(default=False, init=False)
+    _reading: Lock = field(factory=Lock, init=False)
+
+    async def data(self) -> AsyncGenerator[JsonObject]:
+        """The events; an exception that the provider says among them is one as well, before it is raised.
+
+        Raises:
+            ModelError: The provider can't be asked, or answered with an error; or the stream broke off.
+        """
+        try:
+            await self.threads.run(self._open)
+            while (event := await self.threads.run(self._next)) is not None:
+                yield event
+        except Exception as error:  # the SDK and its transport raise all kinds
+            made = model_error(error, self.provider)
+            said = {made.code or "": body_of(error).get("Error")}
+            if exception_in(said) is not None:
+                yield said
+            raise made from error
+        finally:
+            await self._hang_up()
+
+    def _open(self) -> None:
+        stream = self.send()["stream"]
+        self._stream, self._events = stream, iter(stream)
+        if self._left:  # while it was on its way
+            self._close()
+
+    def _next(self) -> JsonObject | None:
+        with self._reading:
+            return next(self._events, None)
+
+    async def _hang_up(self) -> None:
+        """Closes the connection, also while a thread waits for the provider at its end."""
+        self._left = True  # first this, then the look: whoever opens it does the opposite
+        if self._stream is None:
+            return
+        with suppress(Exception):  # it may have ended, and then it can't be shut down
+            self._stream._raw_stream.shutdown()  # noqa: SLF001  `close` alone would wait for the thread that reads
+        await self.threads.run(self._close)
+
+    def _close(self) -> None:
+        with self._reading:
+            self._stream.close()
+
+
+class BedrockModel(ProviderModel):
+    """A model that is asked through Amazon's own SDK, which blocks, and so works in threads.
+
+    Args:
+        model: Its id, or that of an inference profile, such as `"eu.anthropic.claude-sonnet-4-5-20250929-v1:0"`, or an
+            ARN.
+        client: A `boto3` client of `bedrock-runtime` that is used as it is, and is not closed; make it with one
+            attempt, as turns try again themselves. By default one is made.
+        exporter: What writes and reads; by default the built-in `"bedrock"`.
+        base_url: By default Amazon's address in the region.
+        options: What else `boto3.Session().client` takes, such as `region_name`, `config`, or the credentials that the
+            SDK finds by itself otherwise.
+
+    Raises:
+        ModelError: There is no region, or the client can't be made.
+        TypeError: A client is given together with what makes one.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        client: Any = None,
+        exporter: Exporter | None = None,
+        base_url: str | None = None,
+        **options: Any,
+    ) -> None:
+        check_alone(client, {"base_url": base_url, **options})
+        super().__init__(model, exporter or shared())
+        self._client = client or made_client(self.provider, base_url, options)
+        self._owned = client is None
+        self._threads = WorkerPool()
+
+    async def aclose(self) -> None:
+        """Closes the client, unless it was given."""
+        self._threads.close()
+        if self._owned:
+            self._client.close()
+
+    async def _answer(self, body: JsonObject) -> Any:
+        """The answer; one that is cancelled is waited for no longer.
+
+        But the SDK takes nothing back: the connection stays open until the provider has answered, or the client's
+        `read_timeout` is over. A stream closes it at once.
+        """
+        try:
+            raw = await self._threads.run(self._client.converse, **body)
+        except Exception as error:  # the SDK and its transport raise all kinds
+            raise model_error(error, self.provider) from error
+        if not raw.get("output"):
+            raise nothing_read(raw, self.provider)
+        return raw
+
+    def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
+        return Events(self._threads, partial(self._client.converse_stream, **body), self.provider).data()
+
+    def _known_secrets(self) -> list[str]:
+        return secrets_of(self._client)
+
+    def _body(self, request: ModelRequest) -> JsonObject:
+        return {"modelId": self.name, **self.exporter.request(request)}
+
+
+__all__ = ["BedrockModel", "model_error"]

@@ -9,7 +9,7 @@ from pegboard import hookimpl
 
 if TYPE_CHECKING:
     from pegboard_bedrock.bedrock import Bedrock
-    from pegboard_bedrock.model import BedrockModel
+    from pegboard_bedrock.client import BedrockModel
 
 
 @hookimpl
@@ -33,7 +33,7 @@ def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
 
 
 def _model(model: str, **options: Any) -> BedrockModel:
-    from pegboard_bedrock.model import BedrockModel
+    from pegboard_bedrock.client import BedrockModel
 
     return BedrockModel(model, **options)
 

@@ -8,10 +8,10 @@ from pegboard.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pegboard_google._gemini import GeminiLimits as GeminiLimits
+    from pegboard_google.client import GoogleModel as GoogleModel
     from pegboard_google.gemini import Gemini as Gemini, GeminiSchema as GeminiSchema
-    from pegboard_google.model import GoogleModel as GoogleModel
 
-_MODULES = {"Gemini": "gemini", "GeminiLimits": "_gemini", "GeminiSchema": "gemini", "GoogleModel": "model"}
+_MODULES = {"Gemini": "gemini", "GeminiLimits": "_gemini", "GeminiSchema": "gemini", "GoogleModel": "client"}
 """Name -> its module, imported at first use, so that the plugin's import brings no exporter."""
 
 __all__ = ("Gemini", "GeminiLimits", "GeminiSchema", "GoogleModel")

@@ -1,17 +1,83 @@
-"""`made_client`: Google's own client, with a key, and without retries of its own."""
+"""`GoogleModel`: Gemini models, of the Gemini API and of Vertex AI, over Google's own SDK."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import suppress
+from json import JSONDecodeError
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from pegboard import ModelError
-from pegboard.request.client import secrets_in, usable_key
+from pegboard import Exporter, ModelError, ModelRequest
+from pegboard.request.client import ProviderModel, check_alone, http_error, secrets_in, usable_key
+from pegboard.typing import JsonObject
+from pegboard_google._gemini import error_of
+from pegboard_google.gemini import exporter as shared, sdk_arguments
 
 if TYPE_CHECKING:
     from google.genai import Client
     from google.genai.types import HttpOptions
+
+_TRANSPORTS: Final = {
+    "httpx2": ("TransportError",),
+    "httpx": ("TransportError",),
+    "aiohttp": ("ClientConnectionError", "ClientPayloadError"),
+}
+"""What the SDK may talk through, and what that raises where the connection is lost or takes too long."""
+
+
+def model_error(error: Exception, provider: str) -> ModelError:
+    """The error with what the SDK knows of it: status, the provider's word, and whether and when to try again.
+
+    Args:
+        error: Whatever the SDK, or the transport below it, has raised.
+        provider: Whose error it is.
+    """
+    if isinstance(error, ModelError):
+        return error
+    facts: Any = error
+    status, code, message = (getattr(facts, name, None) for name in ("code", "status", "message"))
+    known = type(status) is int
+    made = http_error(
+        message if isinstance(message, str) and message else str(error) or type(error).__name__,
+        provider=provider,
+        status=status if known else None,
+        headers=_headers(error),
+        code=code if isinstance(code, str) and code else type(error).__name__,
+        retryable=None if known else _passes(error),
+    )
+    if made.retry_after is None:  # Gemini says it in the body
+        made.retry_after = error_of(body_of(error)).retry_after
+    return made
+
+
+def body_of(error: Exception) -> Mapping[str, Any]:
+    """The provider's body of an error, `{"error": {...}}`; empty where there was none."""
+    details: Any = getattr(error, "details", None)
+    return cast("Mapping[str, Any]", details) if isinstance(details, Mapping) else {}
+
+
+def _passes(error: Exception) -> bool:
+    """Whether an error without status may be gone with the next attempt; credentials' errors say it themselves."""
+    return isinstance(error, tuple(_passing())) or getattr(error, "retryable", False) is True
+
+
+def _passing() -> Iterator[type[Exception]]:
+    """Lost connections, and answers that are no JSON: a page that somebody on the way sent in their stead."""
+    from google.genai.errors import UnknownApiResponseError
+
+    yield from (OSError, UnknownApiResponseError, JSONDecodeError)
+    for name, lost in _TRANSPORTS.items():
+        if name in sys.modules:
+            yield from (getattr(sys.modules[name], each) for each in lost)
+
+
+def _headers(error: Exception) -> Mapping[str, str]:
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    return cast("Mapping[str, str]", headers) if isinstance(headers, Mapping) else {}
+
 
 KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """The environment variables that the key is taken from, the earlier before the later, as the SDK has it."""
@@ -50,17 +116,6 @@ def made_client(provider: str, api_key: str | None, base_url: str | None, option
         return Client(api_key=key or _instead_of_space(around), **facts)
     except Exception as error:
         raise ModelError(f"no client can be made: {error}", provider=provider, code=type(error).__name__) from error
-
-
-def check_alone(client: object, others: Mapping[str, Any]) -> None:
-    """Checks that a client which is given has all that it needs.
-
-    Raises:
-        TypeError: Something is given beside it that it would not use.
-    """
-    beside = [name for name, value in others.items() if value is not None]
-    if client is not None and beside:
-        raise TypeError(f"client=... is used as it is; leave out {', '.join(beside)}")
 
 
 def secrets_of(client: Client) -> list[str]:
@@ -102,4 +157,104 @@ def _http_options(given: Any, base_url: str | None) -> HttpOptions:
     return asked.model_copy(update=facts)
 
 
-__all__ = ["KEYS", "check_alone", "made_client", "secrets_of"]
+def methods(client: Client) -> Any:
+    """The SDK's methods, whose annotations name packages that needn't be there."""
+    return client.aio.models
+
+
+def as_data(answer: Any) -> JsonObject:
+    """What the SDK gives, as the JSON data that came."""
+    return answer.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
+
+
+async def _hang_up(chunks: AsyncIterator[Any]) -> None:
+    """Closes the connection of a stream that may have been left in the middle.
+
+    The SDK's generators hold each other in a circle: closing the outermost leaves the connection open until garbage is
+    collected. But one that is cancelled while it reads closes it at once. So the stream reads on, and is cancelled.
+    """
+    reading = asyncio.ensure_future(_read_out(chunks))
+    try:
+        await asyncio.sleep(0)  # until it waits for the provider
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+
+
+async def _read_out(chunks: AsyncIterator[Any]) -> None:
+    with suppress(Exception):
+        async for _ in chunks:
+            pass
+
+
+class GoogleModel(ProviderModel):
+    """A model that is asked through Google's own SDK.
+
+    Args:
+        model: Its name, such as `"gemini-3-pro"`.
+        client: A client that is used as it is, and is not closed; make it without `retry_options`, as turns try again
+            themselves. By default one is made.
+        exporter: What writes and reads; by default the built-in `"gemini"`. `"gemini-schema"` is for models and
+            proxies that take no JSON Schema.
+        api_key: By default what the environment variable `GOOGLE_API_KEY` or `GEMINI_API_KEY` holds.
+        base_url: By default Google's.
+        options: What else `google.genai.Client` takes, such as `vertexai`, `project` and `location`, or
+            `http_options`.
+
+    Raises:
+        ModelError: There is no key, or the client can't be made.
+        TypeError: A client is given together with what makes one.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        client: Client | None = None,
+        exporter: Exporter | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        **options: Any,
+    ) -> None:
+        check_alone(client, {"api_key": api_key, "base_url": base_url, **options})
+        super().__init__(model, exporter or shared())
+        self._client = client or made_client(self.provider, api_key, base_url, options)
+        self._owned = client is None
+
+    async def aclose(self) -> None:
+        """Closes the client, unless it was given."""
+        if self._owned:
+            await self._client.aio.aclose()
+            self._client.close()
+
+    async def _answer(self, body: JsonObject) -> Any:
+        try:
+            return as_data(await methods(self._client).generate_content(**body))
+        except Exception as error:  # the SDK and its transport raise all kinds
+            raise model_error(error, self.provider) from error
+
+    async def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
+        """The chunks; an error that the provider says among them is one as well, before it is raised."""
+        try:
+            chunks = await methods(self._client).generate_content_stream(**body)
+            try:
+                async for chunk in chunks:
+                    yield as_data(chunk)
+            finally:
+                await _hang_up(chunks)
+        except Exception as error:
+            said = body_of(error)
+            if "error" in said:
+                yield {"error": said["error"]}
+            raise model_error(error, self.provider) from error
+
+    def _known_secrets(self) -> list[str]:
+        return secrets_of(self._client)
+
+    def _body(self, request: ModelRequest) -> JsonObject:
+        """The SDK's keywords; the exporter is told the model's name, as models differ in what they take."""
+        named = request if request.model else request.evolve(model=self.name)
+        return sdk_arguments(self.exporter.request(named))
+
+
+__all__ = ["KEYS", "GoogleModel", "made_client", "model_error"]

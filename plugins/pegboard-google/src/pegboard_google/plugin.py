@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pegboard import hookimpl
 
 if TYPE_CHECKING:
+    from pegboard_google.client import GoogleModel
     from pegboard_google.gemini import Gemini, GeminiSchema
-    from pegboard_google.model import GoogleModel
 
 
 @hookimpl
@@ -34,7 +34,7 @@ def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
 
 
 def _gemini(model: str, **options: Any) -> GoogleModel:
-    from pegboard_google.model import GoogleModel
+    from pegboard_google.client import GoogleModel
 
     return GoogleModel(model, **options)
 

@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from attrs import Factory, define, field
 
@@ -358,7 +358,7 @@ class Ollama:
     that is named, and says so in the system's words.
     """
 
-    name: ClassVar[str] = FAMILY
+    name: str = field(default=FAMILY, init=False)
     _tools: Entries = field(factory=lambda: Entries(written), init=False)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:

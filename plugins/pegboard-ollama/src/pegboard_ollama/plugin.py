@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pegboard import hookimpl
 
 if TYPE_CHECKING:
+    from pegboard_ollama.client import OllamaModel
     from pegboard_ollama.ollama import Ollama
 
 
@@ -19,6 +20,22 @@ def pegboard_register_exporters(register: Callable[[str, Any], None]) -> None:
         register: Registers a function that makes it.
     """
     register("ollama", _exporter)
+
+
+@hookimpl
+def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
+    """Brings `ollama`, the models of an Ollama server.
+
+    Args:
+        register: Registers a function that makes one of its name.
+    """
+    register("ollama", _model)
+
+
+def _model(model: str, **options: Any) -> OllamaModel:
+    from pegboard_ollama.client import OllamaModel
+
+    return OllamaModel(model, **options)
 
 
 def _exporter() -> Ollama:

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from pegboard.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from pegboard_openai.chat import OpenAIChatModel as OpenAIChatModel
+    from pegboard_openai.client import OpenAIChatModel as OpenAIChatModel, OpenAIModel as OpenAIModel
     from pegboard_openai.openai_chat import OpenAIChat as OpenAIChat
     from pegboard_openai.openai_responses import OpenAIResponses as OpenAIResponses
-    from pegboard_openai.responses import OpenAIModel as OpenAIModel
 
 _MODULES = {
     "OpenAIChat": "openai_chat",
-    "OpenAIChatModel": "chat",
-    "OpenAIModel": "responses",
+    "OpenAIChatModel": "client",
+    "OpenAIModel": "client",
     "OpenAIResponses": "openai_responses",
 }
 """Name -> its module, imported at first use, so that the plugin's import brings no exporter."""

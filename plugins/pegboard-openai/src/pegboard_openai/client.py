@@ -1,17 +1,90 @@
-"""`clients_of`: OpenAI's own client, with a key, and without retries of its own; or the one that is given."""
+"""`OpenAIModel` and `OpenAIChatModel`: models behind OpenAI's own SDK, OpenAI's and those of other servers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from functools import partial
+import re
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
-from pegboard import ModelError
-from pegboard.request.client import Clients, check_alone, secrets_in, usable_key
+from pegboard import Exporter, ModelError
+from pegboard.request.client import (
+    Clients,
+    ProviderModel,
+    SDKMethod,
+    check_alone,
+    http_error,
+    secrets_in,
+    told,
+    usable_key,
+)
+from pegboard.typing import JsonMapping, JsonObject
+from pegboard.wire import as_object, object_in, text_in
+from pegboard_openai._openai import NEVER, failure
+from pegboard_openai.openai_chat import OpenAIChat, exporter
+from pegboard_openai.openai_responses import exporter as shared
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+    from openai import APIError, APIStatusError, AsyncOpenAI
+
+
+def model_error(error: Exception, provider: str) -> ModelError:
+    """The error with what the SDK knows of it: status, the provider's word, request id, and whether to try again.
+
+    Args:
+        error: Whatever the SDK, or the transport below it, has raised.
+        provider: Whose error it is.
+    """
+    from openai import APIError, APIStatusError
+
+    if isinstance(error, ModelError):
+        return error
+    if isinstance(error, APIStatusError):
+        return _answered(error, provider)
+    if isinstance(error, APIError) and error.body is not None:
+        return _streamed(error, provider)
+    return http_error(
+        told(error),
+        provider=provider,
+        code=type(error).__name__,
+        retryable=isinstance(error, tuple(_lost_connections())),
+    )
+
+
+def _answered(error: APIStatusError, provider: str) -> ModelError:
+    """The provider's own error. What never passes, such as credit that is used up, may come as 429 all the same."""
+    said = failure(error.body, provider)
+    return http_error(
+        text_in(as_object(error.body), "message") or error.message,
+        provider=provider,
+        status=error.status_code,
+        headers=error.response.headers,
+        code=said.code or type(error).__name__,
+        retryable=False if said.code in NEVER else None,
+        request_id=error.request_id,
+    )
+
+
+def _streamed(error: APIError, provider: str) -> ModelError:
+    """One that came within a stream, and so without a status: its word tells whether it passes."""
+    said = failure(error.body, provider)
+    said.code = said.code or type(error).__name__
+    return said
+
+
+def _lost_connections() -> Iterator[type[Exception]]:
+    """What the SDK, and the transports of its versions, raise where the connection is lost or takes too long."""
+    from openai import APIConnectionError
+
+    yield from (APIConnectionError, OSError)
+    for name in ("httpx2", "httpx"):
+        if (transport := sys.modules.get(name)) is not None:
+            yield transport.TransportError
+
 
 KEY: Final = "OPENAI_API_KEY"
 """The environment variable that the key is taken from."""
@@ -76,3 +149,191 @@ def secrets_of(client: AsyncOpenAI) -> list[str]:
     """What a client sends that nobody else may read."""
     keys = [key for key in (client.api_key, client.admin_api_key) if key and key != NO_KEY]
     return [*keys, *(said for said in secrets_in(client.default_headers) if not said.endswith(NO_KEY))]
+
+
+class SDKModel(ProviderModel):
+    """A model that is asked through a client of OpenAI's SDK.
+
+    Args:
+        model: Its name.
+        exporter: What writes its requests and reads its answers.
+        clients: Of whose the running loop's is asked.
+        method: The client's method, such as `client.responses.create`.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        exporter: Exporter,
+        clients: Clients[AsyncOpenAI],
+        method: Callable[[AsyncOpenAI], Callable[..., Awaitable[Any]]],
+    ) -> None:
+        super().__init__(model, exporter)
+        self._method = SDKMethod(clients, method, partial(model_error, provider=exporter.name), _error_event)
+
+    async def aclose(self) -> None:
+        """Closes the client of the running event loop, unless it was given."""
+        await self._method.clients.aclose()
+
+    async def _answer(self, body: JsonObject) -> Any:
+        body.pop("stream_options", None)  # these go with a stream only
+        return await self._method.answer(body)
+
+    def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
+        return self._method.events(body)
+
+    def _known_secrets(self) -> list[str]:
+        return secrets_of(self._method.clients.now())
+
+
+def _error_event(said: JsonObject) -> JsonObject:
+    return {"error": said}
+
+
+_OWN: Final = ("openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com")
+"""Hosts, and those below them, that run OpenAI's own API."""
+
+
+def chat_exporter(base_url: str) -> Exporter:
+    """The exporter for a server.
+
+    Args:
+        base_url: Where it is.
+
+    Returns:
+        The built-in `"openai"` for OpenAI's own API; for any other server one that keeps to what they all take.
+    """
+    host = urlsplit(base_url).hostname or ""
+    if any(host == own or host.endswith(f".{own}") for own in _OWN):
+        return exporter()
+    return server_exporter()
+
+
+@cache
+def server_exporter(
+    name: str = "openai", *, most_tokens: str = "max_tokens", reasoning: str | None = None
+) -> OpenAIChat:
+    """The exporter for a server that speaks as OpenAI does, but has no tools that take free text.
+
+    Args:
+        name: Under which the server's own facts are kept.
+        most_tokens: The member that limits an answer's length.
+        reasoning: The member in which the server wants the model's reasoning back, or `None`.
+    """
+    return OpenAIChat(name=name, custom_tools=False, most_tokens=most_tokens, reasoning=reasoning)
+
+
+_WITH_USAGE: Final = {"include_usage": True}
+
+
+class OpenAIChatModel(SDKModel):
+    """A model that is asked for chat completions.
+
+    Args:
+        model: Its name, such as `"gpt-5.4"`.
+        client: A client that is used as it is, and is not closed; make it with `max_retries=0`, as turns try again
+            themselves. By default one is made.
+        exporter: What writes and reads; by default the built-in `"openai"`, and for a server that isn't OpenAI's own
+            one that leaves out what few others know: `OpenAIChat(custom_tools=False, most_tokens="max_tokens")`.
+        api_key: By default what the environment variable holds.
+        base_url: By default OpenAI's, or what `OPENAI_BASE_URL` holds.
+        key_in: The environment variable that holds the key.
+        options: What else `openai.AsyncOpenAI` takes, such as `timeout` or `organization`.
+
+    Raises:
+        ModelError: There is no key, or the client can't be made.
+        TypeError: A client is given together with what makes one.
+    """
+
+    def __init__(  # noqa: PLR0913  facets of one client, by name
+        self,
+        model: str,
+        *,
+        client: AsyncOpenAI | None = None,
+        exporter: Exporter | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        key_in: str = KEY,
+        **options: Any,
+    ) -> None:
+        provider = "openai" if exporter is None else exporter.name
+        clients = clients_of(client, provider, {"api_key": api_key, "base_url": base_url, **options}, key_in)
+        exporter = exporter or chat_exporter(str(clients.first.base_url))
+        super().__init__(model, exporter, clients, lambda sdk: sdk.chat.completions.create)
+
+    def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
+        """As for every model; the usage is asked for, unless the option `stream_options` says otherwise."""
+        return super()._events({"stream_options": _WITH_USAGE, **body})
+
+
+_GPT: Final = re.compile(r"gpt-(\d{1,3})(?:\.(\d{1,3}))?(?![\w.])")
+_FIRST_THAT_SEARCHES: Final = (5, 4)
+"""https://developers.openai.com/api/docs/guides/tools: only gpt-5.4 and later models support `tool_search`."""
+
+
+class OpenAIModel(SDKModel):
+    """A model that is asked through the responses API.
+
+    Args:
+        model: Its name, such as `"gpt-5.4"`.
+        client: A client that is used as it is, and is not closed; make it with `max_retries=0`, as turns try again
+            themselves. By default one is made.
+        exporter: What writes and reads; by default the built-in `"openai-responses"`.
+        api_key: By default what the environment variable `OPENAI_API_KEY` holds.
+        base_url: By default OpenAI's, or what `OPENAI_BASE_URL` holds.
+        loads_deferred: Whether the model searches and loads deferred tools itself; by default as its name tells.
+        options: What else `openai.AsyncOpenAI` takes, such as `timeout` or `organization`.
+
+    Raises:
+        ModelError: There is no key, or the client can't be made.
+        TypeError: A client is given together with what makes one.
+    """
+
+    def __init__(  # noqa: PLR0913  facets of one client, by name
+        self,
+        model: str,
+        *,
+        client: AsyncOpenAI | None = None,
+        exporter: Exporter | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        loads_deferred: bool | None = None,
+        **options: Any,
+    ) -> None:
+        exporter = exporter or shared()
+        clients = clients_of(client, exporter.name, {"api_key": api_key, "base_url": base_url, **options})
+        super().__init__(model, exporter, clients, lambda sdk: sdk.responses.create)
+        self._loads_deferred = searches(model) if loads_deferred is None else loads_deferred
+
+    @property
+    def loads_deferred(self) -> bool:
+        """Whether it searches and loads deferred tools itself."""
+        return self._loads_deferred
+
+    async def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
+        """Errors are events like others here: the SDK doesn't raise them."""
+        async with aclosing(super()._events(body)) as events:
+            async for event in events:
+                yield event
+                if (said := _error_in(as_object(event))) is not None:
+                    raise failure(said, self.provider)
+
+
+def _error_in(event: JsonMapping) -> object | None:
+    match event.get("type"):
+        case "error":
+            return event
+        case "response.failed":
+            return object_in(object_in(event, "response"), "error")
+        case _:
+            return None
+
+
+def searches(model: str) -> bool:
+    """Whether a model of this name knows OpenAI's search for deferred tools; of fine-tuned ones, the base counts."""
+    base = model.split(":")[1] if model.startswith("ft:") else model
+    found = _GPT.match(base)
+    return found is not None and (int(found[1]), int(found[2] or 0)) >= _FIRST_THAT_SEARCHES
+
+
+__all__ = ["KEY", "NO_KEY", "OpenAIChatModel", "OpenAIModel", "model_error", "server_exporter"]

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pegboard import hookimpl
 
 if TYPE_CHECKING:
-    from pegboard_openai.chat import OpenAIChatModel
+    from pegboard_openai.client import OpenAIChatModel, OpenAIModel
     from pegboard_openai.openai_chat import OpenAIChat
     from pegboard_openai.openai_responses import OpenAIResponses
-    from pegboard_openai.responses import OpenAIModel
     from pegboard_openai.settings import Server
 
 
@@ -47,22 +46,20 @@ def pegboard_register_models(register: Callable[[str, Any], None], settings: Map
 
 
 def _responses(model: str, **options: Any) -> OpenAIModel:
-    from pegboard_openai.responses import OpenAIModel
+    from pegboard_openai.client import OpenAIModel
 
     return OpenAIModel(model, **options)
 
 
 def _chat(model: str, **options: Any) -> OpenAIChatModel:
-    from pegboard_openai.chat import OpenAIChatModel
+    from pegboard_openai.client import OpenAIChatModel
 
     return OpenAIChatModel(model, **options)
 
 
 def _of_server(name: str, server: Server) -> Callable[..., OpenAIChatModel]:
     def made(model: str, **options: Any) -> OpenAIChatModel:
-        from pegboard_openai.chat import OpenAIChatModel
-        from pegboard_openai.client import NO_KEY
-        from pegboard_openai.servers import server_exporter
+        from pegboard_openai.client import NO_KEY, OpenAIChatModel, server_exporter
 
         exporter = server_exporter(name, most_tokens=server.most_tokens, reasoning=server.reasoning)
         key = {"api_key": NO_KEY} if server.api_key_env is None else {"key_in": server.api_key_env}

@@ -165,7 +165,7 @@ class MemoryGrants:
 
     def rules(self, session: str | None) -> tuple[Rule, ...]:
         """What is allowed in this session now."""
-        return self._records.rules(session, self.clock())
+        return self._records.rules(session, self.clock()) if self._records.sessions else ()
 
     def add(self, session: str | None, permission: str, patterns: Sequence[str], seconds: float | None = None) -> None:
         """Allows these patterns of a permission in this session, for so many seconds or for good."""

@@ -1,3 +1,3 @@
-"""Where handlers run beside the event loop and its threads: child processes, and whatever a plugin brings."""
+"""Where handlers run other than here."""
 
 from __future__ import annotations

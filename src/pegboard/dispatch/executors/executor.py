@@ -1,17 +1,524 @@
-"""`Executor`: whatever runs calls somewhere else, and what a call there may tell and ask while it runs."""
+"""Executor interface: where tools run other than here, and what a call there gets, answers, emits and asks.
+
+An `Executor` is sent an `ExecutionRequest` and answers an `ExecutionResponse`; both are JSON data. A `ToolExecutor` is
+handed the tool and the call's context besides (`ExecutorCall`), so that a tool that runs elsewhere can still report
+progress, ask for permissions, call other tools and use the memory and the artifacts of its call.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, get_args
 
+import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.executors.request import ExecutionRequest
-from pegboard.dispatch.executors.response import ExecutionResponse
-from pegboard.tools.context import ToolContext
-from pegboard.tools.tool import Tool
-from pegboard.typing import JsonObject
+from pegboard.schema.json import json_faults
+from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.content import CONTENT_TYPES, Content, ErrorKind, TextContent, ToolResult
+from pegboard.tools.context import Progress, ReadonlyContext, Told, ToolContext
+from pegboard.tools.handler import Flavour, Handler
+from pegboard.typing import JsonMapping, JsonObject
+
+if TYPE_CHECKING:
+    from pegboard.dispatch.executors.remote import ExecutorCall
+    from pegboard.tools.tool import Tool
+
+
+# JSON data from elsewhere ------------------------------------------------------------------------------------------
+
+_TYPES: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+    "str": ((str,), "a text"),
+    "bool": ((bool,), "a boolean"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "tuple[str, ...]": ((list,), "a list of texts"),
+    "tuple": ((list,), "a list"),
+    "Mapping": ((dict,), "an object"),
+    "PermissionRequired": ((dict,), "an object"),
+    "ErrorKind": ((str,), "a text"),
+    "None": ((type(None),), "null"),
+}
+"""What JSON data has to be, exactly, for an attribute of this annotation: `True` is no number."""
+
+
+def read_json(data: JsonMapping, annotations: Mapping[str, str], *needed: str) -> dict[str, Any]:
+    """The members that are there, each of the type that its annotation wants; others are ignored.
+
+    Raises:
+        ValueError: One of `needed` is missing, or something is of the wrong type; names it.
+    """
+    if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  it comes from outside
+        raise ValueError(f"expected an object, found {type(data).__name__}")  # noqa: TRY004  (as documented)
+    for name in needed:
+        if name not in data:
+            raise ValueError(f"{name}: missing")
+    read = {name: value for name, value in data.items() if name in annotations}
+    for name, value in read.items():
+        if annotations[name] != "Any":
+            _check(name, value, annotations[name])
+    return read
+
+
+def _check(name: str, value: Any, annotation: str) -> None:
+    wanted = [_TYPES.get(each) or _TYPES[each.partition("[")[0]] for each in annotation.split(" | ")]
+    is_right = any(type(value) in types for types, _ in wanted)
+    if is_right and annotation == "tuple[str, ...]":
+        is_right = all(isinstance(item, str) for item in value)
+    if not is_right:
+        listed = " or ".join(words for _, words in wanted)
+        raise ValueError(f"{name}: expected {listed}, found {type(value).__name__}")
+
+
+@cache
+def _annotations(cls: type[Any]) -> dict[str, str]:
+    """Attribute -> annotation, as written: these modules import annotations from `__future__`."""
+    return {each.name: str(each.type) for each in attrs.fields(cls)}
+
+
+def _stated(value: Any) -> JsonObject:
+    """The attributes that differ from their defaults, by name."""
+    stated: JsonObject = {}
+    for each in attrs.fields(cast("type[Any]", type(value))):
+        default: Any = each.default
+        if isinstance(default, attrs.Factory):  # pyright: ignore[reportArgumentType, reportUnknownMemberType]  a class
+            default = default.factory()
+        if (fact := getattr(value, each.name)) != default:
+            stated[each.name] = fact
+    return stated
+
+
+def _as_data(value: Any) -> Any:
+    """The value as JSON data; what JSON can't hold is written as text."""
+    if not json_faults(value):
+        return value
+    from pegboard.schema.dump import to_json_data
+
+    try:
+        return to_json_data(value)
+    except Exception:  # noqa: BLE001  (the tool's own value may raise anything when it is written)
+        return f"<{type(value).__name__}>"
+
+
+def json_part(members: Mapping[str, Any]) -> JsonObject:
+    """The members that are JSON; other objects of the host's stay where they are."""
+    return {name: value for name, value in members.items() if not json_faults({name: value})} if members else {}
+
+
+def confirmation_to_json(confirmation: Confirmation) -> JsonObject:
+    """What `Confirmation.to_json` says, and the answers before it as `"earlier"`."""
+    data = confirmation.to_json()
+    if confirmation.earlier:
+        data["earlier"] = [one.to_json() for one in confirmation.earlier]
+    return data
+
+
+def confirmation_from_json(data: JsonMapping) -> Confirmation:
+    """A confirmation with those before it, as a request or an answer to `request_confirmation` holds it.
+
+    Raises:
+        ValueError: Something is missing or of the wrong type; names it.
+    """
+    facts = read_json(data, _annotations(Confirmation), "hint", "confirmed")
+    earlier = tuple(confirmation_from_json(one) for one in facts.pop("earlier", ()))
+    return Confirmation(**facts, earlier=earlier)
+
+
+def event_to_json(emitted: object) -> JsonObject:
+    """What a call emits on the way, as it is sent to its host; other data than JSON is written as text.
+
+    Returns:
+        `{"progress": [done, total, message]}`, `{"title": text, "facts": {...}}`, `{"content": {...}}` or
+        `{"partial": data}`; total, message and title may be `None`.
+    """
+    if isinstance(emitted, Progress):
+        return {"progress": [emitted.progress, emitted.total, emitted.message]}
+    if isinstance(emitted, Told):
+        return {"title": emitted.title, "facts": dict(emitted.facts)}
+    if isinstance(emitted, CONTENT_TYPES):
+        return {"content": emitted.to_json()}
+    from pegboard.schema.dump import to_json_data
+
+    try:
+        return {"partial": to_json_data(emitted)}
+    except (TypeError, ValueError):
+        return {"partial": repr(emitted)[:1000]}
+
+
+def event_from_json(event: JsonObject) -> object:
+    """Reads what `event_to_json` writes, from a source that isn't trusted.
+
+    Raises:
+        ValueError: It is none.
+    """
+    from pegboard.tools.content_json import content_from_json
+
+    if "content" in event:
+        return content_from_json(event["content"])
+    if "facts" in event:
+        return Told(**read_json(event, {"title": "str | None", "facts": "Mapping"}))
+    if "progress" not in event:
+        return event.get("partial")
+    parts = event["progress"]
+    if not isinstance(parts, list) or len(cast("list[Any]", parts)) != 3:
+        raise ValueError("progress: expected [done, total, message]")
+    names = {"progress": "float", "total": "float | None", "message": "str | None"}
+    return Progress(**read_json(dict(zip(names, cast("list[Any]", parts), strict=True)), names))
+
+
+# Request and response ----------------------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class ExecutionRequest:
+    """One call of a tool, with what an executor needs to run it somewhere else. All of it is JSON data.
+
+    Attributes:
+        tool: The tool's name.
+        arguments: The validated arguments.
+        call_id: The call's id.
+        session: The conversation's id.
+        work_dir: The folder that relative paths start from; the executor's own where it is `None`.
+        user: For whom the call runs.
+        timeout: Seconds that the call may take; `None` is no limit.
+        memory_limit: Bytes of memory that the call may use, where the executor can hold it to that; or `None`.
+        expose_errors: Whether the text of unexpected exceptions may reach the model.
+        agent: The agent's name.
+        agent_description: What the agent is for.
+        model: The model's name.
+        provider: The model's provider.
+        invocation: The id of the turn.
+        message: The id of the model's message that holds the call.
+        branch: Which agent called which.
+        state: What the session knows, as far as it is JSON.
+        extra: Anything else from the host, as far as it is JSON.
+        values: What callbacks left for the tool, as far as it is JSON.
+        confirmation: What a person answered before the call was run again, or `None`.
+        approvals: What was allowed, as `PermissionRequired.approval` named it.
+        depth: How many calls this one is nested in.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any] = field(factory=dict[str, Any])
+    call_id: str = ""
+    session: str | None = None
+    work_dir: str | None = None
+    user: str | None = None
+    timeout: float | None = None
+    memory_limit: int | None = None
+    expose_errors: bool = False
+    agent: str | None = None
+    agent_description: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    invocation: str | None = None
+    message: str | None = None
+    branch: str | None = None
+    state: Mapping[str, Any] = field(factory=dict[str, Any], repr=False)
+    extra: Mapping[str, Any] = field(factory=dict[str, Any], repr=False)
+    values: Mapping[str, Any] = field(factory=dict[str, Any], repr=False)
+    confirmation: Mapping[str, Any] | None = None
+    approvals: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
+    depth: int = 0
+
+    def evolve(self, **changes: Any) -> ExecutionRequest:
+        """A request with some attributes changed."""
+        return attrs.evolve(self, **changes)
+
+    def to_json(self) -> JsonObject:
+        """The attributes that differ from their defaults, by their names here."""
+        data = _stated(self)
+        if self.approvals:
+            data["approvals"] = list(self.approvals)
+        return data
+
+    @classmethod
+    def from_json(cls, data: JsonMapping) -> ExecutionRequest:
+        """Reads what `to_json` writes, from a source that isn't trusted; other keys are ignored.
+
+        Raises:
+            ValueError: `tool` is missing, or something is of the wrong type; names it.
+        """
+        return cls(**read_json(data, _annotations(cls), "tool"))
+
+    @classmethod
+    def of_call(cls, tool: str, arguments: Mapping[str, Any], context: ToolContext, **facts: Any) -> ExecutionRequest:
+        """The request for one call of this tool in this context.
+
+        Args:
+            tool: The tool's name.
+            arguments: The validated arguments.
+            context: The call's.
+            facts: The other attributes: `timeout`, `memory_limit`, `expose_errors`, `approvals`.
+        """
+        request, confirmation = context.request, context.confirmation
+        return cls(
+            tool=tool,
+            arguments=arguments if isinstance(arguments, dict) else dict(arguments),
+            call_id=context.call_id,
+            state=json_part(request.state),
+            extra=json_part(request.extra),
+            values=json_part(context.values),
+            confirmation=None if confirmation is None else confirmation_to_json(confirmation),
+            depth=context.depth,
+            **{name: getattr(request, name) for name in _TEXTS},
+            **facts,
+        )
+
+    def context(self, **facts: Any) -> ToolContext:
+        """The context of the call, at the other end.
+
+        Args:
+            facts: What else it has: `listener`, `host`, `services`, `deadline`.
+
+        Raises:
+            ValueError: The confirmation is none.
+        """
+        return ToolContext(
+            ReadonlyContext(**{name: getattr(self, name) for name in (*_TEXTS, "state", "extra")}),
+            self.call_id,
+            self.tool,
+            values=dict(self.values),
+            confirmation=None if self.confirmation is None else confirmation_from_json(self.confirmation),
+            depth=self.depth,
+            **facts,
+        )
+
+
+_TEXTS: Final = tuple(name for name, annotation in _annotations(ReadonlyContext).items() if annotation == "str | None")
+"""The attributes that a request shares with the context that it is made of."""
+
+
+@frozen
+class PermissionRequired:
+    """What has to be allowed before the call can run.
+
+    Attributes:
+        permission: The permission's name, such as `"edit"`.
+        patterns: What it is asked for, such as paths.
+        description: What the tool wants to do, for people.
+        metadata: For the person who decides, such as a diff.
+        approval: What is added to the request's `approvals` when it is sent again, once this was allowed: it stands
+            for exactly this permission of this tool with these arguments. `None` where the executor takes none.
+    """
+
+    permission: str
+    patterns: tuple[str, ...] = field(default=("*",), converter=tuple[str, ...])
+    description: str = ""
+    metadata: Mapping[str, Any] = field(factory=dict[str, Any])
+    approval: str | None = None
+
+    def to_json(self) -> JsonObject:
+        """All attributes by name."""
+        return {**attrs.asdict(self, recurse=False), "patterns": list(self.patterns), "metadata": dict(self.metadata)}
+
+    @classmethod
+    def from_json(cls, data: JsonMapping) -> PermissionRequired:
+        """Reads what `to_json` writes, from a source that isn't trusted.
+
+        Raises:
+            ValueError: Something is missing or of the wrong type.
+        """
+        return cls(**read_json(data, _annotations(cls), "permission"))
+
+
+@frozen(kw_only=True)
+class ExecutionResponse:
+    """What an executor answers to one request.
+
+    Attributes:
+        output: The tool's text.
+        content: All of the result's content, where it is more than `output`; else empty.
+        structured_content: The same as JSON data, or `None`.
+        title: A short heading for people, or `None`.
+        display: Text for people, where it differs from what the model gets.
+        error: What went wrong, for the model; `None` where nothing did.
+        is_error: Whether the call failed.
+        kind: Why, where it failed. With a kind the call itself failed, and `on_error` callbacks see it; an error
+            without one is what the tool has answered.
+        metadata: Facts for the user interface. `{"retryable": True}` beside the kind `tool_failure` means that the
+            same call may succeed later.
+        attachments: Files for the user interface: their bytes, type and name.
+        details: Any data for the user interface.
+        detail: For the operator (message, stack, what was printed last); never for the model.
+        permission_required: What has to be allowed first; the tool did not run.
+        not_executed: Whether there is nothing here to run the tool with.
+        actions: What the call asks of its host (`Actions.to_json()`), or `None`.
+    """
+
+    output: str = ""
+    content: tuple[Content, ...] = field(default=(), converter=tuple[Content, ...])
+    structured_content: Any = None
+    title: str | None = None
+    display: str | None = None
+    error: str | None = None
+    is_error: bool = False
+    kind: ErrorKind | None = None
+    metadata: Mapping[str, Any] = field(factory=dict[str, Any])
+    attachments: tuple[Content, ...] = field(default=(), converter=tuple[Content, ...])
+    details: Any = None
+    detail: str | None = None
+    permission_required: PermissionRequired | None = None
+    not_executed: bool = False
+    actions: Mapping[str, Any] | None = None
+
+    @classmethod
+    def failed(cls, kind: ErrorKind, text: str, *, detail: str | None = None) -> ExecutionResponse:
+        """The response where the call itself failed: `text` for the model, `detail` for the operator."""
+        return cls(error=text, is_error=True, kind=kind, detail=detail, not_executed=kind == "not_executed")
+
+    @classmethod
+    def of_result(cls, result: ToolResult, context: ToolContext | None = None) -> ExecutionResponse:
+        """The response for a result, with what its tool has set in `context` (title, facts, actions), if given."""
+        content, text = result.content, result.text
+        is_text = bool(text) and len(content) == 1 and isinstance(content[0], TextContent)
+        response = cls(
+            output=text,
+            content=() if is_text else content,
+            error=text if result.is_error else None,
+            not_executed=result.kind == "not_executed",
+            **{name: getattr(result, name) for name in _SAME},
+        )
+        said = None if context is None else context.said
+        if said is None:
+            return response
+        return response.evolve(
+            title=said.title if response.title is None else response.title,
+            metadata={**said.facts, **response.metadata},
+            actions=None if said.actions.is_empty else said.actions.to_json(),
+        )
+
+    @classmethod
+    def of_function(
+        cls,
+        tool: Tool,
+        context: ToolContext,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        run_async: Callable[[Callable[[], Awaitable[Any]]], Any],
+    ) -> ExecutionResponse:
+        """The response of a tool's function, called in this thread; for the other end of an executor.
+
+        Args:
+            tool: With its handler.
+            context: Of the call; gets the items of a generator.
+            args: Of the function.
+            kwargs: Of the function.
+            run_async: Runs what an async function gives in an event loop, and gives its value.
+
+        Raises:
+            BaseException: What the function raised, or `invalid_output`; `of_error` is the response for it.
+        """
+        from pegboard.dispatch.results import result_of
+        from pegboard.dispatch.run import exhausted, exhausted_async
+
+        handler = tool.handler
+        assert isinstance(handler, Handler)
+        if handler.flavour is Flavour.ASYNC_GENERATOR:
+            value = run_async(lambda: exhausted_async(handler.function(*args, **kwargs), context))
+        elif handler.flavour is Flavour.ASYNC:
+            value = run_async(lambda: handler.function(*args, **kwargs))
+        else:
+            value = handler.function(*args, **kwargs)
+            if handler.flavour is Flavour.GENERATOR:
+                value = exhausted(value, context)
+            elif isawaitable(value):
+                awaited = value
+                value = run_async(lambda: awaited)
+        return cls.of_result(result_of(tool, value), context)
+
+    @classmethod
+    def of_error(cls, tool: Tool, context: ToolContext, error: BaseException, *, expose: bool) -> ExecutionResponse:
+        """The response for what a tool's function raised, worded as a registry words it.
+
+        Args:
+            tool: What was called.
+            context: Of the call.
+            error: What was raised.
+            expose: Whether the model may read the text of an unexpected exception.
+        """
+        from pegboard.dispatch.limits import Limits
+        from pegboard.dispatch.results import failure_result
+        from pegboard.dispatch.state import CallServices, CallState
+        from pegboard.threads import WorkerPool
+        from pegboard.tools.call import ToolCall
+
+        work = CallState(
+            ToolCall(context.tool, {}, context.call_id),
+            ToolContext(),
+            CallServices(lambda _: tool, WorkerPool(), limits=Limits(expose_errors=expose)),
+        )
+        work.tool = tool.evolve(policy=attrs.evolve(tool.policy, expose_errors=None))
+        return cls.of_result(failure_result(work, error), context)
+
+    def to_result(self) -> ToolResult:
+        """The result of the response.
+
+        What needs a permission first is an error of the kind `confirmation_required`; where there is nothing to run
+        the tool with, of the kind `not_executed`.
+        """
+        required = self.permission_required
+        if required is not None:
+            text = f"This needs the permission {required.permission} ({', '.join(required.patterns)})."
+            return ToolResult.error("confirmation_required", text)
+        is_error = self.is_error or self.error is not None or self.not_executed
+        text = self.output or self.error or ("There is nothing to run it with." if self.not_executed else "")
+        kind = self.kind or ("not_executed" if self.not_executed else "tool_failure")
+        facts = {name: getattr(self, name) for name in _SAME}
+        facts.update(is_error=is_error, kind=kind if is_error else None)
+        return ToolResult(self.content or ((TextContent(text),) if text else ()), **facts)
+
+    def evolve(self, **changes: Any) -> ExecutionResponse:
+        """A response with some attributes changed."""
+        return attrs.evolve(self, **changes)
+
+    def to_json(self) -> JsonObject:
+        """The attributes that differ from their defaults, by their names here; what JSON can't hold is text."""
+        data = _stated(self)
+        for name in ("structured_content", "details"):
+            if name in data:
+                data[name] = _as_data(data[name])
+        for name in ("content", "attachments"):
+            if name in data:
+                data[name] = [item.to_json() for item in data[name]]
+        if self.metadata:
+            data["metadata"] = {f"{name}": _as_data(fact) for name, fact in self.metadata.items()}
+        if self.permission_required is not None:
+            data["permission_required"] = self.permission_required.to_json()
+        if self.actions is not None:
+            data["actions"] = dict(self.actions)
+        return data
+
+    @classmethod
+    def from_json(cls, data: JsonMapping) -> ExecutionResponse:
+        """Reads what `to_json` writes, from a source that isn't trusted; other keys are ignored.
+
+        Raises:
+            ValueError: Something is of the wrong type, or isn't JSON; names it.
+        """
+        from pegboard.tools.content_json import content_from_json
+
+        facts = read_json(data, _annotations(cls))
+        if facts.get("kind") is not None and facts["kind"] not in get_args(ErrorKind):
+            raise ValueError(f"kind: {facts['kind']!r:.80} is no kind of error")
+        for name in ("structured_content", "details"):
+            if faults := json_faults({name: facts.get(name)}):
+                raise ValueError("; ".join(faults))
+        for name in ("content", "attachments"):
+            items = facts.get(name, ())
+            facts[name] = [content_from_json(item, f"{name}[{place}]") for place, item in enumerate(items)]
+        if facts.get("permission_required") is not None:
+            facts["permission_required"] = PermissionRequired.from_json(facts["permission_required"])
+        return cls(**facts)
+
+
+_SAME: Final = tuple(each.name for each in attrs.fields(ToolResult) if each.name != "content")
+"""The attributes that a response and a result share."""
+
+
+# Executors ---------------------------------------------------------------------------------------------------------
 
 
 class Executor(Protocol):
@@ -23,8 +530,8 @@ class Executor(Protocol):
     async def execute(self, request: ExecutionRequest) -> ExecutionResponse:
         """Runs one call.
 
-        It answers for whatever happens to the call. What it raises costs this call: an error result, kind `crashed`.
-        When it is cancelled, it ends the call.
+        Failures of the call are its response. An exception costs this call: an error result of the kind `crashed`.
+        When `execute` is cancelled, it ends the call.
 
         Raises:
             FatalToolError: The tool ends the turn.
@@ -32,62 +539,21 @@ class Executor(Protocol):
         ...
 
 
-Answer: TypeAlias = Callable[[JsonObject], Awaitable[Any]]
-"""Answers one question with JSON data, or raises."""
-
-
-def _no_answers() -> Mapping[str, Answer]:
-    return {}
-
-
-@frozen(eq=False)
-class Talk:
-    """What a call that runs elsewhere may tell and ask while it runs. All of it happens in the caller's event loop.
-
-    Attributes:
-        tell: Gets each `Progress`, each `Told` and each partial result; `None`: nobody listens. Must not raise.
-        answers: Who answers a question: its name (`"ask"`, `"call"`, `"request_confirmation"`, ...) -> a function.
-    """
-
-    tell: Callable[[object], None] | None = None
-    answers: Mapping[str, Answer] = field(factory=_no_answers)
-
-
-SILENCE: Final = Talk()
-
-
-class AnswerError(Exception):
-    """A call ended with what its tool was told by an answer to one of its questions.
-
-    Attributes:
-        error: What that answer raised.
-    """
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-        super().__init__(repr(error))
-
-
 class ToolExecutor(Protocol):
-    """An executor that is handed the tool itself, and through which the running tool can talk with its host.
+    """Executor that is handed the tool itself, and whose running tool can use its context.
 
-    It keeps to the request's time limit by itself; the tool's time stands still while a person is asked.
+    It keeps to the request's time limit by itself; the time that a person takes to answer doesn't count.
     """
 
-    async def execute_tool(
-        self, tool: Tool, request: ExecutionRequest, context: ToolContext, talk: Talk
-    ) -> ExecutionResponse:
-        """Runs one call of this tool.
+    async def execute_tool(self, call: ExecutorCall) -> ExecutionResponse:
+        """Runs one call of a tool.
 
         Args:
-            tool: With its handler.
-            request: The call.
-            context: The call's; what the tool's parameters are filled from.
-            talk: What the call may tell and ask.
+            call: The tool, the request, and what the tool may emit and ask.
 
         Raises:
             FatalToolError: The tool ends the turn.
-            StructureError: The tool's types refuse the arguments.
-            AnswerError: An answer to one of the tool's questions raised, and that ended the call.
+            StructureError: `call.bind()` raised it: the tool's types refuse the arguments.
+            BaseException: What `call.answer(...)` raised, where that ended the call.
         """
         ...

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, NoReturn
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from inspect import iscoroutine
+from typing import Any, Final, NoReturn, TypeAlias
 
 import attrs
-from attrs import frozen
+from attrs import define, field, frozen
 
-from pegboard.dispatch.approve import permit
-from pegboard.dispatch.arguments import parse, validate
-from pegboard.dispatch.executors.late import LateProcesses
-from pegboard.dispatch.executors.local_host import LocalHost
-from pegboard.dispatch.executors.request import ExecutionRequest
-from pegboard.dispatch.executors.response import ExecutionResponse, response_of
+from pegboard.dispatch.approval.pending import digest_of_call
+from pegboard.dispatch.approval.request import preview_of
+from pegboard.dispatch.approve import denial, permit
+from pegboard.dispatch.arguments import parse, parse_arguments, validate
+from pegboard.dispatch.executors.executor import (
+    ExecutionRequest,
+    ExecutionResponse,
+    Executor,
+    PermissionRequired,
+    ToolExecutor,
+)
+from pegboard.dispatch.executors.remote import close_executors, run_remote
 from pegboard.dispatch.find import find, not_offered, unknown
-from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
+from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError, Limits
 from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import run
 from pegboard.dispatch.stages import CallPipeline, run_stages
 from pegboard.dispatch.state import CallServices, CallState
-from pegboard.errors import log_failure
+from pegboard.errors import ToolError, log_failure, not_provided
+from pegboard.schema.json import digest_of
 from pegboard.threads import WorkerPool
+from pegboard.tools.actions import Actions
 from pegboard.tools.call import ToolCall
 from pegboard.tools.collection import as_tools
+from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.content import ToolResult
+from pegboard.tools.context import ToolContext
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject, JsonSchema
 
@@ -50,17 +64,18 @@ class ToolInfo:
 
 
 class LocalExecutor:
-    """Runs tools in this process: what stands at the other end where a host runs its tools elsewhere.
+    """Executor that runs tools in this process: the other end, where a host runs its tools elsewhere.
 
-    A call is validated, held to permissions, run and shaped as a registry's is. Nobody is asked here: a call that asks
-    comes back as `permission_required`. Whoever has allowed it sends the request again with the approval that came
-    with it, which stands for exactly this tool and these arguments.
+    A call is validated, held to permissions, run and shaped as a registry's is. There is no person to ask here: a call
+    that asks comes back as `permission_required`. Once that is allowed, the request is sent again with the approval
+    that came with it, which stands for exactly this tool and these arguments.
 
     Args:
         tools: What can be run.
         active: The names of those that may be, in their order; `None` is all, `[]` none. May be set later.
         permissions: What runs, asks and is denied.
         limits: What a call may use.
+        executors: Where tools of it run that name an executor, by name; closed with it.
 
     Attributes:
         active: As given.
@@ -76,11 +91,12 @@ class LocalExecutor:
         *,
         permissions: Permissions = DEFAULT_PERMISSIONS,
         limits: Limits = DEFAULT_LIMITS,
+        executors: Mapping[str, Executor | ToolExecutor] | None = None,
     ) -> None:
         self._tools: Final = {tool.name: tool for given in tools for tool in as_tools(given)}
         self.active = active
         self._permissions: Final = permissions
-        self._processes: Final = LateProcesses()
+        self._executors: Final = dict(executors or {})
         self._around: Final = CallServices(
             self._find,
             WorkerPool(),
@@ -88,7 +104,7 @@ class LocalExecutor:
             observe=log_failure,
             locks=LockManager(limits.max_concurrency),
             permissions=permissions,
-            executors={"process": self._processes},
+            remote=partial(run_remote, self._executor),
         )
 
     def tools(self) -> tuple[ToolInfo, ...]:
@@ -103,12 +119,12 @@ class LocalExecutor:
         Raises:
             FatalToolError: The tool ends the turn.
             ValueError: The request's confirmation is none.
-            asyncio.CancelledError: Whoever waits was cancelled.
+            asyncio.CancelledError: The caller was cancelled.
         """
         limits = self._around.limits
         if request.expose_errors:
             limits = attrs.evolve(limits, expose_errors=True)
-        host = LocalHost(self.execute, request, self._permissions, limits)
+        host = _Host(self.execute, request, self._permissions, limits)
         context = request.context(host=host)
         around = self._around.evolve(limits=limits, longest=request.timeout, host=host)
         context.frame = work = CallState(ToolCall(request.tool, request.arguments, request.call_id), context, around)
@@ -117,12 +133,18 @@ class LocalExecutor:
             raise work.fatal
         if host.required is not None:
             return ExecutionResponse(permission_required=host.required)
-        return _response(work)
+        assert work.result is not None
+        return ExecutionResponse.of_result(work.result, context)
 
     async def aclose(self) -> None:
-        """Ends what was started."""
-        await self._processes.aclose()
+        """Closes the executors, and ends the threads."""
+        await close_executors(self._executors)
         self._around.threads.close()
+
+    async def _executor(self, name: str) -> Executor | ToolExecutor:
+        if name not in self._executors:
+            raise LookupError(not_provided("executors", name, self._executors))
+        return self._executors[name]
 
     def _find(self, name: str) -> Tool:
         available = [info.name for info in self.tools()]
@@ -132,14 +154,139 @@ class LocalExecutor:
 
 
 def _unmended(work: CallState) -> NoReturn:
-    """Nobody mends a call here."""
+    """Calls aren't repaired here."""
     assert work.error is not None
     raise work.error
 
 
-def _response(work: CallState) -> ExecutionResponse:
-    assert work.result is not None
-    response, said = response_of(work.result), work.context.said
-    if said is None or said.actions.is_empty:
-        return response
-    return response.evolve(actions=said.actions.to_json())
+# What a running call may ask for --------------------------------------------------------------------------------------
+
+Execute: TypeAlias = Callable[[ExecutionRequest], Awaitable[ExecutionResponse]]
+
+
+@define(eq=False)
+class _Host:
+    """Host of one call: it asks no person, and notes what has to be allowed.
+
+    Attributes:
+        execute: Runs calls from inside the tool.
+        request: The call's.
+        permissions: What runs, asks and is denied.
+        limits: What a call may use.
+        required: What has to be allowed before the call can run, or `None`.
+    """
+
+    execute: Execute
+    request: ExecutionRequest
+    permissions: Permissions
+    limits: Limits
+    required: PermissionRequired | None = field(default=None, init=False)
+
+    def allow(self, work: CallState) -> Awaitable[None] | None:
+        """The stage after `permit`: a call that asks goes on if exactly this was approved.
+
+        Raises:
+            CallError: `confirmation_required`: it has to be asked first; `required` says for what.
+        """
+        return None if work.asks is None else self._allow(work, _tool_of(work))
+
+    async def ask(
+        self,
+        context: ToolContext,
+        permission: str,
+        patterns: Sequence[str],
+        always: Sequence[str],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """Comes back where the rules, or an approval, let the call go on."""
+        work = _work_of(context)
+        tool = _tool_of(work)
+        decision = self.permissions.decide_asked(tool, permission, patterns, work_dir=context.work_dir)
+        if decision.action == "allow":
+            return
+        if decision.action == "deny":
+            raise denial(self.permissions, tool, decision, permission)
+        call = digest_of_call(tool, work.arguments)
+        approval = digest_of({"call": call, "permission": permission, "patterns": list(patterns)})
+        if approval in self.request.approvals:
+            return
+        facts = {**metadata, "reason": decision.reason, "always": list(always)}
+        self._need(tool, PermissionRequired(permission, tuple(patterns), "", facts, approval))
+
+    async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
+        """Refused: there is no person to ask here.
+
+        Raises:
+            ToolError: Always.
+        """
+        del payload
+        raise ToolError(f"{context.tool} needs a person's answer ({hint}), and nobody is asked here.")
+
+    async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
+        """Runs another tool of the executor inside this call, with the approvals of this one.
+
+        Raises:
+            ToolError: It has to be allowed first.
+            FatalToolError: It ends the turn.
+        """
+        if context.depth >= self.limits.depth:
+            text = f"{name} was not run: tools call tools more than {self.limits.depth} deep here."
+            return ToolResult.error("limit", text)
+        try:
+            given = self._given(arguments)
+        except CallError as error:
+            return error.result()
+        id_ = f"{context.call_id}/{name}"
+        response = await self.execute(
+            self.request.evolve(tool=name, arguments=given, call_id=id_, depth=context.depth + 1, confirmation=None)
+        )
+        if response.actions is not None:
+            context.actions.add(Actions.from_json(response.actions))
+        if response.permission_required is not None:
+            self._need(_tool_of(_work_of(context)), response.permission_required)
+        return response.to_result()
+
+    def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
+        """Refused: what comes of it could not be sent back.
+
+        Raises:
+            LookupError: Always.
+        """
+        if iscoroutine(work):
+            work.close()
+        raise LookupError(f"{context.tool} can't go on in the background here: its result is all that is sent back")
+
+    def _given(self, arguments: Mapping[str, Any] | str) -> Mapping[str, Any]:
+        if not isinstance(arguments, str):
+            return dict(arguments)
+        limits = self.limits
+        return parse_arguments(arguments, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)
+
+    async def _allow(self, work: CallState, tool: Tool) -> None:
+        assert work.asks is not None
+        approval = digest_of_call(tool, work.arguments)
+        if approval in self.request.approvals:
+            work.asks = None
+            return
+        asks = work.asks
+        preview = await preview_of(tool, json.dumps(work.arguments), observe=work.around.observe)
+        facts: dict[str, Any] = {"reason": asks.reason, "always": list(asks.always)}
+        if preview is not None and preview.details:
+            facts["details"] = preview.details
+        description = f"{tool.name} wants to run." if preview is None else preview.summary
+        self._need(tool, PermissionRequired(asks.permission, asks.patterns, description, facts, approval))
+
+    def _need(self, tool: Tool, required: PermissionRequired) -> None:
+        self.required = self.required or required
+        raise CallError("confirmation_required", f"{tool.name} needs the permission {required.permission}.")
+
+
+def _work_of(context: ToolContext) -> CallState:
+    work = context.frame
+    assert isinstance(work, CallState)
+    return work
+
+
+def _tool_of(work: CallState) -> Tool:
+    assert work.tool is not None
+    return work.tool

@@ -274,12 +274,12 @@ class CommandPart:
 
     def match(self, rule: Rule) -> Match:
         """To allow, the pattern must match whatever the shell fills in; to deny and to ask, it may."""
-        pattern = rule.wildcard
+        match = rule.wildcard.match
+        if any(match(text) is Match.SURELY for text in self.exact):
+            return Match.SURELY if self.is_plain or not rule.allows else Match.NO
         if rule.allows:
-            return Match.SURELY if self.is_plain and any(map(pattern.covers, self.exact)) else Match.NO
-        if any(map(pattern.covers, self.exact)):
-            return Match.SURELY
-        return Match.PERHAPS if any(map(pattern.touches, (*self.exact, *self.loose))) else Match.NO
+            return Match.NO
+        return Match.PERHAPS if any(match(text) is not Match.NO for text in (*self.exact, *self.loose)) else Match.NO
 
 
 _ANYTHING: Final = CommandPart(loose=(HOLE,), inside=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, cast
@@ -50,8 +50,8 @@ class Resource:
     field: str | None = None
     declared: bool = attrs.field(default=True, kw_only=True)
 
-    def parts(self, kind: ArgumentKind, folder: str) -> tuple[Matcher, ...]:
-        """Its parts, each of which is decided by itself, with the value read as this kind; `folder` is absolute."""
+    def parts(self, kind: ArgumentKind, work_dir: str | None) -> tuple[Matcher, ...]:
+        """Its parts, each of which is decided by itself, with the value read as this kind."""
         if not self.value:
             return (Unreadable(),)
         if kind == "text":
@@ -62,12 +62,10 @@ class Resource:
             return command_parts(self.value)
         from pegboard.dispatch.permissions.places import path_parts, url_parts  # loaded only where a rule needs it
 
-        return url_parts(self.value) if kind == "url" else path_parts(self.value, folder)
-
-
-def folder_of(work_dir: str | None) -> str:
-    """The absolute folder that relative paths start from; the process's own for `None`."""
-    return os.path.abspath(work_dir or ".")  # noqa: PTH100  (links in it are followed with the rest of each path)
+        if kind == "url":
+            return url_parts(self.value)
+        folder = os.path.abspath(work_dir or ".")  # noqa: PTH100  (links in it are followed with the rest of each path)
+        return path_parts(self.value, folder)
 
 
 _STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}
@@ -129,7 +127,7 @@ class PermissionRules:
             work_dir: Where relative paths start; the process's own folder by default.
         """
         applicable = tuple(rule for rule in self.rules if rule.names(permission))
-        return Evaluation.of(applicable, resources, folder_of(work_dir)).decide()
+        return Evaluation.of(applicable, resources, work_dir).decide()
 
     def __len__(self) -> int:
         return len(self.rules)
@@ -137,36 +135,29 @@ class PermissionRules:
 
 @frozen
 class Evaluation:
-    """The rules that apply to a permission, and what one call touches.
+    """The rules that apply to one call, and what it touches.
 
     Attributes:
         ordinary: The last first.
         forbidding: In any order.
         resources: What the call touches.
-        folder: Where relative paths start, absolute.
+        work_dir: Where relative paths start; the process's own folder for `None`.
     """
 
     ordinary: tuple[Rule, ...]
     forbidding: tuple[Rule, ...]
     resources: tuple[Resource, ...]
-    folder: str
+    work_dir: str | None
 
     @classmethod
-    def of(cls, rules: Sequence[Rule], resources: Iterable[Resource], folder: str) -> Evaluation:
-        """Puts the rules in order.
-
-        Args:
-            rules: Those that apply to the permission, in order.
-            resources: What the call touches.
-            folder: Absolute.
-        """
-        ordinary = tuple(rule for rule in reversed(rules) if not rule.forbid)
-        return cls(ordinary, tuple(rule for rule in rules if rule.forbid), tuple(resources), folder)
+    def of(cls, rules: Sequence[Rule], resources: Iterable[Resource], work_dir: str | None) -> Evaluation:
+        """Puts the rules in order; they are those that apply, in theirs."""
+        return cls(_ordinary(rules), _forbidding(rules), tuple(resources), work_dir)
 
     @cached_property
     def declared(self) -> tuple[tuple[Resource | None, tuple[Matcher, ...]], ...]:
         """What has to be decided: each resource with its parts, read once a rule looks at them."""
-        read = tuple((each, each.parts(each.kind, self.folder)) for each in self.resources if each.declared)
+        read = tuple((each, each.parts(each.kind, self.work_dir)) for each in self.resources if each.declared)
         return read or ((None, (WholeCall(),)),)
 
     @property
@@ -223,17 +214,25 @@ class Evaluation:
             return self._by_field(rule)
         if resource is None or rule.kind in (None, resource.kind):
             return part.match(rule)
-        return _match_of_all(rule, resource.parts(rule.kind, self.folder))
+        return _match_of_all(rule, resource.parts(rule.kind, self.work_dir))
 
     def _by_field(self, rule: Rule) -> Match:
         if any(resource is not None and resource.field == rule.field for resource, _ in self.declared):
             return Match.NO
         kind = rule.kind or "text"
         others = [each for each in self.resources if (each.field, each.kind) == (rule.field, kind)]
-        parts = [part for each in others for part in each.parts(kind, self.folder)]
+        parts = [part for each in others for part in each.parts(kind, self.work_dir)]
         if not parts:
             return Match.NO if rule.allows else Match.PERHAPS
         return _match_of_all(rule, parts)
+
+
+def _ordinary(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in reversed(rules) if not rule.forbid)
+
+
+def _forbidding(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in rules if rule.forbid)
 
 
 _REASONS: Final = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}
@@ -345,23 +344,37 @@ class ToolPolicy:
         return None if spec.permission is None else f"asks for the permission {spec.permission!r}"
 
     def evaluation(self, arguments: Mapping[str, Any], work_dir: str | None, grants: Sequence[Rule]) -> Evaluation:
-        """What the rules, and then the grants, have to say of a call."""
-        rules = (*self.rules, *(rule for rule in grants if applies_to(rule, self.spec, trusted=self.trusted)))
-        return Evaluation.of(rules, self._resources(arguments, rules), folder_of(work_dir))
+        """The rules, and then the grants, with what a call with these arguments touches."""
+        granted = [rule for rule in grants if applies_to(rule, self.spec, trusted=self.trusted)]
+        if granted:
+            rules = (*self.rules, *granted)
+            return Evaluation.of(rules, self._resources(arguments, rules), work_dir)
+        return Evaluation(self.ordinary, self.forbidding, self._resources(arguments, self.rules), work_dir)
 
-    def _resources(self, arguments: Mapping[str, Any], rules: Sequence[Rule]) -> Iterator[Resource]:
+    @cached_property
+    def ordinary(self) -> tuple[Rule, ...]:
+        """The rules that don't forbid, the last first."""
+        return _ordinary(self.rules)
+
+    @cached_property
+    def forbidding(self) -> tuple[Rule, ...]:
+        """The rules that forbid."""
+        return _forbidding(self.rules)
+
+    def _resources(self, arguments: Mapping[str, Any], rules: Sequence[Rule]) -> tuple[Resource, ...]:
+        """The values of the declared arguments, and of those that only rules name."""
         declared = self._declared
-        for name, kind in declared.items():
-            for value in self._values(arguments, name, kind):
-                yield Resource(kind, value, name)
-        others: dict[tuple[str, ArgumentKind], None] = {
-            (rule.field, rule.kind or "text"): None
+        named: dict[tuple[str, ArgumentKind], bool] = {
+            (rule.field, rule.kind or "text"): False
             for rule in rules
             if rule.field is not None and rule.field not in declared
         }
-        for name, kind in others:
-            for value in self._values(arguments, name, kind):
-                yield Resource(kind, value, name, declared=False)
+        fields = {**dict.fromkeys(declared.items(), True), **named}
+        return tuple(
+            Resource(kind, value, name, declared=is_declared)
+            for (name, kind), is_declared in fields.items()
+            for value in self._values(arguments, name, kind)
+        )
 
     @cached_property
     def _declared(self) -> dict[str, ArgumentKind]:
@@ -372,36 +385,27 @@ class ToolPolicy:
         return self.spec.input_schema.get("properties", {})
 
     def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[str | None, ...]:
-        """The texts of an argument; where it is left out, of its default, if the origin is trusted."""
+        """The texts of an argument that rules look at, `None` for each that can't be read as this kind.
+
+        Where it is left out, its default counts, if the origin is trusted. A list gives each of its items; as a
+        `"command"` it is the words of one.
+        """
         given = arguments.get(name)
         if name not in arguments and self.trusted:
             schema = self._properties.get(name)
             given = schema.get("default") if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        return values_of(given, kind)
+        if isinstance(given, str):
+            return (given,)
+        if not isinstance(given, list | tuple):
+            return (_value_of(given, kind),)
+        items = cast("Sequence[Any]", given)
+        if kind == "command" and items and all(isinstance(each, str) for each in items):
+            import shlex  # loaded only for such a tool
 
-
-def values_of(given: Any, kind: ArgumentKind) -> tuple[str | None, ...]:
-    """The texts that rules look at.
-
-    Args:
-        given: The argument's value. A list gives each of its items; for `"command"` it is the words of one command.
-        kind: How it is read.
-
-    Returns:
-        `None` for each that can't be read so.
-    """
-    if isinstance(given, str):
-        return (given,)
-    if not isinstance(given, list | tuple):
-        return (_value_of(given, kind),)
-    items = cast("Sequence[Any]", given)
-    if kind == "command" and items and all(isinstance(each, str) for each in items):
-        import shlex
-
-        return (shlex.join(items),)
-    if not items or len(items) > MOST_VALUES or kind == "command":
-        return (None,)
-    return tuple(_value_of(each, kind) for each in items)
+            return (shlex.join(items),)
+        if not items or len(items) > MOST_VALUES or kind == "command":
+            return (None,)
+        return tuple(_value_of(each, kind) for each in items)
 
 
 def _value_of(given: Any, kind: ArgumentKind) -> str | None:
@@ -471,7 +475,6 @@ class Permissions:
     Attributes:
         rules: The operator's rules; any iterable of rules is taken.
         mode: How much is asked.
-        policies: The cached policies of tools, by the tool's `id`: `permit` looks here before it enters anything else.
 
     Raises:
         ValueError: There is no such mode.
@@ -480,20 +483,21 @@ class Permissions:
 
     rules: PermissionRules = field(factory=PermissionRules, converter=_as_permission_rules)
     mode: Mode = field(default="default", validator=attrs.validators.in_(MODES))
+    # The cached policies of tools, by the tool's `id`: `permit` looks here before it enters anything else.
     policies: dict[int, tuple[weakref.ref[Tool], ToolPolicy]] = field(
         factory=dict[int, "tuple[weakref.ref[Tool], ToolPolicy]"], init=False, repr=False, eq=False
     )
 
     def settled(self, tool: Tool) -> bool:
         """Whether every call of a tool runs, whatever its arguments; worked out once a tool."""
-        return self._policy(tool).is_settled
+        return policy_of(self, tool).is_settled
 
     def hides(self, tool: Tool) -> bool:
         """Whether no call of a tool would run, so that it needn't be offered.
 
         That is so where its last rule denies every pattern, and in the mode `plan`, where it may change something.
         """
-        return self._policy(tool).is_hidden
+        return policy_of(self, tool).is_hidden
 
     def decide(
         self,
@@ -511,7 +515,7 @@ class Permissions:
             work_dir: Where relative paths start; the process's own folder by default.
             grants: What people have allowed in this session; they come behind the rules.
         """
-        policy = self._policy(tool)
+        policy = policy_of(self, tool)
         evaluation = policy.evaluation(arguments, work_dir, grants)
         return self._decide(policy, evaluation, lambda: policy.reason_to_ask(arguments))
 
@@ -534,11 +538,11 @@ class Permissions:
             work_dir: As for `decide`.
             grants: As for `decide`.
         """
-        policy = self._policy(tool)
+        policy = policy_of(self, tool)
         rules = [rule for rule in (*self.rules.rules, *grants) if rule.field is None and rule.names(permission)]
         kind = _kind_of(tool, permission)
         resources = [Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns]
-        evaluation = Evaluation.of(rules, resources, folder_of(work_dir))
+        evaluation = Evaluation.of(rules, resources, work_dir)
         return self._decide(policy, evaluation, lambda: f"asks for the permission {permission!r}")
 
     def ask(
@@ -551,7 +555,7 @@ class Permissions:
         grants: Sequence[Rule] = (),
     ) -> PermissionPrompt:
         """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
-        policy = self._policy(tool)
+        policy = policy_of(self, tool)
         parts = [part for part in policy.evaluation(arguments, work_dir, ()).parts if not part.inside]
         shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
         proposed = [part.always for part in parts]
@@ -585,7 +589,7 @@ class Permissions:
 
     def _decide(self, policy: ToolPolicy, evaluation: Evaluation, reason_to_ask: Callable[[], str | None]) -> Decision:
         """A forbid rule, then the mode, then rules, then what the tool declares."""
-        if forbidden := evaluation.forbid():
+        if evaluation.forbidding and (forbidden := evaluation.forbid()):
             return forbidden
         if self.mode == "plan" and not policy.reads_only:
             return Decision("deny", reason="the mode is plan, and the tool isn't known to change nothing")
@@ -605,14 +609,16 @@ class Permissions:
             return attrs.evolve(decision, action="deny", reason=f"{decision.reason}, and the mode is never_ask")
         return decision
 
-    def _policy(self, tool: Tool) -> ToolPolicy:
-        cached = self.policies.get(id(tool))
-        if cached is not None and cached[0]() is tool:
-            return cached[1]
-        policies, key = self.policies, id(tool)
-        policy = ToolPolicy.of(tool, self.rules.rules, self.mode)
-        policies[key] = (weakref.ref(tool, lambda _: policies.pop(key, None)), policy)
-        return policy
+
+def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:
+    """The rules that apply to a tool, and the mode: compiled once a tool."""
+    policies, key = permissions.policies, id(tool)
+    cached = policies.get(key)
+    if cached is not None and cached[0]() is tool:
+        return cached[1]
+    policy = ToolPolicy.of(tool, permissions.rules.rules, permissions.mode)
+    policies[key] = (weakref.ref(tool, lambda _: policies.pop(key, None)), policy)
+    return policy
 
 
 DEFAULT_PERMISSIONS: Final = Permissions()

@@ -3,8 +3,8 @@
 In a pattern `*` is any run of characters, `?` is one, the rest is literal; anchored. A trailing `" *"` also matches the
 bare word: `git *` matches `git`.
 
-A text may hold holes: places that are filled in later (`$NAME` in a shell). A pattern *covers* such a text if it
-matches whatever fills the holes, and *touches* it if it matches something that could fill them.
+A text may hold holes: places that are filled in later (`$NAME` in a shell). A pattern matches such a text surely if it
+matches whatever fills the holes, and perhaps if it matches something that could fill them.
 """
 
 from __future__ import annotations
@@ -30,56 +30,53 @@ _BARE: Final = " *"
 _LITERAL: Final = re.compile(r"[^*?]*")
 
 
+class Match(enum.Enum):
+    """Whether a rule applies to a part of a call. An allow rule never does so perhaps: it does surely, or not."""
+
+    NO = "no"
+    PERHAPS = "perhaps"
+    SURELY = "surely"
+
+
 @define
 class Wildcard:
     """One pattern, compiled. What a match costs is bounded by length of pattern x length of text.
 
     Attributes:
         pattern: As it was written, but for stars side by side, which are one.
+        is_everything: Whether it matches whatever there is.
     """
 
     pattern: str = field(converter=lambda pattern: re.sub(r"\*+", "*", pattern))
+    is_everything: bool = field(init=False, repr=False, eq=False)
     _match: Callable[[str], object] = field(init=False, repr=False, eq=False)
     _match_bare: Callable[[str], object] | None = field(default=None, init=False, repr=False, eq=False)
     _positions: _Positions | None = field(default=None, init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
+        self.is_everything = self.pattern == "*"
         self._match = matcher(self.pattern)
         if len(self.pattern) > len(_BARE) and self.pattern.endswith(_BARE):
             self._match_bare = matcher(self.pattern[: -len(_BARE)])
-
-    @property
-    def is_everything(self) -> bool:
-        """Whether it matches whatever there is."""
-        return self.pattern == "*"
 
     def matches(self, text: str) -> bool:
         """Whether it matches a text without holes."""
         return bool(self._match(text)) or (self._match_bare is not None and bool(self._match_bare(text)))
 
-    def covers(self, text: str) -> bool:
-        """Whether it matches whatever fills the holes."""
+    def match(self, text: str) -> Match:
+        """Surely, where it matches whatever fills the text's holes; perhaps, where it matches what could fill them."""
         if HOLE not in text:
-            return self.matches(text)
-        return self._could_start(text) and self._compiled().runs(text, sure=True)
-
-    def touches(self, text: str) -> bool:
-        """Whether it matches something that could fill the holes."""
-        if HOLE not in text:
-            return self.matches(text)
-        return self._could_start(text) and self._compiled().runs(text, sure=False)
-
-    def _could_start(self, text: str) -> bool:
-        """Whether what is certain at the start of both is the same; settles most cases."""
-        mine = _LITERAL.match(self.pattern)
-        assert mine is not None
-        start = mine[0][: text.index(HOLE)]
-        return text.startswith(start)
-
-    def _compiled(self) -> _Positions:
+            surely = self._match(text) or (self._match_bare is not None and self._match_bare(text))
+            return Match.SURELY if surely else Match.NO
+        literal = _LITERAL.match(self.pattern)
+        assert literal is not None
+        if not text.startswith(literal[0][: text.index(HOLE)]):  # settles most cases
+            return Match.NO
         if self._positions is None:
             self._positions = _Positions.of(self.pattern)
-        return self._positions
+        if self._positions.runs(text, sure=True):
+            return Match.SURELY
+        return Match.PERHAPS if self._positions.runs(text, sure=False) else Match.NO
 
 
 @define
@@ -185,6 +182,7 @@ class Rule:
         field: The argument that the pattern looks at; `None`: those that the tool declares.
         kind: How that argument is read; `None`: as the tool declares. `"text"` with the pattern `*` looks at
             nothing, and so applies to every call, also of those that can't be read for sure.
+        allows: Whether it takes caution away.
         compiled: What matchers have made of the pattern, by key.
 
     Raises:
@@ -198,16 +196,14 @@ class Rule:
     forbid: bool = attrs.field(default=False, kw_only=True)
     field: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
     kind: ArgumentKind | None = attrs.field(default=None, kw_only=True, validator=_check_known)
+    allows: bool = attrs.field(
+        default=attrs.Factory(lambda self: self.action == "allow", takes_self=True), init=False, repr=False, eq=False
+    )
     compiled: dict[str, Any] = attrs.field(factory=dict[str, Any], init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         if self.forbid and self.action != "deny":
             raise ValueError(f"forbid: a rule that forbids has the action 'deny', not {self.action!r}")
-
-    @property
-    def allows(self) -> bool:
-        """Whether it takes caution away."""
-        return self.action == "allow"
 
     @cached_property
     def wildcard(self) -> Wildcard:
@@ -331,14 +327,6 @@ def _expect(kind: type, name: str, value: Any, key: str) -> Any:
     return value
 
 
-class Match(enum.Enum):
-    """Whether a rule applies to a part of a call. An allow rule never does so perhaps: it does surely, or not."""
-
-    NO = "no"
-    PERHAPS = "perhaps"
-    SURELY = "surely"
-
-
 class Matcher(Protocol):
     """What is decided by itself: one command of a line, one place in the file system, one URL, one text."""
 
@@ -419,9 +407,8 @@ class TextMatcher:
 
     def match(self, rule: Rule) -> Match:
         """The pattern as it was written."""
-        if rule.wildcard.covers(self.text):
-            return Match.SURELY
-        return Match.PERHAPS if not rule.allows and rule.wildcard.touches(self.text) else Match.NO
+        match = rule.wildcard.match(self.text)
+        return Match.NO if rule.allows and match is Match.PERHAPS else match
 
 
 def exactly(text: str) -> str | None:

@@ -1,0 +1,130 @@
+"""`OllamaModel`: models that an Ollama server runs, over Ollama's own SDK.
+
+The SDK's `chat` writes tools by models of its own, which drop most of a schema (`anyOf`, nested properties, ids of
+calls). So bodies are sent as the exporter writes them, by the connection that the SDK's client has made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncGenerator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from pegboard import Exporter, ModelError
+from pegboard.request.client import Clients, ProviderModel, check_alone, http_error, secrets_in, told, usable_key
+from pegboard.typing import JsonObject
+from pegboard.wire import as_object, text_in
+from pegboard_ollama.ollama import exporter as shared
+
+if TYPE_CHECKING:
+    from ollama import AsyncClient
+
+KEY: Final = "OLLAMA_API_KEY"
+"""The environment variable that the key is taken from; a server of one's own wants none."""
+
+_PATH: Final = "/api/chat"
+_SECONDS: Final = 600.0
+"""How long the server may be silent: it may have to load the model first."""
+
+
+class OllamaModel(ProviderModel):
+    """A model that an Ollama server runs.
+
+    Args:
+        model: Its name, such as `"qwen3:8b"`.
+        client: A client that is used as it is, and is not closed. By default one is made.
+        exporter: What writes and reads; by default the shared `"ollama"`.
+        api_key: By default what the environment variable `OLLAMA_API_KEY` holds; none is needed.
+        base_url: By default what `OLLAMA_HOST` holds, or this machine's port 11434.
+        options: What else `ollama.AsyncClient` takes, such as `timeout` or `headers`.
+
+    Raises:
+        ModelError: The key can't be sent, or the client can't be made.
+        TypeError: A client is given together with what makes one.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        client: AsyncClient | None = None,
+        exporter: Exporter | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(model, exporter or shared())
+        check_alone(client, {"api_key": api_key, "base_url": base_url, **options})
+        make = partial(_made, self.provider, api_key, base_url, options)
+        self._clients: Clients[AsyncClient] = Clients.of(client, make, lambda made: made.close())
+
+    async def aclose(self) -> None:
+        """Closes the client of the running event loop, unless it was given."""
+        await self._clients.aclose()
+
+    async def _answer(self, body: JsonObject) -> Any:
+        try:
+            response = await self._http().post(_PATH, json={**body, "stream": False})
+            self._check(response)
+            return response.json()
+        except Exception as error:
+            raise self._error(error) from error
+
+    async def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
+        try:
+            async with self._http().stream("POST", _PATH, json={**body, "stream": True}) as response:
+                if response.is_error:
+                    await response.aread()
+                self._check(response)
+                async for line in response.aiter_lines():
+                    if line.strip():
+                        yield json.loads(line)
+        except Exception as error:
+            raise self._error(error) from error
+
+    def _known_secrets(self) -> list[str]:
+        return secrets_in(self._http().headers)
+
+    def _http(self) -> Any:
+        sdk: Any = self._clients.now()
+        return sdk._client  # noqa: SLF001  see the module
+
+    def _check(self, response: Any) -> None:
+        """Raises what the server answered instead of an answer."""
+        if response.is_error:
+            said = text_in(as_object(_json(response)), "error") or f"HTTP {response.status_code}"
+            raise http_error(said, provider=self.provider, status=response.status_code, headers=response.headers)
+
+    def _error(self, error: Exception) -> ModelError:
+        """Whatever the transport has raised, as the error that hosts know."""
+        if isinstance(error, ModelError):
+            return error
+        from httpx import TransportError
+
+        passes = isinstance(error, TransportError | OSError)
+        return http_error(told(error), provider=self.provider, code=type(error).__name__, retryable=passes)
+
+
+def _json(response: Any) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        return None
+
+
+def _made(provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]) -> AsyncClient:
+    """A client. The SDK is imported here."""
+    from ollama import AsyncClient
+
+    key = usable_key(api_key or "", "api_key=...", provider)
+    key = key or usable_key(os.environ.get(KEY, ""), f"the environment variable {KEY}", provider)
+    headers = {**options.get("headers", {}), **({"authorization": f"Bearer {key}"} if key else {})}
+    try:
+        return AsyncClient(base_url, **{"timeout": _SECONDS, **options, "headers": headers})
+    except Exception as error:
+        raise ModelError(f"no client can be made: {error}", provider=provider) from error
+
+
+__all__ = ["KEY", "OllamaModel"]

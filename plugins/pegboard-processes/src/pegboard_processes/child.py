@@ -1,0 +1,247 @@
+"""Program of a child process: it runs tasks, one at a time, until its parent hangs up.
+
+Plain functions run in the main thread, where signals reach them and nothing stands between them and the system; async
+ones in an event loop that is made for the first of them and kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import fcntl
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NoReturn
+
+from attrs import define, field
+
+from pegboard import ExecutionRequest, ExecutionResponse, FatalToolError, Tool, ToolContext
+from pegboard.dispatch.executors.executor import event_to_json
+from pegboard.typing import JsonObject
+from pegboard_processes.host import RemoteHost
+from pegboard_processes.rpc import Connection, Ended, MessageTooLongError
+from pegboard_processes.task import StaleCodeError, Task, unpacked
+
+LIMITED: Final = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+"""What a memory limit holds down.
+
+On Linux that is data (the heap and private writable mappings), which comes closer to what a tool really takes than its
+address space does: threads and runtimes reserve much more of that than they use. Elsewhere it is the address space,
+which macOS takes note of and doesn't keep.
+"""
+
+
+def main() -> None:
+    """Serves the parent that started this process; `sys.argv` holds what it was given."""
+    _, link, lifeline, most, *_ = sys.argv
+    sys.argv[1:] = []
+    die_with_parent(int(lifeline))
+    signal.signal(signal.SIGTERM, _end)
+    connection = Connection(socket.socket(fileno=int(link)), int(most))
+    # What a tool forks has no business with the socket: it would answer twice, and keep it open.
+    os.register_at_fork(after_in_child=connection.link.close)
+    faulthandler.enable()  # a crash in C leaves a Python traceback on standard error, which the parent keeps
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=True, errors="backslashreplace")
+    try:
+        connection.send({"ready": os.getpid()})
+        _Server(connection).serve()
+    except (Ended, OSError):
+        return
+
+
+def _end(*_: object) -> NoReturn:
+    raise Ended
+
+
+# The end of the parent -----------------------------------------------------------------------------------------------
+
+
+def die_with_parent(lifeline: int) -> None:
+    """Binds the life of this process's group to the other end of a pipe, which its parent holds open.
+
+    However the parent ends, the system closes its end, and the whole group is killed. On Linux the kernel does that by
+    itself (the pipe's signal is set to `SIGKILL`, its owner to the group), even while the tool holds the interpreter's
+    lock or is stuck in C. `PR_SET_PDEATHSIG` would not do: it fires when the *thread* ends that started the child, and
+    it spares the grandchildren. Elsewhere a thread of the child waits for the end of the pipe.
+
+    Args:
+        lifeline: The file descriptor of the reading end.
+    """
+    try:
+        _die_by_kernel(lifeline)
+    except (AttributeError, OSError):  # not Linux, or a sandbox that forbids it
+        threading.Thread(target=_die_by_thread, args=(lifeline,), name="pegboard-lifeline", daemon=True).start()
+
+
+def _die_by_kernel(lifeline: int) -> None:
+    fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([lifeline], [], [], 0)[0]:  # it ended before the signal was set
+        os.killpg(0, signal.SIGKILL)
+
+
+def _die_by_thread(lifeline: int) -> None:
+    os.read(lifeline, 1)
+    os.killpg(0, signal.SIGKILL)
+
+
+# Tasks ---------------------------------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class _Server:
+    """Runs the tasks that it is sent."""
+
+    connection: Connection
+    _tools: dict[int, Tool] = field(factory=dict[int, Tool], init=False)
+    _runner: asyncio.Runner | None = field(default=None, init=False)
+    _folder: str = field(factory=os.getcwd, init=False)
+
+    def serve(self) -> None:
+        """Runs each task, until there are no more."""
+        try:
+            while (message := self.connection.receive()) is not None:
+                if isinstance(message, Task):  # else a reply that came too late
+                    self._perform(message)
+        finally:
+            if self._runner is not None:
+                self._runner.close()  # what still runs may tidy up
+
+    def _perform(self, task: Task) -> None:
+        try:
+            tool = self._tool(task)
+        except StaleCodeError as error:
+            self.connection.send({"stale": str(error)})
+            return
+        except Ended:
+            raise
+        except BaseException as error:  # noqa: BLE001  (the tool's module may raise anything when it is imported)
+            self._send(task.request, _unloadable(task.request, error), {})
+            return
+        limit = task.request.memory_limit
+        with _memory_limit(limit):
+            response, extra, error = self._run(task, tool)
+        self._tidy_up()
+        self._send(task.request, response, extra)
+        if limit is not None and isinstance(error, MemoryError):
+            os._exit(1)
+
+    def _tool(self, task: Task) -> Tool:
+        payload = task.payload
+        if payload.tool:
+            self._tools[payload.key] = unpacked(payload)
+        return self._tools[payload.key]
+
+    def _run(self, task: Task, tool: Tool) -> tuple[ExecutionResponse, JsonObject, BaseException | None]:
+        """Runs the tool; gives the response, what the parent has to know beside it, and what was raised."""
+        request, host = task.request, RemoteHost(self.connection)
+        context = request.context(
+            services=host.services,
+            listener=self._emit if task.is_watched else None,
+            host=host,
+            deadline=None if request.timeout is None else time.monotonic() + request.timeout,
+        )
+        try:
+            args, kwargs = task.bound(context)
+            return ExecutionResponse.of_function(tool, context, args, kwargs, self._run_async), {}, None
+        except Ended:
+            raise
+        except BaseException as error:  # noqa: BLE001  (a tool's SystemExit costs its own call only)
+            extra: JsonObject = {"fatal": f"{error}"} if isinstance(error, FatalToolError) else {}
+            extra["raised"] = host.raised_by(error)
+            return _failed(request, tool, context, error), extra, error
+        finally:
+            context.listener = None
+
+    def _run_async(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        """What calling and awaiting gives; tasks that are left behind are ended."""
+
+        async def alone() -> Any:
+            try:
+                return await call()
+            finally:
+                left = asyncio.all_tasks() - {asyncio.current_task()}
+                for task in left:
+                    task.cancel()
+                if left:
+                    await asyncio.wait(left, timeout=1.0)
+
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(alone())
+
+    def _tidy_up(self) -> None:
+        """Takes back what one call changed for the next: the folder, and words that weren't printed yet."""
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError, AttributeError):  # the tool has closed or replaced it
+                continue
+        with suppress(OSError):  # it isn't there any more
+            os.chdir(self._folder)
+
+    def _emit(self, emitted: object) -> None:
+        """Passes on what a tool emits on the way; what can't be sent is named in its place."""
+        try:
+            self.connection.send({"event": event_to_json(emitted)})
+        except (MessageTooLongError, ValueError, RecursionError) as error:
+            self.connection.send({"event": {"partial": f"({type(emitted).__name__} left out: {error})"}})
+
+    def _send(self, request: ExecutionRequest, response: ExecutionResponse, extra: Mapping[str, Any]) -> None:
+        """Sends the response; what the parent would refuse is refused here."""
+        try:
+            data = response.to_json()
+            ExecutionResponse.from_json(data)
+            self.connection.send({"response": data, **extra})
+        except MessageTooLongError as error:
+            text = (
+                f"{request.tool} ran, but its result is too long: {error.length:,} bytes, at most "
+                f"{self.connection.most:,} are taken from its process. Ask for less."
+            )
+            self.connection.send({"response": ExecutionResponse.failed("limit", text).to_json()})
+        except (ValueError, RecursionError) as error:
+            text = f"{request.tool} ran, but its result was refused: {error}. Calling it again may not help."
+            self.connection.send({"response": ExecutionResponse.failed("invalid_output", text).to_json()})
+
+
+def _failed(request: ExecutionRequest, tool: Tool, context: ToolContext, error: BaseException) -> ExecutionResponse:
+    if isinstance(error, MemoryError) and request.memory_limit is not None:
+        error.__traceback__ = None  # what it holds may be most of the memory
+        mib = request.memory_limit / (1 << 20)
+        text = f"{request.tool} needed more memory than it may have ({mib:,.0f} MiB) and was ended. Ask it for less."
+        return ExecutionResponse.failed("crashed", text)
+    return ExecutionResponse.of_error(tool, context, error, expose=request.expose_errors)
+
+
+def _unloadable(request: ExecutionRequest, error: BaseException) -> ExecutionResponse:
+    import traceback
+
+    text = f"{request.tool} can't be run: what brings it failed to load in its process."
+    detail = "".join(traceback.format_exception(error, limit=50))[:20_000]
+    return ExecutionResponse.failed("tool_failure", text, detail=detail)
+
+
+@contextmanager
+def _memory_limit(limit: int | None) -> Generator[None, None, None]:
+    """Holds this process to so many bytes of memory; `None` holds it to nothing."""
+    if limit is None:
+        yield
+        return
+    soft, hard = resource.getrlimit(LIMITED)
+    resource.setrlimit(LIMITED, (limit if soft == resource.RLIM_INFINITY else min(limit, soft), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(LIMITED, (soft, hard))

@@ -1,0 +1,186 @@
+"""In a child process: the host of the running call, its memory and its artifacts, all of which stay in the parent."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from inspect import iscoroutine
+from typing import Any
+
+from attrs import define, field, frozen
+
+from pegboard import Artifacts, Confirmation, Memory, MemoryEntry, ToolContext, ToolResult
+from pegboard.dispatch.executors.executor import confirmation_from_json
+from pegboard.tools.content import Content
+from pegboard_processes.rpc import Connection, Ended, Reply, error_from_json
+
+
+@define(eq=False)
+class RemoteHost:
+    """Host of one call, as its tool sees it: what it is asked for is asked of the parent."""
+
+    connection: Connection
+    _numbers: Iterator[int] = field(factory=lambda: itertools.count(1), init=False)
+    _waiting: dict[int, Any] = field(factory=dict[int, Any], init=False)
+    _raised: list[tuple[BaseException, int]] = field(factory=list[tuple[BaseException, int]], init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    @property
+    def services(self) -> Mapping[type, Any]:
+        """The services that stay in the parent: type -> what stands for it here."""
+        return {Memory: RemoteMemory(self), Artifacts: RemoteArtifacts(self)}
+
+    async def ask(
+        self,
+        context: ToolContext,
+        permission: str,
+        patterns: Sequence[str],
+        always: Sequence[str],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """Comes back where the call may go on; raises where it may not."""
+        wanted = {"permission": permission, "patterns": list(patterns), "always": list(always)}
+        await self._put_to_people(context, "ask", **wanted, metadata=dict(metadata))
+
+    async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
+        """What a person answers to `hint`."""
+        answer = await self._put_to_people(context, "request_confirmation", hint=hint, payload=payload)
+        return confirmation_from_json(answer)
+
+    async def call(self, _context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
+        """Runs another tool inside this call, in the parent."""
+        given = arguments if isinstance(arguments, str) else dict(arguments)
+        return ToolResult.from_data(await self.question("call", name=name, arguments=given))
+
+    def background(self, _context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
+        """Refused: the process is needed for other calls once this one has its result.
+
+        Raises:
+            LookupError: Always.
+        """
+        if iscoroutine(work):
+            work.close()
+        raise LookupError("a tool in a child process can't go on in the background; run it with executor='thread'")
+
+    async def question(self, name: str, /, **arguments: Any) -> Any:
+        """What the parent answers to a question, see `ExecutorCall.answer`.
+
+        Raises:
+            BaseException: What was raised there, as an exception of the same kind.
+        """
+        number = next(self._numbers)
+        question = {"question": number, "name": name, "arguments": arguments}
+        reply = await self._reply(asyncio.get_running_loop(), number, question)
+        if reply.error is None:
+            return reply.value
+        error = error_from_json(reply.error)
+        self._raised.append((error, number))
+        raise error
+
+    def raised_by(self, error: BaseException) -> int | None:
+        """The number of the question whose answer this error was, or `None`."""
+        return next((number for raised, number in self._raised if raised is error), None)
+
+    async def _put_to_people(self, context: ToolContext, name: str, /, **arguments: Any) -> Any:
+        """The time that people take isn't the tool's."""
+        asked = time.monotonic()
+        try:
+            return await self.question(name, **arguments)
+        finally:
+            if context.deadline is not None:
+                context.deadline += time.monotonic() - asked
+
+    async def _reply(self, loop: asyncio.AbstractEventLoop, number: int, question: dict[str, Any]) -> Reply:
+        """Waits for one reply. Each loop that waits reads the socket; a plain function's `context.wait` has its own."""
+        future: asyncio.Future[Reply] = loop.create_future()
+        self._waiting[number] = future
+        loop.add_reader(self.connection.link, self._deliver)
+        try:
+            self.connection.send(question)
+            return await future
+        finally:
+            del self._waiting[number]
+            if not any(other.get_loop() is loop for other in self._waiting.values()):
+                loop.remove_reader(self.connection.link)
+
+    def _deliver(self) -> None:
+        """Hands out the replies that are there; whichever loop reads them, each reaches the loop that waits for it."""
+        with self._lock:
+            replies = self.connection.receive_now()
+        for reply in replies:
+            if reply is None:
+                raise Ended
+            future = self._waiting.get(reply.number)
+            if future is not None:
+                future.get_loop().call_soon_threadsafe(_settle, future, reply)
+
+
+def _settle(future: asyncio.Future[Reply], reply: Reply) -> None:
+    if not future.done():
+        future.set_result(reply)
+
+
+# Services ------------------------------------------------------------------------------------------------------------
+# Their parameters `user` and `session` are passed over: the parent knows whose call it is.
+
+
+@frozen(eq=False)
+class RemoteMemory(Memory):
+    """What is remembered of the call's user."""
+
+    host: RemoteHost
+
+    async def search(
+        self, query: str, *, user: str | None = None, session: str | None = None, limit: int = 10
+    ) -> tuple[MemoryEntry, ...]:
+        """What fits a query, the best first."""
+        del user
+        found = await self.host.question("memory.search", query=query, session_only=session is not None, limit=limit)
+        return tuple(MemoryEntry(**entry) for entry in found)
+
+    async def add(
+        self,
+        text: str,
+        *,
+        user: str | None = None,
+        session: str | None = None,
+        author: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> MemoryEntry:
+        """Remembers something."""
+        del user, session
+        kept = await self.host.question("memory.add", text=text, author=author, metadata=dict(metadata or {}))
+        return MemoryEntry(**kept)
+
+
+@frozen(eq=False)
+class RemoteArtifacts(Artifacts):
+    """The artifacts of the call's conversation and user."""
+
+    host: RemoteHost
+
+    async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:
+        """Keeps a new version; gives its number."""
+        del user, session
+        return await self.host.question("artifacts.save", name=name, content=content.to_json())
+
+    async def load(
+        self, name: str, version: int | None = None, *, user: str | None = None, session: str | None = None
+    ) -> Content:
+        """One version, the latest by default."""
+        del user, session
+        content = await self.host.question("artifacts.load", name=name, version=version)
+        return ToolResult.from_json({"content": [content]}).content[0]
+
+    async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:
+        """The names of all artifacts of the conversation and of the user, sorted."""
+        del user, session
+        return tuple(await self.host.question("artifacts.list"))
+
+    async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
+        """Forgets all versions."""
+        del user, session
+        await self.host.question("artifacts.delete", name=name)

@@ -1,0 +1,27 @@
+"""The hook that brings the executor `process`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pegboard import hookimpl
+from pegboard_processes.pool import SETTINGS, ChildProcesses
+
+
+@hookimpl
+def pegboard_register_executors(register: Callable[[str, Any], None], settings: Mapping[str, Any]) -> None:
+    """Brings the executor `process`.
+
+    Args:
+        register: Registers it.
+        settings: `[plugins.processes]`: `most`, `memory`, `grace`, `calls` and `message_bytes`, see `ChildProcesses`.
+
+    Raises:
+        ValueError: A setting is unknown or out of range.
+        TypeError: A setting is of the wrong type.
+    """
+    unknown = ", ".join(sorted(settings.keys() - SETTINGS))
+    if unknown:
+        raise ValueError(f"plugins.processes: {unknown}: unknown; there are {', '.join(sorted(SETTINGS))}")
+    register("process", ChildProcesses(**settings))

@@ -1,0 +1,297 @@
+"""Pool of child processes: tools run in child Pythons that can be killed, one call at a time each.
+
+Each call is served by its caller's event loop, so a pool belongs to no loop: calls may come from several, in several
+threads. Starting and ending a child waits, and is done in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from attrs import Factory, define, field
+from attrs.validators import ge, gt, instance_of, optional
+
+from pegboard import ExecutionRequest, ExecutionResponse, ExecutorCall, FatalToolError
+from pegboard_processes.process import ChildProcess, exit_status
+from pegboard_processes.session import Ended, Ending, Session
+from pegboard_processes.task import UnsendableError, task_for
+
+T = TypeVar("T")
+LEAST_MEMORY: Final = 64 << 20
+"""Bytes that a child needs for Python itself and what a tool imports."""
+
+_COUNT: Final = (instance_of(int), ge(1))
+
+
+@define(eq=False, kw_only=True)
+class ChildProcesses:
+    """Executor that runs tools in child Pythons, which are started when they are needed, kept, and used again.
+
+    A tool that crashes, never ends or takes too much memory costs its own call; the next one gets another child. A
+    child is ended with its whole process group: what a tool has started there ends with it. It ends with its parent,
+    too, however that ends. A process that has left the group (`setsid`) is out of reach.
+
+    A child imports the tool's module for itself: the function has to stand at the top level of a module or a file.
+    It is sent the arguments, and answers in JSON, of bounded length; what it prints is kept for the operator. Module
+    variables that the program has set at run time aren't there.
+
+    Works on POSIX systems; elsewhere a call gives `not_executed`.
+
+    Attributes:
+        most: How many children may run at once; further calls wait their turn. A call from inside a tool doesn't.
+        memory: Bytes that a call may use, all of its process counted; at least 64 MiB. `None` is no limit. Kept by
+            Linux (as `RLIMIT_DATA`) and the BSDs (as `RLIMIT_AS`), not by macOS.
+        grace: Seconds between the signal to end (`SIGTERM`) and the end.
+        calls: After how many calls a child is replaced; `None` is never. 1 lets no call see what another left behind.
+        message_bytes: How long one message of a child may be: a result, above all.
+        name: What it is called.
+    """
+
+    most: int = field(default=4, validator=_COUNT)
+    memory: int | None = field(default=None, validator=optional((instance_of(int), ge(LEAST_MEMORY))))
+    grace: float = field(default=0.5, validator=(instance_of((int, float)), ge(0)))
+    calls: int | None = field(default=None, validator=optional(_COUNT))
+    message_bytes: int = field(default=8 << 20, validator=(instance_of(int), gt(1000)))
+    name: str = "process"
+    _places: _Semaphore = field(default=Factory(lambda self: _Semaphore(self.most), takes_self=True), init=False)
+    _idle: list[ChildProcess] = field(factory=list[ChildProcess], init=False)
+    _sessions: set[Session] = field(factory=set[Session], init=False)
+    _threads: ThreadPoolExecutor | None = field(default=None, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _owner: int = field(factory=os.getpid, init=False)
+
+    async def execute_tool(self, call: ExecutorCall) -> ExecutionResponse:
+        """Runs a call of any tool whose function a child can find.
+
+        Raises:
+            FatalToolError: The tool ends the turn.
+            BaseException: What `call.bind()` raised, or an answer to one of the tool's questions that ended the call.
+        """
+        tool, request = call.tool, call.request
+        if os.name != "posix" or call.handler is None:
+            reason = "has no handler here" if os.name == "posix" else "needs a POSIX system to run in a process"
+            return ExecutionResponse.failed("not_executed", f"{tool.name} {reason}; the host has to run it.")
+        if os.getpid() != self._owner:
+            self._start_anew()
+        if request.memory_limit is None and self.memory is not None:
+            request = request.evolve(memory_limit=self.memory)
+        args, kwargs = await call.bind()
+        try:
+            task = task_for(call, request, args, kwargs)
+        except UnsendableError as error:
+            text = f"{tool.name} can't be run in a child process; the host has to change that."
+            return ExecutionResponse.failed("not_executed", text, detail=str(error))
+        session = Session(call, task)
+        self._sessions.add(session)
+        try:
+            return await self._in_turn(session, request)
+        finally:
+            with self._lock:
+                self._sessions.discard(session)
+                over = session.over
+            if over is not None:
+                over.set_result(None)
+
+    async def aclose(self) -> None:
+        """Ends all children; calls that run answer `aborted`. A later call starts new ones."""
+        over: list[Future[None]] = []
+        with self._lock:
+            idle, self._idle = self._idle, []
+            for session in self._sessions:
+                if session.stop():
+                    session.over = session.over or Future()
+                    over.append(session.over)
+        await asyncio.gather(*(self._in_thread(child.end, self.grace) for child in idle))
+        if over:
+            await asyncio.wait([asyncio.wrap_future(each) for each in over], timeout=self.grace + 10)
+        with self._lock:
+            threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(wait=False)
+
+    async def _in_turn(self, session: Session, request: ExecutionRequest) -> ExecutionResponse:
+        if request.depth:  # a call from inside: its caller holds a child already
+            return await self._in_child(session, request)
+        try:
+            async with asyncio.timeout(request.timeout):
+                await self._places.acquire()
+        except TimeoutError:
+            text = (
+                f"{request.tool} was not run: every child process was busy for {request.timeout:g} s. Try again later."
+            )
+            return ExecutionResponse.failed("timeout", text)
+        try:
+            return await self._in_child(session, request)
+        finally:
+            self._places.release()
+
+    async def _in_child(self, session: Session, request: ExecutionRequest) -> ExecutionResponse:
+        """One call from its child's start to its end."""
+        try:
+            child = self._idle_child() or await self._started()
+        except OSError as error:
+            text = f"{request.tool} was not run: its process could not be started."
+            return ExecutionResponse.failed("crashed", text, detail=str(error))
+        try:
+            ended = await session.run(child)
+            if ended.ending is Ending.STALE and child.calls > 1:  # it may have imported what has changed since
+                await self._in_thread(child.end, self.grace)
+                child = await self._started()
+                ended = await session.run(child)
+            response = await self._settled(child, ended, request)
+        except asyncio.CancelledError:
+            await self._in_thread(child.end, self.grace)
+            raise
+        except GeneratorExit:  # the loop was closed in the middle of the call
+            child.kill()
+            raise
+        if ended.raised is not None:
+            raise ended.raised
+        if ended.fatal is not None:
+            raise FatalToolError(ended.fatal)
+        return response
+
+    async def _settled(self, child: ChildProcess, ended: Ended, request: ExecutionRequest) -> ExecutionResponse:
+        response = ended.response
+        if response is None:
+            has_time = ended.ending in (Ending.TIMED_OUT, Ending.STOPPED)
+            code = await self._in_thread(child.end, self.grace if has_time else 0.0)
+            return _unanswered(ended, request, code, child.printed)
+        printed = child.printed
+        if child.calls == self.calls or response.kind == "crashed":
+            await self._in_thread(child.end, self.grace)
+        else:
+            with self._lock:
+                self._idle.append(child)
+        return _with_printed(response, request.tool, printed)
+
+    def _idle_child(self) -> ChildProcess | None:
+        """The child that waits since the latest call; `None` where none does."""
+        while True:
+            with self._lock:
+                child = self._idle.pop() if self._idle else None
+            if child is None or child.is_idle:
+                return child
+            child.kill()
+
+    async def _started(self) -> ChildProcess:
+        return await self._in_thread(ChildProcess.start, self.message_bytes)
+
+    async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        """What a function gives that waits; it goes on where its caller is cancelled meanwhile."""
+        with self._lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(2 * self.most, "pegboard-process")
+            threads = self._threads
+        return await asyncio.get_running_loop().run_in_executor(threads, function, *arguments)
+
+    def _start_anew(self) -> None:
+        """In a fork of the parent: its children are the parent's, and its threads aren't there."""
+        self._places, self._lock, self._threads = _Semaphore(self.most), threading.Lock(), None
+        self._idle, self._sessions, self._owner = [], set(), os.getpid()
+
+
+SETTINGS: Final = frozenset({"most", "memory", "grace", "calls", "message_bytes"})
+"""What a configuration may set."""
+
+
+@define(eq=False)
+class _Semaphore:
+    """Fair semaphore whose waiters may be in different event loops.
+
+    Attributes:
+        free: How many may pass.
+    """
+
+    free: int
+    _waiting: deque[asyncio.Future[None]] = field(factory=deque["asyncio.Future[None]"], init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    async def acquire(self) -> None:
+        """Passes, once its turn has come."""
+        with self._lock:
+            if self.free:
+                self.free -= 1
+                return
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+        try:
+            await waiting
+        except BaseException:
+            with self._lock:
+                is_waiting = waiting in self._waiting
+                if is_waiting:
+                    self._waiting.remove(waiting)
+            if not is_waiting:
+                self.release()  # its turn had come meanwhile
+            raise
+
+    def release(self) -> None:
+        """Lets the next one pass; from any thread."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self.free += 1
+                    return
+                waiting = self._waiting.popleft()
+            try:
+                waiting.get_loop().call_soon_threadsafe(_wake, waiting)
+            except RuntimeError:  # its loop is closed
+                continue
+            return
+
+
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
+
+
+# What a call comes to ------------------------------------------------------------------------------------------------
+
+
+def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, printed: str) -> ExecutionResponse:
+    """The response for a call whose child did not answer.
+
+    Args:
+        ended: How the session ended.
+        request: The call.
+        code: The child's exit code, below 0 the number of a signal; `None` where it had to be killed.
+        printed: The end of what the child printed.
+    """
+    name, said = request.tool, f"\nIt printed last:\n{printed}" if printed else ""
+    if ended.ending is Ending.TIMED_OUT:
+        text = f"{name} gave no result within {request.timeout:g} s. Its process was ended."
+        return ExecutionResponse.failed("timeout", text, detail=f"the child process was ended at the limit.{said}")
+    if ended.ending is Ending.STOPPED:
+        return ExecutionResponse.failed("aborted", f"{name} was aborted. Its process was ended.")
+    if ended.ending is Ending.NOT_STARTED:
+        text = f"{name} was not run: its process could not be started."
+        return ExecutionResponse.failed("crashed", text, detail=f"the child process {exit_status(code)}.{said}")
+    if ended.ending is Ending.STALE:
+        text = f"{name} has changed since it was loaded and was not run."
+        return ExecutionResponse.failed("tool_failure", text, detail=f"{ended.reason}; start the program again")
+    text = f"{name} crashed. What it had done by then may stand; the same call may crash again."
+    cause = f"the child process {exit_status(code)}"
+    if ended.reason is not None:
+        cause = f"the child process was ended: {ended.reason}"
+    return ExecutionResponse.failed("crashed", text, detail=f"{cause}.{said}")
+
+
+def _with_printed(response: ExecutionResponse, tool: str, printed: str) -> ExecutionResponse:
+    """What a call printed, for the operator: in the detail of its error, else by the logger `pegboard` (`INFO`)."""
+    if not printed:
+        return response
+    if response.is_error:
+        return response.evolve(detail=f"{response.detail or ''}\nIt printed last:\n{printed}".lstrip())
+    logging.getLogger("pegboard").info("%s printed:\n%s", tool, printed)
+    return response
+
+
+__all__ = ["SETTINGS", "ChildProcesses"]

@@ -1,0 +1,268 @@
+"""One child Python: its start, what goes to and fro, and its end."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, Final, TypeVar
+
+from attrs import define, field
+
+from pegboard_processes.rpc import PIECE, Frames, framed
+from pegboard_processes.task import Task
+
+MOST_PRINTED: Final = 8_192
+"""How many bytes of what a call prints are kept: the last ones."""
+
+MOST_DRAINED: Final = 1 << 20
+"""How many bytes of a pipe are read at once: a tool that prints without end must not keep its host from its work."""
+
+LEAVING_SECONDS: Final = 0.5
+"""How long a child that has hung up may take to be gone."""
+
+KILLING_SECONDS: Final = 5.0
+"""How long the system may take to end what was killed."""
+
+PROGRAM: Final = "import sys; sys.path[:] = sys.argv[4:]; from pegboard_processes.child import main; main()"
+
+End = TypeVar("End", socket.socket, io.FileIO)
+
+
+@define(eq=False)
+class ChildProcess:
+    """One child Python: the leader of its own process group, at the other end of a socket.
+
+    It serves one call at a time. Nothing here waits, but for `start`, `end` and `kill`.
+
+    Attributes:
+        process: The child.
+        link: The socket.
+        output: What it prints, on standard output and standard error.
+        lifeline: Pipe that ends the child when it is closed.
+        most: How many bytes one message of it may have.
+        calls: How many calls it was given.
+        is_ready: Whether it has begun to listen.
+        has_hung_up: Whether it will send no more.
+    """
+
+    process: subprocess.Popen[bytes]
+    link: socket.socket
+    output: io.FileIO
+    lifeline: io.FileIO
+    most: int
+    calls: int = field(default=0, init=False)
+    is_ready: bool = field(default=False, init=False)
+    has_hung_up: bool = field(default=False, init=False)
+    _frames: Frames = field(init=False)
+    _known: set[int] = field(factory=set[int], init=False)  # the payloads that it has
+    _outgoing: bytearray = field(factory=bytearray, init=False)
+    _printed: bytearray = field(factory=bytearray, init=False)
+    _ending: threading.Lock = field(factory=threading.Lock, init=False)
+    _at_exit: weakref.finalize[Any, Any] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._frames = Frames(self.most)
+        for stream in (self.link, self.output):
+            os.set_blocking(stream.fileno(), False)
+        streams = (self.link, self.output, self.lifeline)
+        # At the interpreter's exit, and where nothing refers to the child any more.
+        self._at_exit = weakref.finalize(self, _kill, self.process, os.getpid(), streams)
+
+    @classmethod
+    def start(cls, most: int) -> ChildProcess:
+        """Starts a child; it is ready a moment later.
+
+        Args:
+            most: How many bytes one message of it may have.
+
+        Raises:
+            OSError: The system gives no process, or no files.
+        """
+        with ExitStack() as ours, ExitStack() as theirs:
+            link, their_link = map(_entered, (ours, theirs), socket.socketpair())
+            output, printed = map(_entered, (ours, theirs), _pipe())
+            their_lifeline, lifeline = map(_entered, (theirs, ours), _pipe())
+            numbers = (their_link.fileno(), their_lifeline.fileno())
+            process = subprocess.Popen(  # noqa: S603  (this Python, and numbers)
+                [*_python(), "-c", PROGRAM, *map(str, (*numbers, most)), *filter(None, sys.path)],
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                pass_fds=numbers,
+                start_new_session=True,
+            )
+            ours.pop_all()
+        return cls(process, link, output, lifeline, most)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for a call, as far as can be seen: it is there, and sends nothing unasked."""
+        return not self.has_hung_up and not _readable([self.link], 0)
+
+    @property
+    def printed(self) -> str:
+        """What the last call printed, its end."""
+        return self._printed.decode(errors="replace")
+
+    def begin(self, task: Task) -> None:
+        """Gives it a call; what was printed before isn't this one's."""
+        self.read_output()
+        self._printed.clear()
+        self.calls += 1
+        self.send(task if task.payload.key not in self._known else task.without_payload())
+        self._known.add(task.payload.key)
+
+    def send(self, message: object) -> None:
+        """Takes a message; `flush` sends it as the child takes it. Pickle goes this way only."""
+        self._outgoing += framed(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+
+    def flush(self) -> bool:
+        """Sends what the child takes now; whether something is left."""
+        while self._outgoing and not self.has_hung_up:
+            try:
+                sent = self.link.send(self._outgoing)
+            except BlockingIOError:
+                return True
+            except OSError:  # it has hung up; what it sent before is still to be read
+                self._outgoing.clear()
+                return False
+            del self._outgoing[:sent]
+        return False
+
+    def receive(self) -> list[bytes]:
+        """The messages that are there.
+
+        Raises:
+            ProtocolError: One is announced that is too long.
+        """
+        try:
+            piece = self.link.recv(PIECE)
+        except BlockingIOError:
+            return []
+        except OSError:
+            piece = b""
+        if not piece:
+            self.has_hung_up = True
+        return list(self._frames.feed(piece))
+
+    def read_output(self) -> bool:
+        """Reads what it has printed; whether it may print more."""
+        read = 0
+        while read < MOST_DRAINED and (piece := self.output.read(PIECE)) is not None:
+            if not piece:  # nothing is left that could print
+                return False
+            read += len(piece)
+            self._printed += piece
+            del self._printed[:-MOST_PRINTED]
+        return True
+
+    def end(self, grace: float) -> int | None:
+        """Ends the child and all of its process group: asks it to end, and kills what is left after a moment. Waits.
+
+        Args:
+            grace: How many seconds it has.
+
+        Returns:
+            The code that it ended with by itself (a signal's number below 0), `None` where it had to be killed.
+        """
+        with self._ending:
+            return None if self.link.fileno() < 0 else self._end(grace)
+
+    def kill(self) -> None:
+        """Kills it with its group, where there is no time for more."""
+        self._at_exit()
+
+    def _end(self, grace: float) -> int | None:
+        if grace > 0 and not self.has_hung_up:
+            self._signal(signal.SIGTERM)
+            self._await_hang_up(grace)
+        code = self._exit_code(LEAVING_SECONDS if self.has_hung_up else 0.0)
+        # A group lives for as long as one of its members does, and keeps its number; once all are gone, the number is
+        # free, but systems hand numbers out in turn, not the same one twice.
+        self._signal(signal.SIGKILL)
+        self._exit_code(KILLING_SECONDS)
+        self.read_output()
+        self._at_exit.detach()
+        for stream in (self.link, self.output, self.lifeline):
+            stream.close()
+        return code
+
+    def _await_hang_up(self, seconds: float) -> None:
+        """Reads until the child has hung up, so that it doesn't have to wait for its parent to take what it sends."""
+        until, streams = time.monotonic() + seconds, [self.link, self.output]
+        while not self.has_hung_up and (left := until - time.monotonic()) > 0:
+            readable = _readable(streams, left)
+            if self.output in readable and not self.read_output():
+                streams.remove(self.output)
+            if self.link in readable:
+                with suppress(OSError):
+                    self.has_hung_up = not self.link.recv(PIECE)
+
+    def _exit_code(self, seconds: float) -> int | None:
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):  # macOS: PermissionError for a group of zombies
+            os.killpg(self.process.pid, number)
+
+
+def exit_status(code: int | None) -> str:
+    """`"was ended by signal 11 (SIGSEGV)"`, `"ended with exit code 3"`, ..."""
+    if code is None:
+        return "hung up and had to be killed"
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+def _readable(streams: Sequence[Any], seconds: float) -> list[Any]:
+    """Those that have something to read, or have been closed at the other end; by poll, as numbers may exceed 1024."""
+    poll = select.poll()
+    for stream in streams:
+        poll.register(stream, select.POLLIN)
+    ready = {number for number, _ in poll.poll(seconds * 1000)}
+    return [stream for stream in streams if stream.fileno() in ready]
+
+
+def _pipe() -> tuple[io.FileIO, io.FileIO]:
+    """A pipe's reading end and its writing end."""
+    reading, writing = os.pipe()
+    return io.FileIO(reading, "r"), io.FileIO(writing, "w")
+
+
+def _entered(stack: ExitStack, end: End) -> End:
+    return stack.enter_context(end)
+
+
+def _python() -> list[str]:
+    """This Python, run as this one is as far as code depends on it."""
+    optimized = ["-" + "O" * sys.flags.optimize] if sys.flags.optimize else []
+    return [sys.executable, "-P", *optimized, "-X", f"utf8={sys.flags.utf8_mode}"]
+
+
+def _kill(process: subprocess.Popen[bytes], owner: int, streams: Sequence[socket.socket | io.FileIO]) -> None:
+    for stream in streams:
+        stream.close()
+    if os.getpid() != owner:
+        return  # a fork of the parent: the child isn't its own
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(1.0)

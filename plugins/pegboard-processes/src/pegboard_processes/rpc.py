@@ -1,0 +1,200 @@
+"""RPC between a program and its child process: messages, each with its length before it, over a socket.
+
+What the child sends is JSON, and isn't trusted; what it is sent is pickled by its parent. Messages of the child:
+
+| | |
+|---|---|
+| `{"ready": pid}` | it takes tasks |
+| `{"event": {...}}` | what the tool emits, see `pegboard.ExecutorCall.emit` |
+| `{"question": number, "name": ..., "arguments": {...}}` | what the tool asks, see `pegboard.ExecutorCall.answer` |
+| `{"response": {...}, "fatal": text, "raised": number}` | the end; `raised` is a question whose error ended the call |
+| `{"stale": reason}` | the tool's code isn't the parent's |
+
+It is sent a `Task`, and a `Reply` to each question.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from pegboard import CallError, FatalToolError, ToolError
+from pegboard.typing import JsonObject
+
+PIECE: Final = 65_536
+"""How many bytes are read at once."""
+
+_LENGTH: Final = struct.Struct(">I")
+_ANY_LENGTH: Final = 2**32 - 1
+
+
+class ProtocolError(Exception):
+    """The other side sent what the protocol doesn't have."""
+
+
+class Ended(SystemExit):
+    """The parent has hung up, or wants the child to end. An event loop lets no other exception out of its callbacks."""
+
+
+class MessageTooLongError(ValueError):
+    """A message is longer than the parent takes.
+
+    Attributes:
+        length: In bytes.
+    """
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        super().__init__(f"{length:,} bytes")
+
+
+# Frames --------------------------------------------------------------------------------------------------------------
+
+
+def framed(body: bytes) -> bytes:
+    """A message with its length (four bytes, the highest first) before it."""
+    return _LENGTH.pack(len(body)) + body
+
+
+@define(eq=False)
+class Frames:
+    """Decoder of length-prefixed messages, from the pieces in which a stream hands them out.
+
+    Attributes:
+        most: How many bytes one message may have.
+    """
+
+    most: int
+    _bytes: bytearray = field(factory=bytearray, init=False)
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """The messages that this piece completes.
+
+        Raises:
+            ProtocolError: One is announced as longer than `most`.
+        """
+        self._bytes += piece
+        while len(self._bytes) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._bytes)
+            if length > self.most:
+                raise ProtocolError(f"a message of {length:,} bytes was announced; at most {self.most:,} are taken")
+            end = _LENGTH.size + length
+            if len(self._bytes) < end:
+                return
+            body = bytes(self._bytes[_LENGTH.size : end])
+            del self._bytes[:end]
+            yield body
+
+
+# Replies -------------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Reply:
+    """The parent's answer to one question.
+
+    Attributes:
+        number: The question's.
+        value: The answer, JSON data.
+        error: What was raised instead, see `error_to_json`; or `None`.
+    """
+
+    number: int
+    value: Any = None
+    error: Mapping[str, Any] | None = None
+
+
+def error_to_json(error: BaseException) -> JsonObject:
+    """An exception as a child gets it: enough for a tool to catch it by its type, and no more than it may know."""
+    if isinstance(error, ToolError):
+        return {"type": "tool", "text": f"{error.text}", "retryable": bool(error.retryable), "hint": error.hint}
+    if isinstance(error, FatalToolError):
+        return {"type": "fatal", "text": f"{error}"}
+    if isinstance(error, CallError):
+        return {"type": "call", "kind": error.kind, "text": error.text}
+    if isinstance(error, LookupError):
+        return {"type": "lookup", "text": f"{error.args[0] if error.args else ''}"}
+    return {"type": "other", "text": f"the host failed: {type(error).__name__}"}
+
+
+def error_from_json(data: Mapping[str, Any]) -> BaseException:
+    """The exception that a child raises in its place."""
+    return _ERRORS[data["type"]](data)
+
+
+_ERRORS: Final[Mapping[str, Callable[[Mapping[str, Any]], BaseException]]] = {
+    "tool": lambda data: ToolError(data["text"], retryable=data["retryable"], hint=data["hint"]),
+    "fatal": lambda data: FatalToolError(data["text"]),
+    "call": lambda data: CallError(data["kind"], data["text"]),
+    "lookup": lambda data: LookupError(data["text"]),
+    "other": lambda data: RuntimeError(data["text"]),
+}
+
+
+# The child's end -----------------------------------------------------------------------------------------------------
+
+
+def _as_text(value: object) -> str:
+    return repr(value)[:1000]
+
+
+_write: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_as_text).encode
+
+
+@define(eq=False)
+class Connection:
+    """The child's end of the socket. Any thread may send; one at a time may receive.
+
+    Attributes:
+        link: The socket.
+        most: How many bytes one message to the parent may have.
+    """
+
+    link: socket.socket
+    most: int
+    _frames: Frames = field(factory=lambda: Frames(_ANY_LENGTH), init=False)
+    _received: deque[bytes] = field(factory=deque[bytes], init=False)
+    _sending: threading.Lock = field(factory=threading.Lock, init=False)
+
+    def send(self, message: JsonObject) -> None:
+        """Sends one message; what JSON can't hold is written as text.
+
+        Raises:
+            MessageTooLongError: The parent wouldn't take it.
+            ValueError: NaN, an infinity or a cycle.
+            OSError: The parent is gone.
+        """
+        body = _write(message).encode("utf-8", "replace")
+        if len(body) > self.most:
+            raise MessageTooLongError(len(body))
+        with self._sending:
+            self.link.sendall(framed(body))
+
+    def receive(self) -> Any:
+        """The next message of the parent; `None` once it has hung up."""
+        while not self._received:
+            piece = self.link.recv(PIECE)
+            if not piece:
+                return None
+            self._received.extend(self._frames.feed(piece))
+        return _loads(self._received.popleft())
+
+    def receive_now(self) -> list[Any]:
+        """The messages that are there already; `None` where the parent has hung up."""
+        try:
+            piece = self.link.recv(PIECE, socket.MSG_DONTWAIT)
+        except BlockingIOError:  # another thread was faster
+            return []
+        return [_loads(body) for body in self._frames.feed(piece)] if piece else [None]
+
+
+def _loads(body: bytes) -> Any:
+    return pickle.loads(body)  # noqa: S301  (the parent's own)

@@ -1,0 +1,322 @@
+"""Task message: what a child process is sent of a call, and how it finds the tool's function again.
+
+Pickle goes one way only, from the parent to its child, and of what the parent itself has made. It sends functions and
+classes by their names, so that the child imports them for itself; objects that carry a tool as a method are sent as
+copies. Arguments are bound to the function's parameters in the parent.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import inspect
+import io
+import itertools
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final, NoReturn, cast
+from weakref import WeakKeyDictionary
+
+import attrs
+from attrs import frozen
+
+from pegboard import ExecutionRequest, ExecutorCall, Tool, ToolContext, ToolSpec, tool_of
+
+MAIN: Final = "__main__"
+MAIN_AGAIN: Final = "__mp_main__"
+"""What the parent's program is called in a child, as `multiprocessing` has it: what stands below
+`if __name__ == "__main__":` isn't run again."""
+
+_KNOWN: Final = frozenset({*sys.stdlib_module_names, "pegboard", "pegboard_processes"}) - {MAIN}
+"""Top-level modules that every child finds by itself."""
+
+
+class UnsendableError(Exception):
+    """Something can't be sent to a child process; the text names it, and what to do."""
+
+
+class StaleCodeError(Exception):
+    """The function that was found isn't the one that was sent."""
+
+
+@frozen
+class ModuleRef:
+    """A module that a function or a class is found in.
+
+    Attributes:
+        name: As in `sys.modules`.
+        file: Where it was loaded from, or `None`.
+        imported_as: What to import where the name is `__main__` and it was run as `python -m ...`; else `None`.
+    """
+
+    name: str
+    file: str | None
+    imported_as: str | None = None
+
+
+@frozen
+class ToolPayload:
+    """A tool as a child process gets it, once.
+
+    Attributes:
+        key: Its number among the payloads of this parent.
+        modules: Those that have to be there before `tool` is unpickled.
+        path: The parent's `sys.path`.
+        tool: The pickled spec (as JSON data) and handler (without its binder).
+        fingerprint: Of the function's code and of the spec that it carries: what is found must be what was sent.
+    """
+
+    key: int
+    modules: tuple[ModuleRef, ...]
+    path: tuple[str, ...]
+    tool: bytes
+    fingerprint: str
+
+
+@frozen(eq=False)
+class Task:
+    """One call as a child process gets it.
+
+    Attributes:
+        payload: The tool; only its key where the child has it.
+        request: The call.
+        arguments: The pickled `(args, kwargs)` of the function, without the context.
+        context_at: The places in `args` that the context takes, in rising order.
+        context_as: The names in `kwargs` that the context takes.
+        is_watched: Whether the parent uses what the tool emits.
+    """
+
+    payload: ToolPayload
+    request: ExecutionRequest
+    arguments: bytes
+    context_at: tuple[int, ...] = ()
+    context_as: tuple[str, ...] = ()
+    is_watched: bool = False
+
+    def without_payload(self) -> Task:
+        """The same for a child that has the tool already."""
+        return attrs.evolve(self, payload=ToolPayload(self.payload.key, (), (), b"", ""))
+
+    def bound(self, context: ToolContext) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """The `(args, kwargs)` of the call, with the context where it belongs; in the child."""
+        args, kwargs = _loads(self.arguments)
+        values = list(args)
+        for place in self.context_at:
+            values.insert(place, context)
+        return values, {**kwargs, **dict.fromkeys(self.context_as, context)}
+
+
+# In the parent -------------------------------------------------------------------------------------------------------
+
+_keys: Final = itertools.count(1)
+_payloads: Final[WeakKeyDictionary[Tool, ToolPayload]] = WeakKeyDictionary()
+
+
+def task_for(call: ExecutorCall, request: ExecutionRequest, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Task:
+    """The task for one call.
+
+    Args:
+        call: The call.
+        request: The call's, perhaps with another memory limit.
+        args: Of the function; the context is among them where the function takes it.
+        kwargs: Of the function; likewise.
+
+    Raises:
+        UnsendableError: The function can't be found again (a lambda, a function inside a function), or an argument
+            can't be pickled.
+    """
+    tool, context = call.tool, call.context
+    payload = payload_of(tool)
+    try:
+        arguments = pickle.dumps(
+            (
+                tuple(value for value in args if value is not context),
+                {name: value for name, value in kwargs.items() if value is not context},
+            ),
+            pickle.HIGHEST_PROTOCOL,
+        )
+    except Exception as error:
+        raise UnsendableError(
+            f"an argument of {tool.name} can't be sent to a child process: {error}. What the host provides stays with "
+            "the host; run the tool with executor='thread'."
+        ) from error
+    at = tuple(place for place, value in enumerate(args) if value is context)
+    named = tuple(name for name, value in kwargs.items() if value is context)
+    return Task(payload, request, arguments, at, named, call.is_watched)
+
+
+def payload_of(tool: Tool) -> ToolPayload:
+    """How a child process finds what runs this tool; worked out once.
+
+    Raises:
+        UnsendableError: It can't be found again.
+    """
+    payload = _payloads.get(tool)
+    if payload is None:
+        payload = _payloads[tool] = _packed(tool)
+    return payload
+
+
+def _packed(tool: Tool) -> ToolPayload:
+    handler: Any = tool.handler
+    writing = io.BytesIO()
+    pickler = _Pickler(writing)
+    try:
+        pickler.dump((tool.spec.to_json(), attrs.evolve(handler, make_binder=_no_binder, injects=())))
+    except Exception as error:
+        raise UnsendableError(
+            f"{tool.name} can't be sent to a child process: {error}. Define its function at the top level of a module "
+            "(no lambda, no function inside a function), or run it with executor='thread'."
+        ) from error
+    modules = tuple(_module_ref(name, tool) for name in pickler.modules if name.partition(".")[0] not in _KNOWN)
+    path = tuple(each for each in sys.path if each)
+    return ToolPayload(next(_keys), modules, path, writing.getvalue(), _fingerprint(handler.function))
+
+
+def _no_binder() -> NoReturn:
+    raise TypeError("the arguments were bound in the parent")
+
+
+class _Pickler(pickle.Pickler):
+    """Notes the modules whose functions and classes are sent by name."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self.modules: dict[str, None] = {}
+
+    def reducer_override(self, value: Any) -> Any:
+        cls: type[Any] = value if isinstance(value, type) else type(value)
+        module = value.__module__ if isinstance(value, FunctionType) else cls.__module__
+        self.modules[module] = None
+        return NotImplemented
+
+
+def _module_ref(name: str, tool: Tool) -> ModuleRef:
+    module = sys.modules.get(name)
+    file: str | None = getattr(module, "__file__", None)
+    if name != MAIN:
+        return ModuleRef(name, file)
+    spec: Any = getattr(module, "__spec__", None)
+    if spec is None and file is None:
+        raise UnsendableError(
+            f"{tool.name} can't be sent to a child process: it was typed in, and stands in no file. Put it into a "
+            "module, or run it with executor='thread'."
+        )
+    return ModuleRef(name, file, None if spec is None else spec.name)
+
+
+# In both -------------------------------------------------------------------------------------------------------------
+
+
+def _fingerprint(function: Callable[..., Any]) -> str:
+    """`"sha256:..."` over the code of a function and the digest of the spec that it carries.
+
+    It is the same in two processes that have loaded the same source with the same Python.
+    """
+    digest = hashlib.sha256()
+    carried = tool_of(function)
+    if carried is not None:
+        digest.update(carried.spec.digest.encode())
+    plain: Any = function
+    while isinstance(plain, functools.partial):
+        plain = plain.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    for part in _parts(getattr(inspect.unwrap(plain), "__code__", None)):
+        digest.update(part)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _parts(code: CodeType | None) -> Iterator[bytes]:
+    """What a function does, without where it stands."""
+    if code is None:
+        return
+    yield code.co_code
+    yield repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
+    for constant in code.co_consts:
+        yield from _parts(constant) if isinstance(constant, CodeType) else (_written(constant).encode(),)
+
+
+def _written(constant: object) -> str:
+    """A constant as text; the same in every process, as the order of a set isn't."""
+    if not isinstance(constant, frozenset | tuple):
+        return ascii(constant)
+    items = [_written(item) for item in cast("Iterable[object]", constant)]
+    return f"set{sorted(items)}" if isinstance(constant, frozenset) else f"tuple{items}"
+
+
+# In the child --------------------------------------------------------------------------------------------------------
+
+_modules: Final[dict[str, ModuleRef]] = {}
+
+
+def unpacked(payload: ToolPayload) -> Tool:
+    """The tool of a payload; its modules are imported where they aren't there yet.
+
+    Raises:
+        StaleCodeError: Its code isn't the parent's.
+        BaseException: Whatever importing it raised.
+    """
+    sys.path.extend(each for each in payload.path if each not in sys.path)
+    _modules.update((module.name, module) for module in payload.modules)
+    spec, handler = _loads(payload.tool)
+    if _fingerprint(handler.function) != payload.fingerprint:
+        raise StaleCodeError(f"the code of {handler.function!r} isn't what it was when the parent loaded it")
+    return Tool(ToolSpec.from_json(spec), handler)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Loads the modules that can't be imported by their names from where the parent has them."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        ref = _modules.pop(module, None)
+        if ref is not None:
+            _provide(ref)
+        return super().find_class(module, name)
+
+
+def _loads(pickled: bytes) -> Any:
+    return _Unpickler(io.BytesIO(pickled)).load()
+
+
+def _provide(ref: ModuleRef) -> None:
+    """Makes sure that the module is loaded, and is the parent's own."""
+    if ref.name == MAIN:
+        sys.modules[MAIN] = _main(ref)
+        return
+    try:
+        module = importlib.import_module(ref.name)
+    except ModuleNotFoundError as error:
+        if ref.file is None or not ref.name.startswith(f"{error.name}"):
+            raise
+        _loaded(ref.name, ref.file)
+    else:
+        file: str | None = getattr(module, "__file__", None)
+        if file != ref.file and ref.file is not None:
+            _loaded(ref.name, ref.file)
+
+
+def _main(ref: ModuleRef) -> ModuleType:
+    """The parent's program, not run as a program."""
+    if ref.imported_as is not None:
+        return importlib.import_module(ref.imported_as)
+    assert ref.file is not None
+    return _loaded(MAIN_AGAIN, ref.file)
+
+
+def _loaded(name: str, file: str) -> ModuleType:
+    """A module from a file, whatever `sys.path` holds."""
+    spec = spec_from_file_location(name, Path(file).resolve())
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python module")
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

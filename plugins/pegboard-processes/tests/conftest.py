@@ -1,0 +1,47 @@
+"""A pool of child processes that a file's tests share, and one way to call tools in it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # `isolated_tools`: children import it by this name, too
+
+from running import execute
+
+from pegboard_processes import ChildProcesses
+
+
+@pytest.fixture(scope="module")
+def pool():
+    """Two children at most; ended with the file."""
+    made = ChildProcesses(most=2, grace=0.2)
+    yield made
+    asyncio.run(made.aclose())
+
+
+@pytest.fixture
+def fresh():
+    """Makes pools that are ended with the test."""
+    made = []
+
+    def fresh(**settings):
+        made.append(ChildProcesses(**{"grace": 0.2, **settings}))
+        return made[-1]
+
+    yield fresh
+    for pool in made:
+        asyncio.run(pool.aclose())
+
+
+@pytest.fixture
+def call(pool):
+    """Runs a tool of `isolated_tools` in a child; gives the response."""
+
+    def call(tool, context=None, *, pool=pool, **facts):
+        return asyncio.run(execute(pool, tool, context, **facts))
+
+    return call

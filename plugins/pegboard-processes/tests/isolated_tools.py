@@ -1,0 +1,588 @@
+"""Tools that child processes run in these tests. A child imports this module for itself, so it holds nothing heavy."""
+
+# ruff: noqa: ASYNC240, PTH109, T201  (tools that do what tools shouldn't)
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import ctypes
+import enum
+import functools
+import os
+import signal
+import sys
+import threading
+import time
+from datetime import date
+from pathlib import Path
+
+import attrs
+
+from pegboard import (
+    FatalToolError,
+    ImageContent,
+    Injected,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    TypedTool,
+    tool,
+    tool_of,
+)
+
+FOREVER = 3600  # seconds: only a broken test waits so long
+
+
+@tool
+def add(a: int, b: int = 2) -> int:
+    """Adds."""
+    return a + b
+
+
+@tool
+async def add_later(a: int, b: int = 2) -> int:
+    """Adds, after a step of the event loop."""
+    await asyncio.sleep(0)
+    return a + b
+
+
+@tool
+def count_up(to: int, context: ToolContext):
+    """Gives numbers on the way, and their sum."""
+    yield from range(to)
+    return sum(range(to))
+
+
+@tool
+async def count_up_later(to: int):
+    """Gives numbers on the way."""
+    for number in range(to):
+        await asyncio.sleep(0)
+        yield number
+
+
+@attrs.frozen
+class Point:
+    x: int
+    y: int = 0
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@tool
+def shift(point: Point, when: date, colour: Colour = Colour.RED, *more: int) -> Point:
+    """Takes and gives what JSON doesn't know."""
+    assert isinstance(point, Point)
+    assert isinstance(when, date)
+    assert isinstance(colour, Colour)
+    return Point(point.x + when.day, sum(more))
+
+
+class Doubler(TypedTool[int, int]):
+    """Doubles."""
+
+    def __init__(self, factor: int = 2) -> None:
+        self.factor = factor
+
+    def call(self, context: ToolContext, number: int) -> int:
+        return number * self.factor
+
+
+class Counter:
+    """Tools that are methods."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+
+    @tool
+    def from_start(self, steps: int) -> int:
+        """Counts on."""
+        return self.start + steps
+
+
+def upper(arguments) -> str:
+    return f"{arguments['text']}".upper()
+
+
+SHOUT = Tool.from_schema("shout", {"type": "object", "properties": {"text": {"type": "string"}}}, upper)
+
+
+def reversed_text(text: str) -> str:
+    return text[::-1]
+
+
+BACKWARDS = Tool.freeform("backwards", reversed_text)
+
+
+def plus(a: int, b: int) -> int:
+    return a + b
+
+
+PLUS_ONE = Tool.from_function(functools.partial(plus, 1), name="plus_one")
+
+
+def contains(a) -> bool:
+    return a in {"x", "y", ("z", 1)}
+
+
+@tool
+def loose(number: int):
+    """A plain function that gives a coroutine."""
+    return later(number)
+
+
+async def later(number):
+    await asyncio.sleep(0)
+    return number
+
+
+@tool
+def picture():
+    """A picture and a text."""
+    return ["see", ImageContent(b"\x89PNG", "image/png")]
+
+
+@tool
+def full_result() -> ToolResult:
+    """Everything that a result can say."""
+    return ToolResult(
+        "text", {"a": 1}, display="shown", title="Title", metadata={"m": 1, "o": object()}, details=[1], detail="why"
+    )
+
+
+# What goes wrong ------------------------------------------------------------------------------------------------------
+
+
+@tool
+def crash(signal_number: int) -> None:
+    """Ends itself by a signal."""
+    print("last words", flush=True)
+    os.kill(os.getpid(), signal_number)
+    time.sleep(FOREVER)
+
+
+@tool
+def segfault() -> None:
+    """Reads where nothing is."""
+    ctypes.string_at(0)
+
+
+@tool
+def leave(code: int) -> None:
+    """Ends the process without a word."""
+    os._exit(code)
+
+
+@tool
+def spin() -> None:
+    """Never ends, and lets nobody in."""
+    while True:
+        pass
+
+
+@tool
+def sleep_on(pid_file: str) -> None:
+    """Sleeps, and doesn't listen to the signal to end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    Path(pid_file).write_text(f"{os.getpid()}")
+    while True:
+        time.sleep(FOREVER)
+
+
+@tool
+def sleep_well(file: str) -> None:
+    """Sleeps, and tidies up when it has to end."""
+    try:
+        Path(file).write_text(f"{os.getpid()}")
+        time.sleep(FOREVER)
+    finally:
+        Path(file).write_text("tidy")
+
+
+@tool
+async def wait_well(file: str) -> None:
+    """The same, async."""
+    try:
+        Path(file).write_text(f"{os.getpid()}")
+        await asyncio.sleep(FOREVER)
+    finally:
+        Path(file).write_text("tidy")
+
+
+@tool
+def hog(mebibytes: int) -> int:
+    """Takes memory."""
+    return len(bytearray(mebibytes << 20))
+
+
+@tool
+def long_text(length: int) -> str:
+    """Gives a long text."""
+    return "x" * length
+
+
+@tool
+def length_of(text: str) -> int:
+    """Measures a text."""
+    return len(text)
+
+
+@tool
+def many_values(count: int) -> list[int]:
+    """Gives many numbers."""
+    return [0] * count
+
+
+@tool
+def say(words: str) -> str:
+    """Prints, by Python and by the system."""
+    print(words)
+    sys.stderr.write(f"error: {words}\n")
+    os.write(1, f"raw: {words}\n".encode())
+    return "said"
+
+
+@tool
+def print_and_fail(words: str) -> None:
+    """Prints, and raises."""
+    print(words)
+    raise ValueError
+
+
+@tool
+def babble() -> None:
+    """Prints without end."""
+    while True:
+        print("x" * 10_000)
+
+
+@tool
+def no_number() -> float:
+    """Gives what JSON doesn't know."""
+    return float("nan")
+
+
+@tool
+def fail(how: str) -> None:
+    """Raises."""
+    raise {
+        "tool": ToolError("no such file", retryable=True, hint="Look elsewhere."),
+        "value": ValueError("secret"),
+        "exit": SystemExit(3),
+        "interrupt": KeyboardInterrupt(),
+        "stop": StopIteration(),
+        "fatal": FatalToolError("all is lost"),
+        "memory": MemoryError(),
+    }[how]
+
+
+@tool
+def recurse() -> int:
+    """Never ends, but for the stack."""
+    return recurse()
+
+
+@tool
+def fork_and_go(pid_file: str) -> str:
+    """Starts a process that would outlive its parent."""
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        Path(pid_file).write_text(f"{os.getpid()}")
+        time.sleep(FOREVER)
+    while not (Path(pid_file).exists() and Path(pid_file).read_text()):  # it is there before it is written
+        time.sleep(0.001)
+    return "gone"
+
+
+@tool
+def fork_and_answer() -> str:
+    """Both processes come back from the function."""
+    return "child" if os.fork() == 0 else "parent"
+
+
+@tool
+def exit_at_exit() -> str:
+    """Ends the process in its own way at its end."""
+    atexit.register(os._exit, 3)
+    return "registered"
+
+
+@tool
+def hang_at_exit() -> str:
+    """Doesn't end at its end."""
+    atexit.register(time.sleep, FOREVER)
+    return "registered"
+
+
+@tool
+def close_everything() -> str:
+    """Closes what it doesn't own."""
+    os.closerange(3, 256)
+    time.sleep(FOREVER)
+    return "never"
+
+
+@tool
+def write_nonsense(text: str) -> str:
+    """Writes to every socket that it finds."""
+    for number in range(3, 64):
+        try:
+            os.write(number, text.encode("latin-1"))
+        except OSError:
+            continue
+    time.sleep(FOREVER)
+    return "never"
+
+
+# What is left behind --------------------------------------------------------------------------------------------------
+
+
+@tool
+def where() -> dict:
+    """Says which process and folder this is."""
+    return {"pid": os.getpid(), "cwd": os.getcwd(), "argv": sys.argv, "path": sys.path, "group": os.getpgrp()}
+
+
+@tool
+def move(folder: str) -> str:
+    """Changes the folder."""
+    os.chdir(folder)
+    return os.getcwd()
+
+
+@tool
+async def leave_a_task(file: str) -> str:
+    """Leaves a task behind."""
+
+    async def go_on():
+        try:
+            await asyncio.sleep(FOREVER)
+        finally:
+            Path(file).write_text("cancelled")
+
+    task = asyncio.create_task(go_on())
+    await asyncio.sleep(0)
+    assert not task.done()
+    return "left"
+
+
+@tool
+def talk_later(context: ToolContext) -> str:
+    """Goes on talking after its result."""
+    started = threading.Event()
+
+    def go_on():
+        started.set()
+        while True:
+            context.report(1)
+            time.sleep(0.001)
+
+    threading.Thread(target=go_on, daemon=True).start()
+    started.wait()
+    return "done"
+
+
+# What it tells and asks -----------------------------------------------------------------------------------------------
+
+
+@tool
+def tell(context: ToolContext) -> str:
+    """Tells everything that can be told."""
+    context.report(1, 4, "one of four")
+    context.report(0.5)
+    context.metadata("Heading", place="here", thing=object())
+    context.emit("part")
+    context.emit(ImageContent(b"1"))
+    context.emit(Point(1, 2))
+    context.emit(object())
+    context.emit(float("nan"))
+    context.emit("x" * 9_000_000)
+    return "told"
+
+
+@tool
+def tell_much(count: int, context: ToolContext) -> str:
+    """Tells more than anybody wants to know."""
+    for number in range(count):
+        context.report(number)
+    return "told"
+
+
+@tool
+def about(context: ToolContext) -> dict:
+    """Says what it knows of its call."""
+    request = context.request
+    return {
+        "request": [request.user, request.agent, request.agent_description, request.model, request.provider],
+        "ids": [request.session, request.invocation, request.message, request.branch, context.call_id],
+        "state": dict(context.state),
+        "extra": dict(context.extra),
+        "values": context.values,
+        "tool": context.tool,
+        "work_dir": context.work_dir,
+        "depth": context.depth,
+        "has_limit": context.deadline is not None,
+        "confirmation": None if context.confirmation is None else context.confirmation.to_json(),
+    }
+
+
+@tool
+def change(context: ToolContext) -> str:
+    """Asks its host to do things."""
+    context.state["new"] = [1]
+    del context.state["old"]
+    context.actions.transfer_to = "writer"
+    return "changed"
+
+
+@tool
+async def ask(context: ToolContext, permission: str) -> str:
+    """Asks for a permission."""
+    await context.ask(permission, ["a.txt"], always=["*.txt"], metadata={"diff": "+1"})
+    return "allowed"
+
+
+@tool
+def ask_plainly(context: ToolContext, permission: str) -> str:
+    """The same from a plain function."""
+    context.wait(context.ask(permission, ["a.txt"]))
+    return "allowed"
+
+
+@tool
+async def ask_and_go_on(context: ToolContext, permission: str) -> str:
+    """Takes no for an answer."""
+    try:
+        await context.ask(permission)
+    except ToolError as error:
+        return f"no: {error.text}"
+    except (LookupError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "allowed"
+
+
+@tool
+async def confirm(context: ToolContext, hint: str) -> dict:
+    """Asks a question."""
+    answer = await context.request_confirmation(hint, {"n": 1})
+    return {"answer": answer.to_json(), "earlier": [one.hint for one in answer.earlier]}
+
+
+@tool
+async def call_twice(context: ToolContext, name: str) -> str:
+    """Calls two tools at once."""
+    one, two = await asyncio.gather(context.call(name, {"a": 1}), context.call(name, '{"a": 2}'))
+    return f"{one.text} {two.text}"
+
+
+@tool
+async def ask_both(context: ToolContext, spin: bool) -> str:
+    """Asks two people at once."""
+    await asyncio.gather(context.ask("a"), context.ask("b"))
+    while spin:
+        pass
+    return "allowed"
+
+
+@tool
+async def call_many(context: ToolContext, count: int) -> str:
+    """Calls many tools at once; gives the first that fails."""
+    calls = [asyncio.ensure_future(context.call("echo", {"a": number})) for number in range(count)]
+    (first,), _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    return str(first.exception())
+
+
+@tool
+async def call_one(context: ToolContext, name: str) -> str:
+    """Calls a tool."""
+    return (await context.call(name, {"a": 1})).text
+
+
+@tool
+def ask_in_threads(context: ToolContext, count: int) -> list[str]:
+    """Asks from several threads at once."""
+    answers = []
+
+    def one(number):
+        answers.append(context.wait(context.call("echo", {"a": number})).text)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(answers)
+
+
+@tool
+async def remember(context: ToolContext) -> dict:
+    """Uses memory and artifacts."""
+    entry = await context.memory.add("likes tea", metadata={"k": 1})
+    found = await context.memory.search("tea", session_only=True)
+    version = await context.artifacts.save("a.txt", "hello")
+    content = await context.artifacts.load("a.txt", version)
+    names = await context.artifacts.list()
+    await context.artifacts.delete("a.txt")
+    return {
+        "user": entry.user,
+        "found": [each.text for each in found],
+        "text": content.text,
+        "names": names,
+        "left": await context.artifacts.list(),
+    }
+
+
+@tool
+def go_on(context: ToolContext) -> str:
+    """Wants to go on in the background."""
+    return context.background(later(1))
+
+
+# What can't be found again --------------------------------------------------------------------------------------------
+
+ANONYMOUS = Tool.from_function(lambda: 1, name="anonymous")
+
+
+def made_inside():
+    @tool
+    def inside() -> str:
+        """Stands inside a function."""
+        return "never"
+
+    return inside
+
+
+class Closed:
+    """Holds what can't be pickled."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    @tool
+    def locked(self) -> str:
+        """Uses a lock."""
+        return "never"
+
+
+def tool_named(name: str) -> Tool:
+    """The tool of a function here."""
+    found = tool_of(globals()[name])
+    assert found is not None
+    return found
+
+
+@tool
+def use_point(point: Injected[Point]) -> int:
+    """Uses what the host provides."""
+    return point.x
+
+
+@tool
+def use_closed(closed: Injected[Closed]) -> str:
+    """Uses what only the host can have."""
+    return "never"

@@ -1,0 +1,50 @@
+"""Calling tools in a pool of child processes, and waiting for what other processes do."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from isolated_tools import tool_named
+
+from pegboard import ExecutionRequest, ExecutorCall, Tool, ToolContext
+
+PATIENCE = 20  # seconds; only a broken test waits so long
+
+
+def call_of(tool, context=None, *, timeout=30.0, memory_limit=None, **arguments):
+    """A call of `tool`: one of `isolated_tools` by its name, or any."""
+    found = tool if isinstance(tool, Tool) else tool_named(tool)
+    context = context or ToolContext(call_id="c1", tool=found.name)
+    request = ExecutionRequest.of_call(found.name, arguments, context, timeout=timeout, memory_limit=memory_limit)
+    return ExecutorCall(found, request, context)
+
+
+def execute(pool, tool, context=None, **facts):
+    """The response of a call."""
+    return pool.execute_tool(call_of(tool, context, **facts))
+
+
+def is_there(pid):
+    """Whether a process runs; a zombie that waits for init doesn't."""
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat")
+        return not Path("/proc/self").exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def until(condition):
+    """Polls until it holds; what it waits for is another process."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+def written(file):
+    """What another process has written into a file."""
+    until(lambda: file.exists() and file.read_text())
+    return file.read_text()

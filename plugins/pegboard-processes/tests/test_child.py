@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from running import PATIENCE, is_there, until, written
+
+from pegboard_processes import child as module
+
+TESTS = Path(__file__).parent
+
+PARENT = """
+import asyncio, sys
+sys.path.insert(0, sys.argv[1])
+from running import execute
+from pegboard_processes import ChildProcesses
+
+pool = ChildProcesses()
+print(asyncio.run(execute(pool, sys.argv[2], pid_file=sys.argv[3])).output, flush=True)
+sys.stdin.read()
+"""
+
+CHILD = """
+import fcntl, os, sys
+{first}
+from pegboard_processes.child import die_with_parent
+die_with_parent(int(sys.argv[1]))
+os.fork()
+os.write(1, b"b")
+while True:
+    pass
+"""
+
+
+@contextmanager
+def bound_child(reading, first=""):
+    """A child and its own child, both bound to a pipe; both would go on for ever."""
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD.format(first=first), str(reading)],
+        pass_fds=[reading],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as child:
+        os.close(reading)
+        try:
+            yield child.stdout
+        except BaseException:
+            os.killpg(child.pid, signal.SIGKILL)
+            raise
+        assert child.stdout.read() == b""  # nobody is left who holds the other end
+    assert child.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("first", ["", "del fcntl.F_SETSIG"], ids=["by the kernel", "by a thread"])
+def test_the_whole_group_ends_with_the_other_end_of_the_pipe(first):
+    reading, writing = os.pipe()
+    with bound_child(reading, first) as said:
+        assert said.read(2) == b"bb"
+        os.close(writing)
+
+
+def test_a_parent_that_has_ended_already_ends_the_child_at_once():
+    reading, writing = os.pipe()
+    os.close(writing)
+    with bound_child(reading):
+        pass
+
+
+@pytest.mark.parametrize("tool", ["sleep_on", "fork_and_go"])
+def test_children_and_what_they_have_started_end_with_a_parent_that_is_killed(tmp_path, tool):
+    """`sleep_on` ignores the signal to end and is in the middle of its call; `fork_and_go` has started another."""
+    file = tmp_path / "pid"
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(TESTS), tool, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        pid = int(written(file))
+        assert is_there(pid)
+        parent.kill()
+        until(lambda: not is_there(pid))
+
+
+def test_a_parent_that_ends_by_itself_leaves_no_child(tmp_path):
+    """The pool isn't closed; its children are ended at the interpreter's exit."""
+    file = tmp_path / "pid"
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(TESTS), "fork_and_go", str(file)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as parent:
+        assert parent.stdout.readline() == b"gone\n"
+        _, errors = parent.communicate(timeout=PATIENCE)
+    assert (parent.returncode, errors) == (0, b"")
+    until(lambda: not is_there(int(file.read_text())))
+
+
+# Memory ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("own", "during"),
+    [
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), (1 << 30, resource.RLIM_INFINITY)),
+        ((1 << 28, 1 << 29), (1 << 28, 1 << 29)),
+    ],
+    ids=["free", "limited already"],
+)
+def test_a_memory_limit_is_set_and_taken_back_and_never_widens_one(monkeypatch, own, during):
+    kept = []
+    monkeypatch.setattr(module.resource, "getrlimit", lambda _: own)
+    monkeypatch.setattr(module.resource, "setrlimit", lambda _, limits: kept.append(limits))
+    with module._memory_limit(1 << 30):
+        assert kept == [during]
+    assert kept[1:] == [own]

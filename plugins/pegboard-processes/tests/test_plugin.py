@@ -1,0 +1,80 @@
+"""What the plugin brings, and how its executor is found."""
+
+from __future__ import annotations
+
+import asyncio
+
+import isolated_tools
+import pytest
+from isolated_tools import tool_named
+
+import pegboard
+from pegboard import ExecutionRequest, LocalExecutor, Policy, ToolRegistry, register_plugin
+from pegboard.testing import check_plugin
+from pegboard_processes import ChildProcesses, plugin
+
+ADD = tool_named("add").evolve(policy=Policy(executor="process"))
+
+
+def test_the_plugin_keeps_the_contract():
+    """It loads whole, its manifest is true, importing it is cheap."""
+    check_plugin("processes")
+
+
+def called(registry):
+    async def main():
+        async with registry:
+            registry.register(ADD)
+            return await registry.call("add", {"a": 1})
+
+    return asyncio.run(main())
+
+
+def test_the_installed_plugin_is_found_by_the_name_of_its_executor():
+    assert called(pegboard.load(config=pegboard.Config())).structured_content == {"result": 3}
+
+
+def test_so_it_is_by_a_registry_that_has_loaded_no_plugins():
+    assert called(ToolRegistry()).structured_content == {"result": 3}
+
+
+def test_settings_reach_the_pool():
+    registry = ToolRegistry()
+    register_plugin(registry, plugin, "processes", settings={"most": 1, "grace": 0.1})
+    pool = registry.catalogue.extras["executors"]["process"]
+    assert (pool.most, pool.grace) == (1, 0.1)
+    assert called(registry).structured_content == {"result": 3}
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause"),
+    [
+        ({"mots": 1}, "plugins.processes: mots: unknown; there are calls, grace, memory, message_bytes, most"),
+        ({"most": 0}, "'most' must be >= 1"),
+        ({"memory": 1000}, "'memory' must be >= 67108864"),
+    ],
+)
+def test_wrong_settings_are_named(settings, cause):
+    assert cause in str(register_plugin(ToolRegistry(), plugin, "processes", settings=settings))
+
+
+def test_a_local_executor_runs_tools_in_a_pool():
+    async def main():
+        local = LocalExecutor([ADD], executors={"process": ChildProcesses()})
+        response = await local.execute(ExecutionRequest(tool="add", arguments={"a": 1}))
+        await local.aclose()
+        return response
+
+    assert asyncio.run(main()).structured_content == {"result": 3}
+
+
+def test_a_tool_in_a_child_calls_another_through_the_registry():
+    outer = tool_named("call_one").evolve(policy=Policy(executor="process"))
+
+    async def main():
+        async with ToolRegistry() as registry:
+            registry.register(outer, isolated_tools.add)
+            registry.add("executors", "process", ChildProcesses(most=1))
+            return await registry.call("call_one", {"name": "add"})
+
+    assert asyncio.run(main()).text == '{"result": 3}'

@@ -1,0 +1,535 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from datetime import date
+from pathlib import Path
+
+import isolated_tools
+import pytest
+from isolated_tools import tool_named
+from running import PATIENCE, execute, is_there, until, written
+
+from pegboard import (
+    ExecutionRequest,
+    ExecutorCall,
+    FatalToolError,
+    ImageContent,
+    TextContent,
+    Tool,
+    ToolContext,
+)
+from pegboard.schema.problems import StructureError
+from pegboard.tools.collection import as_tools
+from pegboard_processes import ChildProcesses
+
+MEBIBYTE = 1 << 20
+
+
+def pid_of(call, **settings):
+    return call("where", **settings).structured_content["pid"]
+
+
+# Every kind of tool ---------------------------------------------------------------------------------------------------
+
+
+def test_a_plain_tool_runs_in_another_process(call):
+    assert call("add", a=1).structured_content == {"result": 3}
+    assert pid_of(call) != os.getpid()
+
+
+def test_an_async_tool_runs_there_too(call):
+    assert call("add_later", a=1, b=5).structured_content == {"result": 6}
+
+
+def test_generators_give_what_they_return_or_their_items(call):
+    assert call("count_up", to=4).output == "6"
+    assert call("count_up_later", to=3).structured_content == [0, 1, 2]
+
+
+def test_arguments_and_results_are_python_values_there(call):
+    when = date(2026, 1, 5).isoformat()
+    response = call("shift", point={"x": 1}, when=when, colour="blue", more=[3, 4])
+    assert response.structured_content == {"x": 6, "y": 7}
+
+
+def test_a_plain_function_that_gives_a_coroutine_is_awaited(call):
+    assert call("loose", number=4).output == "4"
+
+
+def test_instances_are_sent_with_what_they_hold(call):
+    assert call(isolated_tools.Doubler(3).as_tool(), number=5).output == '{"result": 15}'
+    (method,) = as_tools(isolated_tools.Counter(10))
+    assert call(method, steps=5).structured_content == {"result": 15}
+
+
+def test_tools_of_a_schema_a_text_or_a_partial_bind_as_they_do_at_home(call):
+    assert call(isolated_tools.SHOUT, text="hi").output == "HI"
+    assert call(isolated_tools.BACKWARDS, input="abc").output == "cba"
+    assert call(isolated_tools.PLUS_ONE, b=4).structured_content == {"result": 5}
+
+
+def test_a_tool_under_another_name_is_still_found(call):
+    assert call(tool_named("add").with_spec(name="other_add"), a=1).structured_content == {"result": 3}
+
+
+def test_content_comes_back_as_content(call):
+    assert call("picture").to_result().content == (TextContent("see"), ImageContent(b"\x89PNG", "image/png"))
+
+
+def test_a_full_result_comes_back_whole_but_for_what_json_cant_say(call):
+    response = call("full_result")
+    assert (response.title, response.display, response.detail) == ("Title", "shown", "why")
+    assert (response.structured_content, response.details) == ({"a": 1}, [1])
+    assert response.metadata["m"] == 1
+    assert isinstance(response.metadata["o"], str)
+
+
+def test_arguments_that_a_type_refuses_never_reach_a_child(call):
+    with pytest.raises(StructureError):
+        call("shift", point={"x": 1}, when="no date")
+
+
+# One child, many calls ------------------------------------------------------------------------------------------------
+
+
+def test_a_child_is_used_again(call):
+    assert pid_of(call) == pid_of(call)
+
+
+def test_calls_run_side_by_side_each_in_its_own_child(fresh):
+    pool = fresh(most=2)
+
+    async def both():
+        answers = await asyncio.gather(execute(pool, "where"), execute(pool, "where"))
+        return {answer.structured_content["pid"] for answer in answers}
+
+    assert len(asyncio.run(both())) == 2
+
+
+def test_more_calls_than_children_wait_their_turn(fresh):
+    pool = fresh(most=1)
+
+    async def many():
+        return await asyncio.gather(*(execute(pool, "add", a=number) for number in range(5)))
+
+    assert [answer.structured_content["result"] for answer in asyncio.run(many())] == [2, 3, 4, 5, 6]
+    assert len(pool._idle) == 1
+
+
+def test_a_pool_serves_several_event_loops_in_several_threads(fresh):
+    pool, results = fresh(most=2), []
+
+    def one(number):
+        results.append(asyncio.run(execute(pool, "add_later", a=number)).structured_content["result"])
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(results) == [2, 3, 4, 5]
+
+
+def test_a_child_is_replaced_after_so_many_calls(fresh, call):
+    pool = fresh(calls=2)
+    pids = [pid_of(call, pool=pool) for _ in range(4)]
+    assert pids[0] == pids[1] != pids[2] == pids[3]
+
+
+def test_what_one_call_changes_is_taken_back_for_the_next(call, tmp_path):
+    home = call("where").structured_content["cwd"]
+    assert call("move", folder=str(tmp_path)).output == str(tmp_path)
+    assert call("where").structured_content["cwd"] == home
+
+
+def test_a_folder_that_is_gone_costs_nothing(fresh, call, tmp_path, monkeypatch):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    pool = fresh()
+    assert pid_of(call, pool=pool)
+    folder.rmdir()
+    assert call("add", pool=pool, a=1).output == '{"result": 3}'
+    monkeypatch.chdir(tmp_path)
+
+
+def test_tasks_that_a_tool_leaves_behind_are_ended_with_its_call(call, tmp_path):
+    assert call("leave_a_task", file=str(tmp_path / "task")).output == "left"
+    assert (tmp_path / "task").read_text() == "cancelled"
+
+
+def test_a_child_that_talks_out_of_turn_is_replaced(fresh, call):
+    """Only where somebody listens does it get to talk at all; its context is silent after the call."""
+    pool = fresh()
+    before = pid_of(call, pool=pool)
+    child = pool._idle[-1]
+    assert call("talk_later", pool=pool).output == "done"
+    assert child.is_idle
+    assert pid_of(call, pool=pool) == before
+
+
+def test_a_child_that_died_while_it_was_idle_costs_no_call(fresh, call):
+    pool = fresh()
+    pid = pid_of(call, pool=pool)
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not is_there(pid))
+    assert call("add", pool=pool, a=1).structured_content == {"result": 3}
+
+
+def test_children_have_the_parents_modules_and_not_its_arguments(call):
+    said = call("where").structured_content
+    assert said["argv"] == ["-c"]
+    assert str(Path(isolated_tools.__file__).parent) in said["path"]
+    assert "" not in said["path"]
+    assert said["group"] == said["pid"]
+
+
+# What goes wrong costs one call ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_signal_costs_one_call_and_the_operator_learns_which(call, number):
+    response = call("crash", signal_number=number.value)
+    assert (response.kind, response.is_error) == ("crashed", True)
+    assert response.error == "crash crashed. What it had done by then may stand; the same call may crash again."
+    assert f"ended by signal {number.value} ({number.name})" in response.detail
+    assert "It printed last:\nlast words" in response.detail
+    assert call("add", a=1).structured_content == {"result": 3}
+
+
+def test_a_real_segmentation_fault_leaves_the_python_stack_for_the_operator(call):
+    response = call("segfault")
+    assert response.kind == "crashed"
+    assert "SIGSEGV" in response.detail
+    assert "in segfault" in response.detail
+    assert "segfault" not in response.error.removeprefix("segfault crashed")
+
+
+def test_an_exit_costs_one_call_and_the_operator_learns_the_code(call):
+    response = call("leave", code=3)
+    assert response.kind == "crashed"
+    assert "ended with exit code 3" in response.detail
+    assert call("add", a=1).structured_content == {"result": 3}
+
+
+def test_an_endless_loop_is_ended_at_the_limit(call):
+    response = call("spin", timeout=0.3)
+    assert (response.kind, response.error) == ("timeout", "spin gave no result within 0.3 s. Its process was ended.")
+    assert call("add", a=1).structured_content == {"result": 3}
+
+
+def test_a_tool_that_ignores_the_signal_to_end_is_killed(call, tmp_path):
+    file = tmp_path / "pid"
+    response = call("sleep_on", timeout=0.5, pid_file=str(file))
+    assert response.kind == "timeout"
+    assert not is_there(int(file.read_text()))
+
+
+@pytest.mark.parametrize("tool", ["sleep_well", "wait_well"])
+def test_a_tool_that_listens_to_it_may_tidy_up(fresh, call, tmp_path, tool):
+    pool = fresh(grace=PATIENCE)
+    assert call(tool, pool=pool, timeout=1.0, file=str(tmp_path / "file")).kind == "timeout"
+    assert (tmp_path / "file").read_text() == "tidy"
+
+
+def test_endless_printing_is_read_and_ended_at_the_limit(call):
+    response = call("babble", timeout=0.3)
+    assert response.kind == "timeout"
+    assert len(response.detail) < 10_000
+
+
+def test_a_memory_limit_costs_one_call(call):
+    response = call("hog", memory_limit=128 * MEBIBYTE, mebibytes=256)
+    assert response.kind == "crashed"
+    assert response.error == "hog needed more memory than it may have (128 MiB) and was ended. Ask it for less."
+    assert call("hog", memory_limit=128 * MEBIBYTE, mebibytes=32).structured_content == {"result": 32 * MEBIBYTE}
+    assert call("hog", mebibytes=256).structured_content == {"result": 256 * MEBIBYTE}
+
+
+def test_a_pool_may_have_a_memory_limit_for_all(fresh, call):
+    assert call("hog", pool=fresh(memory=128 * MEBIBYTE), mebibytes=256).kind == "crashed"
+
+
+def test_without_a_limit_running_out_of_memory_is_an_error_like_others(call):
+    pid = pid_of(call)
+    assert call("fail", how="memory").kind == "tool_failure"
+    assert pid_of(call) == pid
+
+
+def test_a_result_that_is_too_long_is_refused_and_the_child_stays(call):
+    pid = pid_of(call)
+    response = call("long_text", length=100 * MEBIBYTE)
+    assert response.kind == "limit"
+    assert response.error.startswith("long_text ran, but its result is too long: 104,8")
+    assert pid_of(call) == pid
+
+
+def test_a_result_that_holds_too_much_or_is_no_json_is_refused(call):
+    assert call("many_values", count=600_000).kind == "invalid_output"
+    assert call("no_number").kind == "invalid_output"
+
+
+def test_what_is_printed_is_for_the_operator_and_disturbs_nothing(call, caplog):
+    with caplog.at_level(logging.INFO, "pegboard"):
+        assert call("say", words="hello").output == "said"
+    (record,) = [each for each in caplog.records if each.name == "pegboard"]
+    assert sorted(record.getMessage().splitlines()) == ["error: hello", "hello", "raw: hello", "say printed:"]
+
+
+def test_what_is_printed_before_an_error_is_in_its_detail(call):
+    response = call("print_and_fail", words="careful")
+    assert response.error == "print_and_fail failed: ValueError."
+    assert response.detail.endswith("It printed last:\ncareful\n")
+
+
+def test_what_one_call_prints_is_not_in_the_detail_of_the_next(call):
+    call("say", words="before")
+    assert "before" not in call("leave", code=1).detail
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ("value", "fail failed: ValueError."),
+        ("exit", "fail failed: SystemExit."),
+        ("interrupt", "fail failed: KeyboardInterrupt."),
+        ("stop", "fail failed: StopIteration."),
+    ],
+)
+def test_what_a_tool_raises_costs_its_call_only(call, how, text):
+    pid = pid_of(call)
+    response = call("fail", how=how)
+    assert (response.kind, response.error) == ("tool_failure", text)
+    assert "in fail" in response.detail
+    assert pid_of(call) == pid
+
+
+def test_the_text_of_an_exception_is_shown_where_that_is_allowed(pool):
+    request = ExecutionRequest(tool="fail", arguments={"how": "value"}, expose_errors=True)
+    response = asyncio.run(pool.execute_tool(ExecutorCall(tool_named("fail"), request)))
+    assert response.error == "fail failed: ValueError: secret."
+
+
+def test_a_tool_error_says_what_it_says(call):
+    response = call("fail", how="tool")
+    assert response.error == "no such file\nLook elsewhere."
+    assert response.metadata == {"retryable": True}
+
+
+def test_a_fatal_error_is_raised(call):
+    with pytest.raises(FatalToolError, match="all is lost"):
+        call("fail", how="fatal")
+
+
+def test_endless_recursion_costs_its_call_only(call):
+    assert call("recurse").error == "recurse failed: RecursionError."
+
+
+@pytest.mark.parametrize(
+    "text", ["\x00\x00\x00\x05hello", "\xff\xff\xff\xff", '\x00\x00\x00\x0f{"unknown":true}', "\0\0\0\2[]"]
+)
+def test_a_child_that_breaks_the_protocol_is_ended(call, text):
+    response = call("write_nonsense", text=text)
+    assert response.kind == "crashed"
+    assert "the child process was ended: " in response.detail
+    assert call("add", a=1).structured_content == {"result": 3}
+
+
+def test_a_child_that_hangs_up_and_goes_on_is_killed(call):
+    response = call("close_everything")
+    assert response.kind == "crashed"
+    assert "hung up and had to be killed" in response.detail
+
+
+# What can't be run there ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tool", "reason"),
+    [
+        (isolated_tools.ANONYMOUS, "anonymous can't be sent to a child process"),
+        (as_tools(isolated_tools.made_inside())[0], "inside can't be sent to a child process"),
+        (as_tools(isolated_tools.Closed())[0], "locked can't be sent to a child process"),
+    ],
+)
+def test_what_cant_be_found_again_is_not_executed_and_says_what_to_do(call, tool, reason):
+    response = call(tool)
+    assert (response.kind, response.not_executed) == ("not_executed", True)
+    assert response.error == f"{tool.name} can't be run in a child process; the host has to change that."
+    assert response.detail.startswith(reason)
+    assert "top level of a module" in response.detail
+    assert "executor='thread'" in response.detail
+
+
+def test_a_tool_without_a_handler_is_not_executed(call):
+    assert call(Tool.from_schema("far", {"type": "object"})).kind == "not_executed"
+
+
+def test_a_system_that_is_not_posix_is_told_so(call, monkeypatch):
+    monkeypatch.setattr("pegboard_processes.pool.os.name", "nt")
+    response = call("add", a=1)
+    assert response.kind == "not_executed"
+    assert "POSIX" in response.error
+
+
+def test_a_process_that_the_system_does_not_give_costs_the_call(fresh, call, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(11, "no processes left")
+
+    pool = fresh()
+    monkeypatch.setattr("pegboard_processes.process.subprocess.Popen", refuse)
+    response = call("add", pool=pool, a=1)
+    assert (response.kind, response.error) == ("crashed", "add was not run: its process could not be started.")
+    assert "no processes left" in response.detail
+
+
+# What the host provides -----------------------------------------------------------------------------------------------
+
+
+def test_a_service_that_can_be_pickled_is_sent_as_a_copy(call):
+    context = ToolContext(services={isolated_tools.Point: isolated_tools.Point(3)})
+    assert call("use_point", context).structured_content == {"result": 3}
+
+
+def test_one_that_cant_be_stays_here_and_the_operator_learns_why(call):
+    closed = isolated_tools.Closed()
+    response = call("use_closed", ToolContext(services={isolated_tools.Closed: closed}))
+    assert response.kind == "not_executed"
+    assert response.detail.startswith("an argument of use_closed can't be sent to a child process: ")
+    assert "What the host provides stays with the host" in response.detail
+
+
+def test_its_settings_are_checked():
+    with pytest.raises(ValueError, match="memory"):
+        ChildProcesses(memory=1000)
+    with pytest.raises(ValueError, match="most"):
+        ChildProcesses(most=0)
+
+
+# The end --------------------------------------------------------------------------------------------------------------
+
+
+async def begun(pool, file):
+    """A call that never ends by itself, and the process that it runs in."""
+    task = asyncio.ensure_future(execute(pool, "sleep_on", timeout=None, pid_file=str(file)))
+    return task, int(await asyncio.to_thread(written, file))
+
+
+async def given_up(task):
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_cancelling_a_call_ends_its_process(fresh, tmp_path):
+    pool = fresh()
+
+    async def cancelled():
+        task, pid = await begun(pool, tmp_path / "pid")
+        await given_up(task)
+        assert not is_there(pid)
+
+    asyncio.run(cancelled())
+
+
+def test_cancelling_a_call_that_waits_for_its_turn_starts_nothing(fresh, tmp_path):
+    pool = fresh(most=1)
+
+    async def cancelled():
+        first, _ = await begun(pool, tmp_path / "one")
+        second = asyncio.ensure_future(execute(pool, "sleep_on", pid_file=str(tmp_path / "two")))
+        await asyncio.sleep(0)
+        await given_up(second)
+        await given_up(first)
+
+    asyncio.run(cancelled())
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_call_whose_turn_never_comes_says_so_at_its_limit(fresh, tmp_path):
+    pool = fresh(most=1)
+
+    async def waiting():
+        first, _ = await begun(pool, tmp_path / "pid")
+        response = await execute(pool, "add", timeout=0.05, a=1)
+        await given_up(first)
+        return response
+
+    response = asyncio.run(waiting())
+    assert response.kind == "timeout"
+    assert response.error == "add was not run: every child process was busy for 0.05 s. Try again later."
+
+
+def test_closing_aborts_what_runs_and_leaves_no_process(fresh, tmp_path):
+    pool = fresh()
+
+    async def closed():
+        running, pid = await begun(pool, tmp_path / "pid")
+        idle = await execute(pool, "where")
+        await pool.aclose()
+        assert not is_there(pid)
+        assert not is_there(idle.structured_content["pid"])
+        return await running
+
+    response = asyncio.run(closed())
+    assert (response.kind, response.error) == ("aborted", "sleep_on was aborted. Its process was ended.")
+
+
+def test_after_closing_a_call_starts_a_new_child(fresh, call):
+    pool = fresh()
+    before = pid_of(call, pool=pool)
+    asyncio.run(pool.aclose())
+    assert pid_of(call, pool=pool) != before
+
+
+@pytest.mark.parametrize("tool", ["exit_at_exit", "hang_at_exit"])
+def test_a_child_that_ends_in_its_own_way_is_ended_all_the_same(fresh, call, tool):
+    pool = fresh()
+    pid = pid_of(call, pool=pool)
+    assert call(tool, pool=pool).output == "registered"
+    asyncio.run(pool.aclose())
+    assert not is_there(pid)
+
+
+def test_what_a_tool_has_started_ends_with_its_child(fresh, call, tmp_path):
+    pool, file = fresh(), tmp_path / "pid"
+    assert call("fork_and_go", pool=pool, pid_file=str(file)).output == "gone"
+    assert is_there(int(file.read_text()))
+    asyncio.run(pool.aclose())
+    until(lambda: not is_there(int(file.read_text())))
+
+
+def test_what_a_tool_has_started_does_not_answer_for_it(fresh, call):
+    pool = fresh()
+    assert call("fork_and_answer", pool=pool).output == "parent"
+    assert call("fork_and_answer", pool=pool).output == "parent"
+    assert call("add", pool=pool, a=1).structured_content == {"result": 3}
+
+
+def test_a_fork_of_the_parent_starts_children_of_its_own(fresh, call):
+    """Two parents on one line would take each other's answers."""
+    pool = fresh()
+    before = pid_of(call, pool=pool)
+    pool._owner += 1  # as in a fork: this process isn't the one that made the pool
+    assert pid_of(call, pool=pool) != before
+    assert len(pool._idle) == 1
+
+
+def test_no_zombie_is_left(fresh, call):
+    pool = fresh()
+    call("leave", pool=pool, code=1)
+    pid = pid_of(call, pool=pool)
+    asyncio.run(pool.aclose())
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def test_a_pool_that_is_forgotten_leaves_no_process(call):
+    pool = ChildProcesses()
+    pid = pid_of(call, pool=pool)
+    del pool
+    until(lambda: not is_there(pid))

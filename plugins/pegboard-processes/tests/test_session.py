@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import attrs
+import pytest
+from running import PATIENCE, execute, is_there, until, written
+
+from pegboard import (
+    ArtifactError,
+    CallError,
+    Confirmation,
+    FatalToolError,
+    ImageContent,
+    Progress,
+    ReadonlyContext,
+    ToolContext,
+    ToolError,
+    ToolResult,
+)
+from pegboard_processes import session
+
+PERSON = ReadonlyContext(user="ann", session="s1", state={"old": 1})
+
+
+@attrs.define(eq=False)
+class Host:
+    """A call host that answers as it is told, and notes what it was asked."""
+
+    answer: object = None
+    asked: list = attrs.field(factory=list)
+
+    async def ask(self, context, permission, patterns, always, metadata):
+        await asyncio.sleep(0)
+        self.asked.append((permission, list(patterns), list(always), dict(metadata)))
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+
+    async def request_confirmation(self, context, hint, payload):
+        earlier = (Confirmation("before", confirmed=False),)
+        return Confirmation(hint, confirmed=True, payload=payload, feedback="fine").after(earlier)
+
+    async def call(self, context, name, arguments):
+        await asyncio.sleep(0)
+        self.asked.append((name, arguments))
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return ToolResult(f"{name}: {arguments}")
+
+    def background(self, context, work):
+        raise AssertionError("a child has no way to ask for it")
+
+
+@pytest.fixture
+def host():
+    return Host()
+
+
+@pytest.fixture
+def talk(call, host):
+    """Calls a tool in a child whose context is connected to this one's."""
+
+    def talk(tool, context=None, *, listener=None, **arguments):
+        context = context or ToolContext(PERSON, "c1", tool, host=host, listener=listener)
+        return call(tool, context, **arguments)
+
+    return talk
+
+
+# What it tells --------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_tool_tells_on_the_way_reaches_the_listener_in_order(talk):
+    told = []
+    assert talk("tell", listener=told.append).output == "told"
+    assert told[:2] == [Progress(1, 4, "one of four"), Progress(0.5)]
+    assert told[2].title == "Heading"
+    assert told[2].facts["place"] == "here"
+    assert told[3:6] == ["part", ImageContent(b"1"), {"x": 1, "y": 2}]
+    assert told[6].startswith("<object object")
+    assert told[7] == "nan"
+    assert told[8].startswith("(str left out: 9,000,0")
+
+
+def test_its_heading_and_facts_stand_in_the_result_even_if_nobody_listens(talk):
+    response = talk("tell")
+    assert (response.title, response.metadata["place"]) == ("Heading", "here")
+
+
+def test_the_hosts_own_context_notes_a_heading_as_it_comes(talk, host):
+    context = ToolContext(host=host, listener=lambda _: None)
+    talk("tell", context)
+    assert context.actions.title == "Heading"
+
+
+def test_generators_tell_their_items(talk):
+    told = []
+    talk("count_up", listener=told.append, to=3)
+    talk("count_up_later", listener=told.append, to=2)
+    assert told == [0, 1, 2, 0, 1]
+
+
+def test_more_than_the_loop_takes_makes_the_child_wait_and_loses_nothing(talk):
+    told = []
+    assert talk("tell_much", listener=told.append, count=2000).output == "told"
+    assert told == [Progress(number) for number in range(2000)]
+
+
+def test_a_flood_of_news_keeps_nobody_from_cancelling(pool):
+    told = []
+
+    async def cancelled():
+        context = ToolContext(listener=told.append)
+        task = asyncio.ensure_future(execute(pool, "tell_much", context, count=10**9))
+        await asyncio.to_thread(until, lambda: len(told) > 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+
+
+# What it knows --------------------------------------------------------------------------------------------------------
+
+
+def test_a_tool_knows_what_json_can_say_of_its_call(talk, host):
+    context = ToolContext(
+        ReadonlyContext(
+            user="ann",
+            agent="planner",
+            agent_description="plans",
+            model="m1",
+            provider="p1",
+            session="s1",
+            invocation="i1",
+            message="m9",
+            branch="a.b",
+            work_dir="/tmp",
+            state={"n": 1, "object": object()},
+            extra={"e": [1], "set": {1}},
+        ),
+        call_id="c7",
+        values={"v": 1, "lock": object()},
+        depth=2,
+        confirmation=Confirmation("sure?", confirmed=True),
+        host=host,
+    )
+    said = talk("about", context, timeout=5.0).structured_content
+    assert said["request"] == ["ann", "planner", "plans", "m1", "p1"]
+    assert said["ids"] == ["s1", "i1", "m9", "a.b", "c7"]
+    assert (said["state"], said["extra"], said["values"]) == ({"n": 1}, {"e": [1]}, {"v": 1})
+    assert (said["tool"], said["work_dir"], said["depth"], said["has_limit"]) == ("about", "/tmp", 2, True)
+    assert said["confirmation"] == {"hint": "sure?", "confirmed": True}
+
+
+def test_what_it_asks_its_host_to_do_comes_back_with_the_response(talk):
+    response = talk("change")
+    assert response.actions == {"state_delta": {"new": [1]}, "state_removed": ["old"], "transfer_to": "writer"}
+
+
+# What it asks ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_permission_is_asked_of_the_parents_host(talk, host):
+    assert talk("ask", permission="edit").output == "allowed"
+    assert host.asked == [("edit", ["a.txt"], ["*.txt"], {"diff": "+1"})]
+
+
+def test_a_plain_function_may_ask_too(talk, host):
+    assert talk("ask_plainly", permission="edit").output == "allowed"
+    assert host.asked == [("edit", ["a.txt"], ["a.txt"], {})]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ToolError("not you", hint="ask Bob"),
+        CallError("rejected", "no"),
+        FatalToolError("over"),
+        ArtifactError("a", name="b"),
+    ],
+)
+def test_a_no_that_nobody_catches_is_raised_in_the_parent_as_it_was(talk, host, error):
+    host.answer = error
+    with pytest.raises(type(error)) as raised:
+        talk("ask", permission="edit")
+    assert raised.value is error
+
+
+def test_a_no_may_be_caught_in_the_child(talk, host):
+    host.answer = ToolError("not you")
+    assert talk("ask_and_go_on", permission="edit").output == "no: not you"
+    host.answer = LookupError("nobody is there")
+    assert talk("ask_and_go_on", permission="edit").output == "LookupError: nobody is there"
+
+
+def test_of_another_failure_the_tool_learns_no_more_than_its_name(talk, host):
+    host.answer = ValueError("secret")
+    assert talk("ask_and_go_on", permission="edit").output == "RuntimeError: the host failed: ValueError"
+    host.answer = asyncio.CancelledError()  # an answer that cancels itself
+    assert talk("ask_and_go_on", permission="edit").output == "RuntimeError: the host failed: CancelledError"
+
+
+def test_a_question_is_answered_with_all_answers_before_it(talk):
+    said = talk("confirm", hint="sure?").structured_content
+    assert said["answer"] == {"hint": "sure?", "confirmed": True, "payload": {"n": 1}, "feedback": "fine"}
+    assert said["earlier"] == ["before"]
+
+
+def test_tools_call_tools_several_at_once(talk, host):
+    assert talk("call_twice", name="echo").output == "echo: {'a': 1} echo: {\"a\": 2}"
+    assert sorted(map(str, host.asked)) == sorted(map(str, [("echo", {"a": 1}), ("echo", '{"a": 2}')]))
+
+
+def test_several_threads_of_a_tool_get_each_its_own_answer(talk):
+    assert talk("ask_in_threads", count=4).structured_content == {
+        "result": [f"echo: {{'a': {number}}}" for number in range(4)]
+    }
+
+
+def test_memory_and_artifacts_are_the_parents(talk):
+    said = talk("remember").structured_content
+    assert said == {"user": "ann", "found": ["likes tea"], "text": "hello", "names": ["a.txt"], "left": []}
+
+
+def test_a_tool_in_a_child_cant_go_on_in_the_background(talk):
+    response = talk("go_on")
+    assert (response.kind, response.error) == ("tool_failure", "go_on failed: LookupError.")
+
+
+def test_a_pool_whose_children_are_all_taken_still_runs_calls_from_inside(pool):
+    """Otherwise a tool that calls a tool would wait for itself."""
+
+    class Nesting(Host):
+        async def call(self, context, name, arguments):
+            inner = ToolContext(depth=1, host=self)
+            return ToolResult((await execute(pool, name, inner, a=5)).output)
+
+    async def both():
+        contexts = [ToolContext(host=Nesting()) for _ in range(2)]
+        return await asyncio.gather(*(execute(pool, "call_one", each, name="add") for each in contexts))
+
+    assert [answer.output for answer in asyncio.run(both())] == ['{"result": 7}', '{"result": 7}']
+
+
+def test_time_stands_still_while_a_person_is_asked(talk, host, monkeypatch):
+    """The answer takes longer than the whole call may."""
+
+    class Slow(Host):
+        async def ask(self, *_):
+            await asyncio.sleep(1.1)
+
+    talk("add", a=1)  # the child is there
+    context = ToolContext(host=Slow())
+    assert talk("ask", context, timeout=1.0, permission="edit").output == "allowed"
+
+
+def test_several_people_stop_the_time_until_the_last_has_answered_and_then_it_runs_again(talk):
+    class Slow(Host):
+        async def ask(self, context, permission, *_):
+            await asyncio.sleep(0.6 if permission == "a" else 1.1)
+
+    talk("add", a=1)
+    assert talk("ask_both", ToolContext(host=Slow()), timeout=1.0, spin=False).output == "allowed"
+    assert talk("ask_both", ToolContext(host=Slow()), timeout=1.0, spin=True).kind == "timeout"
+
+
+def test_too_many_questions_at_once_are_refused(talk):
+    class Silent(Host):
+        async def call(self, *_):
+            await asyncio.Event().wait()
+
+    assert talk("call_many", ToolContext(host=Silent()), count=64 + 1).output == "too many questions at once"
+
+
+def test_a_call_that_ends_takes_its_questions_with_it(pool):
+    answered = []
+
+    class Silent(Host):
+        async def call(self, context, name, arguments):
+            answered.append(name)
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                answered.append("cancelled")
+                raise
+
+    async def timed_out():
+        await execute(pool, "add", a=1)  # the child is there
+        return await execute(pool, "call_one", ToolContext(host=Silent()), timeout=1.0, name="echo")
+
+    assert asyncio.run(timed_out()).kind == "timeout"
+    assert answered == ["echo", "cancelled"]
+
+
+# How it ends otherwise ------------------------------------------------------------------------------------------------
+
+
+def test_a_child_has_its_own_time_to_start(fresh, call, monkeypatch):
+    monkeypatch.setattr(session, "START_SECONDS", 0.001)
+    response = call("add", pool=fresh(), a=1)
+    assert (response.kind, response.error) == ("crashed", "add was not run: its process could not be started.")
+
+
+def started_in(loop, pool, file):
+    """A call that never ends by itself, and its process, in a loop that is closed then."""
+    task = loop.create_task(execute(pool, "sleep_on", timeout=None, pid_file=str(file)))
+    loop.run_until_complete(asyncio.to_thread(written, file))
+    loop.close()
+    return task, int(file.read_text())
+
+
+def test_a_loop_that_is_closed_in_the_middle_of_a_call_leaves_no_process(fresh, tmp_path):
+    task, pid = started_in(asyncio.new_event_loop(), fresh(), tmp_path / "pid")
+    task.get_coro().close()
+    del task
+    gc.collect()
+    until(lambda: not is_there(pid))
+
+
+def test_closing_the_pool_ends_what_was_left_in_a_closed_loop(fresh, tmp_path):
+    pool = fresh()
+    task, pid = started_in(asyncio.new_event_loop(), pool, tmp_path / "pid")
+    asyncio.run(asyncio.wait_for(pool.aclose(), PATIENCE))
+    until(lambda: not is_there(pid))
+    task.get_coro().close()

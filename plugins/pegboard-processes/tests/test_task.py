@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import subprocess
+import sys
+
+import attrs
+import isolated_tools
+import pytest
+from isolated_tools import tool_named
+from running import call_of, execute
+
+from pegboard import Tool, ToolContext, tool_of
+from pegboard_processes import task as module
+from pegboard_processes.task import ModuleRef, StaleCodeError, UnsendableError, payload_of, task_for, unpacked
+
+GREET = """
+from pegboard import tool
+
+@tool
+def greet(name: str) -> str:
+    "Greets."
+    return f"{word} {{name}}"
+"""
+
+PROGRAM = (
+    """
+import asyncio
+from pegboard import ToolRegistry, tool_of
+from pegboard_processes import ChildProcesses
+"""
+    + GREET.format(word="hello")
+    + """
+async def main():
+    async with ToolRegistry() as registry:
+        registry.add("executors", "process", ChildProcesses())
+        registry.register(greet)
+        result = await registry.call("greet", {"name": "Ann"})
+    print(result.detail or result.text)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+).replace("@tool\n", "@tool(executor='process')\n")
+
+
+@pytest.fixture
+def plain_file(tmp_path):
+    """Loads a module from a file that no name leads to, as `registry --functions` does; gives its tool."""
+    file = tmp_path / "greetings.py"
+
+    def load(source):
+        file.write_text(source)
+        importlib.invalidate_caches()
+        spec = importlib.util.spec_from_file_location("plain_file_of_a_test", file)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        exec(compile(source, file, "exec"), vars(module))
+        return tool_of(module.greet)
+
+    yield load
+    sys.modules.pop("plain_file_of_a_test", None)
+
+
+def run(pool, tool):
+    return asyncio.run(execute(pool, tool, name="Ann"))
+
+
+# From wherever the parent has it --------------------------------------------------------------------------------------
+
+
+def test_a_function_of_a_plain_file_is_found_by_the_file(fresh, plain_file):
+    assert run(fresh(), plain_file(GREET.format(word="hello"))).output == "hello Ann"
+
+
+def test_code_that_has_changed_since_is_not_run(fresh, plain_file, tmp_path):
+    tool = plain_file(GREET.format(word="hello"))
+    (tmp_path / "greetings.py").write_text(GREET.format(word="delete"))
+    response = run(fresh(), tool)
+    assert (response.kind, response.error) == (
+        "tool_failure",
+        "greet has changed since it was loaded and was not run.",
+    )
+    assert "isn't what it was when the parent loaded it; start the program again" in response.detail
+
+
+def test_a_child_that_has_imported_an_older_version_is_replaced(fresh, plain_file):
+    pool = fresh()
+    assert run(pool, plain_file(GREET.format(word="hello"))).output == "hello Ann"
+    assert run(pool, plain_file(GREET.format(word="good evening"))).output == "good evening Ann"
+
+
+def test_a_module_that_fails_there_costs_the_call(fresh, plain_file, tmp_path):
+    pool, tool = fresh(), plain_file(GREET.format(word="hello"))
+    (tmp_path / "greetings.py").write_text("raise SystemExit('broken')")
+    response = run(pool, tool)
+    assert (response.kind, response.error) == (
+        "tool_failure",
+        "greet can't be run: what brings it failed to load in its process.",
+    )
+    assert "SystemExit: broken" in response.detail
+    assert asyncio.run(execute(pool, "add", a=1)).structured_content == {"result": 3}
+
+
+def program(tmp_path, *arguments):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_tool_of_the_main_program_runs_and_the_program_isnt_run_again(tmp_path):
+    (tmp_path / "app.py").write_text(PROGRAM)
+    done = program(tmp_path, "app.py")
+    assert (done.stdout, done.stderr) == ("hello Ann\n", "")
+
+
+def test_so_does_one_of_a_program_that_is_run_as_a_module(tmp_path):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "cli.py").write_text(PROGRAM)
+    done = program(tmp_path, "-m", "app.cli")
+    assert (done.stdout, done.stderr) == ("hello Ann\n", "")
+
+
+def test_what_was_typed_in_says_what_to_do(tmp_path):
+    done = program(tmp_path, "-c", PROGRAM)
+    assert "it was typed in, and stands in no file. Put it into a module" in done.stdout
+
+
+def test_asserts_are_left_out_there_where_they_are_here(tmp_path):
+    """Code is another one with -O; it would be taken for changed."""
+    (tmp_path / "app.py").write_text(PROGRAM.replace('"Greets."', '"Greets."\n    assert not name'))
+    assert program(tmp_path, "-O", "app.py").stdout == "hello Ann\n"
+
+
+# In this process ------------------------------------------------------------------------------------------------------
+
+
+def sent(tool, *args, **kwargs):
+    call = call_of(tool)
+    return task_for(call, call.request, args, kwargs), call
+
+
+def test_a_tool_is_packed_once():
+    add = tool_named("add")
+    assert payload_of(add) is payload_of(add)
+    assert payload_of(add.evolve()).key != payload_of(add).key
+    assert payload_of(add).modules == (ModuleRef("isolated_tools", isolated_tools.__file__),)
+
+
+def test_what_is_unpacked_is_the_tool_with_its_arguments_already_bound():
+    tool = tool_named("add")
+    again = unpacked(payload_of(tool))
+    assert again.spec == tool.spec
+    assert again.handler.function is isolated_tools.add
+    assert again.handler.wraps_result
+    with pytest.raises(TypeError, match="bound in the parent"):
+        again.bind(ToolContext(), {})
+
+
+def test_the_context_stays_behind_and_is_put_back_where_it_was():
+    call, there = call_of("ask"), ToolContext()
+    task = task_for(call, call.request, (1, call.context, 2), {"context": call.context, "permission": "p"})
+    assert call.context not in (*task.context_at, *task.context_as)
+    assert task.bound(there) == ([1, there, 2], {"permission": "p", "context": there})
+
+
+def test_an_argument_that_cant_be_sent_is_refused_with_what_to_do():
+    call = call_of("add")
+    with pytest.raises(UnsendableError, match=r"an argument of add can't be sent to a child process: .*'thread'"):
+        task_for(call, call.request, (), {"a": lambda: 1})
+
+
+def test_another_fingerprint_is_stale():
+    payload = attrs.evolve(payload_of(tool_named("add")), fingerprint="sha256:other")
+    with pytest.raises(StaleCodeError, match="isn't what it was"):
+        unpacked(payload)
+
+
+def named(**arguments):
+    return lambda: arguments
+
+
+def one(a):
+    return a in {"x", "y", ("z", 1)}
+
+
+def test_fingerprints_tell_code_apart_and_nothing_else():
+    assert module._fingerprint(named()) == module._fingerprint(named())
+    assert module._fingerprint(named()) != module._fingerprint(one)
+    assert module._fingerprint(len) == module._fingerprint(max)  # nothing is known of code in C
+
+
+def test_a_fingerprint_knows_the_spec_that_a_function_carries():
+    bare = module._fingerprint(isolated_tools.add)
+    changed = isolated_tools.made_inside()
+    before = module._fingerprint(changed)
+    changed.__pegboard_tool__ = changed.__pegboard_tool__.with_spec(description="Works otherwise.")
+    assert len({bare, before, module._fingerprint(changed)}) == 3
+
+
+def test_a_fingerprint_is_the_same_in_every_process():
+    """Sets are written in another order there."""
+    lines = [
+        "import sys",
+        "sys.path[:] = sys.argv[1:]",
+        "from pegboard_processes.task import _fingerprint",
+        "from isolated_tools import contains",
+        "print(_fingerprint(contains))",
+    ]
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", "; ".join(lines), *filter(None, sys.path)],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for seed in ("1", "2", "3")
+    }
+    assert found == {module._fingerprint(isolated_tools.contains)}
+
+
+def test_a_tool_of_the_main_program_is_found_by_its_file_or_its_name(monkeypatch):
+    main = sys.modules["__main__"]
+    made = Tool.from_function(named(), name="made")
+    function = made.handler.function
+    monkeypatch.setattr(main, "typed_in", function, raising=False)
+    function.__module__, function.__qualname__ = "__main__", "typed_in"
+    monkeypatch.setattr(main, "__file__", "/app/app.py", raising=False)
+    monkeypatch.setattr(main, "__spec__", None)
+    assert payload_of(made.evolve()).modules == (ModuleRef("__main__", "/app/app.py"),)
+    monkeypatch.setattr(main, "__spec__", type("Spec", (), {"name": "app.cli"}))
+    assert payload_of(made.evolve()).modules == (ModuleRef("__main__", "/app/app.py", "app.cli"),)
+    monkeypatch.setattr(main, "__spec__", None)
+    monkeypatch.delattr(main, "__file__")
+    with pytest.raises(UnsendableError, match="it was typed in, and stands in no file"):
+        payload_of(made.evolve())
+
+
+@pytest.fixture
+def provide(monkeypatch):
+    """Provides a module, and takes it back after the test."""
+    monkeypatch.setitem(sys.modules, "__mp_main__", None)
+
+    def provide(ref):
+        monkeypatch.setitem(sys.modules, ref.name, sys.modules.get(ref.name))
+        if ref.name != "__main__":
+            monkeypatch.delitem(sys.modules, ref.name)
+        module._provide(ref)
+        return sys.modules[ref.name]
+
+    return provide
+
+
+def test_a_module_of_that_name_from_another_file_is_not_taken(provide, tmp_path):
+    (tmp_path / "this.py").write_text("mine = True")
+    assert provide(ModuleRef("colorsys", str(tmp_path / "this.py"))).mine
+
+
+def test_a_module_that_cant_be_imported_nor_loaded_fails(provide, tmp_path):
+    with pytest.raises(ModuleNotFoundError):
+        provide(ModuleRef("this_is_no_module", None))
+    (tmp_path / "words.txt").write_text("no Python")
+    with pytest.raises(ImportError, match=r"words\.txt is no Python module"):
+        provide(ModuleRef("this_is_no_module", str(tmp_path / "words.txt")))
+    assert "this_is_no_module" not in sys.modules
+
+
+def test_the_main_program_is_imported_by_its_name_where_it_has_one(provide):
+    assert provide(ModuleRef("__main__", None, "isolated_tools")) is isolated_tools
