@@ -5,8 +5,8 @@ import itertools
 import pytest
 from hypothesis import given, strategies as st
 
+from pegboard.callbacks import Callback
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, Catalogue, PluginRecord, Problem
-from pegboard.chains import Link
 from pegboard.errors import DuplicateToolError
 from pegboard.plugins import hookspecs
 from pegboard.tools.origin import HOST, Origin
@@ -218,7 +218,7 @@ def test_an_extra_that_is_taken_down_leaves_the_others_and_frees_its_name():
 
 
 def test_plugins_callbacks_come_before_the_hosts_and_the_hosts_in_order():
-    plugins, own, more = Link(print, "plugin 'a'"), Link(print), Link(print)
+    plugins, own, more = Callback(print, "plugin 'a'"), Callback(print), Callback(print)
     catalogue = EMPTY.evolve(plugin_callbacks={"before_tool": (plugins,)})
     catalogue = catalogue.with_host_callback("before_tool", own).with_host_callback("before_tool", more)
     assert catalogue.callbacks("before_tool") == (plugins, own, more)

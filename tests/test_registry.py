@@ -23,9 +23,8 @@ from pegboard import (
     UnknownToolError,
     tool,
 )
-from pegboard.catalogue import CALLBACK_STAGES, PluginRecord, Problem
+from pegboard.catalogue import CALLBACK_STAGES, LazyPlugin, PluginRecord, Problem
 from pegboard.errors import RunningLoopError
-from pegboard.sleeper import Sleeper
 from pegboard.tools.handler import LateHandler
 
 PATIENCE = 10  # seconds; only a broken test waits so long
@@ -540,18 +539,18 @@ def test_explain_tells_of_a_tool_that_is_held_back(registry):
 # Plugins that are listed and not imported -----------------------------------------------------------------------------
 
 
-def sleeper(registry, hooks, *things, log):
-    def wake():
+def lazy_plugin(registry, hooks, *things, log):
+    def load():
         log.append(threading.current_thread() is threading.main_thread())
         registry.register(*things, origin=FILES)
 
-    return Sleeper(frozenset(hooks), wake)
+    return LazyPlugin(frozenset(hooks), load)
 
 
 def test_a_plugin_with_callbacks_wakes_at_the_first_call_off_the_loop(registry):
     woken = []
     registry.register(add)
-    registry.expect("guard", sleeper(registry, {"before_tool"}, log=woken))
+    registry.add_lazy_plugin("guard", lazy_plugin(registry, {"before_tool"}, log=woken))
     registry.call_sync("add", {"a": 1})
     registry.call_sync("add", {"a": 1})
     assert woken == [False]
@@ -561,7 +560,7 @@ def test_a_plugin_with_toolsets_wakes_when_they_are_asked_for(registry):
     woken = []
     source = StaticToolset("source", [named("late")])
     registry.register(add)
-    registry.expect("files", sleeper(registry, {"register_toolsets"}, source, log=woken))
+    registry.add_lazy_plugin("files", lazy_plugin(registry, {"register_toolsets"}, source, log=woken))
     registry.call_sync("add", {"a": 1})
     assert woken == []
     assert registry.call_sync("late").text == "answer"
@@ -572,7 +571,7 @@ def test_a_plugin_with_toolsets_wakes_when_they_are_asked_for(registry):
 def test_a_plugin_with_nothing_else_sleeps_on(registry):
     woken = []
     registry.register(add)
-    registry.expect("files", sleeper(registry, {"register_tools"}, log=woken))
+    registry.add_lazy_plugin("files", lazy_plugin(registry, {"register_tools"}, log=woken))
     registry.call_sync("add", {"a": 1})
     asyncio.run(registry.resolve())
     assert woken == []
@@ -580,7 +579,7 @@ def test_a_plugin_with_nothing_else_sleeps_on(registry):
 
 def test_a_static_tool_that_a_waking_plugin_brings_is_found(registry):
     woken = []
-    registry.expect("files", sleeper(registry, {"register_toolsets"}, named("late"), log=woken))
+    registry.add_lazy_plugin("files", lazy_plugin(registry, {"register_toolsets"}, named("late"), log=woken))
     assert registry.call_sync("late").text == "answer"
 
 

@@ -26,7 +26,7 @@ from pegboard import (
     register_plugin,
     tool,
 )
-from pegboard.sleeper import Sleeper
+from pegboard.catalogue import LazyPlugin
 from pegboard.toolsets.toolsets import searchable
 
 BUILT_IN = ("tool_requests", "instructions", "repair_history", "limit_results", "budget_tools", "pack_tools")
@@ -195,8 +195,8 @@ def test_a_name_is_brought_once(registry):
 
 def test_sleeping_plugins_are_imported_for_it_and_others_are_not(registry):
     woken = []
-    registry.expect("steps", Sleeper(frozenset({"register_processors"}), lambda: woken.append("steps")))
-    registry.expect("others", Sleeper(frozenset({"before_turn"}), lambda: woken.append("others")))
+    registry.add_lazy_plugin("steps", LazyPlugin(frozenset({"register_processors"}), lambda: woken.append("steps")))
+    registry.add_lazy_plugin("others", LazyPlugin(frozenset({"before_turn"}), lambda: woken.append("others")))
     assert asyncio.run(registry.processors()).names == BUILT_IN
     assert woken == ["steps"]
 

@@ -1,7 +1,12 @@
 # The public names for type checkers. Written by scripts/public_types.py; don't edit.
 
-from pegboard.catalogue import Catalogue as Catalogue, PluginRecord as PluginRecord, Problem as Problem
-from pegboard.chains import quick as quick
+from pegboard.callbacks import quick as quick
+from pegboard.catalogue import (
+    Catalogue as Catalogue,
+    Handle as Handle,
+    PluginRecord as PluginRecord,
+    Problem as Problem,
+)
 from pegboard.config.config import Config as Config, load_config as load_config
 from pegboard.dispatch.approval.grants import (
     FileApprovals as FileApprovals,
@@ -50,10 +55,9 @@ from pegboard.dispatch.executors.executor import (
     ExecutionResponse as ExecutionResponse,
     Executor as Executor,
     PermissionRequired as PermissionRequired,
-    ToolExecutor as ToolExecutor,
 )
 from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
-from pegboard.dispatch.executors.remote import ExecutorCall as ExecutorCall
+from pegboard.dispatch.executors.remote import ExecutorCall as ExecutorCall, ToolExecutor as ToolExecutor
 from pegboard.dispatch.kept import kept_result_tool as kept_result_tool
 from pegboard.dispatch.limits import CallError as CallError, Limits as Limits
 from pegboard.dispatch.permissions.permissions import (
@@ -92,7 +96,6 @@ from pegboard.errors import (
     TurnAbortedError as TurnAbortedError,
     UnknownToolError as UnknownToolError,
 )
-from pegboard.handle import Handle as Handle
 from pegboard.messages.message import (
     CallPart as CallPart,
     Citation as Citation,

@@ -1,20 +1,63 @@
-"""`Catalogue`: everything that hangs on the board at one moment, as one immutable value."""
+"""`Catalogue`: everything that is registered at one moment, as one immutable value; the handle of a registration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import attrs
 from attrs import field, frozen
 
-from pegboard.chains import Link
+from pegboard.callbacks import Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.tools.origin import ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicate import check_predicate_name
 from pegboard.toolsets.toolset import Toolset
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Handle:
+    """What a registration gives back: `dispose()`, or leaving its `with`, takes back exactly what it brought.
+
+    Attributes:
+        tools: The tools that it registered, under their final names.
+    """
+
+    def __init__(self, take_back: Callable[[], None], tools: Sequence[Tool] = ()) -> None:
+        self.tools = tuple(tools)
+        self._take_back: Callable[[], None] | None = take_back
+
+    def dispose(self) -> None:
+        """Takes it back; a second time does nothing."""
+        take_back, self._take_back = self._take_back, None
+        if take_back is not None:
+            take_back()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.dispose()
+
+
+@frozen
+class LazyPlugin:
+    """A plugin that is listed but not imported yet.
+
+    Attributes:
+        hooks: What it brings besides static tools: names of hooks, without `pegboard_`.
+        load: Imports it and registers what it brings; may take long, never raises.
+        offers: The exporters, models and executors that it brings, as (kind, name).
+    """
+
+    hooks: frozenset[str]
+    load: Callable[[], None]
+    offers: frozenset[tuple[str, str]] = frozenset()
+
 
 Status: TypeAlias = Literal["listed", "loaded", "partial", "quarantined", "blocked", "disabled"]
 
@@ -101,20 +144,20 @@ def _read_only(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
     return mapping if isinstance(mapping, MappingProxyType) else MappingProxyType(dict(mapping))
 
 
-def _no_links() -> Mapping[str, tuple[Link, ...]]:
+def _no_links() -> Mapping[str, tuple[Callback, ...]]:
     return {}
 
 
 @frozen(eq=False)
 class Catalogue:
-    """What was contributed, and by whom. Changing it gives a new one; readers keep the one they have.
+    """What was contributed, and by which plugin. Changing it gives a new one; readers keep the one they have.
 
     Attributes:
         tools: The static tools by name.
         shadowed: Tools that return when the one that replaced them is disposed, latest last.
         toolsets: In the order of their registration.
         extras: Predicates, processors, exporters and executors: kind -> name -> thing.
-        owners: Who brought an extra: `"kind:name"` -> origin.
+        owners: What brought an extra: `"kind:name"` -> origin.
         plugin_callbacks: The plugins' callbacks by stage, in pluggy's order.
         host_callbacks: The host's own, which stand behind them.
         plugins: Every plugin that is known, by name, in load order.
@@ -126,8 +169,8 @@ class Catalogue:
     toolsets: tuple[Toolset, ...] = ()
     extras: Mapping[str, Mapping[str, Any]] = field(factory=dict[str, Mapping[str, Any]])
     owners: Mapping[str, Origin] = field(factory=dict[str, Origin])
-    plugin_callbacks: Mapping[str, tuple[Link, ...]] = field(factory=_no_links, converter=_read_only)
-    host_callbacks: Mapping[str, tuple[Link, ...]] = field(factory=_no_links, converter=_read_only)
+    plugin_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=_no_links, converter=_read_only)
+    host_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=_no_links, converter=_read_only)
     plugins: Mapping[str, PluginRecord] = field(factory=dict[str, PluginRecord], converter=_read_only)
     problems: tuple[Problem, ...] = ()
     _ordered: tuple[Tool, ...] | None = field(default=None, init=False, repr=False)
@@ -149,13 +192,13 @@ class Catalogue:
             object.__setattr__(self, "_digest", digest_of([tool.spec.digest for tool in self.ordered]))
         return self._digest or ""
 
-    def callbacks(self, stage: str) -> tuple[Link, ...]:
+    def callbacks(self, stage: str) -> tuple[Callback, ...]:
         """The callbacks of a stage in the order in which they are asked."""
         return self.plugin_callbacks.get(stage, ()) + self.host_callbacks.get(stage, ())
 
     @property
     def processors(self) -> tuple[tuple[str, Any, Origin], ...]:
-        """The request processors with who brought them: plugins' in load order, then the host's."""
+        """The request processors with their origins: plugins' in load order, then the host's."""
         places: dict[str | None, int] = {name: place for place, name in enumerate(self.plugins)}
         of_kind = self.extras.get("processors", {})
         brought = [(name, thing, self.owners[f"processors:{name}"]) for name, thing in of_kind.items()]
@@ -166,21 +209,21 @@ class Catalogue:
         return attrs.evolve(self, **changes)
 
     def with_tools(self, tools: Iterable[Tool], on_conflict: ConflictPolicy) -> tuple[Catalogue, list[Tool]]:
-        """A catalogue with these tools, clashes settled; and what was brought, as it hangs or is held back.
+        """A catalogue with these tools, clashes settled; and the tools as they are registered or held back.
 
         Raises:
             DuplicateToolError: A name is taken and the policy is `"error"`, or `"prefix"` can't make it free.
         """
-        board = _Board(dict(self.tools), dict(self.shadowed), list(self.problems))
-        brought = [board.hang(tool, on_conflict) for tool in tools]
-        return self.evolve(**board.contents()), brought
+        table = _ToolTable(dict(self.tools), dict(self.shadowed), list(self.problems))
+        brought = [table.add(tool, on_conflict) for tool in tools]
+        return self.evolve(**table.contents()), brought
 
     def without_tools(self, tools: Sequence[Tool]) -> Catalogue:
         """A catalogue without exactly these tools; what they held back returns."""
-        board = _Board(dict(self.tools), dict(self.shadowed), list(self.problems))
+        table = _ToolTable(dict(self.tools), dict(self.shadowed), list(self.problems))
         for tool in tools:
-            board.take_down(tool)
-        return self.evolve(**board.contents())
+            table.remove(tool)
+        return self.evolve(**table.contents())
 
     def with_replaced(self, replacements: Mapping[int, Tool]) -> Catalogue:
         """A catalogue in which tools are replaced by others of the same name: `id(tool)` -> its replacement."""
@@ -208,15 +251,15 @@ class Catalogue:
             owners={**self.owners, f"{kind}:{name}": owner},
         )
 
-    def with_host_callback(self, stage: str, link: Link) -> Catalogue:
+    def with_host_callback(self, stage: str, callback: Callback) -> Catalogue:
         """A catalogue with one more callback of the host's, behind the others."""
         own = self.host_callbacks
-        return self.evolve(host_callbacks={**own, stage: (*own.get(stage, ()), link)})
+        return self.evolve(host_callbacks={**own, stage: (*own.get(stage, ()), callback)})
 
-    def without_host_callback(self, stage: str, link: Link) -> Catalogue:
+    def without_host_callback(self, stage: str, callback: Callback) -> Catalogue:
         """A catalogue without exactly this one."""
         own = self.host_callbacks
-        rest = tuple(kept for kept in own.get(stage, ()) if kept is not link)
+        rest = tuple(each for each in own.get(stage, ()) if each is not callback)
         return self.evolve(host_callbacks={**own, stage: rest})
 
     def with_toolsets(self, toolsets: Sequence[Toolset]) -> Catalogue:
@@ -225,7 +268,7 @@ class Catalogue:
 
     def without_toolsets(self, toolsets: Sequence[Toolset]) -> Catalogue:
         """A catalogue without exactly these."""
-        rest = (kept for kept in self.toolsets if all(kept is not gone for gone in toolsets))
+        rest = (each for each in self.toolsets if all(each is not gone for gone in toolsets))
         return self.evolve(toolsets=tuple(rest))
 
     def without_extra(self, kind: str, name: str) -> Catalogue:
@@ -239,8 +282,8 @@ EMPTY: Final = Catalogue()
 
 
 @frozen(eq=False)
-class _Board:
-    """The three things that hanging a tool changes, open for one change."""
+class _ToolTable:
+    """The three things that registering a tool changes, open for one change."""
 
     tools: dict[str, Tool]
     shadowed: dict[str, tuple[Tool, ...]]
@@ -249,11 +292,11 @@ class _Board:
     def contents(self) -> dict[str, Any]:
         return {"tools": self.tools, "shadowed": self.shadowed, "problems": tuple(self.problems)}
 
-    def hang(self, tool: Tool, policy: ConflictPolicy) -> Tool:
-        """Hangs one tool, or holds it back; gives it as it hangs."""
+    def add(self, tool: Tool, policy: ConflictPolicy) -> Tool:
+        """Registers one tool, or holds it back; gives it as it is registered."""
         earlier = self.tools.get(tool.name)
         if tool is earlier:
-            tool = tool.evolve()  # hung twice, it is two: each handle takes back its own
+            tool = tool.evolve()  # registered twice, it is two: each handle takes back its own
         if earlier is None:
             self.tools[tool.name] = tool
             return tool
@@ -266,10 +309,10 @@ class _Board:
             return self.shadow(tool, earlier)
         return _SETTLED[policy](self, tool, earlier)
 
-    def take_down(self, tool: Tool) -> None:
-        """Takes down exactly this tool; what it shadowed returns."""
+    def remove(self, tool: Tool) -> None:
+        """Removes exactly this tool; what it shadowed returns."""
         name = tool.name
-        stack = tuple(kept for kept in self.shadowed.get(name, ()) if kept is not tool)
+        stack = tuple(each for each in self.shadowed.get(name, ()) if each is not tool)
         self._forget(tool)
         if self.tools.get(name) is tool:
             del self.tools[name]
@@ -309,7 +352,7 @@ class _Board:
         return named
 
     def _forget(self, returned: Tool) -> None:
-        """Drops the problem that told of a tool held back, now that it is back, or gone."""
+        """Drops the problem of a tool that was held back, now that it is back, or gone."""
         self.problems[:] = [
             problem
             for problem in self.problems
@@ -323,7 +366,7 @@ def _check_predicate(name: str, thing: Any) -> None:
     except PredicateError as error:
         raise ValueError(str(error)) from None
     if not callable(thing):
-        raise ValueError(  # noqa: TRY004  what was given can't be kept, like a name that is taken
+        raise ValueError(  # noqa: TRY004  it can't be registered, like a name that is taken
             f"predicate {name!r} is no function of a tool and a context: {thing!r:.100}"
         )
 
@@ -348,10 +391,10 @@ def _held_back(tool: Tool, *, by: Tool) -> Problem:
     )
 
 
-_SETTLED: Final[dict[ConflictPolicy, Callable[[_Board, Tool, Tool], Tool]]] = {
-    "error": _Board.refuse,
-    "keep": _Board.keep,
-    "replace": _Board.replace,
-    "shadow": _Board.shadow,
-    "prefix": _Board.prefix,
+_SETTLED: Final[dict[ConflictPolicy, Callable[[_ToolTable, Tool, Tool], Tool]]] = {
+    "error": _ToolTable.refuse,
+    "keep": _ToolTable.keep,
+    "replace": _ToolTable.replace,
+    "shadow": _ToolTable.shadow,
+    "prefix": _ToolTable.prefix,
 }

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
+from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import (
     CALLBACK_STAGES,
     EMPTY,
     EXTRAS,
     TOOL_STAGES,
     Catalogue,
+    Handle,
+    LazyPlugin,
     PluginRecord,
     Problem,
 )
-from pegboard.chains import Link, by_name
 from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.errors import (
     ExportError,
@@ -31,8 +33,6 @@ from pegboard.errors import (
     not_provided,
     suggest,
 )
-from pegboard.handle import Handle
-from pegboard.sleeper import Sleeper
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     from pegboard.dispatch.callbacks import Chain
     from pegboard.dispatch.dispatcher import Dispatcher, Health, Prepared
     from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.executors.executor import Executor, ToolExecutor
+    from pegboard.dispatch.executors.executor import Executor
+    from pegboard.dispatch.executors.remote import ToolExecutor
     from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.state import CallServices
@@ -113,8 +114,8 @@ class ToolRegistry:
         self._on_conflict: ConflictPolicy = on_conflict
         self._catalogue = EMPTY
         self._lock = threading.RLock()
-        self._sleepers: dict[str, Sleeper] = {}
-        self._calls_wake = False
+        self._lazy_plugins: dict[str, LazyPlugin] = {}
+        self._calls_load_plugins = False
         self._prepared: Prepared | None = None
         self._generation = 0
         self._dispatcher: Dispatcher | None = None
@@ -232,7 +233,7 @@ class ToolRegistry:
             near = did_you_mean(suggest(stage, CALLBACK_STAGES))
             raise RegistrationError(f"there is no stage {stage!r}.{near} There are {', '.join(CALLBACK_STAGES)}")
         try:
-            link = Link(by_name(function, names))
+            link = Callback(by_name(function, names))
         except TypeError as error:
             raise RegistrationError(f"callback for {stage}: {error}") from None
         self.change(lambda catalogue: catalogue.with_host_callback(stage, link))
@@ -246,7 +247,7 @@ class ToolRegistry:
         """
         from pegboard.dispatch.callbacks import Chain
 
-        await self._wake((stage,))
+        await self._load_plugins((stage,))
         links = self._catalogue.callbacks(stage)
         prepared = self._prepared
         if prepared is None or prepared.catalogue is not self._catalogue:
@@ -339,7 +340,7 @@ class ToolRegistry:
         """
         from pegboard.toolsets.resolve import resolve_tools
 
-        await self._wake(("register_toolsets", "register_predicates"))
+        await self._load_plugins(("register_toolsets", "register_predicates"))
         catalogue = self._catalogue
         return await resolve_tools(
             catalogue.ordered,
@@ -371,7 +372,7 @@ class ToolRegistry:
 
     async def processors(self) -> Pipeline:
         """`pipeline`, once the plugins that bring steps of it have been imported."""
-        await self._wake(("register_processors",))
+        await self._load_plugins(("register_processors",))
         return self.pipeline
 
     async def explain(self, name: str, context: ReadonlyContext = NOBODY, *, where: Where = None) -> Explanation:
@@ -427,7 +428,7 @@ class ToolRegistry:
             kind: `"exporters"`, `"models"` or `"executors"`.
         """
         names = {*self._catalogue.extras.get(kind, {})}
-        names.update(name for each in self._sleepers.values() for of, name in each.offers if of == kind)
+        names.update(name for each in self._lazy_plugins.values() for of, name in each.offers if of == kind)
         if self.plugin_manager is None:
             names.update(_offers().offered_names(kind))
         return tuple(sorted(names))
@@ -469,8 +470,8 @@ class ToolRegistry:
             TurnAbortedError: A callback ends the turn.
             asyncio.CancelledError: Whoever waits was cancelled.
         """
-        if self._calls_wake:
-            await self._wake(TOOL_STAGES)
+        if self._calls_load_plugins:
+            await self._load_plugins(TOOL_STAGES)
         if resolved is None and name not in self._catalogue.tools:
             resolved = await self._asked_live(name, NOBODY if context is None else context)
         prepared = self._prepared
@@ -683,21 +684,21 @@ class ToolRegistry:
         with self._lock:
             self._catalogue = change(self._catalogue)
 
-    def expect(self, plugin: str, sleeper: Sleeper) -> None:
+    def add_lazy_plugin(self, plugin: str, lazy: LazyPlugin) -> None:
         """Notes a plugin that is imported when something that it brings is needed."""
         with self._lock:
-            self._set_sleepers({**self._sleepers, plugin: sleeper})
+            self._set_lazy_plugins({**self._lazy_plugins, plugin: lazy})
 
-    def awake(self, plugin: str) -> None:
+    def drop_lazy_plugin(self, plugin: str) -> None:
         """Notes that a plugin has been imported."""
         with self._lock:
-            self._set_sleepers({name: kept for name, kept in self._sleepers.items() if name != plugin})
+            self._set_lazy_plugins({name: kept for name, kept in self._lazy_plugins.items() if name != plugin})
 
     # How it does it ----------------------------------------------------------------------------------------------
 
-    def _set_sleepers(self, sleepers: dict[str, Sleeper]) -> None:
-        self._sleepers = sleepers
-        self._calls_wake = any(not sleeper.hooks.isdisjoint(TOOL_STAGES) for sleeper in sleepers.values())
+    def _set_lazy_plugins(self, plugins: dict[str, LazyPlugin]) -> None:
+        self._lazy_plugins = plugins
+        self._calls_load_plugins = any(not lazy.hooks.isdisjoint(TOOL_STAGES) for lazy in plugins.values())
 
     def _take_back(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
         self.change(lambda catalogue: catalogue.without_tools(tools).without_toolsets(toolsets))
@@ -720,12 +721,12 @@ class ToolRegistry:
 
         return all_of(*parts)
 
-    async def _wake(self, hooks: Sequence[str]) -> None:
+    async def _load_plugins(self, hooks: Sequence[str]) -> None:
         """Imports the plugins that implement one of these hooks, off the loop."""
-        for plugin, sleeper in self._sleepers.items():
-            if not sleeper.hooks.isdisjoint(hooks):
-                await self._at_work().threads.run(sleeper.wake)
-                self.awake(plugin)
+        for plugin, lazy in self._lazy_plugins.items():
+            if not lazy.hooks.isdisjoint(hooks):
+                await self._at_work().threads.run(lazy.load)
+                self.drop_lazy_plugin(plugin)
 
     def _provided(self, kind: str, name: str) -> Any:
         """What is registered under a name, once the plugin that offers it has been loaded; `None` where none does.
@@ -735,10 +736,10 @@ class ToolRegistry:
         of_kind = self._catalogue.extras.get(kind, {})
         if name in of_kind:
             return of_kind[name]
-        for plugin, sleeper in self._sleepers.items():
-            if (kind, name) in sleeper.offers:
-                sleeper.wake()
-                self.awake(plugin)
+        for plugin, lazy in self._lazy_plugins.items():
+            if (kind, name) in lazy.offers:
+                lazy.load()
+                self.drop_lazy_plugin(plugin)
         if self.plugin_manager is None and (offered := _offers().offered_thing(kind, name)) is not None:
             with self._lock:
                 if name not in self._catalogue.extras.get(kind, {}):
@@ -788,7 +789,7 @@ class ToolRegistry:
         for call in calls:
             if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
                 raise TypeError(f"calls are ToolCalls, not {call!r:.80}; registry.parse(...) reads a model's")
-        await self._wake(TOOL_STAGES)
+        await self._load_plugins(TOOL_STAGES)
         if resolved is None:
             unknown = next((call.name for call in calls if call.name not in self._catalogue.tools), None)
             resolved = None if unknown is None else await self._asked_live(unknown, context)
@@ -823,7 +824,7 @@ class ToolRegistry:
 
     async def _asked_live(self, name: str, context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
         """The toolsets' tools, for a name that no static tool has; `None` where one has it after all."""
-        await self._wake(("register_toolsets",))
+        await self._load_plugins(("register_toolsets",))
         if name in self._catalogue.tools or not self._catalogue.toolsets:
             return None
         return await self.resolve(context.request if isinstance(context, ToolContext) else context)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pegboard.chains import Link
+from pegboard.callbacks import Callback
 from pegboard.dispatch.limits import DEFAULT_LIMITS
 from pegboard.dispatch.stages import pipeline_for, run_stages
 from pegboard.dispatch.state import Callbacks, CallServices, CallState
@@ -53,7 +53,7 @@ def prepare(threads):
         tool, arguments=None, *, before=(), on_error=(), after=(), limits=DEFAULT_LIMITS, context=None, observe=None
     ):
         def links(functions):
-            return tuple(Link(function, f"plugin {place}") for place, function in enumerate(functions))
+            return tuple(Callback(function, f"plugin {place}") for place, function in enumerate(functions))
 
         def find(name):
             if isinstance(tool, BaseException):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pegboard import ToolRegistry, ToolsetFunction
-from pegboard.chains import quick
+from pegboard.callbacks import quick
 from pegboard.dispatch import arguments as module
 from pegboard.dispatch.arguments import (
     _MOST_OF_A_PROBLEM,

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from pegboard import Limits, ToolRegistry
-from pegboard.chains import Link, LinkError, quick
+from pegboard.callbacks import Callback, CallbackRaised, quick
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
 from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
 from pegboard.dispatch.stages import run_stages
@@ -610,7 +610,7 @@ def test_one_that_hangs_is_named(registry):
     async def main():
         await (await chain_of(registry, "before_model", hangs)).answers(1, 2)
 
-    with pytest.raises(LinkError, match=r"hangs of the host: TimeoutError.*gave no answer within 0.05 s"):
+    with pytest.raises(CallbackRaised, match=r"hangs of the host: TimeoutError.*gave no answer within 0.05 s"):
         asyncio.run(main())
 
 
@@ -621,7 +621,7 @@ def test_one_that_exits_costs_no_more_than_its_stage(registry):
     async def main():
         await (await chain_of(registry, "before_model", leaves)).answers(1, 2)
 
-    with pytest.raises(LinkError, match="SystemExit"):
+    with pytest.raises(CallbackRaised, match="SystemExit"):
         asyncio.run(main())
 
 
@@ -705,7 +705,7 @@ class TestAround:
             await call_next()
             raise ValueError("oops")
 
-        with pytest.raises(LinkError, match="broken of the host"):
+        with pytest.raises(CallbackRaised, match="broken of the host"):
             self.ask(registry, self.inner, broken)
 
     def test_its_own_time_stands_still_while_the_inside_runs(self, registry):
@@ -725,7 +725,7 @@ class TestAround:
         async def hangs(call_next):
             await asyncio.Event().wait()
 
-        with pytest.raises(LinkError, match=r"took more than 0\.05 s beside what it stands round"):
+        with pytest.raises(CallbackRaised, match=r"took more than 0\.05 s beside what it stands round"):
             self.ask(registry, self.inner, hangs)
 
 
@@ -751,7 +751,7 @@ def wrap(prepare, make):
     """What comes of a tool (an async function without arguments) with these wrappers, the outermost first."""
 
     def wrap(inner, *functions, limits=DEFAULT_LIMITS, observe=None, arguments=None):
-        links = tuple(Link(function, f"plugin {place}") for place, function in enumerate(functions))
+        links = tuple(Callback(function, f"plugin {place}") for place, function in enumerate(functions))
         work, _ = prepare(make(), limits=limits, observe=observe)
         work.tool = make()
         work.arguments = {} if arguments is None else arguments
@@ -1051,7 +1051,7 @@ def test_cancellation_goes_through_every_wrapper(prepare, make, notes):
 
         work, _ = prepare(make())
         work.tool = make()
-        links = (Link(notes.wrapper("one")), Link(notes.wrapper("two")))
+        links = (Callback(notes.wrapper("one")), Callback(notes.wrapper("two")))
         work.around = work.around.evolve(callbacks=Callbacks(wrap=links))
         task = asyncio.ensure_future(wrapped(work, stuck))
         await waits.wait()

@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from pegboard import ToolRegistry, ToolResult, tool
-from pegboard.chains import Link, by_name, quick
+from pegboard.callbacks import Callback, by_name, quick
 from pegboard.dispatch import events
 from pegboard.dispatch.events import (
     CallAborted,
@@ -105,7 +105,7 @@ def told(functions, count=1, **options):
 
     async def main():
         watching = Observers(**options)
-        tell = watching.told([Link(function, "a plugin") for function in functions])
+        tell = watching.told([Callback(function, "a plugin") for function in functions])
         for number in range(count):
             tell(event(number))
         drained = await watching.drain(60)
@@ -182,8 +182,8 @@ def test_what_slow_observers_cant_take_is_dropped_and_counted():
     async def main():
         go = threading.Event()
         watching = Observers(most=2)
-        tell = watching.told([Link(lambda _event: go.wait())])
-        slow = watching.told([Link(forever)])
+        tell = watching.told([Callback(lambda _event: go.wait())])
+        slow = watching.told([Callback(forever)])
         for number in range(10):
             tell(event(number))
             slow(event(number))
@@ -206,7 +206,7 @@ def test_a_plain_observer_that_hangs_keeps_no_other_from_hearing():
 
     async def main():
         watching = Observers()
-        tell = watching.told([Link(lambda _event: go.wait()), Link(lambda _event: heard.set())])
+        tell = watching.told([Callback(lambda _event: go.wait()), Callback(lambda _event: heard.set())])
         tell(event())
         assert heard.wait(60)
         go.set()
@@ -247,7 +247,7 @@ def test_after_closing_it_begins_anew():
 
     async def main():
         watching = Observers()
-        tell = watching.told([Link(lambda event: heard.append(event.call_id))])
+        tell = watching.told([Callback(lambda event: heard.append(event.call_id))])
         tell(event(1))
         await watching.aclose()
         tell(event(2))
@@ -263,7 +263,7 @@ def test_the_thread_ends_when_nothing_comes(monkeypatch):
 
     async def main():
         watching = Observers()
-        link = Link(lambda _event: heard.set())
+        link = Callback(lambda _event: heard.set())
         tell = watching.told([link])
         tell(event())
         thread = watching._listeners[link]._thread
@@ -284,7 +284,7 @@ def test_without_a_thread_events_wait_for_the_next_try(monkeypatch):
 
     async def main():
         watching = Observers()
-        tell = watching.told([Link(lambda event: heard.append(event.call_id))])
+        tell = watching.told([Callback(lambda event: heard.append(event.call_id))])
         monkeypatch.setattr(threading.Thread, "start", none)
         tell(event(1))
         monkeypatch.setattr(threading.Thread, "start", start)
@@ -328,7 +328,7 @@ def test_what_is_lost_with_its_loop_is_counted():
     watching = Observers()
 
     async def main():
-        tell = watching.told([Link(never)])
+        tell = watching.told([Callback(never)])
         tell(event(1))
         tell(event(2))
         await asyncio.sleep(0)
@@ -347,7 +347,7 @@ def test_what_is_lost_with_a_loop_that_was_just_closed_is_counted_later():
     def observe(event):
         heard.append(event.call_id)
 
-    tell = watching.told([Link(observe)])
+    tell = watching.told([Callback(observe)])
     loop = asyncio.new_event_loop()
     loop.call_soon(tell, event(1))
     loop.call_soon(loop.stop)
@@ -369,7 +369,7 @@ def test_what_is_lost_with_a_loop_that_was_just_closed_is_counted_later():
 def test_closing_gives_up_who_hangs_and_whoever_waits_for_it_too():
     async def main():
         watching = Observers()
-        tell = watching.told([Link(never)])
+        tell = watching.told([Callback(never)])
         tell(event(1))
         tell(event(2))
         waiting = asyncio.create_task(watching.drain_loop(60))
@@ -402,7 +402,7 @@ def test_an_observer_that_was_taken_off_is_forgotten_when_it_has_heard_all(monke
 
     async def main():
         watching = Observers()
-        watching.told([Link(observe)])(event(1))
+        watching.told([Callback(observe)])(event(1))
         (listener,) = watching._listeners.values()
         thread = listener._thread
         del listener

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from pegboard import ToolRegistry
-from pegboard.chains import Link
+from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, validate
 from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.limits import CallError, Limits
@@ -33,7 +33,7 @@ def board(make, threads):
                 raise unknown(name, sorted(known))
             return known[name]
 
-        callbacks = Callbacks(repair=tuple(Link(each, f"plugin {place}") for place, each in enumerate(repairers)))
+        callbacks = Callbacks(repair=tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers)))
         around = CallServices(look, threads, callbacks, limits or Limits(), observe, **facts)
         context = ToolContext(ReadonlyContext(messages=["hello"]), offered=tuple(known.values()))
         return CallState(call, context, around)

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from pegboard.chains import Link
+from pegboard.callbacks import Callback
 from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.stages import STAGES, CallPipeline, _Stage, _When, pipeline_for, run_stages
 from pegboard.dispatch.state import Callbacks
 from pegboard.tools.content import ToolResult
 
-LINKS = (Link(lambda *_: None),)
+LINKS = (Callback(lambda *_: None),)
 NAMES = [
     "find",
     "parse",

@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from pegboard import ToolRegistry, load
+from pegboard.catalogue import LazyPlugin
 from pegboard.errors import ExportError, ModelError, PluginError
 from pegboard.plugins import offers
 from pegboard.request.exporter import Exporter
 from pegboard.request.listing import MCP
-from pegboard.sleeper import Sleeper
 from pegboard.testing import ScriptedModel
 from vendors.exporters import EXPORTERS
 
@@ -161,13 +161,13 @@ class TestListed:
     def listed(self):
         registry, loaded = ToolRegistry(), []
 
-        def wake():
+        def load():
             loaded.append("plugin")
             registry.add("exporters", "mine", MCP())
             registry.add("models", "mine", lambda model: ScriptedModel([], name=model))
 
         offered = frozenset({("exporters", "mine"), ("models", "mine")})
-        registry.expect("plugin", Sleeper(frozenset(["register_exporters"]), wake, offered))
+        registry.add_lazy_plugin("plugin", LazyPlugin(frozenset(["register_exporters"]), load, offered))
         return registry, loaded
 
     def test_the_plugin_that_offers_a_name_is_loaded_once(self, listed):

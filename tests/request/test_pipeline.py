@@ -7,7 +7,7 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.chains import quick
+from pegboard.callbacks import quick
 from pegboard.errors import ProcessorError, RegistrationError
 from pegboard.messages.message import Message
 from pegboard.request.default_pipeline import DEFAULT_PIPELINE

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pegboard.chains import LinkError
+from pegboard.callbacks import ChainError
 from pegboard.errors import RegistrationError
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.processor import Placed, Processor
@@ -31,7 +31,7 @@ def test_a_function_gets_what_it_asks_for_by_name(built_in):
 
 @pytest.mark.parametrize("built_in", [True, False])
 def test_what_it_raises_is_told_alike(built_in):
-    with pytest.raises(LinkError) as caught:
+    with pytest.raises(ChainError) as caught:
         ask(lambda: 1 / 0, built_in=built_in)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 

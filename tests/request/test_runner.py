@@ -6,14 +6,14 @@ import threading
 
 import pytest
 
-from pegboard.chains import Link, LinkError, quick
+from pegboard.callbacks import Callback, ChainError, quick
 from pegboard.request.runner import Runner
 
 SHORT = Runner(timeout=0.05)
 
 
 def ask(function, *arguments, runner=SHORT):
-    return asyncio.run(runner.ask(Link(function), *arguments))
+    return asyncio.run(runner.ask(Callback(function), *arguments))
 
 
 @quick
@@ -55,7 +55,7 @@ def test_whatever_a_function_raises_costs_only_its_answer(error):
         raise error
 
     for function in (plain, quick(lambda: plain() or None), waiting):
-        with pytest.raises(LinkError) as caught:
+        with pytest.raises(ChainError) as caught:
             ask(function)
         assert caught.value.__cause__ is not None
 
@@ -78,7 +78,7 @@ def test_one_that_never_answers_is_given_up():
         await asyncio.Event().wait()
 
     for function in (waits, released.wait):
-        with pytest.raises(LinkError, match=r"gave no answer within 0\.05 s") as caught:
+        with pytest.raises(ChainError, match=r"gave no answer within 0\.05 s") as caught:
             ask(function)
         assert isinstance(caught.value.__cause__, TimeoutError)
     released.set()
@@ -95,8 +95,8 @@ def test_one_that_ignores_its_cancellation_holds_nobody_up():
                 await asyncio.sleep(0)
                 ended.set()
 
-        with pytest.raises(LinkError, match="gave no answer"):
-            await SHORT.ask(Link(stubborn))
+        with pytest.raises(ChainError, match="gave no answer"):
+            await SHORT.ask(Callback(stubborn))
         assert not ended.is_set()
         gc.collect()  # what is left behind isn't lost
         await ended.wait()
@@ -116,7 +116,7 @@ def test_whoever_waits_can_be_cancelled(runner):
             raise
 
     async def both():
-        task = asyncio.ensure_future(runner.ask(Link(waits)))
+        task = asyncio.ensure_future(runner.ask(Callback(waits)))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         task.cancel()

@@ -11,7 +11,7 @@ import attrs
 from attrs import define, field, frozen
 from jiter import from_json
 
-from pegboard.chains import may_block
+from pegboard.callbacks import may_block
 from pegboard.dispatch.find import not_offered, unknown
 from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError, Limits
 from pegboard.dispatch.state import CallState

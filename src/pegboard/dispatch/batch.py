@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 
 from attrs import define, field, frozen
 
-from pegboard.chains import settle
+from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.events import CallEvent, CallUpdated, emit_end, emit_pending
 from pegboard.dispatch.limits import CallError

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from pegboard.chains import Link, LinkError
+from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.state import CallServices, CallState, plain, read_only
 from pegboard.dispatch.timeout import Deadline, LimitExpiredError, running_task, watched, within
@@ -22,7 +22,7 @@ _MOST_RUNS: Final = 100
 """How often one wrapper may run what stands inside it."""
 
 
-async def _answer_of(link: Link, around: CallServices, *facts: Any) -> Any:
+async def _answer_of(link: Callback, around: CallServices, *facts: Any) -> Any:
     """What one member answers to the facts.
 
     A plain one is called in a thread, unless it says that it is quick: whatever it waits for, the loop goes on.
@@ -59,7 +59,9 @@ class _InnerError(Exception):
         super().__init__(str(error))
 
 
-async def _answer_round(link: Link, around: CallServices, run_inner: Callable[[], Awaitable[Any]], *facts: Any) -> Any:
+async def _answer_round(
+    link: Callback, around: CallServices, run_inner: Callable[[], Awaitable[Any]], *facts: Any
+) -> Any:
     """What one wrapper gives; it gets the facts and `call_next`, and its own time stands still while that runs.
 
     Args:
@@ -89,7 +91,7 @@ async def _answer_round(link: Link, around: CallServices, run_inner: Callable[[]
         await call_next.end(limits.grace)
 
 
-async def _answer(link: Link, around: CallServices, *arguments: Any) -> Any:
+async def _answer(link: Callback, around: CallServices, *arguments: Any) -> Any:
     if link.blocking:
         answer = await around.threads.run(link.function, *arguments)
     else:
@@ -146,7 +148,7 @@ class _CallNext:
         self._runs += 1
 
 
-async def _asked(link: Link, work: CallState, *facts: Any) -> Any:
+async def _asked(link: Callback, work: CallState, *facts: Any) -> Any:
     """What one callback answers; it gets the context, the tool and the facts.
 
     A plain one is called in a thread, unless it says that it is quick: whatever it waits for, the loop goes on.
@@ -163,7 +165,7 @@ async def _asked(link: Link, work: CallState, *facts: Any) -> Any:
         raise _failure(work, link, error) from error
 
 
-def _failure(work: CallState, link: Link, error: BaseException) -> CallError:
+def _failure(work: CallState, link: Callback, error: BaseException) -> CallError:
     """The model learns that something failed; the operator, who and how, and what was being handled."""
     from pegboard.errors import detail_of
 
@@ -171,7 +173,7 @@ def _failure(work: CallState, link: Link, error: BaseException) -> CallError:
         work.around.observe(f"callback of {link.owner}", error)
     if isinstance(work.error, FatalToolError):
         work.fatal = work.error
-    detail = f"{LinkError(link, error)}\n{detail_of(error)}"
+    detail = f"{ChainError(link, error)}\n{detail_of(error)}"
     if work.error is not None:
         detail += f"\nIt was handling:\n{detail_of(work.error)}"
     text = f"{work.call.name} was not completed: a check round it failed."
@@ -195,7 +197,7 @@ class Chain:
         around: How they are asked.
     """
 
-    links: tuple[Link, ...]
+    links: tuple[Callback, ...]
     around: CallServices
 
     def __bool__(self) -> bool:
@@ -209,7 +211,7 @@ class Chain:
             `(answer, link)`, or `None` where nobody answers.
 
         Raises:
-            LinkError: A callback failed, or took too long; `link` is who, `__cause__` what it raised.
+            ChainError: A callback failed, or took too long; `link` is who, `__cause__` what it raised.
         """
         for link in self.links:
             try:
@@ -234,14 +236,14 @@ class Chain:
         """What the outermost wrapper gives; the first in order is the outermost, `run` the innermost.
 
         Raises:
-            LinkError: A wrapper failed by itself.
+            ChainError: A wrapper failed by itself.
             BaseException: What `run` raised, where the wrappers let it through.
         """
         for link in reversed(self.links):
             run = partial(self._round, link, run, facts)
         return await run()
 
-    async def _round(self, link: Link, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...]) -> Any:
+    async def _round(self, link: Callback, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...]) -> Any:
         try:
             return await _answer_round(link, self.around, run, *facts)
         except _InnerError as inner:
@@ -249,13 +251,13 @@ class Chain:
         except BaseException as error:
             raise _own(link, error) from error
 
-    def __iter__(self) -> Iterator[Link]:
+    def __iter__(self) -> Iterator[Callback]:
         return iter(self.links)
 
 
-def _own(link: Link, error: BaseException) -> BaseException:
+def _own(link: Callback, error: BaseException) -> BaseException:
     """The failure of one callback; a cancellation of whoever asks stays one."""
-    return error if cancels_the_call(error) else LinkError(link, error)
+    return error if cancels_the_call(error) else ChainError(link, error)
 
 
 async def wrapped(work: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
@@ -279,7 +281,7 @@ async def wrapped(work: CallState, run_inner: Callable[[], Awaitable[Any]]) -> A
     return await run()
 
 
-async def _round(link: Link, work: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
+async def _round(link: Callback, work: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
     try:
         return await _answer_round(link, work.around, run_inner, work.context, work.tool, shown(work))
     except _InnerError as inner:
@@ -386,7 +388,7 @@ def _abort(work: CallState, answer: Abort) -> None:
         work.fatal = TurnAbortedError(answer.reason)
 
 
-def _nonsense(work: CallState, link: Link, answer: object, wanted: str) -> CallError:
+def _nonsense(work: CallState, link: Callback, answer: object, wanted: str) -> CallError:
     return _failure(work, link, TypeError(f"answered {type(answer).__name__}; it may answer {wanted} or None"))
 
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.chains import Link
+from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approve import ask_inside, confirm_inside
@@ -203,7 +203,7 @@ class Dispatcher:
         """Works out what calls share while the catalogue stays the same."""
         callbacks = Callbacks(*(catalogue.callbacks(hook) for hook in HOOKS))
         way = pipeline_for(callbacks)
-        watching: tuple[Link, ...] = catalogue.callbacks("observe")
+        watching: tuple[Callback, ...] = catalogue.callbacks("observe")
         events = self.operations.tell = self.observers.told(watching) if watching else None
         around = CallServices(
             find,

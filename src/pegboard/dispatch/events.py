@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.chains import Link
+from pegboard.callbacks import Callback
 from pegboard.dispatch.callbacks import shown
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, within
@@ -327,7 +327,7 @@ _CLOSE_SECONDS: Final = 5.0
 class _Crowd:
     """The async observers of one event loop: a queue, and the task that empties it."""
 
-    events: asyncio.Queue[tuple[tuple[Link, ...], CallEvent]]
+    events: asyncio.Queue[tuple[tuple[Callback, ...], CallEvent]]
     task: asyncio.Task[None] | None = None
 
 
@@ -335,8 +335,8 @@ class _Crowd:
 class _Listener:
     """One plain observer: its queue, and the thread that empties it while there is anything."""
 
-    link: Link
-    note: Callable[[Link, BaseException], None]
+    link: Callback
+    note: Callable[[Callback, BaseException], None]
     events: queue.SimpleQueue[Any] = field(factory=queue.SimpleQueue[Any], init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
@@ -405,14 +405,16 @@ class Observers:
     seconds: float = LIMIT_SECONDS
     dropped: int = field(default=0, init=False)
     # Kept by who tells them and by their thread: one that was taken off goes when neither is left.
-    _listeners: WeakValueDictionary[Link, _Listener] = field(factory=WeakValueDictionary[Link, _Listener], init=False)
+    _listeners: WeakValueDictionary[Callback, _Listener] = field(
+        factory=WeakValueDictionary[Callback, _Listener], init=False
+    )
     _crowds: dict[asyncio.AbstractEventLoop, _Crowd] = field(
         factory=dict[asyncio.AbstractEventLoop, _Crowd], init=False
     )
     _failures: set[tuple[str, type[BaseException]]] = field(factory=set[tuple[str, type[BaseException]]], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    def told(self, links: Iterable[Link]) -> Callable[[CallEvent], None]:
+    def told(self, links: Iterable[Callback]) -> Callable[[CallEvent], None]:
         """The function that tells these observers of an event; to be called in an event loop."""
         links = tuple(links)
         in_loop = tuple(link for link in links if not link.blocking)
@@ -454,13 +456,13 @@ class Observers:
             crowd.task.cancel()
             await asyncio.wait([crowd.task], timeout=seconds)
 
-    def _listener(self, link: Link) -> _Listener:
+    def _listener(self, link: Callback) -> _Listener:
         with self._lock:
             return self._listeners.setdefault(link, _Listener(link, self._note))
 
     # Async ones --------------------------------------------------------------------------------------------------
 
-    def _tell_loop(self, links: tuple[Link, ...], event: CallEvent) -> None:
+    def _tell_loop(self, links: tuple[Callback, ...], event: CallEvent) -> None:
         loop = asyncio.get_running_loop()
         crowd = self._crowds.get(loop)
         if crowd is None:
@@ -507,7 +509,7 @@ class Observers:
         crowd = self._crowds.get(loop)
         return [] if crowd is None else [loop.create_task(crowd.events.join())]
 
-    async def _attend(self, events: asyncio.Queue[tuple[tuple[Link, ...], CallEvent]]) -> None:
+    async def _attend(self, events: asyncio.Queue[tuple[tuple[Callback, ...], CallEvent]]) -> None:
         while True:
             links, event = await events.get()
             try:
@@ -519,7 +521,7 @@ class Observers:
             finally:
                 events.task_done()
 
-    async def _show(self, link: Link, event: CallEvent) -> None:
+    async def _show(self, link: Callback, event: CallEvent) -> None:
         try:
             answer = link.function(event)
             if isawaitable(answer):
@@ -534,7 +536,7 @@ class Observers:
         except BaseException as error:  # noqa: BLE001  an observer's SystemExit too
             self._note(link, error)
 
-    def _note(self, link: Link, error: BaseException) -> None:
+    def _note(self, link: Callback, error: BaseException) -> None:
         failure = link.owner, type(error)
         with self._lock:
             if failure in self._failures:

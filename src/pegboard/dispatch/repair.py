@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 from attrs import frozen
 
-from pegboard.chains import Link, LinkError
+from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.events import note
 from pegboard.dispatch.find import UnknownNameError
 from pegboard.dispatch.limits import CallError, cancels_the_call
@@ -107,7 +107,7 @@ def _request(work: CallState, error: CallError) -> RepairRequest:
     return RepairRequest(work.call, tools, schema, around.instructions, asker.messages, fault, asker)
 
 
-async def _answer(link: Link, request: RepairRequest, work: CallState) -> object:
+async def _answer(link: Callback, request: RepairRequest, work: CallState) -> object:
     """What a repairer answers, within the time that a callback has; a plain one is called in a thread."""
     limits = work.around.limits
     try:
@@ -174,11 +174,11 @@ def _changes(old: ToolCall, new: ToolCall) -> str:
     return f"{new.name!r:.80} for {old.name!r:.80}"
 
 
-def _failure(work: CallState, error: CallError, link: Link, failed: BaseException) -> CallError:
+def _failure(work: CallState, error: CallError, link: Callback, failed: BaseException) -> CallError:
     """The model learns what was wrong with its call; the operator, that the repair failed too, and how."""
     if work.around.observe is not None:
         work.around.observe(f"repairer of {link.owner}", failed)
-    told = f"{LinkError(link, failed)}\n{detail_of(failed)}"
+    told = f"{ChainError(link, failed)}\n{detail_of(failed)}"
     return _again(error, f"The repair failed: {told}\nIt was to mend: {error.detail or error.text}")
 
 

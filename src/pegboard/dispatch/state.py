@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
 from attrs import frozen
 
-from pegboard.chains import Link
+from pegboard.callbacks import Callback
 from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
@@ -123,11 +123,11 @@ class Callbacks:
         repair: Asked for another call where one can't run.
     """
 
-    before: tuple[Link, ...] = ()
-    after: tuple[Link, ...] = ()
-    on_error: tuple[Link, ...] = ()
-    wrap: tuple[Link, ...] = ()
-    repair: tuple[Link, ...] = ()
+    before: tuple[Callback, ...] = ()
+    after: tuple[Callback, ...] = ()
+    on_error: tuple[Callback, ...] = ()
+    wrap: tuple[Callback, ...] = ()
+    repair: tuple[Callback, ...] = ()
 
 
 NO_CALLBACKS: Final = Callbacks()

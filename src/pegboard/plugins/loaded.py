@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pluggy
 from attrs import define, field
 
+from pegboard.callbacks import by_name
 from pegboard.catalogue import CALLBACK_STAGES
-from pegboard.chains import by_name
 from pegboard.errors import PegboardError, RegistrationError, cause_of, did_you_mean, suggest
 from pegboard.plugins import hookspecs
 from pegboard.plugins.hookspecs import PROJECT, REGISTER_HOOKS

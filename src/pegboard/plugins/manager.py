@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 from attrs import define, field
 
-from pegboard.catalogue import CALLBACK_STAGES, Catalogue, PluginRecord, Problem, Status
-from pegboard.chains import Link, by_name
+from pegboard.callbacks import Callback, by_name
+from pegboard.catalogue import CALLBACK_STAGES, Catalogue, LazyPlugin, PluginRecord, Problem, Status
 from pegboard.errors import InvalidNameError, PluginError, RegistrationError, StaleSpecError, cause_of
 from pegboard.registry import ToolRegistry
-from pegboard.sleeper import Sleeper
 from pegboard.tools.handler import LateHandler
 from pegboard.tools.origin import ConflictPolicy, Origin
 from pegboard.tools.spec import ToolSpec
@@ -92,9 +91,9 @@ class PluginManager:
             tools += self._listed_tools(plugin, manifest)
             records[plugin.name] = _listed_record(plugin, manifest)
             problems += [Problem(plugin.name, found.distribution, fault) for fault in manifest.faults]
-            self.registry.expect(
+            self.registry.add_lazy_plugin(
                 plugin.name,
-                Sleeper(_stages_of(manifest.hooks), lambda plugin=plugin: self._load(plugin), manifest.offers),
+                LazyPlugin(_stages_of(manifest.hooks), lambda plugin=plugin: self._load(plugin), manifest.offers),
             )
 
         def listed(catalogue: Catalogue) -> Catalogue:
@@ -197,7 +196,7 @@ class PluginManager:
                 self._quarantine(plugin, error)
             else:
                 self._register(plugin, plugin.loaded)
-            self.registry.awake(plugin.name)
+            self.registry.drop_lazy_plugin(plugin.name)
 
     def _gathered(self, plugin: _Plugin) -> LoadedPlugin:
         from pegboard.plugins.loaded import gather
@@ -263,13 +262,13 @@ class PluginManager:
 
         self.registry.change(swap)
 
-    def _chains(self) -> dict[str, tuple[Link, ...]]:
+    def _chains(self) -> dict[str, tuple[Callback, ...]]:
         """The plugins' callbacks by stage, in pluggy's order: tryfirst, plain, trylast; later plugins before earlier.
 
         The order follows the load order, not the moment at which a plugin happened to be imported.
         """
         loaded = [plugin for plugin in self._plugins.values() if plugin.loaded is not None]
-        chains: dict[str, tuple[Link, ...]] = {}
+        chains: dict[str, tuple[Callback, ...]] = {}
         for stage, names in CALLBACK_STAGES.items():
             members = [
                 (_rank(implementation), _turn(implementation, plugin.place), plugin.name, implementation)
@@ -280,7 +279,7 @@ class PluginManager:
             members.sort(key=lambda member: member[:2])
             if members:
                 chains[stage] = tuple(
-                    Link(by_name(implementation.function, names), f"plugin {name!r}")
+                    Callback(by_name(implementation.function, names), f"plugin {name!r}")
                     for _, _, name, implementation in members
                 )
         return chains

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from pegboard.chains import by_name, may_block, settle
+from pegboard.callbacks import by_name, may_block, settle
 from pegboard.config.files import read_bounded, reason, write_whole
 from pegboard.errors import ManifestError, PegboardError
 from pegboard.plugins.discovery import FoundPlugin, normalised

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 from attrs import field, frozen
 
-from pegboard.chains import LinkError
+from pegboard.callbacks import ChainError
 from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, suggest
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.problem import ProcessorProblem
@@ -213,7 +213,7 @@ async def _processed(
 ) -> ModelRequest:
     try:
         answer = await processor.ask(request, context, runner)
-    except LinkError as failed:
+    except ChainError as failed:
         return _failed(processor, request, failed.__cause__ or failed)
     if answer is None:
         return request

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import Factory, field, frozen
 
-from pegboard.chains import Link, LinkError, by_name, settle
+from pegboard.callbacks import Callback, ChainError, by_name, settle
 from pegboard.errors import RegistrationError
 from pegboard.request.runner import Runner
 from pegboard.tools.origin import HOST, Origin
@@ -42,9 +42,9 @@ class Placed:
             raise ValueError("a processor is placed before another or after one: name one of the two")
 
 
-def _link(processor: Processor) -> Link:
+def _link(processor: Processor) -> Callback:
     try:
-        return Link(by_name(processor.function, TAKES), str(processor.owner))
+        return Callback(by_name(processor.function, TAKES), str(processor.owner))
     except TypeError as error:
         raise RegistrationError(f"request processor {processor.name!r}: {error}") from None
 
@@ -74,7 +74,7 @@ class Processor:
     owner: Origin = HOST
     built_in: bool = False
     registered: bool = False
-    link: Link = field(init=False, eq=False, repr=False, default=Factory(_link, takes_self=True))
+    link: Callback = field(init=False, eq=False, repr=False, default=Factory(_link, takes_self=True))
 
     @classmethod
     def of(cls, name: str, thing: ProcessorFunction | Placed, owner: Origin) -> Processor:
@@ -96,14 +96,14 @@ class Processor:
         """What it makes of a request.
 
         Raises:
-            LinkError: It raised, or gave no answer in time.
+            ChainError: It raised, or gave no answer in time.
         """
         if not self.built_in:
             return await runner.ask(self.link, request, context, runner)
         try:  # it bounds what it asks of others by itself
             return await settle(self.link.function(request, context, runner))
         except Exception as error:
-            raise LinkError(self.link, error) from error
+            raise ChainError(self.link, error) from error
 
 
 __all__ = ["TAKES", "Placed", "Processor", "ProcessorFunction"]

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
-from pegboard.chains import Link, LinkError
+from pegboard.callbacks import Callback, ChainError
 from pegboard.threads import off_loop
 
 TIMEOUT: Final = 10.0
@@ -34,11 +34,11 @@ class Runner:
     off_loop: OffLoop = off_loop
     timeout: float | None = TIMEOUT
 
-    async def ask(self, link: Link, *arguments: Any) -> Any:
+    async def ask(self, link: Callback, *arguments: Any) -> Any:
         """What a function answers, plain or async.
 
         Raises:
-            LinkError: It raised, whatever it was, or gave no answer in time.
+            ChainError: It raised, whatever it was, or gave no answer in time.
             asyncio.CancelledError: Whoever waits was cancelled.
         """
         try:
@@ -52,7 +52,7 @@ class Runner:
         except BaseException as error:  # a plugin's SystemExit costs its own part only
             if _is_cancelled(error):
                 raise
-            raise LinkError(link, error) from error
+            raise ChainError(link, error) from error
 
     async def _within(self, awaitable: Awaitable[Any]) -> Any:
         if self.timeout is None:

@@ -11,7 +11,7 @@ from weakref import WeakSet
 import attrs
 from attrs import evolve, field, frozen
 
-from pegboard.chains import settle
+from pegboard.callbacks import settle
 from pegboard.errors import PegboardError, SchemaError, did_you_mean, suggest
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Flavour, Handler, LateHandler

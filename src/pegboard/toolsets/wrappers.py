@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.chains import settle
+from pegboard.callbacks import settle
 from pegboard.errors import DefinitionError, RegistrationError, did_you_mean, suggest
 from pegboard.schema.json import JsonText, json_text
 from pegboard.schema.problems import StructureError, path_text, problem

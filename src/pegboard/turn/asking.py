@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from pegboard.chains import LinkError, settle
+from pegboard.callbacks import ChainError, settle
 from pegboard.dispatch.run import tried_again
 from pegboard.errors import CallbackError, ModelError
 from pegboard.messages.response import DELTA_TYPES, Delta, ModelResponse, ReasoningDelta, TextDelta
@@ -79,8 +79,8 @@ class Asker:
     async def _first(self, stage: str, chain: Chain, *facts: Any) -> ModelResponse | None:
         try:
             answered = await chain.answers(*facts) if chain else None
-        except LinkError as error:
-            raise CallbackError(str(error), stage=stage, owner=error.link.owner) from error.__cause__
+        except ChainError as error:
+            raise CallbackError(str(error), stage=stage, owner=error.callback.owner) from error.__cause__
         if answered is None:
             return None
         answer, link = answered
@@ -92,8 +92,8 @@ class Asker:
     async def _wrapped(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse:
         try:
             response = await self.wrap.around_all(partial(self._tried, request), context, request)
-        except LinkError as error:
-            raise CallbackError(str(error), stage="wrap_model", owner=error.link.owner) from error.__cause__
+        except ChainError as error:
+            raise CallbackError(str(error), stage="wrap_model", owner=error.callback.owner) from error.__cause__
         if not isinstance(response, ModelResponse):  # the model's own has been looked at
             owner = self.wrap.links[0].owner
             wrong = f"{owner} gave {type(response).__name__}, which is no ModelResponse"

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from attrs import define, field
 
-from pegboard.chains import settle
+from pegboard.callbacks import settle
 from pegboard.messages.message import Message
 from pegboard.turn.options import Steering
 

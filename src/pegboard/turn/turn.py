@@ -11,7 +11,7 @@ from uuid import uuid4
 import attrs
 from attrs import define, field
 
-from pegboard.chains import LinkError, settle
+from pegboard.callbacks import ChainError, settle
 from pegboard.dispatch.approval.resume import Answers
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
 from pegboard.errors import CallbackError, ModelError, log_failure
@@ -402,8 +402,8 @@ class Turn:
         chain = await self.registry.chain(stage)
         try:
             answered = await chain.answers(*facts)
-        except LinkError as error:
-            raise CallbackError(str(error), stage=stage, owner=error.link.owner) from error.__cause__
+        except ChainError as error:
+            raise CallbackError(str(error), stage=stage, owner=error.callback.owner) from error.__cause__
         if answered is None:
             return None
         answer, link = answered

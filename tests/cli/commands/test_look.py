@@ -285,13 +285,13 @@ class TestPredicatesOfPlugins:
     @pytest.fixture
     def sleeping(self, board):
         """A plugin that brings a predicate once it is imported."""
-        from pegboard.sleeper import Sleeper
+        from pegboard.catalogue import LazyPlugin
 
         record = PluginRecord("files", hooks=("pegboard_register_predicates",))
         board.change(lambda catalogue: catalogue.evolve(plugins={"files": record}))
-        board.expect(
+        board.add_lazy_plugin(
             "files",
-            Sleeper(
+            LazyPlugin(
                 frozenset(["register_predicates"]),
                 lambda: board.add("predicates", "short", lambda tool, _context: len(tool.name) < 8),
             ),

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from pegboard.chains import quick
+from pegboard.callbacks import quick
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.processors.instructions import MOST_CHARACTERS, instructions
 from pegboard.request.runner import Runner

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pegboard.chains import quick
+from pegboard.callbacks import quick
 from pegboard.messages.message import Message
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.processors.tool_requests import tool_requests

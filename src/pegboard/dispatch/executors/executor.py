@@ -1,8 +1,6 @@
-"""Executor interface: where tools run other than here, and what a call there gets, answers, emits and asks.
+"""Executor interface: where tools run other than here, and the requests, responses and events to and fro.
 
-An `Executor` is sent an `ExecutionRequest` and answers an `ExecutionResponse`; both are JSON data. A `ToolExecutor` is
-handed the tool and the call's context besides (`ExecutorCall`), so that a tool that runs elsewhere can still report
-progress, ask for permissions, call other tools and use the memory and the artifacts of its call.
+An `Executor` is sent an `ExecutionRequest` and answers an `ExecutionResponse`; both are JSON data.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from pegboard.tools.handler import Flavour, Handler
 from pegboard.typing import JsonMapping, JsonObject
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.executors.remote import ExecutorCall
     from pegboard.tools.tool import Tool
 
 
@@ -535,25 +532,5 @@ class Executor(Protocol):
 
         Raises:
             FatalToolError: The tool ends the turn.
-        """
-        ...
-
-
-class ToolExecutor(Protocol):
-    """Executor that is handed the tool itself, and whose running tool can use its context.
-
-    It keeps to the request's time limit by itself; the time that a person takes to answer doesn't count.
-    """
-
-    async def execute_tool(self, call: ExecutorCall) -> ExecutionResponse:
-        """Runs one call of a tool.
-
-        Args:
-            call: The tool, the request, and what the tool may emit and ask.
-
-        Raises:
-            FatalToolError: The tool ends the turn.
-            StructureError: `call.bind()` raised it: the tool's types refuse the arguments.
-            BaseException: What `call.answer(...)` raised, where that ended the call.
         """
         ...

@@ -20,9 +20,8 @@ from pegboard.dispatch.executors.executor import (
     ExecutionResponse,
     Executor,
     PermissionRequired,
-    ToolExecutor,
 )
-from pegboard.dispatch.executors.remote import close_executors, run_remote
+from pegboard.dispatch.executors.remote import ToolExecutor, close_executors, run_remote
 from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError, Limits
 from pegboard.dispatch.locks import LockManager

@@ -1,10 +1,14 @@
-"""Remote execution: a call whose tool names an executor is run there, connected to its context here."""
+"""Remote execution: a call whose tool names an executor is run there, connected to its context here.
+
+A `ToolExecutor` is handed the tool and the call's context besides the request (`ExecutorCall`), so that a tool that
+runs elsewhere can still report progress, ask for permissions, call other tools and use its memory and artifacts.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 from attrs import define, field
@@ -126,6 +130,26 @@ class ExecutorCall:
     def has_raised(self, error: BaseException) -> bool:
         """Whether this error came from `bind` or `answer`, and so is the call's own."""
         return any(error is raised for raised in self._raised)
+
+
+class ToolExecutor(Protocol):
+    """Executor that is handed the tool itself, and whose running tool can use its context.
+
+    It keeps to the request's time limit by itself; the time that a person takes to answer doesn't count.
+    """
+
+    async def execute_tool(self, call: ExecutorCall) -> ExecutionResponse:
+        """Runs one call of a tool.
+
+        Args:
+            call: The tool, the request, and what the tool may emit and ask.
+
+        Raises:
+            FatalToolError: The tool ends the turn.
+            StructureError: `call.bind()` raised it: the tool's types refuse the arguments.
+            BaseException: What `call.answer(...)` raised, where that ended the call.
+        """
+        ...
 
 
 # What a tool may ask -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from attrs import field, frozen
 
-from pegboard.chains import quick
+from pegboard.callbacks import quick
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.tool_choice import NamedTool
 from pegboard.tools.spec import ToolSpec

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, cast
 
-from pegboard.chains import Link, LinkError, by_name
+from pegboard.callbacks import Callback, ChainError, by_name
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.problem import ProcessorProblem
 from pegboard.request.runner import Runner
@@ -64,9 +64,9 @@ async def _said(
     try:
         given: Any = getattr(toolset, "instructions", None)
         if callable(given):
-            given = await runner.ask(Link(by_name(given, ("context",)), str(origin)), context)
+            given = await runner.ask(Callback(by_name(given, ("context",)), str(origin)), context)
         return _checked(given)
-    except LinkError as failed:
+    except ChainError as failed:
         error = failed.__cause__ or failed
     except Exception as raised:  # noqa: BLE001  whatever it is, it costs only this toolset's word
         error = raised

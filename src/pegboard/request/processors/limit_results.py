@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 from attrs import field, frozen
 
-from pegboard.chains import quick
+from pegboard.callbacks import quick
 from pegboard.messages.message import CallPart, Message, ResultPart
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.content import TextContent, ToolResult

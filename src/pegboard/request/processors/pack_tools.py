@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pegboard.chains import quick
+from pegboard.callbacks import quick
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.problem import ProcessorProblem
 from pegboard.request.tool_choice import NamedTool

@@ -9,7 +9,7 @@ from operator import is_
 import attrs
 from attrs import define, field
 
-from pegboard.chains import quick
+from pegboard.callbacks import quick
 from pegboard.messages.message import CallPart, Message, Part, ResultPart
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.processors.sound_history import is_sound

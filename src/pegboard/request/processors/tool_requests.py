@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pegboard.chains import Link, LinkError, by_name
+from pegboard.callbacks import Callback, ChainError, by_name
 from pegboard.request.model_request import ModelRequest
 from pegboard.request.problem import ProcessorProblem
 from pegboard.request.runner import Runner
@@ -32,11 +32,11 @@ async def tool_requests(request: ModelRequest, context: ReadonlyContext, runner:
 async def _processed(tool: Tool, request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:
     assert tool.process_request is not None
     try:
-        link = Link(by_name(tool.process_request, TAKES), str(tool.origin))
+        link = Callback(by_name(tool.process_request, TAKES), str(tool.origin))
         answer = await runner.ask(link, request, context)
     except TypeError as error:
         return _failed(tool, request, error)
-    except LinkError as failed:
+    except ChainError as failed:
         return _failed(tool, request, failed.__cause__ or failed)
     if answer is None:
         return request

@@ -6,11 +6,11 @@ import functools
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.chains import Link, LinkError, by_name, first_answer, pipe, quick, settle
+from pegboard.callbacks import Callback, ChainError, by_name, first_answer, pipe, quick, settle
 
 
 def links(*functions, owner="the host"):
-    return tuple(Link(function, owner) for function in functions)
+    return tuple(Callback(function, owner) for function in functions)
 
 
 def answer_of(*functions, arguments=()):
@@ -64,10 +64,10 @@ def test_a_member_that_raises_is_named_and_ends_the_chain():
     def broken():
         raise ValueError("no good")
 
-    chain = (Link(broken, "plugin 'guard'"), Link(lambda: asked.append(1)))
-    with pytest.raises(LinkError, match=r"broken of plugin 'guard': ValueError\('no good'\)") as caught:
+    chain = (Callback(broken, "plugin 'guard'"), Callback(lambda: asked.append(1)))
+    with pytest.raises(ChainError, match=r"broken of plugin 'guard': ValueError\('no good'\)") as caught:
         asyncio.run(first_answer(chain))
-    assert caught.value.link is chain[0]
+    assert caught.value.callback is chain[0]
     assert isinstance(caught.value.__cause__, ValueError)
     assert asked == []
 
@@ -92,7 +92,7 @@ def test_pipe_hands_the_value_through_each_member_in_order(numbers):
 
 def test_pipe_keeps_the_value_where_a_member_answers_none():
     chain = links(lambda value: None, lambda value, more: value + more, lambda value, more: slowly(None))
-    with pytest.raises(LinkError):
+    with pytest.raises(ChainError):
         asyncio.run(pipe(chain, 1, 10))  # the first takes no second argument
     assert asyncio.run(pipe(chain[1:], 1, 10)) == 11
 
@@ -158,7 +158,7 @@ def test_a_callback_keeps_its_name_for_the_operator():
     def look(tool):
         raise ValueError
 
-    assert "look of the host" in str(LinkError(Link(by_name(look, NAMES)), ValueError()))
+    assert "look of the host" in str(ChainError(Callback(by_name(look, NAMES)), ValueError()))
 
 
 def test_a_callback_that_takes_everything_in_order_is_called_directly():
@@ -216,7 +216,7 @@ class Says:
     ],
 )
 def test_only_a_plain_member_that_doesnt_say_that_it_is_quick_may_block(function, blocking):
-    assert Link(function).blocking is blocking
+    assert Callback(function).blocking is blocking
 
 
 def test_what_is_handed_some_of_the_arguments_is_judged_by_what_it_is():
@@ -227,7 +227,7 @@ def test_what_is_handed_some_of_the_arguments_is_judged_by_what_it_is():
     def says(tool):
         return None
 
-    assert [Link(by_name(each, NAMES)).blocking for each in (asks, says, lambda tool: None)] == [False, False, True]
+    assert [Callback(by_name(each, NAMES)).blocking for each in (asks, says, lambda tool: None)] == [False, False, True]
 
 
 def test_quick_gives_back_the_function():
@@ -245,7 +245,7 @@ def test_what_cant_be_marked_has_to_be_wrapped(function):
 
 
 def test_links_of_one_function_are_equal():
-    assert Link(plain) == Link(plain, blocking=False)
+    assert Callback(plain) == Callback(plain, blocking=False)
 
 
 def test_of_one_thing_a_function_need_not_know_the_name():

@@ -1,4 +1,4 @@
-"""The two ways a chain runs: `first_answer` (callbacks) and `pipe` (processors); members plain or async."""
+"""Chains of callbacks, plain or async: `first_answer` for hooks that answer, `pipe` for processors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BEHIND: Final = "__pegboard_behind__"
 
 
 def quick(function: F) -> F:
-    """Says of a plain callback that it never waits: it is called on the event loop, which saves it a thread.
+    """Marks a plain callback as one that never waits: it is called on the event loop, which saves it a thread.
 
     A callback that does wait then holds up every call of the loop. Async callbacks need no such word.
 
@@ -47,12 +47,12 @@ def may_block(function: Callable[..., Any]) -> bool:
 
 
 @frozen
-class Link:
+class Callback:
     """One member of a chain.
 
     Attributes:
         function: Plain or async.
-        owner: Who brought it, for error messages.
+        owner: What brought it, for error messages.
         blocking: Whether it has to be called off the event loop; settled once, by what the function is.
     """
 
@@ -61,16 +61,16 @@ class Link:
     blocking: bool = field(default=Factory(lambda self: may_block(self.function), takes_self=True), eq=False)
 
 
-class LinkError(Exception):
+class ChainError(Exception):
     """A member of a chain failed; `__cause__` is what it raised.
 
     Attributes:
-        link: The member.
+        callback: The member.
     """
 
-    def __init__(self, link: Link, error: BaseException) -> None:
-        self.link = link
-        super().__init__(f"{_name_of(link.function)} of {link.owner}: {error!r}")
+    def __init__(self, callback: Callback, error: BaseException) -> None:
+        self.callback = callback
+        super().__init__(f"{_name_of(callback.function)} of {callback.owner}: {error!r}")
 
 
 async def settle(answer: Any) -> Any:
@@ -78,38 +78,38 @@ async def settle(answer: Any) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-async def first_answer(chain: Sequence[Link], *arguments: Any) -> Any:
+async def first_answer(chain: Sequence[Callback], *arguments: Any) -> Any:
     """Asks each member in order; the first answer that is not `None` ends it.
 
     Our own loop over pluggy's ordered implementations: pluggy's first-result rule would take an un-awaited
     coroutine for an answer.
 
     Raises:
-        LinkError: A member raised; no later one is asked.
+        ChainError: A member raised; no later one is asked.
     """
-    for link in chain:
+    for callback in chain:
         try:
-            answer = link.function(*arguments)
+            answer = callback.function(*arguments)
             if answer is not None and inspect.isawaitable(answer):
                 answer = await answer
         except Exception as error:
-            raise LinkError(link, error) from error
+            raise ChainError(callback, error) from error
         if answer is not None:
             return answer
     return None
 
 
-async def pipe(chain: Iterable[Link], value: T, *arguments: Any) -> T:
+async def pipe(chain: Iterable[Callback], value: T, *arguments: Any) -> T:
     """Hands `value` through each member in order; a member that answers `None` leaves it as it is.
 
     Raises:
-        LinkError: A member raised; no later one is asked.
+        ChainError: A member raised; no later one is asked.
     """
-    for link in chain:
+    for callback in chain:
         try:
-            answer = await settle(link.function(value, *arguments))
+            answer = await settle(callback.function(value, *arguments))
         except Exception as error:
-            raise LinkError(link, error) from error
+            raise ChainError(callback, error) from error
         if answer is not None:
             value = answer
     return value
