@@ -52,8 +52,6 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         "import cycles": Limit(6, goal=0),
         "files in cycles": Limit(80, goal=0),
     },
-    "pegboard_files": {"largest folder": Limit(22, goal=20)},
-    "pegboard_guard": {"file names twice": Limit(2, goal=0)},
     "one call": {
         "files": Limit(27, goal=14),
         "functions": Limit(52, goal=32),

@@ -550,7 +550,7 @@ def lazy_plugin(registry, hooks, *things, log):
 def test_a_plugin_with_callbacks_wakes_at_the_first_call_off_the_loop(registry):
     woken = []
     registry.register(add)
-    registry.add_lazy_plugin("guard", lazy_plugin(registry, {"before_tool"}, log=woken))
+    registry.lazy_plugins.add("guard", lazy_plugin(registry, {"before_tool"}, log=woken))
     registry.call_sync("add", {"a": 1})
     registry.call_sync("add", {"a": 1})
     assert woken == [False]
@@ -560,7 +560,7 @@ def test_a_plugin_with_toolsets_wakes_when_they_are_asked_for(registry):
     woken = []
     source = StaticToolset("source", [named("late")])
     registry.register(add)
-    registry.add_lazy_plugin("files", lazy_plugin(registry, {"register_toolsets"}, source, log=woken))
+    registry.lazy_plugins.add("files", lazy_plugin(registry, {"register_toolsets"}, source, log=woken))
     registry.call_sync("add", {"a": 1})
     assert woken == []
     assert registry.call_sync("late").text == "answer"
@@ -571,7 +571,7 @@ def test_a_plugin_with_toolsets_wakes_when_they_are_asked_for(registry):
 def test_a_plugin_with_nothing_else_sleeps_on(registry):
     woken = []
     registry.register(add)
-    registry.add_lazy_plugin("files", lazy_plugin(registry, {"register_tools"}, log=woken))
+    registry.lazy_plugins.add("files", lazy_plugin(registry, {"register_tools"}, log=woken))
     registry.call_sync("add", {"a": 1})
     asyncio.run(registry.resolve())
     assert woken == []
@@ -579,7 +579,7 @@ def test_a_plugin_with_nothing_else_sleeps_on(registry):
 
 def test_a_static_tool_that_a_waking_plugin_brings_is_found(registry):
     woken = []
-    registry.add_lazy_plugin("files", lazy_plugin(registry, {"register_toolsets"}, named("late"), log=woken))
+    registry.lazy_plugins.add("files", lazy_plugin(registry, {"register_toolsets"}, named("late"), log=woken))
     assert registry.call_sync("late").text == "answer"
 
 

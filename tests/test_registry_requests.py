@@ -195,8 +195,8 @@ def test_a_name_is_brought_once(registry):
 
 def test_sleeping_plugins_are_imported_for_it_and_others_are_not(registry):
     woken = []
-    registry.add_lazy_plugin("steps", LazyPlugin(frozenset({"register_processors"}), lambda: woken.append("steps")))
-    registry.add_lazy_plugin("others", LazyPlugin(frozenset({"before_turn"}), lambda: woken.append("others")))
+    registry.lazy_plugins.add("steps", LazyPlugin(frozenset({"register_processors"}), lambda: woken.append("steps")))
+    registry.lazy_plugins.add("others", LazyPlugin(frozenset({"before_turn"}), lambda: woken.append("others")))
     assert asyncio.run(registry.processors()).names == BUILT_IN
     assert woken == ["steps"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -57,6 +58,51 @@ class LazyPlugin:
     hooks: frozenset[str]
     load: Callable[[], None]
     offers: frozenset[tuple[str, str]] = frozenset()
+
+
+class LazyPlugins:
+    """The plugins of a registry that are listed but not imported yet.
+
+    Attributes:
+        act_on_calls: Whether any of them has callbacks round calls of tools, so that it has to be imported for one.
+    """
+
+    def __init__(self) -> None:
+        self.act_on_calls = False
+        self._plugins: Mapping[str, LazyPlugin] = {}
+        self._lock = threading.Lock()
+
+    def add(self, name: str, plugin: LazyPlugin) -> None:
+        """Adds a plugin."""
+        with self._lock:
+            self._set({**self._plugins, name: plugin})
+
+    def remove(self, name: str) -> None:
+        """Removes a plugin, which has been imported."""
+        with self._lock:
+            self._set({each: plugin for each, plugin in self._plugins.items() if each != name})
+
+    def _set(self, plugins: Mapping[str, LazyPlugin]) -> None:
+        self._plugins = plugins
+        self.act_on_calls = any(not plugin.hooks.isdisjoint(TOOL_STAGES) for plugin in plugins.values())
+
+    async def load(self, hooks: Sequence[str], off_loop: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
+        """Imports the plugins that implement one of these hooks, off the loop."""
+        for name, plugin in self._plugins.items():
+            if not plugin.hooks.isdisjoint(hooks):
+                await off_loop(plugin.load)
+                self.remove(name)
+
+    def load_offering(self, kind: str, name: str) -> None:
+        """Imports the plugins that offer an exporter, a model or an executor of this name."""
+        for plugin_name, plugin in self._plugins.items():
+            if (kind, name) in plugin.offers:
+                plugin.load()
+                self.remove(plugin_name)
+
+    def offered(self, kind: str) -> set[str]:
+        """The names of a kind that they offer."""
+        return {name for plugin in self._plugins.values() for of_kind, name in plugin.offers if of_kind == kind}
 
 
 Status: TypeAlias = Literal["listed", "loaded", "partial", "quarantined", "blocked", "disabled"]

@@ -3,7 +3,7 @@
     PegboardError
     ├── DefinitionError            a tool can't be made from what was given
     │   └── SchemaError            a JSON Schema is invalid, or its cost is unbounded
-    ├── RegistrationError          something can't hang on the board
+    ├── RegistrationError          something can't be registered
     │   ├── InvalidNameError       the name isn't one that every provider takes
     │   └── DuplicateToolError     the name is taken
     ├── UnknownToolError           no tool of that name
@@ -12,16 +12,16 @@
     ├── ToolsetError               a toolset failed while it was asked for its tools
     ├── ConfigError                a configuration file is wrong
     ├── PluginError                a plugin failed as a whole
-    │   └── StaleSpecError         a plugin's code says something else than its manifest
+    │   └── StaleSpecError         a plugin's code differs from its manifest
     ├── ManifestError              a manifest can't be read or written
     ├── PendingError               what waits for a person's answer, or the answer, can't be taken
     ├── OperationError             nothing is pending under that id
     ├── RunningLoopError           a synchronous entry was used inside a running event loop
-    ├── ExportError                a request can't be said in a provider's words
+    ├── ExportError                a request can't be written in a provider's format
     ├── CallbackError              a callback round a model or a turn failed
     ├── ProcessorError             a request processor failed
     ├── ModelError                 a model can't be asked, or its provider answered with an error
-    ├── MissingServiceError        nobody provides a service of the type that was asked for
+    ├── MissingServiceError        a service of the type that was asked for isn't provided
     ├── ToolError                  raised *by tools*: the text is for the model
     │   ├── ArtifactError          an artifact isn't there, or can't be kept
     │   └── CallStoppedError       the call is over, and its tool still works
@@ -123,14 +123,14 @@ def cause_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def log_failure(who: str, error: BaseException) -> None:
-    """Logs for the operator who failed, and how: to the logger `pegboard`, which is silent until it has a handler."""
+def log_failure(owner: str, error: BaseException) -> None:
+    """Logs a failure for the operator: to the logger `pegboard`, which is silent until it has a handler."""
     import logging
 
     log = logging.getLogger("pegboard")
     if not log.handlers:
         log.addHandler(logging.NullHandler())
-    log.error("%s failed", who, exc_info=error)
+    log.error("%s failed", owner, exc_info=error)
 
 
 def detail_of(error: BaseException) -> str:
@@ -174,7 +174,7 @@ class SchemaError(DefinitionError):
 
 
 class RegistrationError(PegboardError):
-    """Something can't hang on the board."""
+    """Something can't be registered."""
 
 
 class InvalidNameError(RegistrationError):
@@ -197,8 +197,8 @@ class DuplicateToolError(RegistrationError):
 
     Attributes:
         name: The name.
-        held_by: Who has it.
-        wanted_by: Who wanted it too.
+        held_by: What has it.
+        wanted_by: What wanted it too.
     """
 
     def __init__(self, name: str, *, held_by: str, wanted_by: str) -> None:
@@ -291,7 +291,7 @@ class PluginError(PegboardError):
 
 
 class StaleSpecError(PluginError):
-    """A plugin's code says something else of a tool than its manifest or cache does."""
+    """A tool in a plugin's code differs from its manifest or the cache."""
 
 
 class ManifestError(PegboardError):
@@ -311,7 +311,7 @@ class RunningLoopError(PegboardError):
 
 
 class ExportError(PegboardError):
-    """A request, or a tool in it, can't be said in a provider's words.
+    """A request, or a tool in it, can't be written in a provider's format.
 
     Attributes:
         exporter: The exporter's name, or `""` where none was found.
@@ -344,7 +344,7 @@ class CallbackError(PegboardError):
 
     Attributes:
         stage: The stage, such as `"before_model"`.
-        owner: Who brought the callback.
+        owner: What brought the callback.
         outcome: What came of the turn until then, once it has ended.
     """
 
@@ -437,7 +437,7 @@ class TurnAbortedError(PegboardError):
 
 
 class MissingServiceError(PegboardError, LookupError):
-    """Nobody provides a service of the type that was asked for, or it can't be had in this way.
+    """A service of the type that was asked for isn't provided, or not in this way.
 
     Attributes:
         kind: The type.

@@ -1,4 +1,4 @@
-"""`ToolRegistry`: the board."""
+"""`ToolRegistry`: what was contributed, resolved for a context, and run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from pegboard.catalogue import (
     TOOL_STAGES,
     Catalogue,
     Handle,
-    LazyPlugin,
+    LazyPlugins,
     PluginRecord,
     Problem,
 )
+from pegboard.dispatch.find import refuse_registered, refuse_resolved
 from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.errors import (
     ExportError,
@@ -80,17 +81,18 @@ class ToolRegistry:
     be used from any thread and from any task at once.
 
     Attributes:
-        limits: What calls may use, where their tool says nothing else.
+        limits: What calls may use, where their tool sets nothing else.
         services: What is provided to tools and toolsets, by type.
-        plugin_manager: What hangs plugins on this board, once there is any; it belongs to `pegboard.plugins`.
+        plugin_manager: What loads plugins into this registry, once there is any; it belongs to `pegboard.plugins`.
+        lazy_plugins: Plugins that are imported when something that they bring is needed.
 
     Args:
-        limits: What calls may use, where their tool says nothing else.
+        limits: What calls may use, where their tool sets nothing else.
         where: A predicate that every resolution starts with (`"not destructive"`), several of which all have to
             take a tool, or `None`.
         on_conflict: What happens when the host brings a name that the host has.
         permissions: What may run, and what is asked about; by default what asks is asked, and everything else runs.
-        approver: Asks a person, or `None`: nobody is there, and what asks is denied.
+        approver: Asks a person, or `None`: no one is there, and what asks is denied.
         grants: Keeps what people have allowed for longer than one call; in memory by default.
     """
 
@@ -114,19 +116,18 @@ class ToolRegistry:
         self._on_conflict: ConflictPolicy = on_conflict
         self._catalogue = EMPTY
         self._lock = threading.RLock()
-        self._lazy_plugins: dict[str, LazyPlugin] = {}
-        self._calls_load_plugins = False
+        self.lazy_plugins: Final = LazyPlugins()
         self._prepared: Prepared | None = None
         self._generation = 0
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
         self._joined: tuple[object, Pipeline] | None = None
 
-    # What hangs on the board -------------------------------------------------------------------------------------
+    # What is registered ------------------------------------------------------------------------------------------
 
     @property
     def catalogue(self) -> Catalogue:
-        """Everything that hangs on the board now, as one immutable value."""
+        """Everything that is registered now, as one immutable value."""
         return self._catalogue
 
     def tools(self) -> tuple[Tool, ...]:
@@ -153,12 +154,12 @@ class ToolRegistry:
         return tool
 
     def register(self, *things: Any, origin: Origin = HOST, on_conflict: ConflictPolicy | None = None) -> Handle:
-        """Hangs tools and toolsets on the board: all of them, or none where one can't.
+        """Registers tools and toolsets: all of them, or none where one can't be.
 
         Args:
             things: `Tool`s, `@tool` functions, plain functions, `TypedTool`s, objects with `@tool` methods,
                 or toolsets.
-            origin: Who brings them.
+            origin: What brings them.
             on_conflict: What happens when a name is taken, where it isn't the registry's own policy.
 
         Returns:
@@ -179,11 +180,11 @@ class ToolRegistry:
             before = self._catalogue
             after, brought = before.with_tools(tools, on_conflict or self._on_conflict)
             self._catalogue = after.with_toolsets(toolsets)
-        hung = [tool for tool in brought if after.tools.get(tool.name) is tool]
-        return Handle(lambda: self._take_back(brought, toolsets), hung)
+        added = [tool for tool in brought if after.tools.get(tool.name) is tool]
+        return Handle(lambda: self._take_back(brought, toolsets), added)
 
     def unregister(self, name: str) -> None:
-        """Takes down the static tool or the toolset of this name.
+        """Removes the static tool or the toolset of this name.
 
         Raises:
             UnknownToolError: There is none.
@@ -196,13 +197,13 @@ class ToolRegistry:
                 self._take_back([], toolsets)
 
     def add(self, kind: str, name: str, thing: Any, *, origin: Origin = HOST) -> Handle:
-        """Hangs a predicate, processor, exporter, executor or provider of models on the board.
+        """Registers a predicate, processor, exporter, executor or provider of models.
 
         Args:
             kind: `"predicates"`, `"processors"`, `"exporters"`, `"executors"` or `"models"`.
             name: What it is found by.
             thing: The predicate function, processor, exporter or executor, or what makes models of their names.
-            origin: Who brings it.
+            origin: What brings it.
 
         Raises:
             RegistrationError: The kind is unknown, or the name is taken.
@@ -247,7 +248,7 @@ class ToolRegistry:
         """
         from pegboard.dispatch.callbacks import Chain
 
-        await self._load_plugins((stage,))
+        await self._load_plugins(stage)
         links = self._catalogue.callbacks(stage)
         prepared = self._prepared
         if prepared is None or prepared.catalogue is not self._catalogue:
@@ -260,7 +261,7 @@ class ToolRegistry:
         Args:
             service: A class or protocol.
             value: A value of it, or a factory: plain, async, a generator that yields the value and goes on to close
-                it, or giving a context manager. `services.provide` tells more.
+                it, or giving a context manager. See `services.provide`.
             scope: How long what a factory made is kept: `"call"`, by default, or `"registry"`.
         """
         given = self.services.provide(service, value, scope=scope)
@@ -284,7 +285,7 @@ class ToolRegistry:
 
     @property
     def approver(self) -> AnyApprover | None:
-        """Who asks a person; `None`: nobody is there."""
+        """What asks a person; `None`: no one is there."""
         return self._approver
 
     @approver.setter
@@ -295,7 +296,7 @@ class ToolRegistry:
 
     @property
     def pipeline(self) -> Pipeline:
-        """The steps by which requests are made ready: pegboard's, and what hangs on the board by now.
+        """The steps by which requests are made ready: pegboard's, and what is registered by now.
 
         Set it to change them: `registry.pipeline = registry.pipeline.insert_before("pack_tools", "memory", remember)`.
         What plugins bring later joins it all the same; what was taken out of it doesn't come back.
@@ -328,7 +329,7 @@ class ToolRegistry:
         """The tools that this context may be offered now.
 
         Args:
-            context: For whom, and for which model.
+            context: Of the user and the model.
             where: A predicate, or its text (`"read_only and not tag:network"`).
             active: Names to keep, in this order; `None` keeps all, `[]` none.
             order: Names to list first; the rest follow alphabetically.
@@ -340,7 +341,7 @@ class ToolRegistry:
         """
         from pegboard.toolsets.resolve import resolve_tools
 
-        await self._load_plugins(("register_toolsets", "register_predicates"))
+        await self._load_plugins("register_toolsets", "register_predicates")
         catalogue = self._catalogue
         return await resolve_tools(
             catalogue.ordered,
@@ -354,11 +355,11 @@ class ToolRegistry:
         )
 
     async def process(self, request: ModelRequest, context: ReadonlyContext = NOBODY) -> ModelRequest:
-        """The request made ready for a model, by `pipeline`; `problems` of it tells what went wrong on the way.
+        """The request made ready for a model, by `pipeline`; its `problems` hold what went wrong on the way.
 
         Args:
             request: What the host asks. Where no tools have been resolved for it, this resolves them.
-            context: For whom, and for which model.
+            context: Of the user and the model.
 
         Raises:
             ProcessorError: A step of the host's own failed; what a plugin's does wrong costs only itself.
@@ -372,7 +373,7 @@ class ToolRegistry:
 
     async def processors(self) -> Pipeline:
         """`pipeline`, once the plugins that bring steps of it have been imported."""
-        await self._load_plugins(("register_processors",))
+        await self._load_plugins("register_processors")
         return self.pipeline
 
     async def explain(self, name: str, context: ReadonlyContext = NOBODY, *, where: Where = None) -> Explanation:
@@ -427,8 +428,7 @@ class ToolRegistry:
         Args:
             kind: `"exporters"`, `"models"` or `"executors"`.
         """
-        names = {*self._catalogue.extras.get(kind, {})}
-        names.update(name for each in self._lazy_plugins.values() for of, name in each.offers if of == kind)
+        names = {*self._catalogue.extras.get(kind, {}), *self.lazy_plugins.offered(kind)}
         if self.plugin_manager is None:
             names.update(_offers().offered_names(kind))
         return tuple(sorted(names))
@@ -460,18 +460,18 @@ class ToolRegistry:
         Args:
             name: The tool's name.
             arguments: JSON text or a mapping; nothing means `{}`.
-            context: For whom the call runs; nobody in particular by default.
+            context: Of the user and the session; an empty one by default.
             call_id: What the answer refers to.
-            resolved: The tools of the request that the call answers; only these run. `None`: whatever the board holds.
+            resolved: The tools of the request that the call answers; only these run. `None`: all that are registered.
             approver: Asks a person, instead of the registry's own.
 
         Raises:
             FatalToolError: The tool ends the turn.
             TurnAbortedError: A callback ends the turn.
-            asyncio.CancelledError: Whoever waits was cancelled.
+            asyncio.CancelledError: The caller was cancelled.
         """
-        if self._calls_load_plugins:
-            await self._load_plugins(TOOL_STAGES)
+        if self.lazy_plugins.act_on_calls:
+            await self._load_plugins(*TOOL_STAGES)
         if resolved is None and name not in self._catalogue.tools:
             resolved = await self._asked_live(name, NOBODY if context is None else context)
         prepared = self._prepared
@@ -503,16 +503,16 @@ class ToolRegistry:
 
         Args:
             calls: As the model made them, or as `parse` read them.
-            resolved: The tools of the request that the calls answer; only these run. `None`: whatever the board holds.
-            context: For whom they run.
+            resolved: The tools of the request that the calls answer; only these run. `None`: all that are registered.
+            context: Of the user and the session.
             options: `approver`, `permissions`, `max_concurrency`, `sequential`, `steering`, `on_steering`, `cut_off`,
-                `timeout`, `instructions`, `listener`: as `BatchOptions` tells.
+                `timeout`, `instructions`, `listener`: see `BatchOptions`.
 
         Returns:
             The results in call order, and beside them what ends the turn.
 
         Raises:
-            asyncio.CancelledError: Whoever waits was cancelled. `batch` gives something that still has the results.
+            asyncio.CancelledError: The caller was cancelled. `batch` gives something that still has the results.
         """
         batch = await self.batch(calls, resolved, context, **options)
         return await batch.run()
@@ -558,8 +558,8 @@ class ToolRegistry:
         """Runs the calls that waited for an answer, now that there is one, in this process or another.
 
         Answers may come in parts, in any order and repeatedly: each counts once, and whatever isn't answered is left
-        in the outcome's `pending`. What was approved is what runs: a tool that says something else of itself by now, or
-        other arguments, are denied.
+        in the outcome's `pending`. What was approved is what runs: a tool whose spec has changed since, or other
+        arguments, are denied.
 
         Args:
             pending: What an earlier outcome has left, perhaps read back from JSON.
@@ -579,7 +579,7 @@ class ToolRegistry:
         context: ReadonlyContext = NOBODY,
         **options: Unpack[BatchOptions],
     ) -> Batch:
-        """`resume` as a batch that is ready to run, and keeps what came of it even if whoever waits is cancelled.
+        """`resume` as a batch that is ready to run, and keeps what came of it even if the caller is cancelled.
 
         The answers are used up by it. Arguments as for `resume`.
         """
@@ -594,7 +594,7 @@ class ToolRegistry:
 
         Args:
             raw: A `ToolCall`, or a mapping with `name`, `arguments` (an object or JSON text) and `id`.
-            resolved: The tools that it may call. `None`: whatever the board holds.
+            resolved: The tools that it may call. `None`: all that are registered.
         """
         from pegboard.dispatch.arguments import parse_call
 
@@ -646,7 +646,9 @@ class ToolRegistry:
         """
         import asyncio
 
-        if _in_a_loop():
+        from pegboard.threads import in_event_loop
+
+        if in_event_loop():
             raise RunningLoopError(
                 "call_sync can't be used inside a running event loop; write 'await registry.call(...)' there"
             )
@@ -680,25 +682,11 @@ class ToolRegistry:
     # For plugins' manager ----------------------------------------------------------------------------------------
 
     def change(self, change: Callable[[Catalogue], Catalogue]) -> None:
-        """Swaps the catalogue for what `change` makes of it; writers wait for each other, readers for nobody."""
+        """Swaps the catalogue for what `change` makes of it; writers wait for each other, readers for none."""
         with self._lock:
             self._catalogue = change(self._catalogue)
 
-    def add_lazy_plugin(self, plugin: str, lazy: LazyPlugin) -> None:
-        """Notes a plugin that is imported when something that it brings is needed."""
-        with self._lock:
-            self._set_lazy_plugins({**self._lazy_plugins, plugin: lazy})
-
-    def drop_lazy_plugin(self, plugin: str) -> None:
-        """Notes that a plugin has been imported."""
-        with self._lock:
-            self._set_lazy_plugins({name: kept for name, kept in self._lazy_plugins.items() if name != plugin})
-
     # How it does it ----------------------------------------------------------------------------------------------
-
-    def _set_lazy_plugins(self, plugins: dict[str, LazyPlugin]) -> None:
-        self._lazy_plugins = plugins
-        self._calls_load_plugins = any(not lazy.hooks.isdisjoint(TOOL_STAGES) for lazy in plugins.values())
 
     def _take_back(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
         self.change(lambda catalogue: catalogue.without_tools(tools).without_toolsets(toolsets))
@@ -721,12 +709,9 @@ class ToolRegistry:
 
         return all_of(*parts)
 
-    async def _load_plugins(self, hooks: Sequence[str]) -> None:
-        """Imports the plugins that implement one of these hooks, off the loop."""
-        for plugin, lazy in self._lazy_plugins.items():
-            if not lazy.hooks.isdisjoint(hooks):
-                await self._at_work().threads.run(lazy.load)
-                self.drop_lazy_plugin(plugin)
+    async def _load_plugins(self, *hooks: str) -> None:
+        """Imports the plugins that implement one of these hooks."""
+        await self.lazy_plugins.load(hooks, self._at_work().threads.run)
 
     def _provided(self, kind: str, name: str) -> Any:
         """What is registered under a name, once the plugin that offers it has been loaded; `None` where none does.
@@ -736,10 +721,7 @@ class ToolRegistry:
         of_kind = self._catalogue.extras.get(kind, {})
         if name in of_kind:
             return of_kind[name]
-        for plugin, lazy in self._lazy_plugins.items():
-            if (kind, name) in lazy.offers:
-                lazy.load()
-                self.drop_lazy_plugin(plugin)
+        self.lazy_plugins.load_offering(kind, name)
         if self.plugin_manager is None and (offered := _offers().offered_thing(kind, name)) is not None:
             with self._lock:
                 if name not in self._catalogue.extras.get(kind, {}):
@@ -789,7 +771,7 @@ class ToolRegistry:
         for call in calls:
             if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
                 raise TypeError(f"calls are ToolCalls, not {call!r:.80}; registry.parse(...) reads a model's")
-        await self._load_plugins(TOOL_STAGES)
+        await self._load_plugins(*TOOL_STAGES)
         if resolved is None:
             unknown = next((call.name for call in calls if call.name not in self._catalogue.tools), None)
             resolved = None if unknown is None else await self._asked_live(unknown, context)
@@ -802,29 +784,16 @@ class ToolRegistry:
         return prepared, around, calls
 
     def _find(self, name: str) -> Tool:
-        tools = self._catalogue.tools
-        tool = tools.get(name)
-        if tool is not None and tool.offered:
-            return tool
-        from pegboard.dispatch.find import not_offered, unknown
+        tool = self._catalogue.tools.get(name)
+        return tool if tool is not None and tool.offered else refuse_registered(name, self._catalogue.tools)
 
-        offered = sorted(each for each, known in tools.items() if known.offered)
-        raise unknown(name, offered) if tool is None else not_offered(name, offered)
-
-    def _offered(self, offered: ResolvedTools, name: str) -> Tool:
-        tool = offered.get(name)
-        if tool is not None and tool.offered:
-            return tool
-        from pegboard.dispatch.find import not_offered, unknown
-
-        names = [each.name for each in offered if each.offered]
-        if tool is not None or name in self._catalogue.tools or offered.was_held_back(name):
-            raise not_offered(name, names)
-        raise unknown(name, names)
+    def _offered(self, resolved: ResolvedTools, name: str) -> Tool:
+        tool = resolved.get(name)
+        return tool if tool is not None and tool.offered else refuse_resolved(name, resolved, self._catalogue.tools)
 
     async def _asked_live(self, name: str, context: ReadonlyContext | ToolContext) -> ResolvedTools | None:
         """The toolsets' tools, for a name that no static tool has; `None` where one has it after all."""
-        await self._load_plugins(("register_toolsets",))
+        await self._load_plugins("register_toolsets")
         if name in self._catalogue.tools or not self._catalogue.toolsets:
             return None
         return await self.resolve(context.request if isinstance(context, ToolContext) else context)
@@ -842,13 +811,3 @@ def _offers() -> Any:
     from importlib import import_module
 
     return import_module("pegboard.plugins.offers")
-
-
-def _in_a_loop() -> bool:
-    import asyncio
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

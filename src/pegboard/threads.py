@@ -233,6 +233,15 @@ def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None
 _pool: Final = WorkerPool()
 
 
+def in_event_loop() -> bool:
+    """Whether an event loop runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 async def off_loop(function: Callable[..., Any], *arguments: Any) -> Any:
     """Calls the function in a thread of the shared pool, in a copy of this context, and gives what it gives.
 

@@ -4,7 +4,7 @@ import json
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.dialects.dialect import Dialect
 from pegboard.dialects.keywords import counts_of
@@ -110,7 +110,6 @@ def from_gemini(schema):
 
 
 @pytest.mark.parametrize("name", LOOSE)
-@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_what_a_schema_takes_its_looser_form_takes(name, data):
     schema = data.draw(roots())
@@ -126,7 +125,6 @@ def test_what_a_schema_takes_its_looser_form_takes(name, data):
 
 
 @pytest.mark.parametrize("name", STRICT)
-@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_what_a_strict_form_takes_the_schema_takes_without_the_added_nulls(name, data):
     schema = data.draw(roots())
@@ -142,7 +140,6 @@ def test_what_a_strict_form_takes_the_schema_takes_without_the_added_nulls(name,
         assert accepts(schema, without_added_nulls(value, schema))
 
 
-@settings(max_examples=60, deadline=None)
 @given(schema=roots())
 def test_what_comes_out_is_valid_and_usable(schema):
     for name in SAYING_JSON_SCHEMA:
@@ -151,7 +148,6 @@ def test_what_comes_out_is_valid_and_usable(schema):
         accepts(rewritten, {})
 
 
-@settings(max_examples=60, deadline=None)
 @given(schema=roots())
 def test_a_schema_is_left_as_it_is_and_gives_the_same_text_each_time(schema):
     before = json.dumps(schema)
@@ -161,7 +157,6 @@ def test_a_schema_is_left_as_it_is_and_gives_the_same_text_each_time(schema):
         assert json.dumps(schema) == before, name
 
 
-@settings(max_examples=60, deadline=None)
 @given(schema=roots())
 def test_rewriting_again_loses_nothing_more_and_soon_changes_nothing(schema):
     """A reference that was kept for its recursion is inlined, if a later step has taken that recursion away."""
@@ -185,7 +180,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(schema=st.dictionaries(st.sampled_from(["properties", "$defs", "anyOf", "$ref", "items", "allOf"]), JSON))
 def test_whatever_stands_in_a_schema_raises_nothing(schema):
     for name, dialect in DIALECTS.items():

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType, SimpleNamespace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard import ToolRegistry, ToolsetFunction
 from pegboard.callbacks import quick
@@ -45,7 +45,6 @@ def problems(given_value, most_nodes=ENOUGH):
     return caught.value.problems
 
 
-@settings(max_examples=50)
 @given(json_values())
 def test_plain_json_is_copied_as_it_is(value):
     assert _plain_object({"a": value}, most_nodes=ENOUGH) == {"a": value}
@@ -202,7 +201,6 @@ def reason(text, most_bytes=ENOUGH_PARSE):
     return problem
 
 
-@settings(max_examples=40)
 @given(st.dictionaries(st.text(), json_trees))
 def test_a_json_object_is_read_as_it_was_written(value):
     assert parsed(json.dumps(value)) == value
@@ -436,7 +434,6 @@ odd_values = st.recursive(
 json_like = st.text('{}[]",:0123456789eE.+-truefalsn \\u\ud800', max_size=40)
 
 
-@settings(max_examples=150)
 @given(st.text(max_size=30) | st.binary(max_size=30) | json_like | odd_values | odd_values.map(json_of))
 def test_whatever_is_given_ends_in_a_mapping_or_a_call_error(anything):
     refusal = None
@@ -452,7 +449,6 @@ def test_whatever_is_given_ends_in_a_mapping_or_a_call_error(anything):
         assert refusal.problems
 
 
-@settings(max_examples=150)
 @given(json_like.map(lambda text: f'{{"a":{text}}}') | json_like)
 def test_what_both_take_is_what_pythons_own_parser_reads(text):
     try:
@@ -713,7 +709,6 @@ scraps = st.sampled_from(["name", "arguments", "id", "input", "title", "error", 
 raws = st.dictionaries(scraps, json_values() | st.just("probe") | st.binary(max_size=5), max_size=6) | json_values()
 
 
-@settings(max_examples=100)
 @given(raws)
 def test_whatever_json_holds_becomes_a_call_that_can_be_written(raw):
     def find(name):
@@ -730,7 +725,6 @@ def test_whatever_json_holds_becomes_a_call_that_can_be_written(raw):
 objects = st.dictionaries(st.text(max_size=4), json_values(), max_size=4)
 
 
-@settings(max_examples=60)
 @given(objects, st.booleans(), st.booleans())
 def test_each_beginning_can_be_shown_and_the_last_is_what_the_strict_parser_reads(value, escaped, as_bytes):
     text = json.dumps(value, ensure_ascii=escaped)
@@ -742,7 +736,6 @@ def test_each_beginning_can_be_shown_and_the_last_is_what_the_strict_parser_read
     assert parse_partial(text) == Partial(parse_arguments(text, most_bytes=1_000_000), complete=True)
 
 
-@settings(max_examples=100)
 @given(st.text(max_size=30) | st.binary(max_size=30) | st.text('{}[]":,0123eE.-tru\\\ud800', max_size=30))
 def test_anything_can_be_shown_and_is_complete_where_the_strict_parser_takes_it(text):
     shown = parse_partial(text)

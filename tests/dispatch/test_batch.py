@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard import (
     Concurrency,
@@ -968,7 +968,6 @@ async def run(board, made, interruption, options):
     return outcome, events
 
 
-@settings(deadline=None, max_examples=150)
 @given(CALLS, ANSWERS, INTERRUPTIONS, st.booleans(), st.none() | st.integers(1, 3))
 def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
     made = [ToolCall(name, {"key": key}, f"{number}") for number, (name, key) in enumerate(calls)]

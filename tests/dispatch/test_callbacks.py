@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from pegboard import Limits, ToolRegistry
-from pegboard.callbacks import Callback, CallbackRaised, quick
+from pegboard.callbacks import Callback, ChainError, quick
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
 from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
 from pegboard.dispatch.stages import run_stages
@@ -610,7 +610,7 @@ def test_one_that_hangs_is_named(registry):
     async def main():
         await (await chain_of(registry, "before_model", hangs)).answers(1, 2)
 
-    with pytest.raises(CallbackRaised, match=r"hangs of the host: TimeoutError.*gave no answer within 0.05 s"):
+    with pytest.raises(ChainError, match=r"hangs of the host: TimeoutError.*gave no answer within 0.05 s"):
         asyncio.run(main())
 
 
@@ -621,7 +621,7 @@ def test_one_that_exits_costs_no_more_than_its_stage(registry):
     async def main():
         await (await chain_of(registry, "before_model", leaves)).answers(1, 2)
 
-    with pytest.raises(CallbackRaised, match="SystemExit"):
+    with pytest.raises(ChainError, match="SystemExit"):
         asyncio.run(main())
 
 
@@ -705,7 +705,7 @@ class TestAround:
             await call_next()
             raise ValueError("oops")
 
-        with pytest.raises(CallbackRaised, match="broken of the host"):
+        with pytest.raises(ChainError, match="broken of the host"):
             self.ask(registry, self.inner, broken)
 
     def test_its_own_time_stands_still_while_the_inside_runs(self, registry):
@@ -725,7 +725,7 @@ class TestAround:
         async def hangs(call_next):
             await asyncio.Event().wait()
 
-        with pytest.raises(CallbackRaised, match=r"took more than 0\.05 s beside what it stands round"):
+        with pytest.raises(ChainError, match=r"took more than 0\.05 s beside what it stands round"):
             self.ask(registry, self.inner, hangs)
 
 

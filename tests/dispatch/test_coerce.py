@@ -4,7 +4,7 @@ import copy
 import json
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.dispatch.coerce import Coerced, coerced
 from pegboard.schema.json import canonical_json
@@ -257,7 +257,6 @@ def spoilt(value):
     return inside | inside.map(json.dumps)
 
 
-@settings(max_examples=200, deadline=None)
 @given(SCHEMAS, VALUES.flatmap(spoilt))
 def test_only_what_the_schema_takes_is_given_back_and_what_was_valid_is_the_same(schema, value):
     tool = tool_for(schema)

@@ -5,7 +5,7 @@ import threading
 from difflib import get_close_matches
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard import ToolRegistry
 from pegboard.dispatch.find import _MOST_LISTED, find, meant_name, not_offered, unknown
@@ -202,7 +202,6 @@ def test_what_could_be_another_word_means_nothing(written, tools):
     assert meant_name(written, tools) is None
 
 
-@settings(max_examples=100)
 @given(names, st.lists(names, unique=True, max_size=6))
 def test_the_order_of_the_tools_does_not_matter(written, tools):
     meant = meant_name(written, tools)
@@ -210,7 +209,6 @@ def test_the_order_of_the_tools_does_not_matter(written, tools):
     assert meant == meant_name(written, tools[::-1])
 
 
-@settings(max_examples=100)
 @given(names, st.lists(names, unique=True, max_size=6))
 def test_more_tools_never_change_what_is_meant_to_something_else_but_the_nearer(written, tools):
     """A second name that is as near makes it unsure."""

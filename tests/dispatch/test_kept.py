@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.dispatch.kept import ResultStore, _remove_folder, kept_result_tool
 from pegboard.dispatch.truncate import Place, Size
@@ -217,7 +217,6 @@ def test_far_into_a_long_text_it_is_read_in_steps(kept):
     assert kept.read(kept.keep(text).id, line=299_999, limits=FEW).text == "0299998\n"
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.sampled_from(["a", "\n", "é", "漢", "😀", "\u0301"]), min_size=1, max_size=60).map("".join),
     st.integers(1, 5),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import attrs
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.dispatch import results
 from pegboard.dispatch.kept import ResultStore
@@ -161,7 +161,6 @@ def test_nothing_is_an_empty_object(result):
     assert (got.text, got.structured_content) == ("{}", {})
 
 
-@settings(max_examples=50)
 @given(json_values.filter(lambda value: not isinstance(value, str) and value is not None))
 def test_data_becomes_structured_content_and_its_json_text(value):
     tool = Tool(ToolSpec("probe"), Handler(print, lambda: None))
@@ -596,7 +595,6 @@ def test_the_full_text_is_kept_where_somebody_keeps_it(make, prepare, tmp_path):
 # JSON text ------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50)
 @given(json_values)
 def test_it_writes_what_dumps_writes(value):
     assert write_json(value) == json.dumps(value, ensure_ascii=False)

@@ -428,7 +428,8 @@ def test_a_generator_past_its_limit_is_closed_at_its_next_item(make, send):
         finally:
             closed.set()
 
-    assert send(make(tool), limits=TINY, context=context).result.kind == "timeout"
+    in_time_to_begin = Limits(timeout=0.1)
+    assert send(make(tool), limits=in_time_to_begin, context=context).result.kind == "timeout"
     assert context.cancelled
     assert closed.wait(PATIENCE)
 

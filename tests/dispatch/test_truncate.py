@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import example, given, strategies as st
 
 from pegboard.dispatch.kept import ResultStore
 from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
@@ -227,7 +227,6 @@ def test_too_many_pieces_become_attachments():
 pieces = st.lists(st.sampled_from(["a", "\n", "é", "😀"]), max_size=30).map("".join)
 
 
-@settings(max_examples=200)
 @given(st.lists(pieces, max_size=3), st.integers(1, 40), st.integers(1, 40), st.none() | st.integers(1, 20))
 def test_what_the_look_lets_pass_stays_as_it_is(texts, lines, most, tokens):
     result = ToolResult(texts)
@@ -349,7 +348,6 @@ def test_what_fits_stays_as_it_is(text, lines, most, keep):
     assert (done is None) == (len(lines_of(text)) <= lines and encoded(text) <= most)
 
 
-@settings(max_examples=300)
 @given(letters, numbers, numbers, st.sampled_from(["head", "tail", "middle"]))
 def test_what_stays_is_the_beginning_or_the_end_within_the_limits(text, lines, most, keep):
     done = cut(text, cut_limits(keep, lines=lines, most=most))
@@ -364,7 +362,6 @@ def test_what_stays_is_the_beginning_or_the_end_within_the_limits(text, lines, m
     assert not done.tail if keep == "head" else keep == "middle" or not done.head
 
 
-@settings(max_examples=300)
 @given(letters, numbers, numbers, st.sampled_from(["head", "tail"]))
 @example("a\n\u0301\u0301a", 2, 4, "head")  # marks that follow the end of a line belong to nothing before it
 def test_lines_stay_whole_but_for_one_that_is_too_long_by_itself(text, lines, most, keep):

@@ -167,7 +167,7 @@ class TestListed:
             registry.add("models", "mine", lambda model: ScriptedModel([], name=model))
 
         offered = frozenset({("exporters", "mine"), ("models", "mine")})
-        registry.add_lazy_plugin("plugin", LazyPlugin(frozenset(["register_exporters"]), load, offered))
+        registry.lazy_plugins.add("plugin", LazyPlugin(frozenset(["register_exporters"]), load, offered))
         return registry, loaded
 
     def test_the_plugin_that_offers_a_name_is_loaded_once(self, listed):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pegboard.schema.dump import to_json_data
 from strategies import Colour, Level, Right, UserId, json_values
@@ -47,7 +47,6 @@ class Loop:
 
 
 @given(json_values())
-@settings(max_examples=50)
 def test_json_is_left_as_it_is(value):
     assert json.dumps(to_json_data(value)) == json.dumps(value)
 

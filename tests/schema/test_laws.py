@@ -21,8 +21,6 @@ from pegboard.schema.unstructure import unstructurer
 from strategies import EACH_KIND, NAMES, VALIDATED, TypeCase, json_values, mutated, type_cases
 
 wide = settings(
-    max_examples=30,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 
@@ -134,7 +132,7 @@ def test_a_validator_and_its_schema_take_the_same(annotation, validator):
     short = st.integers(-6, 12) | st.sampled_from(["a", "b", "c", "bb", "abc", "red", 0.5, 1.0, 2.5, True, None])
     items = short | st.lists(short, max_size=3) | st.dictionaries(st.sampled_from(["", "k", "l", "m"]), short)
 
-    @settings(wide, max_examples=30)
+    @settings(wide)
     @given(items)
     def same(item):
         accepted, _ = structured(cls, {"x": item})

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from pegboard.schema.messages import Alternative, Diagnosis, mismatch, nearest
@@ -247,7 +247,6 @@ def deep(errors):
         yield from deep(error.context)
 
 
-@settings(max_examples=300)
 @given(SCHEMAS, VALUES)
 def test_something_is_said_exactly_where_the_judge_refuses(schema, value):
     """And only of places that jsonschema names too, in one of its branches."""

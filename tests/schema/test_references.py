@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pegboard.schema.references import EndlessSchemaError, Expansion, References, bare, compiled, schemas
 from schema_strategies import SCHEMAS, VALUES
@@ -140,7 +140,6 @@ def test_values_are_no_notes():
     assert bare(schema) == schema
 
 
-@settings(max_examples=100)
 @given(SCHEMAS, VALUES)
 def test_a_bare_schema_judges_the_same(schema, value):
     noted = {"title": "T", "default": 1, **schema}

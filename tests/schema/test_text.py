@@ -3,14 +3,13 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.schema import text as temporal
 
 OFFSETS = st.none() | st.integers(-86399, 86399).map(lambda seconds: dt.timezone(dt.timedelta(seconds=seconds)))
 
 
-@settings(max_examples=50)
 @given(st.datetimes(timezones=OFFSETS))
 def test_datetimes_come_back_with_their_offset_or_without(value):
     back = temporal.read_datetime(dt.datetime, temporal.write_iso(value))
@@ -19,7 +18,6 @@ def test_datetimes_come_back_with_their_offset_or_without(value):
     assert back.utcoffset() == value.utcoffset()
 
 
-@settings(max_examples=50)
 @given(st.timedeltas())
 def test_durations_come_back(value):
     assert temporal.read_duration(dt.timedelta, temporal.write_duration(value)) == value

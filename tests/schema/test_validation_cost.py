@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pegboard.errors import SchemaError
 from pegboard.schema.references import References, compiled
@@ -183,7 +183,6 @@ def test_the_validators_own_words_are_for_small_values():
     assert judge.problems([{"b": 1}] * MOST_LISTED) == ("(root): doesn't fit the schema",)
 
 
-@settings(max_examples=150)
 @given(SCHEMAS, VALUES)
 def test_nothing_changes_for_what_is_small(schema, value):
     """Neither by the schemas that are light nor by the others."""

@@ -7,7 +7,7 @@ from typing import Annotated
 import attrs
 import pytest
 from annotated_types import Ge
-from hypothesis import given, settings
+from hypothesis import given
 
 from pegboard import Grammar, Tool, ToolSpec, tool
 from pegboard.schema.json import json_text
@@ -205,14 +205,12 @@ def check_refused(schema) -> None:
 
 
 @given(SCHEMAS)
-@settings(max_examples=80, deadline=None)
 def test_no_breach_fits(schema) -> None:
     """Whatever stands beside the rule that was broken."""
     check_refused(schema)
 
 
 @given(type_cases())
-@settings(max_examples=40, deadline=None)
 def test_no_breach_fits_a_derived_schema(case) -> None:
     check_refused(schema_of(case.annotation))
 

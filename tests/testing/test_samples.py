@@ -6,7 +6,7 @@ import math
 import re
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.schema.json import json_text
 from pegboard.schema.messages import holds
@@ -41,7 +41,6 @@ def labels(schema) -> dict:
 
 
 @given(SCHEMAS)
-@settings(max_examples=60, deadline=None)
 def test_every_sample_fits(schema) -> None:
     """Whatever the schema says: what can't be made is no sample."""
     try:
@@ -54,7 +53,6 @@ def test_every_sample_fits(schema) -> None:
 
 
 @given(type_cases(textual=False))
-@settings(max_examples=40, deadline=None)
 def test_a_derived_schema_gives_samples_that_its_type_takes(case) -> None:
     """No type that pegboard expresses is without samples, and structuring takes every one."""
     schema = schema_of(case.annotation)
@@ -343,7 +341,6 @@ PATTERNS = st.recursive(
 
 
 @given(PATTERNS)
-@settings(max_examples=40, deadline=None)
 def test_every_ordinary_pattern_has_a_word(pattern) -> None:
     """Of literals, classes, sets, groups, alternatives and repeats."""
     word = _word_for(pattern)

@@ -181,7 +181,7 @@ class StoreStaysBounded(RuleBasedStateMachine):
         assert self.artifacts._size == sum(200 + len(content.text) for content in kept) <= 1500
 
 
-StoreStaysBounded.TestCase.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
+StoreStaysBounded.TestCase.settings = settings(stateful_step_count=12)
 test_the_store_stays_bounded = StoreStaysBounded.TestCase
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.tools.call import CallFault, ToolCall
 
@@ -64,7 +64,6 @@ def test_all_that_is_set_is_written():
     }
 
 
-@settings(max_examples=50)
 @given(calls)
 def test_a_call_survives_the_wire(call):
     assert ToolCall.from_json(json.loads(json.dumps(call.to_json()))) == call

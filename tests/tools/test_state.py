@@ -87,7 +87,7 @@ class StateAgreesWithACopy(RuleBasedStateMachine):
         assert not self.state.faults
 
 
-StateAgreesWithACopy.TestCase.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
+StateAgreesWithACopy.TestCase.settings = settings(stateful_step_count=15)
 test_the_state_agrees_with_a_copy = StateAgreesWithACopy.TestCase
 
 

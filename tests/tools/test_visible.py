@@ -6,7 +6,7 @@ import json
 import unicodedata
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.tools.visible import visible, visible_json
 
@@ -71,7 +71,6 @@ def test_joiners_hide_nowhere_else(text, seen):
     assert visible(text) == seen
 
 
-@settings(deadline=None)
 @given(st.text(max_size=30), st.booleans())
 def test_nothing_hidden_is_left(text, newlines):
     """No character of a category without a shape; and what was there is still there, written out."""

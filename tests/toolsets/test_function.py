@@ -130,13 +130,12 @@ def test_giving_up_leaves_the_thread_behind():
 
     async def scenario():
         task = asyncio.ensure_future(ToolsetFunction("f", blocks).tools(NOBODY))
-        await asyncio.sleep(0)
+        assert await asyncio.to_thread(begun.wait, 30)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(scenario())
-    assert begun.wait(30)
     gate.set()
     assert ended.wait(30)
 

@@ -14,7 +14,8 @@ from pegboard.request.model_request import ModelRequest
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard.wire.ids import CUT, ENDLESS, NO_NAME
 from pegboard.wire.streams import EARLY, TOO_LONG
-from pegboard_anthropic.anthropic import Anthropic, AnthropicLimits
+from pegboard_anthropic._anthropic import AnthropicLimits
+from pegboard_anthropic.anthropic import Anthropic
 
 EVENT = TypeAdapter(RawMessageStreamEvent)
 BEGUN = {
@@ -277,7 +278,7 @@ def test_blocks_that_never_end_are_cut(monkeypatch):
 
 
 def test_citations_that_never_end_are_cut(monkeypatch):
-    monkeypatch.setattr("pegboard_anthropic.anthropic.MOST_CITATIONS", 2)
+    monkeypatch.setattr("pegboard_anthropic._anthropic.MOST_CITATIONS", 2)
 
     response = read(*words(0, "a")[:-1], *[delta(0, "citations_delta", citation=CITED)] * 5)
 

@@ -4,7 +4,8 @@ import pytest
 
 from pegboard import Tool
 from pegboard.tools.spec import Grammar
-from pegboard_anthropic.anthropic import Anthropic, AnthropicLimits
+from pegboard_anthropic._anthropic import AnthropicLimits
+from pegboard_anthropic.anthropic import Anthropic
 
 TEXT = {"type": "string"}
 CITY = {"type": "object", "properties": {"city": TEXT}, "required": ["city"], "additionalProperties": False}

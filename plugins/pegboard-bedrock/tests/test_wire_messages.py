@@ -11,7 +11,8 @@ from pegboard.request.model_request import ModelRequest
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.toolsets.resolve import resolve_tools
-from pegboard_bedrock.bedrock import Bedrock, BedrockLimits
+from pegboard_bedrock._bedrock import BedrockLimits
+from pegboard_bedrock.bedrock import Bedrock
 from vendors import bedrock_rules, pairing
 
 POINT = {"cachePoint": {"type": "default"}}

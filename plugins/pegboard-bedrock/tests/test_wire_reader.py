@@ -14,7 +14,8 @@ from pegboard.tools.content import ImageContent
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard.wire.ids import CUT, ENDLESS
 from pegboard.wire.streams import EARLY, TOO_LONG
-from pegboard_bedrock.bedrock import Bedrock, BedrockLimits
+from pegboard_bedrock._bedrock import BedrockLimits
+from pegboard_bedrock.bedrock import Bedrock
 
 BEGUN = {"messageStart": {"role": "assistant"}}
 WEB = {"title": "A", "sourceContent": [{"text": "x"}], "location": {"web": {"url": "https://a"}}}
@@ -190,7 +191,7 @@ def test_words_that_never_end_are_cut_and_the_answer_is_not_complete():
 
 def test_blocks_and_citations_that_never_end_are_cut(monkeypatch):
     monkeypatch.setattr("pegboard.wire.blocks.MOST_BLOCKS", 2)
-    monkeypatch.setattr("pegboard_bedrock.bedrock.MOST_LISTED", 2)
+    monkeypatch.setattr("pegboard_bedrock._bedrock.MOST_LISTED", 2)
 
     response = read(*[delta(at, text="a") for at in range(4)])
     cited = read(delta(0, text="a"), *[delta(0, citation=WEB)] * 5, stop(0))

@@ -13,7 +13,8 @@ from pegboard.request.tool_choice import NamedTool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.toolsets.resolve import resolve_tools
-from pegboard_bedrock.bedrock import Bedrock, BedrockLimits
+from pegboard_bedrock._bedrock import BedrockLimits
+from pegboard_bedrock.bedrock import Bedrock
 from vendors import payloads
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

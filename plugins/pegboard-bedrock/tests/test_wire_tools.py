@@ -4,7 +4,8 @@ import pytest
 
 from pegboard import Tool
 from pegboard.tools.spec import Grammar, ToolSpec
-from pegboard_bedrock.bedrock import Bedrock, BedrockLimits
+from pegboard_bedrock._bedrock import BedrockLimits
+from pegboard_bedrock.bedrock import Bedrock
 from vendors import payloads
 from vendors.rules import RULES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard import ToolError
 from pegboard_files.patterns import Globs, compiled, globs, names_hidden, rules_of, translated
@@ -71,7 +71,6 @@ def test_a_line_that_the_engine_refuses_is_passed_over():
     assert compiled([line, "*.log"]).verdict("a.log") is True
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(st.text(), st.text(st.sampled_from("*?[]!\\/ab-^{},.#"))), max_size=5), st.text())
 def test_no_line_whatever_breaks_the_rules(lines, path):
     """Property: ignore files hold anything; what means nothing is passed over."""
@@ -153,7 +152,6 @@ def test_braces_that_stand_for_too_many_patterns_are_refused():
         globs(["{1..100000000}"])
 
 
-@settings(deadline=None)
 @given(st.one_of(st.text(max_size=40), st.text(st.sampled_from("*?[]!\\/ab-^{},.#"), max_size=40)))
 def test_any_pattern_is_taken_or_refused_in_words(pattern):
     """Property: a model may write anything."""

@@ -66,7 +66,7 @@ def test_a_file_of_as_many_lines_as_fit_needs_no_second_page(write, files):
     assert files.read_file("a.txt").endswith(f"\n{MAX_LINES - 1}\tx")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.text(st.characters(exclude_characters="\n\r\0", codec="utf-8"), max_size=30), max_size=30),
     st.integers(1, 8),

@@ -30,7 +30,6 @@ def test_what_cannot_be_printed_is_escaped(name, seen):
     assert shown(name) == seen
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_a_shown_name_is_one_printable_line_of_utf8(name):
     seen = shown(name)
@@ -237,7 +236,7 @@ def test_a_link_swapped_in_at_any_moment_never_gives_the_secret(tmp_path, top, w
 COMPONENTS = st.sampled_from(["a", "b", "up", "out", "loop", "abs", "..", ".", "", "c.txt", "secret.txt"])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(COMPONENTS, max_size=7), st.booleans())
 def test_whatever_path_is_asked_for_it_stays_below_the_root(tmp_path, top, components, absolute):
     """Property: what `resolve` gives is what the system itself finds, below the root; else it raises."""

@@ -102,7 +102,6 @@ def test_a_pattern_that_hangs_other_engines_comes_back(pattern):
     assert matching(pattern, "a" * 5_000 + "!\n") in ([], ["a" * 5_000 + "!"])
 
 
-@settings(deadline=None)
 @given(st.text(min_size=1, max_size=20), st.booleans(), st.sampled_from(["sensitive", "ignore", "smart"]))
 def test_any_pattern_is_compiled_or_refused_in_words(pattern, literal, case):
     """Property: a model may write anything; a literal text without line ends is always found."""
@@ -119,7 +118,6 @@ SIMPLE = st.text(st.sampled_from("ab .*+?^$|"), min_size=1, max_size=6)
 TEXTS = st.text(st.sampled_from("ab \n"), max_size=30)
 
 
-@settings(deadline=None)
 @given(SIMPLE, TEXTS)
 def test_lines_are_found_as_python_finds_them_line_by_line(pattern, text):
     """Property: searching a block is searching each of its lines."""
@@ -190,7 +188,7 @@ LINES = st.lists(st.text(st.sampled_from("abcé ."), max_size=8), max_size=8).ma
 PATTERNS = st.sampled_from(["a", "b+c", "^a", "c$", "é", ".", "a|b", "[^a]", r"a\.", "(ab)*c", "^$", r"\s"])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(st.sampled_from(["a.txt", "b.txt", "c.md"]), LINES, min_size=1),
     PATTERNS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard import ToolError
 from pegboard_files import text as decoding, text as module
@@ -63,7 +63,6 @@ def test_lines_end_at_line_feeds_only():
     assert [line.crlf for line in lines] == [True, False, False, False]
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40).filter(lambda data: b"\n" not in data)), st.booleans())
 def test_no_byte_of_a_short_line_is_lost(parts, ends_open):
     """Property: data, line ends and dropped bytes make up the file."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard import ToolError
 from pegboard_files import walking
@@ -176,7 +176,6 @@ def plant(tree, folder: Path) -> None:
         (folder / name).write_text(text)
 
 
-@settings(max_examples=60, deadline=None)
 @given(TREES, st.booleans())
 def test_any_tree_is_walked_as_ripgrep_walks_it(by_ripgrep, tree, hidden):
     """Property: the same files in the same order, whatever ignore files say."""

@@ -14,7 +14,8 @@ from pegboard.messages.message import CallPart, Citation, HostedPart, MediaPart,
 from pegboard.messages.response import ModelResponse, Usage
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent
-from pegboard_google._gemini import DATA, error_of, response_of
+from pegboard_google._gemini import DATA, error_of
+from pegboard_google._gemini_answers import response_of
 from pegboard_google.gemini import Gemini
 from strategies import json_values
 

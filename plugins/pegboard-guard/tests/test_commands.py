@@ -94,7 +94,7 @@ def test_the_log_is_one_readable_line_a_record(run, path):
     identity = verify(path).id
     at = "1970-01-01T00:00:00.000000Z"
     assert code == 1
-    assert err == "line 5 is no record; 'registry guard verify' tells more\n"
+    assert err == "line 5 is no record; see 'registry guard verify'\n"
     assert out.splitlines() == [
         f"{at}  (journal {identity}, file 1)",
         f"{at}  started  look  call c1",

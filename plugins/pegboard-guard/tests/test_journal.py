@@ -11,7 +11,7 @@ import sys
 import threading
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolError, ToolRegistry, ToolResult, register_plugin, tool
 from pegboard.dispatch.approval.request import Once
@@ -376,14 +376,12 @@ trees = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(trees)
 def test_no_secret_gets_through_under_a_key_of_secrets(tree):
     data, _ = redactor.data(tree)
     assert SECRET not in json.dumps(data)
 
 
-@settings(max_examples=150, deadline=None)
 @given(trees, st.integers(1, 2))
 def test_no_secret_gets_through_in_json_within_a_text(tree, times):
     """A request's body is often given as text."""
@@ -511,7 +509,6 @@ def test_a_wrong_expression_is_refused():
         Redactor(values=["("])
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 120), st.integers(1, 100))
 def test_a_cut_never_leaves_half_a_secret(before, most):
     secret = f"sk-{_KEY}"

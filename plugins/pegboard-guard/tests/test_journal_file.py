@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 import pegboard_guard.journal_file as file_module
 from pegboard_guard.journal_file import (
@@ -137,7 +137,6 @@ def test_it_is_the_users_alone_and_its_folder_is_made(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.booleans()), max_size=12), st.sampled_from([0, 600]))
 def test_any_interleaving_of_writers_verifies(tmp_path_factory, steps, rotate_bytes):
     """Writers that don't know of each other, that close now and then, and that put the file aside."""
@@ -200,7 +199,6 @@ def test_a_forked_child_has_a_lock_of_its_own(path):
 # Crashes --------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_file_torn_anywhere_is_mended_by_the_next_record(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("journal") / "audit.jsonl"
@@ -230,7 +228,6 @@ def test_a_crash_at_any_byte_of_the_mending_is_mended_too(tmp_path, kept):
         assert report.ok, (end - len(torn), report.broken)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_changed_byte_stays_found_though_the_journal_goes_on(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("journal") / "audit.jsonl"
@@ -496,7 +493,6 @@ def test_a_whole_journal(file):
     assert report.to_json() == {**report.to_json(), "ok": True, "broken": None, "file": str(file)}
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_any_changed_byte_is_found_where_it_is(tmp_path_factory, written, data):
     place = data.draw(st.integers(0, len(written) - 1))
@@ -511,7 +507,6 @@ def test_any_changed_byte_is_found_where_it_is(tmp_path_factory, written, data):
     assert broken.record == whole + 1
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_any_removed_or_repeated_line_is_found(tmp_path_factory, written, data):
     lines = written.splitlines(keepends=True)
@@ -529,7 +524,6 @@ def test_any_removed_or_repeated_line_is_found(tmp_path_factory, written, data):
     assert not verify(file).ok
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_bytes_put_in_between_are_found(tmp_path_factory, written, data):
     place = data.draw(st.integers(0, len(written)))

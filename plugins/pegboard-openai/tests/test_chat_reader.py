@@ -4,7 +4,7 @@ import json
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from openai.types.chat import ChatCompletionChunk
 
 from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta
@@ -214,14 +214,12 @@ def test_a_stream_that_is_cut_anywhere_holds_what_came_before(end):
 
 
 @given(like(STREAM), st.lists(json_values, max_size=2))
-@settings(max_examples=200, deadline=None)
 def test_no_chunk_raises(chunks, more):
     response = read(*chunks, *more)
     assert response.to_json()["finish_reason"] == response.finish_reason
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
 def test_any_pieces_make_calls_with_ids_of_their_own(data):
     pieces = st.fixed_dictionaries(
         {},

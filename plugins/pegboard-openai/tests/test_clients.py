@@ -179,7 +179,7 @@ def test_a_turn_that_runs_out_of_time_keeps_what_was_said(streaming, board):
     async def main():
         async with listening(STREAM + PIECE[streaming.kind]) as (url, _, gone):
             async with aclosing(streaming.model(type("At", (), {"url": url}))) as model:
-                played = await streaming.turn(model, "Hi", board, limits=TurnLimits(seconds=0.5))
+                played = await streaming.turn(model, "Hi", board, limits=TurnLimits(seconds=2))
                 await asyncio.wait_for(gone.wait(), 10)
             return played
 

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from openai.types.responses import Response
 
 from pegboard import Tool
@@ -265,7 +265,6 @@ def test_what_else_is_said_is_kept():
 
 
 @given(json_values | like(raw(REASONING, SEARCH, MESSAGE, CALL, CUSTOM)))
-@settings(max_examples=150, deadline=None)
 def test_no_json_is_more_than_a_model_error(body):
     try:
         response = read(body)

@@ -255,6 +255,14 @@ def print_and_fail(words: str) -> None:
 
 
 @tool
+def close_output() -> str:
+    """Closes what it prints to, and takes it away."""
+    sys.stdout.close()
+    sys.stderr = None
+    return "closed"
+
+
+@tool
 def babble() -> None:
     """Prints without end."""
     while True:

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import json
 import os
+import pickle
 import resource
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from running import PATIENCE, is_there, until, written
+from running import PATIENCE, call_of, is_there, until, written
 
 from pegboard_processes import child as module
+from pegboard_processes.rpc import Connection, Frames, Reply, framed
+from pegboard_processes.task import task_for
 
 TESTS = Path(__file__).parent
 
@@ -98,6 +103,22 @@ def test_a_parent_that_ends_by_itself_leaves_no_child(tmp_path):
         _, errors = parent.communicate(timeout=PATIENCE)
     assert (parent.returncode, errors) == (0, b"")
     until(lambda: not is_there(int(file.read_text())))
+
+
+# Tasks ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_reply_that_comes_after_its_call_is_passed_over():
+    """The call has ended meanwhile; what comes next is a task."""
+    link, other = socket.socketpair()
+    call = call_of("add")
+    with link, other:
+        for message in (Reply(1, "late"), task_for(call, call.request, (1, 2), {})):
+            link.sendall(framed(pickle.dumps(message)))
+        link.shutdown(socket.SHUT_WR)
+        module.Server(Connection(other, 10_000)).serve()
+        (body,) = Frames(10_000).feed(link.recv(10_000))
+    assert json.loads(body)["response"]["structured_content"] == {"result": 3}
 
 
 # Memory ---------------------------------------------------------------------------------------------------------------

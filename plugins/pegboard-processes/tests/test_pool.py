@@ -25,6 +25,7 @@ from pegboard import (
 from pegboard.schema.problems import StructureError
 from pegboard.tools.collection import as_tools
 from pegboard_processes import ChildProcesses
+from pegboard_processes.rpc import framed
 
 MEBIBYTE = 1 << 20
 
@@ -325,12 +326,37 @@ def test_a_fatal_error_is_raised(call):
         call("fail", how="fatal")
 
 
+def test_a_tool_that_closes_standard_output_costs_nothing(fresh, call):
+    pool = fresh()
+    assert call("close_output", pool=pool).output == "closed"
+    assert call("add", pool=pool, a=1).structured_content == {"result": 3}
+
+
 def test_endless_recursion_costs_its_call_only(call):
     assert call("recurse").error == "recurse failed: RecursionError."
 
 
 @pytest.mark.parametrize(
-    "text", ["\x00\x00\x00\x05hello", "\xff\xff\xff\xff", '\x00\x00\x00\x0f{"unknown":true}', "\0\0\0\2[]"]
+    "text",
+    [
+        "\xff\xff\xff\xff",
+        *(
+            framed(body).decode("latin-1")
+            for body in (
+                b"hello",
+                b"[]",
+                b'{"unknown": true}',
+                b'{"response": {"output": 1}}',
+                b'{"response": []}',
+                b'{"response": {}, "response": {}}',
+                b'{"response": {"output": "\\ud800"}}',
+                b'{"event": 1}',
+                b'{"question": "1", "name": "ask", "arguments": {}}',
+                b'{"question": 1, "name": 2, "arguments": {}}',
+                b'{"question": 1, "name": "ask", "arguments": []}',
+            )
+        ),
+    ],
 )
 def test_a_child_that_breaks_the_protocol_is_ended(call, text):
     response = call("write_nonsense", text=text)

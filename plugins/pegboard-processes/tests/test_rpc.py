@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from pegboard import ToolContext
 from pegboard_processes.host import RemoteHost
-from pegboard_processes.rpc import Connection, Ended, Frames, MessageTooLongError, ProtocolError, Reply, framed
+from pegboard_processes.rpc import Connection, Frames, MessageTooLongError, ProtocolError, Reply, Shutdown, framed
 
 MOST = 100_000
 
@@ -92,7 +92,7 @@ def test_lone_surrogates_become_question_marks(parent):
 
 def test_where_the_parent_hangs_up_a_question_ends_the_process(parent):
     parent.hang_up()
-    with pytest.raises(Ended):
+    with pytest.raises(Shutdown):
         asyncio.run(RemoteHost(parent.connection).question("ask"))
 
 

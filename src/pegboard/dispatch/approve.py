@@ -17,11 +17,11 @@ from pegboard.dispatch.approval.pending import (
     RefusedError,
     RejectedError,
     SuspendedError,
+    confirmation_of,
     digest_of_parts,
 )
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
-from pegboard.dispatch.approval.resume import confirmation_of
 from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import Rule, exactly
@@ -163,15 +163,23 @@ async def ask_person(work: CallState, request: ApprovalRequest, decide: Decide) 
         CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
             comes later.
     """
-    asking, limits = work.around.asking, work.around.limits
-    if asking is None:
+    around = work.around
+    if around.asking is None:
         raise unanswerable(request)
-    answer, shown = await asking.ask(request, work.context, work.around, _covered(work, decide))
+    answer, shown = await around.asking.ask(
+        request,
+        work.context,
+        around.approver,
+        covered=_covered(work, decide),
+        grants=around.grants,
+        seconds=around.limits.approval_timeout,
+        observe=around.observe,
+    )
     if isinstance(answer, Later):
         work.pending = _pending(work, shown)
         raise SuspendedError(work.pending)
     if isinstance(answer, Reject) and request.subject != "question":
-        if limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
+        if around.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
             work.ends = "rejected"
         raise RejectedError(request.call.name, answer)
     work.context.confirmation = confirmation_of(shown, answer, _history(work)) or work.context.confirmation

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Sequence
-from typing import Final
+from collections.abc import Awaitable, Collection, Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.state import CallState
 from pegboard.errors import PluginError, StaleSpecError, did_you_mean, suggest
 from pegboard.tools.call import ToolCall
 from pegboard.tools.handler import LateHandler
+from pegboard.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from pegboard.toolsets.resolve import ResolvedTools
 
 SHORTEST: Final = 6
 """Letters and digits that a name needs for a typing slip to be told from another word."""
@@ -150,6 +154,27 @@ def _not_to_run(call: ToolCall) -> CallError:
     if call.error is not None:
         return CallError(call.error.kind, call.error.text, problems=call.error.problems)
     return CallError("not_executed", f"{call.name} was not run here: the model's provider has executed it.")
+
+
+def refuse_registered(name: str, tools: Mapping[str, Tool]) -> NoReturn:
+    """Refuses a call to a tool that isn't among those that are registered, or is never offered.
+
+    Raises:
+        CallError: `unknown_tool` or `not_offered`.
+    """
+    offered = sorted(each for each, known in tools.items() if known.offered)
+    raise not_offered(name, offered) if name in tools else unknown(name, offered)
+
+
+def refuse_resolved(name: str, resolved: ResolvedTools, registered: Container[str]) -> NoReturn:
+    """Refuses a call to a tool that isn't among those of a request, or is never offered.
+
+    Raises:
+        CallError: `not_offered` where there is such a tool, else `unknown_tool`.
+    """
+    names = [each.name for each in resolved if each.offered]
+    exists = resolved.get(name) is not None or name in registered or resolved.was_held_back(name)
+    raise not_offered(name, names) if exists else unknown(name, names)
 
 
 def unknown(name: str, available: Sequence[str]) -> UnknownNameError:

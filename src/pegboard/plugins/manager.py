@@ -91,7 +91,7 @@ class PluginManager:
             tools += self._listed_tools(plugin, manifest)
             records[plugin.name] = _listed_record(plugin, manifest)
             problems += [Problem(plugin.name, found.distribution, fault) for fault in manifest.faults]
-            self.registry.add_lazy_plugin(
+            self.registry.lazy_plugins.add(
                 plugin.name,
                 LazyPlugin(_stages_of(manifest.hooks), lambda plugin=plugin: self._load(plugin), manifest.offers),
             )
@@ -196,7 +196,7 @@ class PluginManager:
                 self._quarantine(plugin, error)
             else:
                 self._register(plugin, plugin.loaded)
-            self.registry.drop_lazy_plugin(plugin.name)
+            self.registry.lazy_plugins.remove(plugin.name)
 
     def _gathered(self, plugin: _Plugin) -> LoadedPlugin:
         from pegboard.plugins.loaded import gather

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from attrs import define, field
 
 from pegboard.errors import MissingServiceError
+from pegboard.threads import in_event_loop
 from pegboard.tools.open_service import (
     OpenService,
     begun,
@@ -93,7 +94,7 @@ class OpenedServices:
             future, is_mine = self._claim(provided)
             if is_mine:
                 return self._open_now(provided, context, future).value
-            if not future.done() and _is_in_a_loop():
+            if not future.done() and in_event_loop():
                 raise has_to_wait(provided)
             try:
                 opened = future.result(context.remaining)
@@ -226,14 +227,6 @@ class OpenedServices:
         if self.off_loop is None or not provided.blocking:
             return function(*arguments)
         return await self.off_loop(function, *arguments)
-
-
-def _is_in_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _is_cancelled(error: BaseException) -> bool:

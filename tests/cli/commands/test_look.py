@@ -289,7 +289,7 @@ class TestPredicatesOfPlugins:
 
         record = PluginRecord("files", hooks=("pegboard_register_predicates",))
         board.change(lambda catalogue: catalogue.evolve(plugins={"files": record}))
-        board.add_lazy_plugin(
+        board.lazy_plugins.add(
             "files",
             LazyPlugin(
                 frozenset(["register_predicates"]),

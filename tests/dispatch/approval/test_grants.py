@@ -12,7 +12,7 @@ import threading
 
 import pytest
 from filelock import FileLock
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.dispatch.approval import grants as module
 from pegboard.dispatch.approval.grants import FileApprovals, MemoryGrants, session_key
@@ -108,7 +108,6 @@ def test_used_answers_are_forgotten_only_when_they_are_too_old_to_be_used(store,
     assert not grants.consume("a")
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(1, 5), st.integers(0, 3)), max_size=12))
 def test_what_is_allowed_is_what_was_granted_and_has_not_expired(steps):
     clock = Clock()

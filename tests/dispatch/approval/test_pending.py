@@ -9,7 +9,7 @@ import threading
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import NOW, a_pending, a_tool
 from pegboard.dispatch.approval import pending as module
@@ -51,7 +51,6 @@ def test_the_tool_makes_a_difference():
     assert len(digests) == 3
 
 
-@settings(max_examples=50, deadline=None)
 @given(OBJECTS, st.data())
 def test_other_arguments_have_another_digest(arguments, data):
     other = data.draw(mutated(arguments).filter(lambda value: isinstance(value, dict)))
@@ -130,7 +129,6 @@ def test_of_many_threads_one_may_use_it():
     assert used == [{}]
 
 
-@settings(max_examples=50, deadline=None)
 @given(OBJECTS, st.data())
 def test_no_approval_is_good_for_another_digest(approved, data):
     """Whatever is changed in the arguments."""
@@ -182,7 +180,6 @@ def test_it_keeps_what_the_provider_wants_back():
     assert PendingCalls.loads(PendingCalls([pending]).dumps()).calls[0].call == call
 
 
-@settings(deadline=None)
 @given(SEVERAL, st.sampled_from([None, KEY, KEY.encode()]))
 def test_text_keeps_everything(pending, key):
     read = PendingCalls.loads(pending.dumps(key), key)
@@ -190,7 +187,6 @@ def test_text_keeps_everything(pending, key):
     assert [call.digest for call in read] == [call.digest for call in pending]
 
 
-@settings(deadline=None)
 @given(PENDING.map(lambda pending: PendingCalls([pending])), st.data())
 def test_no_changed_byte_comes_through_a_key(pending, data):
     """What is read all the same is what was signed: a space between two members, say."""
@@ -204,7 +200,6 @@ def test_no_changed_byte_comes_through_a_key(pending, data):
     assert read.to_json() == pending.to_json()
 
 
-@settings(deadline=None)
 @given(PENDING.map(lambda pending: PendingCalls([pending])), st.data())
 def test_no_changed_value_comes_through_a_key(pending, data):
     forged = data.draw(mutated(json.loads(pending.dumps(KEY))))
@@ -215,7 +210,6 @@ def test_no_changed_value_comes_through_a_key(pending, data):
     assert read.to_json() == pending.to_json()
 
 
-@settings(deadline=None)
 @given(PENDING, OBJECTS)
 def test_without_a_key_other_arguments_need_another_digest(pending, arguments):
     """So what is shown beside the digest is what would run."""
@@ -350,7 +344,6 @@ def test_the_virtual_call_says_what_is_asked():
     assert confirmation_call(a_pending()).arguments["hint"] == "Please approve or reject the call of delete."
 
 
-@settings(deadline=None)
 @given(OBJECTS)
 def test_the_original_call_is_read_back(arguments):
     """From the call, from its JSON, from its arguments, as objects and as text."""

@@ -7,7 +7,7 @@ import threading
 from functools import partial
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import Operator, a_request, a_tool, surroundings
 from pegboard import threads
@@ -23,6 +23,12 @@ def context(session="s", user=None):
     return ToolContext(ReadonlyContext(session=session, user=user))
 
 
+def put(around, request, context, **options):
+    """Puts a request before the approver of a call."""
+    facts = {"grants": around.grants, "seconds": around.limits.approval_timeout, "observe": around.observe}
+    return around.asking.ask(request, context, around.approver, **facts, **options)
+
+
 def asked(approver, request=None, **options):
     """What one ask gives, with nothing left behind."""
     around = surroundings(approver, **options)
@@ -30,7 +36,7 @@ def asked(approver, request=None, **options):
     async def main():
         before = asyncio.all_tasks()
         try:
-            return await around.asking.ask(request or a_request(), context(), around)
+            return await put(around, request or a_request(), context())
         finally:
             assert asyncio.all_tasks() == before
             assert around.asking.waiting() == ()
@@ -77,7 +83,7 @@ class Person:
 
 def ask(around, name, *, session="s", user=None, covered=lambda: False):
     request = a_request(name)
-    return asyncio.create_task(around.asking.ask(request, context(session, user), around, covered))
+    return asyncio.create_task(put(around, request, context(session, user), covered=covered))
 
 
 # The approver -------------------------------------------------------------------------------------------------------
@@ -801,7 +807,6 @@ def test_threads_with_loops_of_their_own_share_them():
     assert (max(most), len(most), len(locks)) == (1, 80, 0)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["take", "cancel", "release"]), max_size=20))
 def test_whatever_happens_no_turn_is_lost_or_doubled(steps):
     async def main():

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from attrs import frozen
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import Operator, a_request, a_tool
 from pegboard.dispatch.approval.request import (
@@ -77,7 +77,6 @@ ANSWERS = (
 )
 
 
-@settings(deadline=None)
 @given(ANSWERS)
 def test_json_keeps_an_answer(answer):
     assert answer_from_json(answer.to_json()) == answer

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import NOW, a_pending, a_request, a_tool, resumed
-from pegboard.dispatch.approval.pending import PendingCalls, RejectedError
+from pegboard.dispatch.approval.pending import PendingCalls, RejectedError, confirmation_of
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
-from pegboard.dispatch.approval.resume import confirmation_of, match_answers
+from pegboard.dispatch.approval.resume import match_answers
 from pegboard.dispatch.limits import CallError
 from pegboard.tools.confirmation import Confirmation
 from pegboard.tools.context import ReadonlyContext
@@ -62,7 +62,6 @@ def test_an_answer_to_a_call_that_waited_too_long_is_ignored():
     assert match_answers(PendingCalls([call]), {call.id: Once()}, ReadonlyContext()).ignored == (call.id,)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["0", "1", "2", "else"]), ANSWERS | FORGED), max_size=8))
 def test_whatever_order_and_repetition(answers):
     """Every call stands in one place; a call is approved only by the first answer to it that can be read; the order of

@@ -137,5 +137,5 @@ class Host(RuleBasedStateMachine):
         assert all(self.asked[request] == path for request, path in self.run)
 
 
-Host.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+Host.TestCase.settings = settings(stateful_step_count=20)
 TestNoApprovalIsUsedTwice = Host.TestCase

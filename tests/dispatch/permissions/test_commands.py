@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.dispatch.permissions.commands import MOST_STARTS, command_parts, starts, wrapped_commands
 from pegboard.dispatch.permissions.permissions import PermissionRules, Resource
@@ -374,7 +374,6 @@ def calls_of(shell, line, recorders):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@settings(max_examples=60, deadline=None, derandomize=True)
 @given(line=st.sampled_from(["c0 ", "c1 ", ""]).flatmap(lambda start: LINES.map(start.__add__)))
 def test_what_a_shell_runs_has_been_found(shell, line, recorders):
     """Each command that ran is denied by a rule that names exactly it; and if the line was allowed, each was."""

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from pegboard.tools.spec import ToolSpec
 from pegboard.toolsets import search as index_module, search_table as table
@@ -210,7 +210,6 @@ class TestUpdate:
         index.update([ToolSpec("A", "Upper.")])
         assert (found("lower", index), found("upper", index)) == ([], ["A"])
 
-    @settings(max_examples=60)
     @given(st.lists(st.lists(specs, max_size=6, unique_by=lambda spec: spec.name), min_size=1, max_size=4), questions)
     def test_updates_come_to_the_same_as_beginning_anew(self, steps, question):
         updated = ToolIndex()

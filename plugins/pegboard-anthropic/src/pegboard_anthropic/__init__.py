@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING
 from pegboard.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from pegboard_anthropic.anthropic import (
-        Anthropic as Anthropic,
-        AnthropicLimits as AnthropicLimits,
-        thinking_budgets as thinking_budgets,
-    )
+    from pegboard_anthropic._anthropic import AnthropicLimits as AnthropicLimits, thinking_budgets as thinking_budgets
+    from pegboard_anthropic.anthropic import Anthropic as Anthropic
     from pegboard_anthropic.client import AnthropicModel as AnthropicModel
 
 _MODULES = {
     "Anthropic": "anthropic",
-    "AnthropicLimits": "anthropic",
+    "AnthropicLimits": "_anthropic",
     "AnthropicModel": "client",
-    "thinking_budgets": "anthropic",
+    "thinking_budgets": "_anthropic",
 }
 """Name -> its module, imported at first use, so that the plugin's import brings no exporter."""
 

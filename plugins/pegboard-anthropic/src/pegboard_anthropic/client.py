@@ -23,7 +23,8 @@ from pegboard.request.client import (
 )
 from pegboard.typing import JsonObject
 from pegboard.wire import as_object, object_in, text_in
-from pegboard_anthropic.anthropic import Anthropic, AnthropicLimits, error_of, exporter, thinking_budgets
+from pegboard_anthropic._anthropic import AnthropicLimits, error_of, thinking_budgets
+from pegboard_anthropic.anthropic import Anthropic, exporter
 
 if TYPE_CHECKING:
     from anthropic import APIStatusError, AsyncAnthropic

@@ -16,7 +16,8 @@ from pegboard.request.client import ProviderModel, check_alone, http_error, usab
 from pegboard.threads import WorkerPool
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import object_in, text_in
-from pegboard_bedrock.bedrock import error_of, exception_in, exporter as shared
+from pegboard_bedrock._bedrock import error_of, exception_in
+from pegboard_bedrock.bedrock import exporter as shared
 
 KEYS: Final = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or AWS_BEARER_TOKEN_BEDROCK"
 """The environment variables that credentials are taken from, or found by."""

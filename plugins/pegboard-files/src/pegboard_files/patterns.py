@@ -61,7 +61,7 @@ class Rules:
     sets: tuple[RuleSet, ...]
 
     def verdict(self, path: str) -> bool | None:
-        """What the last line that matches says.
+        """The verdict of the last line that matches.
 
         Args:
             path: Relative to where the lines stand, in valid UTF-8; a directory ends in `/`.
@@ -77,7 +77,7 @@ class Rules:
 
 
 def compiled(lines: Iterable[str]) -> Rules:
-    """The rules of these lines; a line that says nothing is passed over, as git does."""
+    """The rules of these lines; an empty line or a comment is passed over, as git does."""
     known = [found for line in lines if (found := translated(line)) is not None]
     starts = range(0, len(known), _SET_SIZE)
     return Rules(tuple(_rule_set(known[start : start + _SET_SIZE]) for start in reversed(starts)))

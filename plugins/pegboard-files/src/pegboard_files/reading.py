@@ -71,7 +71,7 @@ class Page:
 
         Args:
             encoding: As in `Text`.
-            total: How many lines the file has, or `None` where nobody counted.
+            total: How many lines the file has, or `None` where they weren't counted.
         """
         notes = self._notes(encoding, total)
         return "\n".join([*self.rows, f"[{' '.join(notes)}]"] if notes else self.rows)

@@ -25,7 +25,7 @@ from pegboard import ToolError
 
 @frozen
 class Deadline:
-    """A moment after which work stops and says what it has.
+    """A moment after which work stops with what it has.
 
     Attributes:
         seconds: The limit, from the making of this object.
@@ -86,7 +86,7 @@ MAX_CHILDREN: Final = 200_000
 """Entries of one directory."""
 
 
-# Windows has none of these; there the plugin says so before anything is opened (see plugin.py).
+# Windows has none of these; there the plugin refuses to register.
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 
@@ -264,7 +264,7 @@ class Root:
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
-    """What an entry is, by what the directory itself says of it."""
+    """What an entry is, by the directory's own entry."""
     if entry.is_symlink():
         return "link"
     if entry.is_dir(follow_symlinks=False):

@@ -1,6 +1,6 @@
 """Searches: lines of files that match a regular expression of RE2, with their context.
 
-A pattern comes from a model, and `(a+)+$` hangs a backtracking engine. RE2 has no backtracking, and so neither
+A pattern comes from a model, and `(a+)+$` costs a backtracking engine years. RE2 has no backtracking, and so neither
 look-around nor back-references, which is just what ripgrep's default engine offers.
 """
 

@@ -166,7 +166,7 @@ _QUICK: Final = 0.05
 def blocks_of(file: BinaryIO) -> Iterator[bytes]:
     r"""The rest of a file, `\r\n` as `\n`; blocks get smaller where the caller takes long over each.
 
-    So whoever looks at a deadline between two blocks looks often, whatever a pattern costs.
+    So a deadline that is checked between two blocks is checked often, whatever a pattern costs.
     """
     size, rest = _FIRST, b""
     while read := file.read(size):

@@ -28,7 +28,7 @@ class Settings:
         root: The folder that can't be left, `~` allowed; `None` is the working directory at the time of a call.
         hidden: Whether hidden files are always listed and searched, not only when a call asks for it.
         no_ignore: Whether ignored files are always listed and searched, not only when a call asks for it.
-        time_limit: Seconds after which a call stops and says what it has.
+        time_limit: Seconds after which a call stops with what it has.
     """
 
     root: str | None = None

@@ -50,7 +50,7 @@ class Layer:
     """The rules of one ignore file.
 
     Attributes:
-        rules: What it says.
+        rules: Its rules.
         depth: How many components of a path below the root lead to its directory; 0 for the root and above.
         prefix: For a directory above the root: the way from it down to the root, ending in `/`; else `""`.
     """
@@ -60,7 +60,7 @@ class Layer:
     prefix: str = ""
 
     def verdict(self, parts: Parts, *, directory: bool) -> bool | None:
-        """`True` ignores the entry, `False` keeps it by a `!` line, `None` says nothing."""
+        """`True` ignores the entry, `False` keeps it by a `!` line, `None` has no say."""
         path = self.prefix + "/".join(parts[self.depth :]) + ("/" if directory else "")
         return self.rules.verdict(path)
 
@@ -91,13 +91,13 @@ class Ignoring:
             directory: Whether it is a directory.
 
         Returns:
-            `True` ignored, `False` kept by a `!` line (even if hidden), `None` nobody says anything.
+            `True` ignored, `False` kept by a `!` line (even if hidden), `None` no rule matches.
         """
         for source in (self.rgignore, self.ignore, self.gitignore, self.exclude, self.everywhere):
             for layer in source:
-                said = layer.verdict(parts, directory=directory)
-                if said is not None:
-                    return said
+                verdict = layer.verdict(parts, directory=directory)
+                if verdict is not None:
+                    return verdict
         return None
 
     def below(self, folder: Folder, depth: int, prefix: str = "") -> Ignoring:
@@ -175,7 +175,7 @@ class _BelowRoot:
 
 @frozen
 class _Anywhere:
-    """A directory above the root: whoever runs the program chose the root, and so what is around it."""
+    """A directory above the root: the operator chose the root, and so what is around it."""
 
     path: Path
 
@@ -331,12 +331,12 @@ class Walk:
         )
 
     def _is_met(self, child: Child, above: Parts, ignoring: Ignoring) -> bool:
-        said = ignoring.verdict((*above, matchable(child.name)), directory=child.kind == "directory")
-        if said:
+        verdict = ignoring.verdict((*above, matchable(child.name)), directory=child.kind == "directory")
+        if verdict:
             self.left_ignored += 1
             return False
         # A `!` line shows a hidden name, as in ripgrep; what git keeps for itself is never shown.
-        hidden = child.name == ".git" or (child.name.startswith(".") and said is None and not self.hidden)
+        hidden = child.name == ".git" or (child.name.startswith(".") and verdict is None and not self.hidden)
         self.left_hidden += hidden
         return not hidden
 

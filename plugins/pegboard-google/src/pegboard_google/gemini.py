@@ -80,14 +80,13 @@ from pegboard_google._gemini import (
     FAMILY,
     OPTION_KEYS,
     GeminiLimits,
-    GeminiReader,
     beside,
     camel,
     is_own,
     media_part,
-    response_of,
     response_part,
 )
+from pegboard_google._gemini_answers import GeminiReader, response_of
 
 
 @everywhere
@@ -199,7 +198,7 @@ _LISTS: Final = frozenset({"mcpServers"})
 
 
 @frozen
-class Said:
+class SchemaWords:
     """How an exporter says schemas.
 
     Attributes:
@@ -226,7 +225,7 @@ class GeminiTools:
         output_schemas: Whether declarations hold output schemas; the model reads them with every request.
     """
 
-    said: Said
+    said: SchemaWords
     limits: GeminiLimits
     option_keys: Sequence[str] = OPTION_KEYS
     output_schemas: bool = False
@@ -464,8 +463,8 @@ def _hosted(part: HostedPart) -> JsonObject | None:
     return dict(part.data) if part.provider == FAMILY else None
 
 
-_JSON_SCHEMA: Final = Said(GEMINI_JSON_SCHEMA, "parametersJsonSchema", "responseJsonSchema")
-_SCHEMA: Final = Said(GEMINI_SCHEMA, "parameters", "response", empty=False)
+_JSON_SCHEMA: Final = SchemaWords(GEMINI_JSON_SCHEMA, "parametersJsonSchema", "responseJsonSchema")
+_SCHEMA: Final = SchemaWords(GEMINI_SCHEMA, "parameters", "response", empty=False)
 
 
 @define(eq=False)
@@ -481,7 +480,7 @@ class Gemini:
     """
 
     name: str = field(default="gemini", init=False)
-    said: ClassVar[Said] = _JSON_SCHEMA
+    said: ClassVar[SchemaWords] = _JSON_SCHEMA
     option_keys: ClassVar[tuple[str, ...]] = OPTION_KEYS
 
     limits: GeminiLimits = DEFAULT_LIMITS
@@ -539,7 +538,7 @@ class GeminiSchema(Gemini):
     """The same with the older subset of schemas (`parameters`), for models and proxies that take no JSON Schema."""
 
     name: str = field(default="gemini-schema", init=False)
-    said: ClassVar[Said] = _SCHEMA
+    said: ClassVar[SchemaWords] = _SCHEMA
     option_keys: ClassVar[tuple[str, ...]] = (*OPTION_KEYS, "gemini-schema")
 
 
@@ -567,16 +566,12 @@ def schema_exporter() -> GeminiSchema:
 
 
 __all__ = [
-    "FUNCTIONS",
-    "Conversation",
+    "GEMINI_JSON_SCHEMA",
+    "GEMINI_SCHEMA",
     "Gemini",
     "GeminiSchema",
-    "GeminiTools",
-    "Said",
     "exporter",
-    "generation_config",
     "schema_exporter",
     "sdk_arguments",
-    "tool_config",
     "upper_case_types",
 ]

@@ -49,14 +49,14 @@ def verify_command(file: Path, head: str | None, as_json: bool) -> int:
 def log_command(file: Path, as_json: bool) -> int:
     """Show the records of a journal's file.
 
-    Exits with 1 where a line is no record. Only each record by itself is looked at; 'verify' tells whether they are
+    Exits with 1 where a line is no record. Only each record by itself is looked at; 'verify' finds out whether they are
     all there.
     """
     is_whole = True
     for number, record in _records(file):
         if record is None:
             is_whole = False
-            click.echo(f"line {number} is no record; 'registry guard verify' tells more", err=True)
+            click.echo(f"line {number} is no record; see 'registry guard verify'", err=True)
         else:
             click.echo(json.dumps(record.facts) if as_json else visible(_told(record)))
     return 0 if is_whole else 1

@@ -77,7 +77,7 @@ class DoomLoop:
 
     Attributes:
         times: From which call on, counted in a row: with 3, two run and the third is stopped.
-        action: `"ask"` asks for the permission `doom_loop` of the tool's name, and denies where nobody can be asked;
+        action: `"ask"` asks for the permission `doom_loop` of the tool's name, and denies without an approver;
             `"deny"` never asks.
     """
 
@@ -118,7 +118,7 @@ class DoomLoop:
         try:
             await context.ask(PERMISSION, [tool.name], always=[tool.name], metadata={"times": times})
         except CallError as error:
-            if error.kind == "denied":  # by a rule, or because nobody is there: the model gets what helps it
+            if error.kind == "denied":  # by a rule, or without an approver: the model gets what helps it
                 return refusal
-            return error.result()  # what a person said, or that the answer comes later
+            return error.result()  # a person's answer, or that the answer comes later
         return None

@@ -89,7 +89,7 @@ class GuardSettings:
     Attributes:
         doom_loop: From which call on, counted in a row, calls of one tool with the same arguments are stopped: with
             3, two run and the third doesn't. 0 is off.
-        doom_loop_action: `"ask"`: a person may let it run; `"deny"`: nobody is asked.
+        doom_loop_action: `"ask"`: a person may let it run; `"deny"`: without asking.
         log_arguments: Whether the arguments are in the log; they may hold secrets.
         limits: A list of tables, each as `Limit`; or `None`.
         order: As `OrderTable`; or `None`.
@@ -118,12 +118,12 @@ _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
 
 class Guard:
-    """Stops a model that makes the same call over and over; logs, limits, orders and writes down calls as it is told.
+    """Stops a model that makes the same call over and over; logs, limits, orders and records calls, by its settings.
 
     Each registry has a guard of its own, so that two in one process share nothing. All hooks stand in front
     (`tryfirst`): behind a plugin that answers, they would not be asked, and the clocks would start too late.
 
-    A call that order or limits refuse isn't counted among the same ones in a row, and nobody is asked about it.
+    A call that order or limits refuse isn't counted among the same ones in a row, and no person is asked about it.
 
     Attributes:
         log: Writes one line a call to `logging`.
@@ -172,7 +172,7 @@ class Guard:
     async def pegboard_after_tool(
         self, context: ToolContext, tool: Tool | None, arguments: Mapping[str, Any], result: ToolResult
     ) -> None:
-        """Tells each guard how the call went; the journal last, as it may wait for the disk."""
+        """Passes the result on to each guard; the journal last, as it may wait for the disk."""
         for rules in self._rules:
             await rules.pegboard_after_tool(context, tool, result)
         if self.doom_loop is not None:

@@ -234,8 +234,8 @@ class Writer:
     """Hands records to `append` in a thread of its own, in order. Never raises: who writes is never disturbed.
 
     The thread is made at the first record, ends when nothing has come for a while, and doesn't keep the program from
-    ending. Records that can't be written are counted, and the journal itself tells how many they were as soon as it
-    can be written again. The operator is told when that begins, and when it ends.
+    ending. Records that can't be written are counted, and the journal itself records how many they were as soon as it
+    can be written again. The operator is warned when that begins, and when it ends.
 
     Attributes:
         append: Writes some records, or raises.
@@ -258,7 +258,7 @@ class Writer:
         """Takes a record.
 
         Args:
-            facts: What it says.
+            facts: Its data.
             done: Called in the thread once the record has been written, or couldn't be.
 
         Returns:
@@ -394,7 +394,7 @@ def _check_file(_journal: Any, _attribute: Any, value: Any) -> None:
 class Journal:
     """Appends a record of each call to a file: who called what when, and how it went.
 
-    Nothing is opened before the first call. A journal that can't be written disturbs no call: the operator is told
+    Nothing is opened before the first call. A journal that can't be written disturbs no call: the operator is warned
     once, and what is missing is counted in the journal itself as soon as it can be written again.
 
     Attributes:
@@ -409,7 +409,7 @@ class Journal:
         redact_values: Further regular expressions; what they match in a text is taken out.
         rotate_bytes: From which size on the file is put aside as `FILE.1`, `FILE.2`, ...; 0: never.
         keep: How many files that were put aside are kept; 0: all.
-        wait_seconds: How long a call waits for its record at most; then it goes on, and the operator is told.
+        wait_seconds: How long a call waits for its record at most; then it goes on, and the operator is warned.
         now: Seconds since 1970.
     """
 
@@ -470,7 +470,7 @@ class Journal:
 
     def _facts(self, context: ToolContext, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         request = context.request
-        said = {
+        known = {
             "tool": tool,
             "call": context.call_id or None,
             "session": request.session,
@@ -479,7 +479,7 @@ class Journal:
             "agent": request.agent,
         }
         facts: dict[str, Any] = {
-            key: self._redactor.text(str(value)) for key, value in said.items() if value is not None
+            key: self._redactor.text(str(value)) for key, value in known.items() if value is not None
         }
         facts["digest"] = digest_or_none(dict(arguments))
         if self.arguments:
@@ -496,14 +496,14 @@ class Journal:
             self._writer.put(facts)
             return
         loop = asyncio.get_running_loop()
-        written: asyncio.Future[None] = loop.create_future()  # cancelled by nobody: `wait` leaves it as it is
+        written: asyncio.Future[None] = loop.create_future()  # `wait` doesn't cancel it
 
         def done() -> None:
             self._is_slow = False
             try:
                 loop.call_soon_threadsafe(written.set_result, None)
             except RuntimeError:
-                return  # the loop is closed: nobody waits any more
+                return  # the loop is closed, and no call waits
 
         if self._writer.put(facts, done) and not self._is_slow:
             await asyncio.wait([written], timeout=self.wait_seconds)

@@ -24,17 +24,17 @@ from attrs import asdict, define, field, frozen
 from pegboard_guard.log import warn
 
 Facts: TypeAlias = Mapping[str, Any]
-"""What a record says, without its number, its time and its hashes; JSON data, `"kind"` among it."""
+"""A record's data, without its number, its time and its hashes; JSON data, `"kind"` among it."""
 
 FORMAT: Final = 1
 START: Final = "0" * 64
 """What the first record of all holds instead of an earlier one's hash."""
 
 TORN: Final = b"#torn\n"
-"""What is put behind bytes that a crash has left, right before the record that tells of them.
+"""What is put behind bytes that a crash has left, right before the record that reports them.
 
 No change of one byte makes it of a record's end, and a crash while it is written leaves no line end: so what was torn
-is told apart from what was changed.
+can be distinguished from what was changed.
 """
 
 MOST_LINE: Final = 256 * 1024
@@ -52,7 +52,7 @@ class Record:
         number: Its place in the journal, from 1; it goes on over all files of the journal.
         previous: The hash of the record before, as it holds it.
         hash: Its own.
-        facts: Everything that it says, the above included.
+        facts: All its data, the above included.
     """
 
     number: int
@@ -62,7 +62,7 @@ class Record:
 
     @property
     def kind(self) -> str:
-        """What it tells of: `journal` (a file's first), `call`, `start`, `mended` or `lost`."""
+        """Its kind: `journal` (a file's first), `call`, `start`, `mended` or `lost`."""
         return str(self.facts.get("kind"))
 
 
@@ -81,7 +81,7 @@ def encode(number: int, at: str, facts: Facts, previous: str) -> tuple[bytes, st
 
 
 class NoRecordError(ValueError):
-    """A line is no record, or was changed; the text says how one can tell."""
+    """A line is no record, or was changed; the text names the evidence."""
 
 
 def decode(line: bytes) -> Record:
@@ -93,8 +93,8 @@ def decode(line: bytes) -> Record:
     tail = _TAIL.search(line[-80:])
     if tail is None:
         raise NoRecordError("it doesn't end with a hash")
-    body, said = line[: -len(tail.group())] + b"}", tail.group(1).decode()
-    if sha256(body).hexdigest() != said:
+    body, given = line[: -len(tail.group())] + b"}", tail.group(1).decode()
+    if sha256(body).hexdigest() != given:
         raise NoRecordError("its content doesn't fit its hash")
     try:
         facts = json.loads(body)
@@ -103,7 +103,7 @@ def decode(line: bytes) -> Record:
         raise NoRecordError("it is no JSON object with n and prev") from None
     if type(number) is not int or not isinstance(previous, str):
         raise NoRecordError("its n is no number, or its prev no text")
-    return Record(number, previous, said, {**facts, "hash": said})
+    return Record(number, previous, given, {**facts, "hash": given})
 
 
 def parts_of(path: Path) -> list[Path]:
@@ -132,7 +132,7 @@ MOST_TAIL: Final = 4 * 1024 * 1024
 
 
 class JournalError(Exception):
-    """The journal can't be written; the text says why and what to do."""
+    """The journal can't be written; the text gives the reason and what to do."""
 
 
 @frozen
@@ -143,7 +143,7 @@ class Torn:
         bytes: How many.
         sha256: Of them.
         lacks_mark: Whether `TORN` has still to be put behind them. Not where it is there already, as a crash came
-            before the record that tells of them; nor where they end with a line end, which no crash leaves: then they
+            before the record that reports them; nor where they end with a line end, which no crash leaves: then they
             were changed, and are left as they are.
     """
 
@@ -226,7 +226,7 @@ _PAUSE: Final = 0.002
 class JournalFile:
     """One journal's file, opened at the first record.
 
-    Each `append` takes the file's lock (`flock`), looks whether somebody else has written since, writes all of its
+    Each `append` takes the file's lock (`flock`), looks whether another process has written since, writes all of its
     lines at once, and gives the lock back: so several processes may write one journal. One instance is for one
     thread at a time.
 
@@ -309,7 +309,7 @@ class JournalFile:
     # Writing -----------------------------------------------------------------------------------------------------
 
     def _looked_at(self, fd: int) -> Head:
-        """The head, read anew where somebody else has written since, or where it isn't known."""
+        """The head, read anew where another process has written since, or where it isn't known."""
         size = os.fstat(fd).st_size
         if self._head is None or self._head.size != size:
             self._head = read_head(fd, size, str(self.path))
@@ -449,8 +449,8 @@ class Report:
         records: How many are whole, up to the first broken one.
         number: Of the last whole record; numbers go on from file to file.
         head: The hash of the last whole record. Kept elsewhere, it shows later that nothing was cut off.
-        mended: How many times a crash had left a torn record, which a later one tells of.
-        lost: How many records could not be written, as later ones tell.
+        mended: How many times a crash had left a torn record, which a later one reports.
+        lost: How many records could not be written, as later ones report.
         broken: The first broken record, or `None`.
         has_head: Whether the record that was asked for is among them; `None` where none was.
     """
@@ -481,8 +481,8 @@ def verify(path: str | Path, *, head: str | None = None, previous: Report | None
     """Reads a file from its first byte to its last.
 
     Any changed, added or removed byte is found, except that whole records may be missing at the end: that only the
-    hash of a later record shows, `head`. Whoever can write the file can also write a new, sound one: keep a head
-    where they can't.
+    hash of a later record shows, `head`. A process that can write the file can also write a new, sound one: keep a head
+    where it can't.
 
     Args:
         path: The file.
@@ -532,9 +532,9 @@ class _Region:
         return f"{self.reason}; it is the last one: torn by a crash, or changed" if is_torn else self.reason
 
     def is_told_of_by(self, record: Record) -> bool:
-        """Whether it is what this record says a crash has left, and the mark that was put behind it."""
-        told = {"bytes": self.size, "sha256": self.hasher.hexdigest()}
-        return self.last == TORN and record.facts.get("torn") == told
+        """Whether it is what this record reports a crash to have left, and the mark that was put behind it."""
+        torn = {"bytes": self.size, "sha256": self.hasher.hexdigest()}
+        return self.last == TORN and record.facts.get("torn") == torn
 
 
 @define
@@ -580,7 +580,7 @@ class _Check:
                 return self._broken(region.offset, region.line, region.reason)
             self.mended += 1
         elif "torn" in record.facts:
-            return self._broken(offset, number, "what it says a crash has left isn't there")
+            return self._broken(offset, number, "what it reports a crash to have left isn't there")
         reason = self._misplaced(record)
         if reason is not None:
             return self._broken(offset, number, reason)
@@ -605,7 +605,7 @@ class _Check:
             return f"it doesn't continue {Path(before.file).name}"
         is_first = facts["part"] == 1 or "after_damaged" in facts
         if is_first and (record.previous, record.number) != (START, 1):
-            return "it isn't the journal's first record, though it says so"
+            return "it isn't the journal's first record, though it is marked so"
         return None
 
     def _note(self, record: Record) -> None:

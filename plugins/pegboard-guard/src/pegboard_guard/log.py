@@ -20,7 +20,7 @@ log.addHandler(logging.NullHandler())  # silent where the program has set up no 
 
 
 def warn(text: str) -> None:
-    """Tells the operator that something doesn't work as it was asked for.
+    """Warns the operator that something doesn't work as it was asked for.
 
     Where the program has set up no logging it goes to standard error, as Python's own logging does it: a journal that
     silently isn't written would be worse than none.
@@ -33,7 +33,7 @@ def warn(text: str) -> None:
 
 
 def _is_heard() -> bool:
-    """Whether any handler but a silent one gets what this logger is told."""
+    """Whether any handler but a silent one gets what this logger is given."""
     logger: logging.Logger | None = log
     while logger is not None:
         if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
@@ -43,7 +43,7 @@ def _is_heard() -> bool:
 
 
 def unknown_turn(rule: str) -> None:
-    """Tells that a rule can't be held against calls that don't say which turn they are of."""
+    """Warns that a rule can't be held against calls without a turn."""
     warn(
         f"{rule} counts by turns, and a call came that names none (invocation or message in its context): "
         "it was let through, and so are all such"

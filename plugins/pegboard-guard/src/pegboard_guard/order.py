@@ -57,7 +57,7 @@ class ComesAfter:
 
 @frozen
 class ComesBefore:
-    """Some tools have to have succeeded before others may be called: `ComesAfter`, told from the other end.
+    """Some tools have to have succeeded before others may be called: `ComesAfter` from the other end.
 
     Attributes:
         tools: Names, or patterns with `*` and `?`; of each, one call has to succeed first.
@@ -71,7 +71,7 @@ class ComesBefore:
 
     @property
     def turned(self) -> ComesAfter:
-        """The same, told from the end of those that wait."""
+        """The same from the end of those that wait."""
         return ComesAfter(self.before, self.tools, self.within)
 
 
@@ -210,7 +210,7 @@ class CooldownTracker:
         self._names = Names(self.rule.tools)
 
     def refusal(self, call: Call) -> str | None:
-        """Tells how long to wait, or how many calls."""
+        """How long to wait, or how many calls."""
         if call.name not in self._names:
             return None
         scope = scope_of(call.request, "session")
@@ -287,7 +287,7 @@ class ExclusiveTracker:
         self._group = Names(self.rule.tools)
 
     def refusal(self, call: Call) -> str | None:
-        """Tells which one was chosen."""
+        """Which one was chosen."""
         scope = self._scope(call)
         choice = None if scope is None else self._choices.known(scope)
         if choice is None or choice.name in (None, call.name):
@@ -508,7 +508,7 @@ Rule: TypeAlias = ComesAfter | ComesBefore | Exclusive | Cooldown | Required
 
 
 class OrderRules(Rules):
-    """Denies a call that comes too early, beside another, or too soon again; says what a turn still lacks.
+    """Denies a call that comes too early, beside another, or too soon again; finds what a turn still lacks.
 
     Each rule remembers the 1,000 turns or sessions that have called last.
 
@@ -547,7 +547,7 @@ class OrderRules(Rules):
         return tuple(dict.fromkeys(missing))
 
     def reminder(self, request: ReadonlyContext) -> str | None:
-        """What the model has to be told before the turn may end, or `None`."""
+        """What the model has to read before the turn may end, or `None`."""
         missing = self.missing(request)
         return f"Before you finish, call {listed(missing, 'and')}." if missing else None
 

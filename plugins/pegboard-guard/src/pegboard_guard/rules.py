@@ -150,7 +150,7 @@ class Call:
 
     Attributes:
         name: The tool's name.
-        request: For whom it runs.
+        request: Its user, session and turn.
         now: Of the rules' clock, in seconds.
     """
 
@@ -173,7 +173,7 @@ class Ending:
 
     @classmethod
     def of(cls, result: ToolResult) -> Ending:
-        """What a result tells."""
+        """As a result shows it."""
         return cls(result.kind not in NOT_RUN, not result.is_error)
 
 
@@ -309,7 +309,7 @@ class LimitTracker:
         self._tallies = Recent(_Tally, most)
 
     def refusal(self, call: Call) -> str | None:
-        """Tells how many there may be, and when the next may come."""
+        """How many there may be, and when the next may come."""
         key = self._key(call)
         tally = None if key is None else self._tallies.known(key)
         if tally is None or self._left(tally, call.now) > 0:
@@ -377,9 +377,9 @@ def wait_text(wait: float) -> str:
 
 
 class CallLimits(Rules):
-    """Denies a call that is one more than some limit allows, and says when it may be made again.
+    """Denies a call that is one more than some limit allows, with the time when it may be made again.
 
-    A call that did not run after all (denied by somebody else, rejected by a person) gives back what it took. Each
+    A call that did not run after all (denied by another guard, rejected by a person) gives back what it took. Each
     limit remembers the 1,000 turns, sessions or users that have called last.
 
     Args:

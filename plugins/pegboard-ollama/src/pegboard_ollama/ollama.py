@@ -433,15 +433,4 @@ def exporter() -> Ollama:
     return Ollama()
 
 
-__all__ = [
-    "FAMILY",
-    "Conversation",
-    "Ollama",
-    "OllamaReader",
-    "error_of",
-    "exporter",
-    "image_of",
-    "is_answer",
-    "response_of",
-    "written",
-]
+__all__ = ["OLLAMA", "Conversation", "Ollama", "OllamaReader", "exporter"]

@@ -118,7 +118,7 @@ OPENAI_STRICT: Final = Dialect(
 """OpenAI's strict functions: closed objects that require everything; recursion stays."""
 
 
-def words(parts: Iterable[Part]) -> str:
+def render_parts(parts: Iterable[Part]) -> str:
     """Texts joined as they are; pictures, sounds and files are described."""
     said: list[str] = []
     for part in parts:
@@ -178,7 +178,7 @@ RESPONSES: Final = Limits()
 
 
 @frozen
-class Listed:
+class ToolDefinitions:
     """A list of tools as one request has it.
 
     Attributes:
@@ -220,7 +220,9 @@ class Choosing(Protocol):
         ...
 
 
-def tool_facts(request: ModelRequest, listed: Listed, allowed: object, exporter: str, wire: Choosing) -> JsonObject:
+def tool_facts(
+    request: ModelRequest, listed: ToolDefinitions, allowed: object, exporter: str, wire: Choosing
+) -> JsonObject:
     """What a request's body says of tools and choice; empty where there are none.
 
     Args:
@@ -274,7 +276,7 @@ _OPAQUE: Final = frozenset({"arguments", "input_schema", "output_schema", "param
 """Members that hold JSON of somebody else's, where null may mean something."""
 
 
-def kept(data: JsonMapping) -> JsonObject | None:
+def without_nulls(data: JsonMapping) -> JsonObject | None:
     """An item of the provider's to be given back, in a copy, without what is null; `None` where it is beyond bounds."""
     copy, fault = deep_copy(dict(data))
     return None if fault is not None else _without_nulls(copy, _NULLABLE)
@@ -307,7 +309,7 @@ def read_citations(annotations: Iterable[JsonMapping], key: str) -> tuple[Citati
 
 def _citation(annotation: JsonMapping, key: str) -> Citation:
     said = object_in(annotation, "url_citation") or annotation
-    whole = kept(annotation)
+    whole = without_nulls(annotation)
     return Citation(
         uri=known_text(said, "url"),
         title=known_text(said, "title") or known_text(said, "filename"),
@@ -475,7 +477,7 @@ _TEXTUAL: Final = ("application/json", "application/xml", "application/yaml", "a
 
 
 @frozen
-class Spoken:
+class Rendered:
     """One content.
 
     Attributes:
@@ -489,7 +491,7 @@ class Spoken:
     name: str = ""
 
 
-def spoken(content: Content, limits: Limits, *, links: bool = False) -> Spoken:
+def render_content(content: Content, limits: Limits, *, links: bool = False) -> Rendered:
     """One content as it can be said.
 
     Args:
@@ -498,28 +500,28 @@ def spoken(content: Content, limits: Limits, *, links: bool = False) -> Spoken:
         links: Whether the provider may fetch a picture that is linked; not where a tool has named it.
     """
     if isinstance(content, TextContent):
-        return Spoken("text", content.text)
+        return Rendered("text", content.text)
     if isinstance(content, ImageContent) and content.mime_type in limits.images:
-        return Spoken("image", _data_url(content.mime_type, content.data))
+        return Rendered("image", _data_url(content.mime_type, content.data))
     if isinstance(content, AudioContent) and content.mime_type in limits.audio:
-        return Spoken("audio", base64.b64encode(content.data).decode(), limits.audio[content.mime_type])
+        return Rendered("audio", base64.b64encode(content.data).decode(), limits.audio[content.mime_type])
     if isinstance(content, FileContent):
         return _file(content, limits)
     if isinstance(content, LinkContent) and links and _is_picture(content, limits):
-        return Spoken("image", writable(content.uri))
-    return Spoken("text", render_text(content))
+        return Rendered("image", writable(content.uri))
+    return Rendered("text", render_text(content))
 
 
-def _file(content: FileContent, limits: Limits) -> Spoken:
+def _file(content: FileContent, limits: Limits) -> Rendered:
     text = _text_of(content)
     if text is not None:
-        return Spoken("text", writable(f"{content.uri}:\n{text}" if content.uri else text))
+        return Rendered("text", writable(f"{content.uri}:\n{text}" if content.uri else text))
     data = content.data
     if isinstance(data, bytes) and content.mime_type in limits.images:
-        return Spoken("image", _data_url(content.mime_type, data))
+        return Rendered("image", _data_url(content.mime_type, data))
     if isinstance(data, bytes) and content.mime_type in limits.files:
-        return Spoken("file", _data_url(content.mime_type, data), file_name(content.uri))
-    return Spoken("text", render_text(content))
+        return Rendered("file", _data_url(content.mime_type, data), file_name(content.uri))
+    return Rendered("text", render_text(content))
 
 
 def _text_of(content: FileContent) -> str | None:
@@ -550,28 +552,28 @@ def _data_url(mime_type: str, data: bytes) -> str:
 ERROR: Final = "Error"
 
 
-def spoken_result(result: ToolResult, limits: Limits) -> list[Spoken]:
+def render_result(result: ToolResult, limits: Limits) -> list[Rendered]:
     """The content of a result, sounds described; the structured content where there is no other.
 
     An error's first text begins with the word. `detail`, `display`, `metadata`, `details` and attachments are the
     host's.
     """
     silent = evolve(limits, audio={}) if limits.audio else limits  # models that hear are few
-    said = [spoken(content, silent) for content in result.content]
+    said = [render_content(content, silent) for content in result.content]
     if not said and result.structured_content is not None:
-        said = [Spoken("text", str(json_text(result.to_data()["structuredContent"])))]
+        said = [Rendered("text", str(json_text(result.to_data()["structuredContent"])))]
     return _marked(said) if result.is_error else said
 
 
-def _marked(said: list[Spoken]) -> list[Spoken]:
+def _marked(said: list[Rendered]) -> list[Rendered]:
     if not said or said[0].kind != "text":
-        return [Spoken("text", f"{ERROR}."), *said]
+        return [Rendered("text", f"{ERROR}."), *said]
     if said[0].value.lower().startswith(ERROR.lower()):
         return said
-    return [Spoken("text", f"{ERROR}: {said[0].value}"), *said[1:]]
+    return [Rendered("text", f"{ERROR}: {said[0].value}"), *said[1:]]
 
 
-def joined(said: list[Spoken]) -> str:
+def joined(said: list[Rendered]) -> str:
     """The texts of a result that has nothing else, as one."""
     return "\n".join(each.value for each in said)
 
@@ -590,17 +592,16 @@ def user_content(parts: Iterable[Part], write: Callable[[TextPart | MediaPart], 
 __all__ = [
     "ALLOWED",
     "CHAT",
-    "FILES",
-    "IMAGES",
     "NEVER",
+    "OPENAI",
+    "OPENAI_STRICT",
     "REFUSED_IN_IDS",
     "RESPONSES",
-    "Choosing",
     "Definition",
     "JsonEnd",
     "Limits",
-    "Listed",
-    "Spoken",
+    "Rendered",
+    "ToolDefinitions",
     "beyond",
     "custom_definition",
     "error_facts",
@@ -608,14 +609,14 @@ __all__ = [
     "file_name",
     "function_definition",
     "joined",
-    "kept",
     "no_answer",
     "read_citations",
     "read_usage",
+    "render_content",
+    "render_parts",
+    "render_result",
     "said_citations",
-    "spoken",
-    "spoken_result",
     "tool_facts",
     "user_content",
-    "words",
+    "without_nulls",
 ]

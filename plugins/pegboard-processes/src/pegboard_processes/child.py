@@ -27,7 +27,7 @@ from pegboard import ExecutionRequest, ExecutionResponse, FatalToolError, Tool, 
 from pegboard.dispatch.executors.executor import event_to_json
 from pegboard.typing import JsonObject
 from pegboard_processes.host import RemoteHost
-from pegboard_processes.rpc import Connection, Ended, MessageTooLongError
+from pegboard_processes.rpc import Connection, MessageTooLongError, Shutdown
 from pegboard_processes.task import StaleCodeError, Task, unpacked
 
 LIMITED: Final = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
@@ -55,13 +55,13 @@ def main() -> None:
             reconfigure(line_buffering=True, errors="backslashreplace")
     try:
         connection.send({"ready": os.getpid()})
-        _Server(connection).serve()
-    except (Ended, OSError):
+        Server(connection).serve()
+    except (Shutdown, OSError):
         return
 
 
 def _end(*_: object) -> NoReturn:
-    raise Ended
+    raise Shutdown
 
 
 # The end of the parent -----------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def _die_by_thread(lifeline: int) -> None:
 
 
 @define(eq=False)
-class _Server:
+class Server:
     """Runs the tasks that it is sent."""
 
     connection: Connection
@@ -125,7 +125,7 @@ class _Server:
         except StaleCodeError as error:
             self.connection.send({"stale": str(error)})
             return
-        except Ended:
+        except Shutdown:
             raise
         except BaseException as error:  # noqa: BLE001  (the tool's module may raise anything when it is imported)
             self._send(task.request, _unloadable(task.request, error), {})
@@ -156,7 +156,7 @@ class _Server:
         try:
             args, kwargs = task.bound(context)
             return ExecutionResponse.of_function(tool, context, args, kwargs, self._run_async), {}, None
-        except Ended:
+        except Shutdown:
             raise
         except BaseException as error:  # noqa: BLE001  (a tool's SystemExit costs its own call only)
             extra: JsonObject = {"fatal": f"{error}"} if isinstance(error, FatalToolError) else {}

@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 from pegboard import Artifacts, Confirmation, Memory, MemoryEntry, ToolContext, ToolResult
 from pegboard.dispatch.executors.executor import confirmation_from_json
 from pegboard.tools.content import Content
-from pegboard_processes.rpc import Connection, Ended, Reply, error_from_json
+from pegboard_processes.rpc import Connection, Reply, Shutdown, error_from_json
 
 
 @define(eq=False)
@@ -112,7 +112,7 @@ class RemoteHost:
             replies = self.connection.receive_now()
         for reply in replies:
             if reply is None:
-                raise Ended
+                raise Shutdown
             future = self._waiting.get(reply.number)
             if future is not None:
                 future.get_loop().call_soon_threadsafe(_settle, future, reply)

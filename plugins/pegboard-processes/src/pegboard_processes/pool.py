@@ -120,8 +120,9 @@ class ChildProcesses:
         if request.depth:  # a call from inside: its caller holds a child already
             return await self._in_child(session, request)
         try:
-            async with asyncio.timeout(request.timeout):
-                await self._places.acquire()
+            if not self._places.take():
+                async with asyncio.timeout(request.timeout):
+                    await self._places.wait()
         except TimeoutError:
             text = (
                 f"{request.tool} was not run: every child process was busy for {request.timeout:g} s. Try again later."
@@ -214,14 +215,21 @@ class _Semaphore:
     _waiting: deque[asyncio.Future[None]] = field(factory=deque["asyncio.Future[None]"], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    async def acquire(self) -> None:
-        """Passes, once its turn has come."""
+    def take(self, waiting: asyncio.Future[None] | None = None) -> bool:
+        """Passes, if one may now; else notes who waits."""
         with self._lock:
             if self.free:
                 self.free -= 1
-                return
-            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiting)
+                return True
+            if waiting is not None:
+                self._waiting.append(waiting)
+            return False
+
+    async def wait(self) -> None:
+        """Passes, once its turn has come."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.take(waiting):
+            return
         try:
             await waiting
         except BaseException:

@@ -40,7 +40,7 @@ class ProtocolError(Exception):
     """The other side sent what the protocol doesn't have."""
 
 
-class Ended(SystemExit):
+class Shutdown(SystemExit):
     """The parent has hung up, or wants the child to end. An event loop lets no other exception out of its callbacks."""
 
 

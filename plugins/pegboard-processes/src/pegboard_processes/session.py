@@ -20,6 +20,10 @@ from pegboard_processes.task import Task
 START_SECONDS: Final = 60.0
 """How long a child may take until it listens."""
 
+QUIET_SECONDS: Final = 0.01
+"""From when on a call's output is read as it comes. A pipe holds what a short call prints, and watching another file
+would cost a tenth of such a call."""
+
 MOST_WAITING: Final = 64
 """Questions of one call that may wait for their answers at once."""
 
@@ -77,7 +81,8 @@ class Session:
     _left: float | None = field(default=Factory(lambda self: self.task.request.timeout, takes_self=True), init=False)
     _since: float = field(default=Factory(lambda self: self.loop.time(), takes_self=True), init=False)
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
-    _start: asyncio.TimerHandle | None = field(default=None, init=False)
+    _sends_later: bool = field(default=False, init=False)
+    _reads_output: bool = field(default=False, init=False)
     _people: int = field(default=0, init=False)
     _child: ChildProcess | None = field(default=None, init=False)
     _ended: asyncio.Future[Ended] | None = field(default=None, init=False)
@@ -101,25 +106,32 @@ class Session:
             return Ended(Ending.STOPPED)
         loop, self._child = self.loop, child
         ended = self._ended = loop.create_future()
+        timers = [loop.call_later(QUIET_SECONDS, self._read_output)]
         if not child.is_ready:
-            self._start = loop.call_later(START_SECONDS, self._end, Ended(Ending.NOT_STARTED))
+            timers.append(loop.call_later(START_SECONDS, self._check_start))
         self._run_clock()
         try:
             child.begin(self.task)
             loop.add_reader(child.link, self._receive)
-            loop.add_reader(child.output, self._read_output)
             self._flush()
             return await ended
         finally:
-            self._ready()
+            for timer in timers:
+                timer.cancel()
             self._stop_clock()
             for task in self._answers:
                 task.cancel()
             self._child = None
             if not loop.is_closed():
-                loop.remove_writer(child.link)
-                loop.remove_reader(child.link)
-                loop.remove_reader(child.output)
+                self._let_go(child)
+
+    def _let_go(self, child: ChildProcess) -> None:
+        self.loop.remove_reader(child.link)
+        if self._sends_later:
+            self.loop.remove_writer(child.link)
+        if self._reads_output:
+            self.loop.remove_reader(child.output)
+        self._sends_later = self._reads_output = False
 
     def _end(self, ended: Ended) -> None:
         if self._ended is not None and not self._ended.done():
@@ -150,24 +162,35 @@ class Session:
             self._since = self.loop.time()
             self._run_clock()
 
-    def _ready(self) -> None:
-        if self._start is not None:
-            self._start.cancel()
+    def _check_start(self) -> None:
+        if self._child is not None and not self._child.is_ready:
+            self._end(Ended(Ending.NOT_STARTED))
 
     # To and fro ------------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
+        """Sends what the child takes now, and the rest when it takes more."""
         child = self._child
         if child is None:
             return
-        if child.flush():
+        is_left = child.flush()
+        if is_left and not self._sends_later:
             self.loop.add_writer(child.link, self._flush)
-        else:
+        elif self._sends_later and not is_left:
             self.loop.remove_writer(child.link)
+        self._sends_later = is_left
 
     def _read_output(self) -> None:
-        if self._child is not None and not self._child.read_output():
-            self.loop.remove_reader(self._child.output)
+        """Reads what the child has printed, and goes on with it as it prints more."""
+        child = self._child
+        if child is None:
+            return
+        prints = child.read_output()
+        if prints and not self._reads_output:
+            self.loop.add_reader(child.output, self._read_output)
+        elif self._reads_output and not prints:
+            self.loop.remove_reader(child.output)
+        self._reads_output = prints
 
     def _receive(self) -> None:
         child = self._child
@@ -183,7 +206,7 @@ class Session:
 
     def _take(self, child: ChildProcess, message: JsonObject) -> None:
         if "response" in message:
-            self._read_output()
+            child.read_output()
             self._end(self._answered(message))
         elif "question" in message:
             self._take_question(message)
@@ -196,7 +219,6 @@ class Session:
             self._end(Ended(Ending.STALE, reason=f"{message['stale']}"))
         elif "ready" in message:
             child.is_ready = True
-            self._ready()
         else:
             raise ProtocolError("it sent what isn't known here")
 

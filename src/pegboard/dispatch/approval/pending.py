@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, Final, Self
 
@@ -385,6 +385,22 @@ class SuspendedError(CallError):
         self.pending = pending
         text = f"{pending.call.name} waits for a person's answer and isn't done. Don't call it again meanwhile."
         super().__init__("confirmation_required", text)
+
+
+def confirmation_of(
+    asked: ApprovalRequest | PendingCall, answer: Answer, earlier: Sequence[Confirmation] = ()
+) -> Confirmation | None:
+    """The answer as the tool reads it; `None` where it has nothing to learn from a yes to the call itself."""
+    payload = answer.payload if isinstance(answer, Once) else None
+    if asked.subject == "call" and payload is None:
+        return None
+    confirmed, feedback = (False, answer.feedback) if isinstance(answer, Reject) else (True, None)
+    hint, permission, patterns = "", None, ()
+    if asked.subject == "question":
+        hint, payload = asked.hint, asked.payload if payload is None else payload
+    elif asked.subject == "permission":
+        permission, patterns = asked.permission, asked.patterns
+    return Confirmation(hint, confirmed, payload, feedback, permission, patterns).after(earlier)
 
 
 CONFIRMATION_CALL: Final = "pegboard_request_confirmation"

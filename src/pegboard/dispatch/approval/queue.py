@@ -14,11 +14,10 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from attrs import define, field
 
-from pegboard.dispatch.approval.grants import session_key
+from pegboard.dispatch.approval.grants import Grants, session_key
 from pegboard.dispatch.approval.pending import RefusedError
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
 from pegboard.dispatch.limits import CallError, cancels_the_call
-from pegboard.dispatch.state import CallServices
 from pegboard.errors import detail_of
 from pegboard.threads import off_loop
 from pegboard.tools.context import ToolContext
@@ -179,8 +178,12 @@ class _Entry:
 
     Attributes:
         request: With its preview once that is made.
-        session: As `session_key` gives it.
+        context: That of the call.
+        approver: Who is asked.
+        grants: Gets what is allowed for longer, or `None`.
+        observe: Called with what only the operator should see, or `None`.
         covered: Whether the rules allow it by now.
+        session: As `session_key` gives it.
         lock_key: Of the approver, where that is asked one thing after the other; else `None`.
         settled: Done once the outcome is carried out.
         left: Done once the call doesn't wait any more.
@@ -189,21 +192,39 @@ class _Entry:
     """
 
     request: ApprovalRequest
-    session: str | None
+    context: ToolContext
+    approver: AnyApprover
+    grants: Grants | None
+    observe: Callable[[str, BaseException], None] | None
     covered: Callable[[], bool]
-    lock_key: Hashable
+    session: str | None = field(init=False)
+    lock_key: Hashable = field(default=None, init=False)
     loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
     settled: asyncio.Future[None] = field(factory=_future, init=False)
     left: asyncio.Future[None] = field(factory=_future, init=False)
     since: float = field(factory=time.monotonic, init=False)
     outcome: Answer | CallError | None = field(default=None, init=False)
 
-    def is_covered(self, around: CallServices) -> bool:
+    def __attrs_post_init__(self) -> None:
+        self.session = session_key(self.context.request)
+
+    def report(self, source: str, error: BaseException) -> None:
+        """Reports what failed to the operator."""
+        if self.observe is not None:
+            self.observe(source, error)
+
+    def failed(self, error: BaseException) -> CallError:
+        """The denial where asking failed; the log has the error."""
+        self.report("approver", error)
+        text = f"{self.request.call.name} needs approval and asking for it failed. {_DENIED}"
+        return RefusedError("denied", text, detail=f"the approver failed\n{detail_of(error)}")
+
+    def is_covered(self) -> bool:
         """Whether the rules allow it by now; where they fail, a person is asked."""
         try:
             return self.covered()
         except Exception as error:  # noqa: BLE001  rules may come from a host's store
-            _observe(around, "the permission rules", error)
+            self.report("the permission rules", error)
             return False
 
     async def wait(self, seconds: float | None) -> Answer | CallError:
@@ -232,24 +253,31 @@ class ApprovalQueue:
         with self._mutex:
             return tuple(entry.request for entry in self._entries)
 
-    async def ask(
+    async def ask(  # noqa: PLR0913  what a call's services have, without importing them
         self,
         request: ApprovalRequest,
         context: ToolContext,
-        around: CallServices,
+        approver: AnyApprover | None,
+        *,
         covered: Callable[[], bool] = lambda: False,
+        grants: Grants | None = None,
+        seconds: float | None = None,
+        observe: Callable[[str, BaseException], None] | None = None,
     ) -> tuple[Answer, ApprovalRequest]:
         """Puts a request before a person.
 
         `Always` is granted to the session, and settles what else waits in it and is covered by now; `Reject` rejects
-        what else waits in it. A person has `around.limits.approval_timeout` seconds: from when the request arrives, or
-        from the last answer of an approver that is asked one thing after the other.
+        what else waits in it.
 
         Args:
             request: What is asked; its preview is made right before the approver is asked.
             context: That of the call.
-            around: Its approver is asked, and its grants are added to.
+            approver: Who is asked.
             covered: Whether the rules allow the request by now. Called from any thread.
+            grants: Gets what is allowed for longer; without it, "always" counts once.
+            seconds: How long a person may take: from when the request arrives, or from the last answer of an approver
+                that is asked one thing after the other.
+            observe: Called with what only the operator should see: what failed, and the error.
 
         Returns:
             The answer, and the request as the person saw it.
@@ -257,36 +285,30 @@ class ApprovalQueue:
         Raises:
             CallError: `denied`: there is no approver, no answer in time, or the approver failed.
         """
-        if around.approver is None:
+        if approver is None:
             raise unanswerable(request)
-        entry = self._enter(request, context, around, covered)
+        entry = _Entry(request, context, approver, grants, observe, covered)
         try:
-            outcome = await self._outcome(entry, context, around)
+            entry.lock_key = _lock_key(approver)
+        except Exception as error:  # it is no approver
+            raise entry.failed(error) from error
+        with self._mutex:
+            self._entries[entry] = None
+        try:
+            outcome = await self._outcome(entry, seconds)
         finally:
             entry.left.cancel()
         if isinstance(outcome, CallError):
             raise outcome
         return outcome, entry.request
 
-    def _enter(
-        self, request: ApprovalRequest, context: ToolContext, around: CallServices, covered: Callable[[], bool]
-    ) -> _Entry:
-        try:
-            key = _lock_key(around.approver)
-        except Exception as error:  # it is no approver
-            raise _failed(request, error, around) from error
-        entry = _Entry(request, session_key(context.request), covered, key)
-        with self._mutex:
-            self._entries[entry] = None
-        return entry
-
-    async def _outcome(self, entry: _Entry, context: ToolContext, around: CallServices) -> Answer | CallError:
+    async def _outcome(self, entry: _Entry, seconds: float | None) -> Answer | CallError:
         asking: asyncio.Task[None] | None = None
         try:
-            if entry.is_covered(around):
+            if entry.is_covered():
                 return Once()
-            asking = entry.loop.create_task(self._ask_in_turn(entry, context, around))
-            return await entry.wait(around.limits.approval_timeout)
+            asking = entry.loop.create_task(self._ask_in_turn(entry))
+            return await entry.wait(seconds)
         finally:
             with self._mutex:  # what comes now comes too late
                 del self._entries[entry]
@@ -295,14 +317,14 @@ class ApprovalQueue:
                 asking.cancel()  # one that won't end is left to itself
                 await asyncio.wait([asking], timeout=GRACE_SECONDS)
 
-    async def _ask_in_turn(self, entry: _Entry, context: ToolContext, around: CallServices) -> None:
+    async def _ask_in_turn(self, entry: _Entry) -> None:
         """Asks under the approver's lock, which is kept until the answer is carried out: it may settle the next one."""
         lock = None if entry.lock_key is None else await self._approvers.acquire(entry.lock_key)
         try:
             if entry.outcome is None:
-                outcome = await _ask_approver(entry, context, around, lock)
+                outcome = await _ask_approver(entry, lock)
                 if self._settle(entry, outcome):  # it may come too late: an approver can ignore its cancellation
-                    await self._carry_out(entry, outcome, around)
+                    await self._carry_out(entry, outcome)
                     _set_threadsafe(entry.loop, entry.settled)
         finally:
             if lock is not None:
@@ -316,7 +338,7 @@ class ApprovalQueue:
             entry.outcome, entry.since = outcome, time.monotonic()
             return True
 
-    async def _carry_out(self, entry: _Entry, outcome: Answer | CallError, around: CallServices) -> None:
+    async def _carry_out(self, entry: _Entry, outcome: Answer | CallError) -> None:
         """What the answer means for others: those of the same approver get their time anew, some are settled."""
         with self._mutex:
             for other in self._entries:
@@ -324,8 +346,8 @@ class ApprovalQueue:
                     other.since = time.monotonic()
             others = [other for other in self._entries if other is not entry and other.session == entry.session]
         if isinstance(outcome, Always):
-            await _add_grant(entry, outcome, around)
-            self._settle_all((other for other in others if other.is_covered(around)), Once())
+            await _add_grant(entry, outcome)
+            self._settle_all((other for other in others if other.is_covered()), Once())
         elif isinstance(outcome, Reject):
             rejected = self._settle_all(others, Reject(outcome.feedback, along_with=entry.request.call.name))
             # The turn may end with this rejection: the others get theirs first, rather than being skipped.
@@ -341,20 +363,15 @@ class ApprovalQueue:
         return settled
 
 
-def _observe(around: CallServices, source: str, error: BaseException) -> None:
-    if around.observe is not None:
-        around.observe(source, error)
-
-
-async def _add_grant(entry: _Entry, answer: Always, around: CallServices) -> None:
+async def _add_grant(entry: _Entry, answer: Always) -> None:
     """Adds to the session's grants; where that fails, the answer counts this once."""
     patterns = answer.patterns or entry.request.always
-    if around.grants is None or not patterns:
+    if entry.grants is None or not patterns:
         return
     try:
-        await off_loop(around.grants.add, entry.session, entry.request.permission, patterns, answer.seconds)
+        await off_loop(entry.grants.add, entry.session, entry.request.permission, patterns, answer.seconds)
     except Exception as error:  # noqa: BLE001  a host's store
-        _observe(around, "keeping what was allowed", error)
+        entry.report("keeping what was allowed", error)
 
 
 # The approver, which may be plain or async, slow, or broken ---------------------------------------------------------
@@ -378,27 +395,25 @@ def _lock_key(approver: Any) -> Hashable:
     return approver if isinstance(approver, MethodType) else id(approver)  # a bound method is made anew each time
 
 
-async def _ask_approver(
-    entry: _Entry, context: ToolContext, around: CallServices, lock: LockHandle | None
-) -> Answer | CallError:
+async def _ask_approver(entry: _Entry, lock: LockHandle | None) -> Answer | CallError:
     """What the approver answers, however it fails; the request gets its preview first."""
     try:
         request = entry.request
         if request.tool is not None and request.tool.preview is not None and request.preview is None:
-            preview = await preview_of(request.tool, request.arguments_text, observe=around.observe)
+            preview = await preview_of(request.tool, request.arguments_text, observe=entry.observe)
             request = entry.request = request.with_preview(preview)
-        function: Any = _function_of(around.approver)
+        function: Any = _function_of(entry.approver)
         if lock is not None and _may_block(function):
-            answer = await _in_thread(function, request, context, lock)
+            answer = await _in_thread(function, request, entry.context, lock)
         else:
-            answer = function(request, context)
+            answer = function(request, entry.context)
         if inspect.isawaitable(answer):
             answer = await answer
         return _checked(answer) or unanswerable(request)
     except BaseException as error:  # an approver's SystemExit costs only its request
         if cancels_the_call(error) or isinstance(error, GeneratorExit):
             raise
-        return _failed(entry.request, error, around)
+        return entry.failed(error)
 
 
 def _checked(answer: object) -> Answer | None:
@@ -428,10 +443,3 @@ async def _in_thread(
         if not has_started:  # the system gives no thread
             lock.release()
         raise
-
-
-def _failed(request: ApprovalRequest, error: BaseException, around: CallServices) -> CallError:
-    """The denial where asking failed; the log has the error."""
-    _observe(around, "approver", error)
-    text = f"{request.call.name} needs approval and asking for it failed. {_DENIED}"
-    return RefusedError("denied", text, detail=f"the approver failed\n{detail_of(error)}")

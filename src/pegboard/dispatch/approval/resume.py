@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
 from pegboard.dispatch.approval.grants import Grants, session_key
-from pegboard.dispatch.approval.pending import MOST_SECONDS, Approval, PendingCall, PendingCalls, RejectedError
-from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, answer_from_json
+from pegboard.dispatch.approval.pending import (
+    MOST_SECONDS,
+    Approval,
+    PendingCall,
+    PendingCalls,
+    RejectedError,
+    confirmation_of,
+)
+from pegboard.dispatch.approval.request import Always, Answer, Later, Once, Reject, answer_from_json
 from pegboard.dispatch.limits import CallError
 from pegboard.errors import PendingError
 from pegboard.tools.call import ToolCall
@@ -131,19 +138,3 @@ def _answer(given: Any) -> Answer | None:
         return answer_from_json(given)
     except PendingError:
         return None
-
-
-def confirmation_of(
-    asked: ApprovalRequest | PendingCall, answer: Answer, earlier: Sequence[Confirmation] = ()
-) -> Confirmation | None:
-    """The answer as the tool reads it; `None` where it has nothing to learn from a yes to the call itself."""
-    payload = answer.payload if isinstance(answer, Once) else None
-    if asked.subject == "call" and payload is None:
-        return None
-    confirmed, feedback = (False, answer.feedback) if isinstance(answer, Reject) else (True, None)
-    hint, permission, patterns = "", None, ()
-    if asked.subject == "question":
-        hint, payload = asked.hint, asked.payload if payload is None else payload
-    elif asked.subject == "permission":
-        permission, patterns = asked.permission, asked.patterns
-    return Confirmation(hint, confirmed, payload, feedback, permission, patterns).after(earlier)

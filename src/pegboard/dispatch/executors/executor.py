@@ -60,13 +60,19 @@ def read_json(data: JsonMapping, annotations: Mapping[str, str], *needed: str) -
 
 
 def _check(name: str, value: Any, annotation: str) -> None:
-    wanted = [_TYPES.get(each) or _TYPES[each.partition("[")[0]] for each in annotation.split(" | ")]
-    is_right = any(type(value) in types for types, _ in wanted)
+    types, words = _wanted(annotation)
+    is_right = type(value) in types
     if is_right and annotation == "tuple[str, ...]":
-        is_right = all(isinstance(item, str) for item in value)
+        is_right = all(isinstance(each, str) for each in value)
     if not is_right:
-        listed = " or ".join(words for _, words in wanted)
-        raise ValueError(f"{name}: expected {listed}, found {type(value).__name__}")
+        raise ValueError(f"{name}: expected {words}, found {type(value).__name__}")
+
+
+@cache
+def _wanted(annotation: str) -> tuple[tuple[type, ...], str]:
+    """The types of JSON data that an annotation takes, and their names."""
+    wanted = [_TYPES.get(each) or _TYPES[each.partition("[")[0]] for each in annotation.split(" | ")]
+    return tuple(kind for types, _ in wanted for kind in types), " or ".join(words for _, words in wanted)
 
 
 @cache

@@ -1,0 +1,436 @@
+"""Anthropic's limits, and its answers: blocks, streams, citations, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from pegboard import (
+    CallFault,
+    CallPart,
+    Citation,
+    HostedPart,
+    Message,
+    ModelError,
+    ModelResponse,
+    ReasoningPart,
+    TextPart,
+    Usage,
+)
+from pegboard.messages.message import Part
+from pegboard.messages.response import Delta, FinishReason, ReasoningDelta, TextDelta
+from pegboard.typing import JsonMapping, JsonObject
+from pegboard.wire import (
+    CUT_OFF,
+    AnsweredBlocks,
+    Gathered,
+    Room,
+    StreamedBlock,
+    StreamedBlocks,
+    StreamEnd,
+    StrictLimits,
+    count_in,
+    finish_of,
+    known,
+    object_in,
+    objects_in,
+    opaque,
+    parsed_object,
+    text_in,
+)
+
+STRICT_LIMITS: Final = StrictLimits(tools=20, optional=24, unions=16)
+"""How much of a request may be strict (Anthropic's error reports)."""
+
+
+FAMILY: Final = "anthropic"
+"""What the provider is called in options, in metadata, and before the dot of a `provider_id`."""
+
+IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+
+
+def _effort(word: str) -> JsonMapping:
+    return {"thinking": {"type": "adaptive"}, "output_config": {"effort": word}}
+
+
+REASONING: Final[Mapping[str, JsonMapping]] = {
+    "none": {"thinking": {"type": "disabled"}},
+    "low": _effort("low"),
+    "medium": _effort("medium"),
+    "high": _effort("high"),
+}
+"""For models that think as much as they find right. Older ones want a budget instead: `thinking_budgets`."""
+
+
+def thinking_budgets(low: int = 1_024, medium: int = 4_096, high: int = 16_384) -> Mapping[str, JsonMapping]:
+    """`AnthropicLimits.reasoning` for models that take a budget of tokens, which comes out of `max_tokens`."""
+    budgets = {"low": low, "medium": medium, "high": high}
+    words = {word: {"thinking": {"type": "enabled", "budget_tokens": most}} for word, most in budgets.items()}
+    return {"none": REASONING["none"], **words}
+
+
+@frozen(kw_only=True)
+class AnthropicLimits:
+    """What the provider takes; known from the types of its SDK, its pages and its error reports.
+
+    Attributes:
+        name: What a tool's name has to match, as a regular expression.
+        max_tokens: How long an answer may be where a request says nothing of it: the API wants a number.
+        strict: How much of a request may be held to schemas.
+        reasoning: What a request's body holds for each word of `ModelConfig.reasoning`.
+        sampling: Whether `temperature` and `top_p` are said: older models take them, the SDK's `create` no longer does.
+        images: Media types of pictures.
+        call_id: Characters of a call's id.
+        argument_text: Characters of one call's arguments that are read of a stream; a call with more is invalid.
+        answer_text: Characters of all that is read of a stream; an answer with more isn't complete.
+    """
+
+    name: str = "[A-Za-z0-9_-]{1,64}"
+    max_tokens: int = 8_192
+    strict: StrictLimits = STRICT_LIMITS
+    reasoning: Mapping[str, JsonMapping] = field(default=REASONING, repr=False)
+    sampling: bool = False
+    images: frozenset[str] = field(default=IMAGES, converter=frozenset)
+    call_id: int = 64
+    argument_text: int = 1 << 20
+    answer_text: int = 16 << 20
+
+
+DEFAULT_LIMITS: Final = AnthropicLimits()
+
+
+_STATUS: Final = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""What goes with a type (the provider's page of errors); a body alone has no status."""
+
+_LATER: Final = frozenset({"rate_limit_error", "api_error", "timeout_error", "overloaded_error"})
+
+
+def error_of(body: JsonMapping) -> ModelError:
+    """What a body says that is no answer."""
+    error = object_in(body, "error")
+    code = text_in(error, "type")
+    message = text_in(error, "message") or (f"{code}" if code else "what came is no answer")
+    return ModelError(
+        message[:2_000],
+        provider=FAMILY,
+        status=_STATUS.get(code),
+        code=code or None,
+        retryable=code in _LATER,
+        request_id=text_in(body, "request_id") or None,
+    )
+
+
+_IN_DOCUMENT: Final = ("cited_text", "document_index", "document_title")
+_TAKEN: Final[Mapping[str, tuple[str, ...]]] = {
+    "char_location": (*_IN_DOCUMENT, "start_char_index", "end_char_index"),
+    "page_location": (*_IN_DOCUMENT, "start_page_number", "end_page_number"),
+    "content_block_location": (*_IN_DOCUMENT, "start_block_index", "end_block_index"),
+    "web_search_result_location": ("cited_text", "encrypted_index", "title", "url"),
+    "search_result_location": (
+        *("cited_text", "search_result_index", "source", "title"),
+        *("start_block_index", "end_block_index"),
+    ),
+}
+"""By type, what is taken back: less than is given (`file_id`), and what has no title wants a null (the SDK's types)."""
+
+
+def read_citations(given: Iterable[JsonMapping]) -> tuple[Citation, ...]:
+    """Citations as they came; each is for its whole block, so that none says where its words begin."""
+    return tuple(map(_citation, given))
+
+
+def written_citations(citations: Iterable[Citation]) -> list[JsonObject]:
+    """Those that this provider gave, as it takes them back."""
+    found = (object_in(citation.data, FAMILY) for citation in citations)
+    return [
+        {"type": kind, **{key: own.get(key) for key in _TAKEN[kind]}}
+        for own in found
+        if isinstance(kind := own.get("type"), str) and kind in _TAKEN
+    ]
+
+
+def _citation(given: JsonMapping) -> Citation:
+    text = text_in(given, "cited_text") or None
+    uri = text_in(given, "url") or text_in(given, "source") or None
+    title = text_in(given, "title") or text_in(given, "document_title") or None
+    kept = opaque(given)
+    return Citation(text, uri, title, data={FAMILY: kept} if kept else {})
+
+
+_FINISHES: Final[Mapping[str, FinishReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "pause_turn": "pause",
+    "refusal": "refusal",
+}
+_RESULT: Final = "_tool_result"
+_WITH_CALLS: Final = ("caller", "toolset_name")
+
+
+@define(eq=False)
+class AnthropicAnswer(AnsweredBlocks):
+    """Reads the blocks of one answer."""
+
+    def part(self, block: JsonMapping, fault: CallFault | None = None) -> Part | None:
+        """A block; `None` where it is nothing that could be kept.
+
+        Args:
+            block: As the provider wrote it.
+            fault: Why it can't run, if it is a call.
+        """
+        kind = block.get("type")
+        if kind == "text":
+            return TextPart(text_in(block, "text"), read_citations(objects_in(block, "citations")))
+        if kind == "tool_use":
+            kept = opaque({key: block.get(key) for key in _WITH_CALLS}) or {}
+            return CallPart(self.calls.call(block.get("name"), block.get("input"), block.get("id"), kept, fault))
+        if kind == "thinking":
+            return _read_thought(text_in(block, "thinking"), "signature", text_in(block, "signature"))
+        if kind == "redacted_thinking":
+            return _read_thought("", "redacted", text_in(block, "data"))
+        return self._hosted(block, kind)
+
+    def _hosted(self, block: JsonMapping, kind: object) -> HostedPart | None:
+        """What the provider has done itself, and what isn't known here: both go back as they came."""
+        kept = opaque(block) if isinstance(kind, str) and kind else None
+        if kept is None or not isinstance(kind, str):
+            self.passed_over += 1
+            return None
+        if kind.endswith(_RESULT):
+            return HostedPart(FAMILY, kept, "result", kind.removesuffix(_RESULT), text_in(block, "tool_use_id"))
+        if kind.endswith("tool_use"):
+            return HostedPart(FAMILY, kept, "call", text_in(block, "name"), text_in(block, "id"))
+        return HostedPart(FAMILY, kept, "result", kind)
+
+
+def _read_thought(text: str, key: str, value: str) -> ReasoningPart:
+    return ReasoningPart(text, {FAMILY: {key: value}} if value else {})
+
+
+def answered(message: JsonMapping, answer: AnthropicAnswer, parts: list[Part]) -> ModelResponse:
+    """A whole answer.
+
+    Args:
+        message: What it says of itself, without its blocks.
+        answer: What has read these.
+        parts: What they came to.
+    """
+    stop = known({"stop_sequence": text_in(message, "stop_sequence")})
+    finish = finish_of(message.get("stop_reason"), parts, _FINISHES)
+    return ModelResponse(
+        Message("assistant", tuple(parts)),
+        finish,
+        _usage(object_in(message, "usage")),
+        text_in(message, "model") or None,
+        text_in(message, "id") or None,
+        complete=finish not in CUT_OFF,
+        custom_metadata={**answer.facts(message, "container", "stop_details"), **stop},
+        error_message=text_in(object_in(message, "stop_details"), "explanation") or None,
+    )
+
+
+def _usage(usage: JsonMapping) -> Usage:
+    """Tokens; the provider counts those of its cache apart."""
+    cached, written = count_in(usage, "cache_read_input_tokens"), count_in(usage, "cache_creation_input_tokens")
+    return Usage(
+        count_in(usage, "input_tokens") + cached + written,
+        count_in(usage, "output_tokens"),
+        cached,
+        written,
+        count_in(object_in(usage, "output_tokens_details"), "thinking_tokens"),
+    )
+
+
+MOST_CITATIONS: Final = 10_000
+"""Of one block; what comes beyond is not read."""
+
+_OWN: Final = frozenset({"text", "thinking", "tool_use"})
+BEGUN_BY: Final = {
+    "text_delta": "text",
+    "citations_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+    "input_json_delta": "tool_use",
+}
+"""Which block a delta belongs to, where none has begun."""
+
+
+@define(eq=False)
+class AnthropicBlock(StreamedBlock):
+    """A block on its way."""
+
+    _citations: list[JsonMapping] = field(factory=list[JsonMapping], init=False)
+
+    @property
+    def can_go_back(self) -> bool:
+        """Whether it is worth something as far as it has come: what the provider does itself has to be whole."""
+        return self.ended or self.kind in _OWN
+
+    def start(self) -> Delta | None:
+        """What came with its beginning."""
+        if self.call >= 0:
+            return self.called("")
+        text = text_in(self.begun, "text") if self.kind == "text" else ""
+        return TextDelta(text) if text else None
+
+    def take(self, delta: JsonMapping) -> Delta | None:
+        """Takes in more of it, and gives what came with it."""
+        match delta.get("type"):
+            case "text_delta":
+                text = self.grown.add(delta.get("text"))
+                return TextDelta(text) if text and self.kind == "text" else None
+            case "thinking_delta":
+                text = self.grown.add(delta.get("thinking"))
+                return ReasoningDelta(text) if text and self.kind == "thinking" else None
+            case "input_json_delta":
+                text = self.grown.add(delta.get("partial_json"))
+                return self.called(text) if text and self.call >= 0 else None
+            case "signature_delta":
+                self.signature.add(delta.get("signature"))
+            case _:
+                self._cite(object_in(delta, "citation"))
+        return None
+
+    def whole(self) -> JsonObject | None:
+        """The block as an answer that isn't streamed has it; `None` where its input is no object and has to be one."""
+        block = dict(self.begun)
+        if self.kind == "text":
+            block["text"] = text_in(block, "text") + self.grown.text
+            block["citations"] = [*_listed(block.get("citations")), *self._citations]
+        elif self.kind == "thinking":
+            block["thinking"] = text_in(block, "thinking") + self.grown.text
+            block["signature"] = text_in(block, "signature") + self.signature.text
+        elif self.grown.text:
+            text = self.grown.text
+            block["input"] = text if self.call >= 0 else parsed_object(text)
+            return None if block["input"] is None else block
+        return block
+
+    def _cite(self, citation: JsonMapping) -> None:
+        if citation and len(self._citations) < MOST_CITATIONS:
+            self._citations.append(citation)
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+
+
+@define(eq=False)
+class AnthropicReader:
+    """Reads one streamed answer: `message_start`, the events of each block, `message_delta`, `message_stop`.
+
+    Attributes:
+        answer: Gives what reads the blocks once they are whole.
+        limits: How much is read.
+        names: What tools are called here, by what the provider calls them, where that differs.
+    """
+
+    answer: Callable[[], AnthropicAnswer]
+    limits: AnthropicLimits
+    names: Mapping[str, str]
+    _message: JsonObject = field(factory=dict[str, Any], init=False)
+    _usage: JsonObject = field(factory=dict[str, Any], init=False)
+    _room: Room = field(init=False)
+    _blocks: StreamedBlocks[AnthropicBlock] = field(init=False)
+    _end: StreamEnd = field(factory=StreamEnd, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._room = Room(self.limits.answer_text)
+        self._blocks = StreamedBlocks(self._room, self.limits.argument_text)
+
+    def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
+        """Takes in one event and gives what came with it. Never raises; what can't be read is passed over."""
+        if self._end.reached or not isinstance(chunk, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever came
+            return ()
+        match chunk.get("type"):
+            case "content_block_delta":
+                came = self._grow(object_in(chunk, "delta"), _place(chunk.get("index")))
+            case "content_block_start":
+                came = self._start(object_in(chunk, "content_block"), _place(chunk.get("index")))
+            case "content_block_stop":
+                came = self._blocks.stop(_place(chunk.get("index")))
+            case kind:
+                came = self._note(kind, chunk)
+        return () if came is None else (came,)
+
+    def response(self, *, broken: str | None = None) -> ModelResponse:
+        """The answer from all that has come; interrupted where `message_stop` hasn't come.
+
+        Args:
+            broken: Why the stream ended early.
+        """
+        answer = self.answer()
+        whole = answered({**self._message, "usage": self._usage}, answer, answer.streamed(self._blocks.all))
+        return self._end.of(whole, broken, spent=self._room.spent)
+
+    def _note(self, kind: object, event: JsonMapping) -> None:
+        """Takes in what an event says of the whole answer; counts are cumulative, and those it doesn't have stay."""
+        if kind == "message_start":
+            message = object_in(event, "message")
+            self._message = {key: value for key, value in message.items() if key not in ("content", "usage")}
+            self._usage |= _given(object_in(message, "usage"))
+        elif kind == "message_delta":
+            self._message |= _given(object_in(event, "delta"))
+            self._usage |= _given(object_in(event, "usage"))
+        elif kind == "message_stop":
+            self._end.reached = True
+        elif kind == "error":
+            error = error_of(event)
+            self._end.failed(error.code, str(error))
+
+    def _start(self, begun: JsonMapping, index: int | None) -> Delta | None:
+        block = self._begin(begun, index)
+        return None if block is None else block.start()
+
+    def _grow(self, delta: JsonMapping, index: int | None) -> Delta | None:
+        kind = BEGUN_BY.get(text_in(delta, "type"))
+        if kind is None:
+            return None
+        block = self._blocks.at(index) or self._begin({"type": kind}, index)
+        return None if block is None else block.take(delta)
+
+    def _begin(self, begun: JsonMapping, index: int | None) -> AnthropicBlock | None:
+        kind, name = text_in(begun, "type"), text_in(begun, "name")
+
+        def make(text: Gathered, signature: Gathered) -> AnthropicBlock:
+            known = self.names.get(name, name)
+            return AnthropicBlock(kind, dict(begun), text, signature, known, text_in(begun, "id"))
+
+        return self._blocks.begin(make, index, is_call=kind == "tool_use")
+
+
+def _place(index: object) -> int | None:
+    return index if isinstance(index, int) else None
+
+
+def _given(data: JsonMapping) -> JsonObject:
+    return {key: value for key, value in data.items() if value is not None}
+
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "FAMILY",
+    "AnthropicAnswer",
+    "AnthropicLimits",
+    "AnthropicReader",
+    "answered",
+    "error_of",
+    "thinking_budgets",
+    "written_citations",
+]
