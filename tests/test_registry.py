@@ -25,7 +25,7 @@ from pegboard import (
 )
 from pegboard.catalogue import CALLBACK_STAGES, LazyPlugin, PluginRecord, Problem
 from pegboard.errors import RunningLoopError
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.tool import LateHandler
 
 PATIENCE = 10  # seconds; only a broken test waits so long
 FILES = Origin("files", "pegboard-files", "0.1.0")

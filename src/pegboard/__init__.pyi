@@ -113,18 +113,20 @@ from pegboard.plugins.manager import register_plugin as register_plugin
 from pegboard.registry import ToolRegistry as ToolRegistry
 from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter, Loss as Loss
 from pegboard.request.model import Model as Model
-from pegboard.request.model_config import ModelConfig as ModelConfig
-from pegboard.request.model_request import ModelRequest as ModelRequest
-from pegboard.request.pipeline import Pipeline as Pipeline
-from pegboard.request.processor import Placed as Placed
-from pegboard.request.processors.budget_tools import BudgetTools as BudgetTools
-from pegboard.request.processors.limit_results import LimitResults as LimitResults
-from pegboard.request.tool_choice import NamedTool as NamedTool
-from pegboard.tools.actions import REMOVED as REMOVED, Actions as Actions
-from pegboard.tools.artifacts import Artifacts as Artifacts
-from pegboard.tools.call import CallFault as CallFault, ToolCall as ToolCall
-from pegboard.tools.collection import tool_of as tool_of
-from pegboard.tools.confirmation import Confirmation as Confirmation
+from pegboard.request.model_request import (
+    ModelConfig as ModelConfig,
+    ModelRequest as ModelRequest,
+    NamedTool as NamedTool,
+)
+from pegboard.request.pipeline import Pipeline as Pipeline, Placed as Placed
+from pegboard.request.processors import BudgetTools as BudgetTools, LimitResults as LimitResults
+from pegboard.tools.call import (
+    REMOVED as REMOVED,
+    Actions as Actions,
+    CallFault as CallFault,
+    Confirmation as Confirmation,
+    ToolCall as ToolCall,
+)
 from pegboard.tools.content import (
     AudioContent as AudioContent,
     FileContent as FileContent,
@@ -134,19 +136,18 @@ from pegboard.tools.content import (
     ToolResult as ToolResult,
 )
 from pegboard.tools.context import Progress as Progress, ReadonlyContext as ReadonlyContext, ToolContext as ToolContext
-from pegboard.tools.function import tool as tool
+from pegboard.tools.handler import Preview as Preview
 from pegboard.tools.injection import Injected as Injected
-from pegboard.tools.memory import Memory as Memory, MemoryEntry as MemoryEntry
-from pegboard.tools.origin import Origin as Origin, Policy as Policy
-from pegboard.tools.result_limits import ResultLimits as ResultLimits
+from pegboard.tools.policy import Origin as Origin, Policy as Policy, ResultLimits as ResultLimits
 from pegboard.tools.spec import (
     Concurrency as Concurrency,
     Grammar as Grammar,
     ToolAnnotations as ToolAnnotations,
     ToolSpec as ToolSpec,
 )
-from pegboard.tools.tool import Preview as Preview, Tool as Tool
-from pegboard.tools.typed import TypedTool as TypedTool
+from pegboard.tools.stores import Artifacts as Artifacts, Memory as Memory, MemoryEntry as MemoryEntry
+from pegboard.tools.tool import Tool as Tool, tool as tool
+from pegboard.tools.typed import TypedTool as TypedTool, tool_of as tool_of
 from pegboard.toolsets.expression import parse_predicate as parse_predicate
 from pegboard.toolsets.predicate import Predicate as Predicate
 from pegboard.toolsets.resolve import Explanation as Explanation, ResolvedTools as ResolvedTools
@@ -166,6 +167,13 @@ from pegboard.toolsets.toolsets import (
     wrap as wrap,
 )
 from pegboard.toolsets.wrappers import Reshape as Reshape
+from pegboard.turn.api import (
+    resume_turn as resume_turn,
+    resumed_turn_of as resumed_turn_of,
+    run_turn as run_turn,
+    stream_turn as stream_turn,
+    turn_of as turn_of,
+)
 from pegboard.turn.events import (
     AnswerDelta as AnswerDelta,
     Answered as Answered,
@@ -173,15 +181,7 @@ from pegboard.turn.events import (
     ModelRetried as ModelRetried,
     RoundStarted as RoundStarted,
     TurnEnded as TurnEnded,
+    TurnOutcome as TurnOutcome,
 )
-from pegboard.turn.limits import TurnLimits as TurnLimits
-from pegboard.turn.options import TurnOptions as TurnOptions
-from pegboard.turn.outcome import TurnOutcome as TurnOutcome
-from pegboard.turn.run import (
-    resume_turn as resume_turn,
-    resumed_turn_of as resumed_turn_of,
-    run_turn as run_turn,
-    stream_turn as stream_turn,
-    turn_of as turn_of,
-)
-from pegboard.turn.turn import Turn as Turn
+from pegboard.turn.loop import Turn as Turn
+from pegboard.turn.options import TurnLimits as TurnLimits, TurnOptions as TurnOptions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
@@ -44,6 +45,28 @@ def may_block(function: Callable[..., Any]) -> bool:
     if not inspect.isroutine(function):
         function = type(function).__call__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return not inspect.iscoroutinefunction(function) and not getattr(function, _QUICK, False)
+
+
+class Flavour(enum.Enum):
+    """What calling a handler's function gives."""
+
+    PLAIN = "plain"
+    ASYNC = "async"
+    GENERATOR = "generator"
+    ASYNC_GENERATOR = "async generator"
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Flavour:
+        """Settled once, at definition; callable objects are judged by their `__call__`."""
+        while isinstance(function, functools.partial):
+            function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if not inspect.isroutine(function) and not isinstance(function, type):
+            function = type(function).__call__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if inspect.iscoroutinefunction(function):
+            return cls.ASYNC
+        if inspect.isasyncgenfunction(function):
+            return cls.ASYNC_GENERATOR
+        return cls.GENERATOR if inspect.isgeneratorfunction(function) else cls.PLAIN
 
 
 @frozen

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from pegboard.callbacks import Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
-from pegboard.tools.origin import ConflictPolicy, Origin
+from pegboard.tools.policy import ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicate import check_predicate_name
 from pegboard.toolsets.toolset import Toolset
@@ -418,7 +418,7 @@ def _check_predicate(name: str, thing: Any) -> None:
 
 
 def _check_processor(name: str, thing: Any) -> None:
-    from pegboard.request.default_pipeline import check_processor
+    from pegboard.request.processors import check_processor
 
     try:
         check_processor(name, thing)

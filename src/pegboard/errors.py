@@ -188,7 +188,7 @@ class InvalidNameError(RegistrationError):
         self.name = name
         super().__init__(
             f"{name!r} can't name a tool: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first. "
-            "Pass name=... with such a name, or pegboard.tools.name.mapped_name(...) for a foreign one."
+            "Pass name=... with such a name, or pegboard.tools.spec.mapped_name(...) for a foreign one."
         )
 
 

@@ -37,10 +37,9 @@ from pegboard.errors import (
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
-from pegboard.tools.handler import LateHandler
-from pegboard.tools.origin import HOST, ConflictPolicy, Origin
+from pegboard.tools.policy import HOST, ConflictPolicy, Origin
 from pegboard.tools.services import Services
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import LateHandler, Tool
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
     from pegboard.request.model import Model
     from pegboard.request.model_request import ModelRequest
     from pegboard.request.pipeline import Pipeline
-    from pegboard.tools.provided import ServiceScope
+    from pegboard.tools.services import ServiceScope
     from pegboard.toolsets.predicate import Predicate
     from pegboard.toolsets.resolve import Explanation, OnToolsetError, ResolvedTools
     from pegboard.toolsets.toolset import Toolset
@@ -169,7 +168,7 @@ class ToolRegistry:
             DefinitionError: A function can't become a tool.
             DuplicateToolError: A name is taken.
         """
-        from pegboard.tools.collection import as_tools
+        from pegboard.tools.typed import as_tools
         from pegboard.toolsets.toolset import OwnedToolset, is_toolset
 
         toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
@@ -303,7 +302,7 @@ class ToolRegistry:
         """
         extras, joined = self._catalogue.extras, self._joined
         if joined is None or joined[0] is not extras:
-            from pegboard.request.default_pipeline import DEFAULT_PIPELINE
+            from pegboard.request.processors import DEFAULT_PIPELINE
 
             with self._lock:
                 own = DEFAULT_PIPELINE if self._pipeline is None else self._pipeline

@@ -53,9 +53,73 @@ def refuse() -> str:
 '''
 
 
+NOISY = """
+import os
+import subprocess
+import sys
+
+from pegboard import Tool, hookimpl, tool
+from pegboard.tools.spec import ToolSpec
+
+KEPT = sys.stdout
+print("at import")
+
+
+def shout(what):
+    print(what + " by print")
+    KEPT.write(what + " by what was kept\\n")
+    sys.__stdout__.write(what + " past us\\n")
+    os.write(1, (what + " by descriptor\\n").encode())
+    subprocess.run(["echo", what + " by a child"], check=True)
+    subprocess.run(["echo", what + " by a child told where"], stdout=sys.stdout, check=True)
+
+
+@tool
+def noisy() -> str:
+    "Make noise."
+    shout("tool")
+    return "quiet"
+
+
+@tool
+async def noisy_async() -> str:
+    "Make noise."
+    shout("tool")
+    return "quiet"
+
+
+class Toolset:
+    name = "set"
+
+    async def tools(self, context):
+        shout("toolset")
+        return [Tool(ToolSpec("live"))]
+
+
+@hookimpl
+def pegboard_register_tools(register):
+    shout("hook")
+    register(noisy)
+    register(noisy_async)
+
+
+@hookimpl
+def pegboard_register_toolsets(register):
+    register(Toolset())
+"""
+WAYS = ("print", "what was kept", "descriptor", "a child", "a child told where")
+
+
 @pytest.fixture
 def environ(site) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(site.root)}
+
+
+@pytest.fixture
+def noisy(site, environ) -> dict[str, str]:
+    """With a plugin whose import, hooks and tools print in every way there is."""
+    site.add("noisy", NOISY)
+    return environ
 
 
 @pytest.fixture
@@ -167,6 +231,61 @@ class TestPipe:
         assert (ran.returncode, ran.stderr) == (0, b"")
 
 
+class TestPrints:
+    """What plugins and tools print goes to standard error: standard output is the command's own."""
+
+    def run(self, environ, *argv, **streams):
+        streams = streams or {"stdout": subprocess.PIPE}
+        return subprocess.run([*COMMAND, *argv], env=environ, stderr=subprocess.PIPE, text=True, check=False, **streams)
+
+    @pytest.mark.parametrize("name", ["noisy", "noisy_async"])
+    def test_a_call_as_json_is_json(self, noisy, name):
+        ran = self.run(noisy, "call", name, "--json")
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(ran.stdout)["content"][0]["text"]
+        assert "at import" in ran.stderr
+        assert "tool past us" in ran.stderr
+        assert [way for way in WAYS for by in ("tool", "hook") if f"{by} by {way}\n" not in ran.stderr] == []
+
+    def test_a_live_list_as_json_is_json(self, noisy):
+        ran = self.run(noisy, "list", "--live", "--json")
+        assert {tool["name"] for tool in json.loads(ran.stdout)["tools"]} >= {"live", "noisy", "noisy_async"}
+        assert "toolset by a child\n" in ran.stderr
+
+    def test_functions_of_a_file_too(self, noisy, tmp_path):
+        (tmp_path / "fns.py").write_text("print('loud')\n\ndef f() -> str:\n    print('louder')\n    return 'x'\n")
+        ran = self.run(noisy, "call", "f", "--functions", str(tmp_path / "fns.py"))
+        assert (ran.stdout, ran.stderr) == ("x\n", "loud\nlouder\n")
+
+    def test_with_standard_error_closed_it_still_is(self, noisy):
+        line = f"'{sys.executable}' -m pegboard call noisy --json 2>&-"
+        ran = subprocess.run(["sh", "-c", line], env=noisy, stdout=subprocess.PIPE, text=True, check=False)
+        assert json.loads(ran.stdout)["isError"] is False
+
+    def test_a_reader_that_has_gone_stays_quiet(self, noisy):
+        ours, its = os.pipe()
+        os.close(ours)
+        ran = self.run(noisy, "call", "noisy", "--json", stdout=its)
+        os.close(its)
+        assert ran.returncode == 0
+        assert "Traceback" not in ran.stderr
+
+    def test_an_output_that_takes_nothing_or_is_closed_is_one_line(self, noisy):
+        """Warm and cold."""
+        self.run(noisy, "list")  # the next one may be warm
+        for argv in (["list"], ["list", "--table"], ["call", "noisy", "--json"], ["--help"]):
+            with Path("/dev/full").open("w") as full:
+                ran = self.run(noisy, *argv, stdout=full)
+            assert ran.returncode == 1
+            assert ran.stderr.endswith("error: can't write to standard output: No space left on device\n")
+            assert "Traceback" not in ran.stderr
+        for words in ("list", "call noisy --json"):
+            line = f"'{sys.executable}' -m pegboard {words} >&-"
+            ran = subprocess.run(["sh", "-c", line], env=noisy, stderr=subprocess.PIPE, text=True, check=False)
+            assert ran.returncode == 1
+            assert ran.stderr == "error: standard output is closed; to be rid of it, send it to /dev/null\n"
+
+
 @pytest.mark.parametrize("tool", ["wait", "wait_async"])
 def test_ctrl_c_ends_a_call_that_would_never_end(environ, functions, tmp_path, tool):
     started = tmp_path / "started"
@@ -207,36 +326,34 @@ HEAVY = ("asyncio", "attr", "cattrs", "jsonschema", "jsonschema_rs", "pluggy", "
 PROBE = f"""
 import sys
 from pegboard.__main__ import main
-code = main(sys.argv[1:])
-print("LOADED", code, *(name for name in {HEAVY!r} if name in sys.modules))
+codes = {{main(line.split("|")) for line in sys.argv[1:]}}
+print("LOADED", *codes, *(name for name in {HEAVY!r} if name in sys.modules))
 """
 
 
-def loaded(environ: dict[str, str], *argv: str) -> set[str]:
-    """What running it has loaded of `HEAVY`."""
+def loaded(environ: dict[str, str], *lines: list[str]) -> set[str]:
+    """What running these command lines in one process has loaded of `HEAVY`."""
+    argv = map("|".join, lines)
     ran = subprocess.run([sys.executable, "-c", PROBE, *argv], env=environ, capture_output=True, text=True, check=True)
     line = next(line for line in ran.stdout.splitlines() if line.startswith("LOADED"))
     assert line.split()[1] == "0", ran.stderr
     return set(line.split()[2:])
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
+def test_looking_imports_no_plugin_and_nothing_heavy(environ):
+    lines = (
         ["list", "--where", "read_only and name:c*"],
         ["list", "--table"],
         ["show", "wipe"],
         ["explain", "wipe", "--where", "read_only"],
         ["plugins"],
-    ],
-)
-def test_looking_imports_no_plugin_and_nothing_heavy(environ, argv):
-    assert loaded(environ, *argv) <= {"attr", "importlib_metadata"}
+    )
+    assert loaded(environ, *lines) <= {"attr", "importlib_metadata"}
 
 
 def test_a_call_imports_the_plugin_that_owns_the_tool(environ, functions):
-    assert "demo_tools" in loaded(environ, "call", "count_words", "text=x")
-    assert "demo_tools" not in loaded(environ, "call", "nasty", "--functions", functions)
+    assert "demo_tools" in loaded(environ, ["call", "count_words", "text=x"])
+    assert "demo_tools" not in loaded(environ, ["call", "nasty", "--functions", functions])
 
 
 def test_the_help_loads_click_and_little_else(environ, site):
@@ -244,5 +361,5 @@ def test_the_help_loads_click_and_little_else(environ, site):
     for file in Path(site.root).rglob("*"):
         os.utime(file, (1_600_000_000, 1_600_000_000))
     os.utime(site.root, (1_600_000_000, 1_600_000_000))
-    loaded(environ, "list")
-    assert loaded(environ, "--help") == set()
+    loaded(environ, ["list"])
+    assert loaded(environ, ["--help"]) == set()

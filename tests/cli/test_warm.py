@@ -14,7 +14,8 @@ import pytest
 from installed import OLD, write
 from pegboard.catalogue import Problem
 from pegboard.cli import warm
-from pegboard.cli.listing import (
+from pegboard.cli.table import table
+from pegboard.cli.tool_texts import (
     listing_json,
     listing_of,
     listing_plain,
@@ -23,11 +24,10 @@ from pegboard.cli.listing import (
     show_json,
     show_text,
 )
-from pegboard.cli.table import table
 from pegboard.cli.warm import HEAD, WARM_OPTIONS, answer
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.snapshot import environment
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 

@@ -27,11 +27,11 @@ from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import ToolError
 from pegboard.testing.scripted import ScriptedApprover
 from pegboard.threads import WorkerPool
-from pegboard.tools.call import ToolCall
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.handler import Preview
 from pegboard.tools.spec import ToolSpec
-from pegboard.tools.tool import Preview, Tool
+from pegboard.tools.tool import Tool
 
 SHELL = Tool(
     ToolSpec("shell", input_schema={"type": "object"}, permission="bash", permission_arguments={"line": "command"})

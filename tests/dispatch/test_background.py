@@ -14,11 +14,11 @@ from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import OperationError
 from pegboard.threads import WorkerPool
-from pegboard.tools.bridge import Bridge
-from pegboard.tools.collection import as_tools
 from pegboard.tools.content import TextContent
-from pegboard.tools.result_limits import ResultLimits
+from pegboard.tools.policy import ResultLimits
+from pegboard.tools.portal import LoopPortal
 from pegboard.tools.tool import Tool
+from pegboard.tools.typed import as_tools
 
 PATIENCE = 10  # seconds; only a broken test waits so long
 
@@ -378,7 +378,7 @@ def test_a_tool_in_a_thread_goes_on_in_the_calls_loop(work):
     operations, call, ids = Operations(), work(SHORT), []
 
     async def go():
-        call.context.bridge = Bridge(asyncio.get_running_loop())
+        call.context.bridge = LoopPortal(asyncio.get_running_loop())
         ids.append(await asyncio.to_thread(operations.go_on, call, report()))
         await over(operations)
         return operations.take("s1")

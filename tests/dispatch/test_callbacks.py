@@ -14,7 +14,7 @@ from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import Callbacks
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError
 from pegboard.tools.content import ToolResult
-from pegboard.tools.result_limits import ResultLimits
+from pegboard.tools.policy import ResultLimits
 
 EMPTY = ToolResult()
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
@@ -732,13 +732,13 @@ class TestAround:
 def test_a_sleeping_plugin_is_not_asked_for_stages_that_it_does_not_have(registry):
     woken = []
 
-    class Sleeper:
+    class Lazy:
         hooks = frozenset({"register_tools"})
 
-        def wake(self):
+        def load(self):
             woken.append(1)
 
-    registry.expect("sleepy", Sleeper())
+    registry.lazy_plugins.add("sleepy", Lazy())
     asyncio.run(registry.chain("before_model"))
     assert woken == []
 

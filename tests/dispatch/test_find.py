@@ -13,7 +13,7 @@ from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import PluginError, StaleSpecError, suggest
 from pegboard.tools.call import CallFault, ToolCall
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.tool import LateHandler
 
 
 def test_an_unknown_name_lists_what_there_is_and_the_near_misses():

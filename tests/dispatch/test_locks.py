@@ -23,7 +23,7 @@ from pegboard.dispatch.locks import (
     Semaphore,
     lock_request,
 )
-from pegboard.tools.origin import Policy
+from pegboard.tools.policy import Policy
 from pegboard.tools.spec import EXCLUSIVE as ALONE, Concurrency, ToolSpec
 from pegboard.tools.tool import Tool
 

@@ -15,8 +15,8 @@ from pegboard.dispatch.repair import RepairRequest, repair
 from pegboard.dispatch.state import Callbacks, CallServices, CallState
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import LateHandler
 from pegboard.tools.spec import ToolAnnotations
+from pegboard.tools.tool import LateHandler
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
 

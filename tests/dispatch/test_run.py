@@ -7,14 +7,15 @@ import threading
 
 import pytest
 
+from pegboard.callbacks import Flavour
 from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE, _retried, _retries, exhausted, exhausted_async
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.schema.problems import StructureError
 from pegboard.tools.context import Progress, ToolContext
-from pegboard.tools.handler import Flavour, Handler
-from pegboard.tools.origin import Origin, Policy
+from pegboard.tools.handler import Handler
+from pegboard.tools.policy import Origin, Policy
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 

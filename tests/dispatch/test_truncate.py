@@ -26,8 +26,7 @@ from pegboard.dispatch.truncate import (
 from pegboard.errors import ToolError
 from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.origin import Policy
-from pegboard.tools.result_limits import DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, Policy, ResultLimits
 
 NUMBERS = "".join(f"{number}\n" for number in range(1, 11))
 THREE_LINES = ResultLimits(lines=3)

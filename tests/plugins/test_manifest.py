@@ -29,9 +29,8 @@ from pegboard.plugins.manifest import (
     write_manifest,
 )
 from pegboard.request.model_request import ModelRequest as Request
-from pegboard.tools.handler import LateHandler
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import LateHandler, Tool
 
 SPEC = ToolSpec(
     "read_file",

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pegboard.request.default_pipeline import DEFAULT_PIPELINE
+from pegboard.request.processors import DEFAULT_PIPELINE
 
 
 def test_its_order_is_what_adds_first_and_what_makes_sound_last():

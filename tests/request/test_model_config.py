@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.request.model_config import DEFAULT_CONFIG, ModelConfig
+from pegboard.request.model_request import _DEFAULT_CONFIG, ModelConfig
 
 
 def test_everything_is_left_to_the_provider_by_default():
-    assert ModelConfig() == DEFAULT_CONFIG
-    assert (DEFAULT_CONFIG.temperature, DEFAULT_CONFIG.stop, DEFAULT_CONFIG.strict) == (None, (), None)
+    assert ModelConfig() == _DEFAULT_CONFIG
+    assert (_DEFAULT_CONFIG.temperature, _DEFAULT_CONFIG.stop, _DEFAULT_CONFIG.strict) == (None, (), None)
 
 
 @pytest.mark.parametrize(("given", "stop"), [("END", ("END",)), (["a", "b"], ("a", "b")), ((), ())])

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from pegboard.messages.message import Message
-from pegboard.request.model_request import ModelRequest
-from pegboard.request.problem import ProcessorProblem
+from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.tools.call import ToolCall
 from pegboard.toolsets.resolve import resolve_tools
 from toolsets.samples import make_tool

@@ -10,13 +10,11 @@ from hypothesis import given, strategies as st
 from pegboard.callbacks import quick
 from pegboard.errors import ProcessorError, RegistrationError
 from pegboard.messages.message import Message
-from pegboard.request.default_pipeline import DEFAULT_PIPELINE
-from pegboard.request.model_request import ModelRequest
-from pegboard.request.pipeline import Pipeline, built_in
-from pegboard.request.problem import ProcessorProblem
-from pegboard.request.processor import Placed
+from pegboard.request.model_request import ModelRequest, ProcessorProblem
+from pegboard.request.pipeline import Pipeline, Placed, built_in
+from pegboard.request.processors import DEFAULT_PIPELINE
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.origin import HOST, Origin
+from pegboard.tools.policy import HOST, Origin
 
 FILES, GIT = Origin("files"), Origin("git")
 REQUEST = ModelRequest("a")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from pegboard.request.problem import ProcessorProblem
-from pegboard.tools.origin import Origin
+from pegboard.request.model_request import ProcessorProblem
+from pegboard.tools.policy import Origin
 
 FILES = Origin("files", "pegboard-files", "0.1.0")
 

@@ -7,10 +7,9 @@ import pytest
 from pegboard.callbacks import ChainError
 from pegboard.errors import RegistrationError
 from pegboard.request.model_request import ModelRequest
-from pegboard.request.processor import Placed, Processor
-from pegboard.request.runner import Runner
+from pegboard.request.pipeline import Placed, Processor, Runner
 from pegboard.tools.context import NOBODY
-from pegboard.tools.origin import HOST, Origin
+from pegboard.tools.policy import HOST, Origin
 
 REQUEST = ModelRequest("a")
 RUNNER = Runner()

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from pegboard.callbacks import Callback, ChainError, quick
-from pegboard.request.runner import Runner
+from pegboard.request.pipeline import Runner
 
 SHORT = Runner(timeout=0.05)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pegboard.errors import InvalidNameError
-from pegboard.request.tool_choice import NamedTool
+from pegboard.request.model_request import NamedTool
 
 
 def test_a_tool_that_must_be_called_has_a_tools_name():

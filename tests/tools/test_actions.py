@@ -7,7 +7,7 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.tools.actions import REMOVED, Actions, merged
+from pegboard.tools.call import REMOVED, Actions, merged
 
 KEYS = st.sampled_from(["a", "b", "user:c", "app:d"])
 VALUES = st.one_of(st.just(REMOVED), st.none(), st.booleans(), st.integers(), st.lists(st.text(max_size=3), max_size=2))

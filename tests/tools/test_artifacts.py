@@ -8,10 +8,10 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pegboard.errors import ArtifactError
-from pegboard.tools.artifacts import Artifacts, InMemoryArtifacts, checked_name
 from pegboard.tools.content import FileContent, ImageContent, TextContent
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import Services
+from pegboard.tools.stores import Artifacts, _checked_name, _InMemoryArtifacts
 
 
 def run(coroutine):
@@ -74,7 +74,7 @@ def test_deleting_forgets_all_versions():
 
 @pytest.mark.parametrize("name", ["a.txt", "charts/2026 (1).png", "user:photo.jpg", "größe", "a" * 255, ".env"])
 def test_plain_names_are_taken(name):
-    assert checked_name(name) == name
+    assert _checked_name(name) == name
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_unsafe_names_are_refused_with_the_reason(name, reason):
 @given(st.text(alphabet=st.sampled_from("a./\\: ~\n\u202e"), max_size=8) | st.text(max_size=8))
 def test_a_name_that_is_taken_stays_below_its_folder_on_every_system(name):
     try:
-        bare = checked_name(name).removeprefix("user:")
+        bare = _checked_name(name).removeprefix("user:")
     except ArtifactError:
         return
     for path in (PurePosixPath(bare), PureWindowsPath(bare)):
@@ -128,13 +128,13 @@ def test_only_content_is_kept():
 
 
 def test_what_is_too_large_is_refused():
-    artifacts = InMemoryArtifacts(1000)
+    artifacts = _InMemoryArtifacts(1000)
     with pytest.raises(ArtifactError, match=r"a\.txt is too large to be kept: over 1,000 bytes"):
         run(artifacts.save("a.txt", TextContent("x" * 1000)))
 
 
 def test_a_full_store_costs_the_conversation_with_the_most():
-    artifacts = InMemoryArtifacts(2000)
+    artifacts = _InMemoryArtifacts(2000)
     run(artifacts.save("ann.txt", TextContent("x" * 300), session="ann"))
     for number in range(5):
         run(artifacts.save(f"{number}", FileContent("u", b"x" * 300), session="bob"))
@@ -143,7 +143,7 @@ def test_a_full_store_costs_the_conversation_with_the_most():
 
 
 def test_what_was_just_saved_is_kept():
-    artifacts = InMemoryArtifacts(1000)
+    artifacts = _InMemoryArtifacts(1000)
     run(artifacts.save("small", TextContent("x" * 300), session="1"))
     run(artifacts.save("large", TextContent("x" * 700), session="2"))
     assert run(artifacts.list(session="1")) == ()
@@ -155,7 +155,7 @@ class StoreStaysBounded(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.artifacts = InMemoryArtifacts(1500)
+        self.artifacts = _InMemoryArtifacts(1500)
 
     @rule(name=st.sampled_from(["a", "b", "user:c"]), session=st.sampled_from("12"), length=st.integers(0, 1200))
     def save(self, name, session, length):

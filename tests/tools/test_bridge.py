@@ -8,8 +8,8 @@ import time
 import pytest
 
 from pegboard.errors import CallStoppedError, RunningLoopError
-from pegboard.tools.bridge import Bridge
 from pegboard.tools.context import ToolContext
+from pegboard.tools.portal import LoopPortal
 
 
 def in_a_thread(function, *, deadline=None):
@@ -17,7 +17,7 @@ def in_a_thread(function, *, deadline=None):
 
     async def run():
         context = ToolContext(deadline=deadline)
-        context.bridge = Bridge(asyncio.get_running_loop())
+        context.bridge = LoopPortal(asyncio.get_running_loop())
         return await asyncio.to_thread(function, context)
 
     return asyncio.run(run())
@@ -39,7 +39,7 @@ async def never():
 def test_a_thread_waits_for_what_runs_in_the_calls_loop():
     async def run():
         context = ToolContext()
-        context.bridge = Bridge(asyncio.get_running_loop())
+        context.bridge = LoopPortal(asyncio.get_running_loop())
         assert await asyncio.to_thread(context.wait, value()) is asyncio.get_running_loop()
         future = asyncio.get_running_loop().create_future()
         future.set_result(5)
@@ -64,7 +64,7 @@ def test_a_time_limit_of_its_own_stays_what_it_is():
 def test_waiting_ends_with_the_calls_limit_and_cancels_what_it_waited_for():
     async def run():
         context = ToolContext(deadline=time.monotonic() + 0.05)
-        context.bridge = Bridge(asyncio.get_running_loop())
+        context.bridge = LoopPortal(asyncio.get_running_loop())
         with pytest.raises(CallStoppedError, match="the call's time limit has passed") as caught:
             await asyncio.to_thread(context.wait, never())
         assert caught.value.kind == "timeout"
@@ -85,7 +85,7 @@ def test_waiting_ends_when_the_call_is_stopped():
             await never()
 
         context = ToolContext()
-        context.bridge = Bridge(asyncio.get_running_loop())
+        context.bridge = LoopPortal(asyncio.get_running_loop())
         waiting = asyncio.create_task(asyncio.to_thread(context.wait, slow()))
         await begun.wait()
         context.stop()
@@ -114,7 +114,7 @@ def test_a_cancellation_that_is_not_the_calls_stays_what_it_is():
 
 def test_a_loop_that_is_closed_is_the_end_of_the_call():
     async def bridge():
-        return Bridge(asyncio.get_running_loop())
+        return LoopPortal(asyncio.get_running_loop())
 
     closed = asyncio.run(bridge())
     with pytest.raises(CallStoppedError):
@@ -154,7 +154,7 @@ def test_what_a_thread_tells_is_heard_in_the_loop_and_in_order():
 
     async def run():
         context = ToolContext(listener=lambda said: heard.append((said, threading.get_ident() == loop_thread)))
-        context.bridge = Bridge(asyncio.get_running_loop())
+        context.bridge = LoopPortal(asyncio.get_running_loop())
 
         def work():
             for number in range(3):
@@ -173,7 +173,7 @@ def test_what_an_abandoned_thread_tells_is_dropped_and_the_callbacks_are_still_h
 
     async def run():
         context = ToolContext(listener=heard.append)
-        context.bridge = Bridge(asyncio.get_running_loop())
+        context.bridge = LoopPortal(asyncio.get_running_loop())
         context.stop()
         await asyncio.to_thread(context.emit, "too late")
         await asyncio.sleep(0)
@@ -188,7 +188,7 @@ def test_waiting_goes_on_where_the_calls_clock_stood_still():
     asked = iter([0.001, 0.001, None])
 
     async def run():
-        bridge, gate = Bridge(asyncio.get_running_loop()), asyncio.Event()
+        bridge, gate = LoopPortal(asyncio.get_running_loop()), asyncio.Event()
 
         def remaining():
             left = next(asked)

@@ -6,12 +6,10 @@ import types
 import pytest
 
 from pegboard.errors import DefinitionError
-from pegboard.tools.collection import as_tools, tool_of, tools_of
 from pegboard.tools.context import ToolContext
-from pegboard.tools.function import tool
 from pegboard.tools.spec import ToolSpec
-from pegboard.tools.tool import Tool
-from pegboard.tools.typed import TypedTool
+from pegboard.tools.tool import Tool, tool
+from pegboard.tools.typed import TypedTool, _tools_of, as_tools, tool_of
 
 
 @tool
@@ -108,15 +106,15 @@ def test_a_method_whose_first_parameter_has_another_name_is_told():
 
 
 def test_the_tools_of_an_object_are_its_decorated_methods_as_written():
-    found = tools_of(Derived())
+    found = _tools_of(Derived())
     assert names(found) == ["second", "first", "third"]
     assert found[1].spec.description == "The derived one."
-    assert tools_of(object()) == []
+    assert _tools_of(object()) == []
 
 
 def test_methods_need_an_instance():
     with pytest.raises(DefinitionError, match="has no instance"):
-        tools_of(Base)
+        _tools_of(Base)
 
 
 def module(**members):
@@ -130,7 +128,7 @@ def test_the_tools_of_a_module_are_those_that_it_defines():
     inside.__module__ = "made_up.deeper"
     tool(inside)
     made = Tool(ToolSpec("made"))
-    found = tools_of(module(add=add, inside=inside, again=inside, made=made, plain=plain, number=5))
+    found = _tools_of(module(add=add, inside=inside, again=inside, made=made, plain=plain, number=5))
     assert names(found) == ["inside", "made"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pegboard.tools.confirmation import MOST_EARLIER, Confirmation
+from pegboard.tools.call import MOST_EARLIER, Confirmation
 
 
 def test_an_answer_counts_for_its_own_question_only():

@@ -14,8 +14,8 @@ from pegboard.tools.content import (
     LinkContent,
     TextContent,
     ToolResult,
+    content_from_json,
 )
-from pegboard.tools.content_json import content_from_json
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 data = st.binary(max_size=5)

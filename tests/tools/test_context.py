@@ -8,8 +8,7 @@ import attrs
 import pytest
 
 from pegboard.errors import CallStoppedError
-from pegboard.tools.actions import REMOVED, Actions
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import REMOVED, Actions, Confirmation
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.context import Progress, ReadonlyContext, Told, ToolContext
 

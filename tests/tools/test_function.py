@@ -11,14 +11,13 @@ import attrs
 import pytest
 import typing_extensions
 
+from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
-from pegboard.tools.collection import tool_of
 from pegboard.tools.context import ToolContext
-from pegboard.tools.function import tool, tool_from_function
-from pegboard.tools.handler import Flavour
-from pegboard.tools.origin import DEFAULT_POLICY, Policy
+from pegboard.tools.policy import DEFAULT_POLICY, Policy
 from pegboard.tools.spec import EXCLUSIVE, Concurrency, Grammar, ToolAnnotations
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import Tool, tool, tool_from_function
+from pegboard.tools.typed import tool_of
 
 CONTEXT = ToolContext(call_id="c1")
 

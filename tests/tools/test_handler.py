@@ -4,8 +4,9 @@ import functools
 
 import pytest
 
+from pegboard.callbacks import Flavour
 from pegboard.schema.problems import StructureError
-from pegboard.tools.handler import Flavour, Handler
+from pegboard.tools.handler import Handler
 
 
 def plain(): ...

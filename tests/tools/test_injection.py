@@ -7,11 +7,10 @@ import pytest
 
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
 from pegboard.schema.problems import StructureError
-from pegboard.tools.collection import tool_of
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.function import tool
 from pegboard.tools.injection import Injected, Injection, injected_kind, opened
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import Tool, tool
+from pegboard.tools.typed import tool_of
 
 T = TypeVar("T")
 
@@ -141,9 +140,9 @@ def test_methods_get_services():
         def find(self, a: int, db: Injected[Database]):
             return db
 
-    from pegboard.tools.collection import tools_of
+    from pegboard.tools.typed import _tools_of
 
-    (made,) = tools_of(Desk())
+    (made,) = _tools_of(Desk())
     context = ToolContext(services={Database: DATABASE})
     asyncio.run(opened(made.handler.injects, context))
     assert made.bind(context, {"a": 1}) == ((), {"a": 1, "db": DATABASE})

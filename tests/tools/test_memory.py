@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.memory import MOST_CHARACTERS, InMemoryMemory, Memory, MemoryEntry
 from pegboard.tools.services import Services
+from pegboard.tools.stores import MOST_CHARACTERS, Memory, MemoryEntry, _InMemoryMemory
 
 
 def texts(found):
@@ -15,7 +15,7 @@ def texts(found):
 
 
 def filled(*entries, most=100, **facts):
-    memory = InMemoryMemory(most)
+    memory = _InMemoryMemory(most)
     for text in entries:
         asyncio.run(memory.add(text, **facts))
     return memory
@@ -61,12 +61,12 @@ def test_a_memory_of_nothing_keeps_nothing():
 
 
 def test_long_texts_are_cut():
-    assert len(asyncio.run(InMemoryMemory().add("x" * (MOST_CHARACTERS + 1))).text) == MOST_CHARACTERS
+    assert len(asyncio.run(_InMemoryMemory().add("x" * (MOST_CHARACTERS + 1))).text) == MOST_CHARACTERS
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "y x", "z"])), max_size=12), st.integers(0, 5))
 def test_at_most_so_many_are_kept(entries, most):
-    memory = InMemoryMemory(most)
+    memory = _InMemoryMemory(most)
     for user, text in entries:
         asyncio.run(memory.add(text, user=user))
     kept = [asyncio.run(memory.search("x y z", user=user, limit=99)) for user in "ab"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.errors import InvalidNameError
-from pegboard.tools.name import MAX_LENGTH, check_name, is_valid_name, mapped_name
+from pegboard.tools.spec import MAX_LENGTH, check_name, is_valid_name, mapped_name
 
 VALID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.errors import MissingServiceError
-from pegboard.tools import opened_services
+from pegboard.tools import services as opened_services
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import Services
 

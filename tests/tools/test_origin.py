@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.tools.origin import HOST, Origin, Policy
+from pegboard.tools.policy import HOST, Origin, Policy
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,11 @@ from typing import Annotated, Any, Literal, NoReturn, Optional, TypeVar
 import attrs
 import pytest
 
+from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
-from pegboard.tools import output as module
+from pegboard.tools import signature as module
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
-from pegboard.tools.handler import Flavour
-from pegboard.tools.output import NO_OUTPUT, output_of, returned_by
-from pegboard.tools.signature import EMPTY
+from pegboard.tools.signature import EMPTY, NO_OUTPUT, output_of, returned_by
 
 T = TypeVar("T")
 

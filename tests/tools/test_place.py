@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pegboard.errors import DefinitionError
-from pegboard.tools.origin import Policy
+from pegboard.tools.policy import Policy
 from pegboard.tools.tool import Tool
 
 

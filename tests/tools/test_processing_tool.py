@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pegboard.errors import DefinitionError, InvalidNameError
-from pegboard.tools.collection import tool_of
-from pegboard.tools.function import tool
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import Tool, tool
+from pegboard.tools.typed import tool_of
 
 
 def remember(request):

@@ -8,8 +8,8 @@ from unittest.mock import Mock
 import pytest
 
 from pegboard.tools.context import ToolContext
-from pegboard.tools.provided import provided
-from pegboard.tools.service_kind import name_of_kind
+from pegboard.tools.injection import name_of_kind
+from pegboard.tools.services import _provided
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ def function():
     ],
 )
 def test_a_value_of_the_type_or_what_cannot_be_called_is_kept(kind, value):
-    found = provided(kind, value)
+    found = _provided(kind, value)
     assert found.value is value
     assert found.make is None
 
@@ -71,13 +71,13 @@ def test_a_value_of_the_type_or_what_cannot_be_called_is_kept(kind, value):
     "factory", [function, lambda: DATABASE, functools.partial(function), Mock(return_value=DATABASE)]
 )
 def test_what_can_be_called_makes_it(factory):
-    assert provided(Database, factory).make(CONTEXT) is DATABASE
+    assert _provided(Database, factory).make(CONTEXT) is DATABASE
 
 
 def test_a_class_or_a_callable_object_makes_it_too():
     for kind, factory in ((Database, Database), (Database, MakesDatabases()), (Repository[int], Repository)):
-        assert isinstance(provided(kind, factory).make(CONTEXT), (Database, Repository))
-    assert isinstance(provided(Clock, CallableClock).make(CONTEXT), CallableClock)
+        assert isinstance(_provided(kind, factory).make(CONTEXT), (Database, Repository))
+    assert isinstance(_provided(Clock, CallableClock).make(CONTEXT), CallableClock)
 
 
 def test_a_factory_gets_the_context_where_it_asks_for_it():
@@ -90,36 +90,36 @@ def test_a_factory_gets_the_context_where_it_asks_for_it():
         lambda *rest, context=None, **more: context,
     ]
     for factory in factories:
-        assert provided(Database, factory).make(CONTEXT) is CONTEXT
-    assert provided(Database, lambda other=1, *rest, **more: other).make(CONTEXT) == 1
+        assert _provided(Database, factory).make(CONTEXT) is CONTEXT
+    assert _provided(Database, lambda other=1, *rest, **more: other).make(CONTEXT) == 1
 
 
 def test_one_without_a_readable_signature_gets_nothing():
-    assert provided(Database, dict).make(CONTEXT) == {}
+    assert _provided(Database, dict).make(CONTEXT) == {}
 
 
 def test_a_factory_that_asks_for_more_is_refused():
     def factory(url, context): ...
 
     with pytest.raises(TypeError, match="the factory of Database takes url, context; it gets nothing but the context"):
-        provided(Database, factory)
+        _provided(Database, factory)
 
 
 def test_what_is_made_for_all_calls_gets_no_calls_context():
     with pytest.raises(TypeError, match="the factory of Database takes context; it makes one for all calls"):
-        provided(Database, lambda context: context, scope="registry")
-    assert provided(Database, function, scope="registry").scope == "registry"
+        _provided(Database, lambda context: context, scope="registry")
+    assert _provided(Database, function, scope="registry").scope == "registry"
 
 
 @pytest.mark.parametrize("kind", ["Database", 5, T, None, int | str, Annotated[int, 1]])
 def test_only_a_type_can_be_asked_for(kind):
     with pytest.raises(TypeError, match="a service is provided for a class or protocol"):
-        provided(kind, 1)
+        _provided(kind, 1)
 
 
 def test_an_unknown_scope_is_refused():
     with pytest.raises(TypeError, match='scope is "call" or "registry", not \'turn\''):
-        provided(Database, function, scope="turn")
+        _provided(Database, function, scope="turn")
 
 
 def test_generators_become_context_managers():
@@ -129,13 +129,13 @@ def test_generators_become_context_managers():
     async def asynchronous():
         yield 1
 
-    assert hasattr(provided(int, plain).make(CONTEXT), "__enter__")
-    assert hasattr(provided(int, asynchronous).make(CONTEXT), "__aenter__")
-    assert hasattr(provided(int, functools.partial(plain)).make(CONTEXT), "__enter__")
+    assert hasattr(_provided(int, plain).make(CONTEXT), "__enter__")
+    assert hasattr(_provided(int, asynchronous).make(CONTEXT), "__aenter__")
+    assert hasattr(_provided(int, functools.partial(plain)).make(CONTEXT), "__enter__")
 
 
 def test_a_factory_says_how_it_is_treated():
-    found = provided(Database, function, blocking=False, enter=False)
+    found = _provided(Database, function, blocking=False, enter=False)
     assert (found.scope, found.blocking, found.enter, found.name) == ("call", False, False, "Database")
 
 

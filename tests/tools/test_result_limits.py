@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.tools.result_limits import DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
 
 
 def test_the_defaults_are_2000_lines_and_50_kib_of_which_the_head_stays():

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.tools.actions import REMOVED, Actions
-from pegboard.tools.said import Said
+from pegboard.tools.call import REMOVED, Actions
+from pegboard.tools.state import PendingActions
 
 
 def test_what_was_said_becomes_the_actions():
-    said = Said({"a": 1})
+    said = PendingActions({"a": 1})
     said.state["a"] = 2
     said.saved("f", 1)
     said.transfer_to, said.escalate, said.skip_summarization = "writer", True, True
@@ -15,7 +15,7 @@ def test_what_was_said_becomes_the_actions():
 
 
 def test_actions_are_a_value_that_later_changes_do_not_reach():
-    said = Said({})
+    said = PendingActions({})
     said.state["a"] = [1]
     actions = said.actions
     said.state["a"].append(2)
@@ -24,7 +24,7 @@ def test_actions_are_a_value_that_later_changes_do_not_reach():
 
 
 def test_what_a_call_inside_has_asked_for_is_taken_over():
-    said = Said({"a": 1, "b": 1})
+    said = PendingActions({"a": 1, "b": 1})
     said.saved("f", 3)
     said.transfer_to = "planner"
     said.add(
@@ -43,7 +43,7 @@ def test_what_a_call_inside_has_asked_for_is_taken_over():
 
 
 def test_the_delta_is_changed_in_the_state_only():
-    said = Said({})
+    said = PendingActions({})
     with pytest.raises(TypeError, match="does not support item assignment"):
         said.state_delta["a"] = 1
     said.state["a"] = 1
@@ -55,11 +55,11 @@ def test_the_delta_is_changed_in_the_state_only():
 )
 def test_what_the_host_could_not_understand_is_refused(name, value):
     with pytest.raises(TypeError, match=name):
-        setattr(Said({}), name, value)
+        setattr(PendingActions({}), name, value)
 
 
 def test_later_facts_win_and_a_heading_stays_until_there_is_another():
-    said = Said({})
+    said = PendingActions({})
     said.tell("first", {"a": 1, "b": 1})
     said.tell(None, {"b": 2})
     assert (said.title, said.facts) == ("first", {"a": 1, "b": 2})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from pegboard.tools.actions import REMOVED, Actions
+from pegboard.tools.call import REMOVED, Actions
 from pegboard.tools.state import State
 
 KEYS = st.sampled_from(["a", "b", "user:c", "temp:d"])

@@ -5,11 +5,10 @@ import types
 
 import pytest
 
-from pegboard.tools.function import tool_from_function
-from pegboard.tools.handler import LateHandler
-from pegboard.tools.origin import HOST, Origin
+from pegboard.tools.handler import Preview
+from pegboard.tools.policy import HOST, Origin
 from pegboard.tools.spec import ToolSpec
-from pegboard.tools.tool import Preview, Tool
+from pegboard.tools.tool import LateHandler, Tool, tool_from_function
 
 
 def function(day: dt.date, count: int = 1) -> dt.date:

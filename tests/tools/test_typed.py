@@ -9,12 +9,12 @@ from typing import Any, Generic, TypedDict, TypeVar
 import attrs
 import pytest
 
+from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
 from pegboard.tools.context import ToolContext
-from pegboard.tools.definition import snake_case
-from pegboard.tools.handler import Flavour
-from pegboard.tools.origin import Policy
+from pegboard.tools.policy import Policy
 from pegboard.tools.spec import ToolAnnotations
+from pegboard.tools.tool import snake_case
 from pegboard.tools.typed import TypedTool
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from pegboard.tools.context import NOBODY, ToolContext
 from pegboard.tools.handler import Handler
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 
@@ -139,7 +139,7 @@ async def _awaited(answer):
 
 def late_tool(tool):
     """The same tool, its handler found at the first call."""
-    from pegboard.tools.handler import LateHandler
+    from pegboard.tools.tool import LateHandler
 
     loads = SimpleNamespace(count=0)
 

@@ -5,7 +5,7 @@ import collections
 import pytest
 
 from pegboard.errors import DefinitionError, SchemaError
-from pegboard.tools.origin import HOST, Origin
+from pegboard.tools.policy import HOST, Origin
 from pegboard.toolsets import toolset as module
 from pegboard.toolsets.toolset import Offer, ToolsetProblem, checked, described, failed
 from toolsets.samples import BOMB, make_tool

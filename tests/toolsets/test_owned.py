@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.toolsets.toolset import Offer, OwnedToolset
 from toolsets.samples import BOMB, PlainToolset, late_tool, make_tool, offered
 

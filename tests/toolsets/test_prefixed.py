@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.errors import InvalidNameError
-from pegboard.tools.name import is_valid_name
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import ToolSpec, is_valid_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.wrappers import FilteredToolset, PrefixedToolset, prefixed_name
 from toolsets.samples import CallingToolset, PlainToolset, called, late_tool, make_tool, names, offered

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.errors import DuplicateToolError, ToolsetError
 from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import custom, for_user, from_toolset, named, tagged

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from pegboard.callbacks import Flavour
 from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
-from pegboard.tools.handler import Flavour
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.toolset import Source

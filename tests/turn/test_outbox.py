@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from pegboard.turn import outbox
-from pegboard.turn.outbox import Outbox
+from pegboard.turn import events as outbox
+from pegboard.turn.events import Outbox
 
 
 def test_events_come_in_order_and_then_nothing():

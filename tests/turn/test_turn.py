@@ -27,11 +27,9 @@ from pegboard.messages.message import Message, TextPart
 from pegboard.messages.response import CallDelta, ModelResponse, ReasoningDelta, TextDelta, Usage
 from pegboard.request.model_request import ModelRequest
 from pegboard.testing import ScriptedModel
-from pegboard.turn.conditions import called, rounds
-from pegboard.turn.events import AnswerDelta, Answered, MessageAdded, ModelRetried, RoundStarted, TurnEnded
-from pegboard.turn.limits import TurnLimits
-from pegboard.turn.outcome import TurnOutcome
-from pegboard.turn.run import resume_turn, resumed_turn_of, run_turn, stream_turn, turn_of
+from pegboard.turn.api import resume_turn, resumed_turn_of, run_turn, stream_turn, turn_of
+from pegboard.turn.events import AnswerDelta, Answered, MessageAdded, ModelRetried, RoundStarted, TurnEnded, TurnOutcome
+from pegboard.turn.options import TurnLimits, called, rounds
 
 ADD = ToolCall("add", {"a": 1, "b": 2}, "c1")
 MORE = ToolCall("add", {"a": 3, "b": 4}, "c2")
@@ -653,7 +651,7 @@ class TestApproval:
 
     def test_more_than_is_read_back_is_not_written(self, turn, monkeypatch):
         outcome, _ = turn(["ok"])
-        monkeypatch.setattr("pegboard.turn.outcome.MOST_BYTES", 10)
+        monkeypatch.setattr("pegboard.turn.events._MOST_BYTES", 10)
         with pytest.raises(ValueError, match="at most 10 are read back"):
             outcome.dumps()
 

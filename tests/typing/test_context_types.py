@@ -12,12 +12,11 @@ from typing import Generic, Protocol, TypeVar, assert_type
 import pytest
 
 from pegboard import ToolContext, tool
-from pegboard.tools.actions import REMOVED, Actions, merged
-from pegboard.tools.artifacts import Artifacts, InMemoryArtifacts
+from pegboard.tools.call import REMOVED, Actions, merged
 from pegboard.tools.content import Content
 from pegboard.tools.injection import Injected
-from pegboard.tools.memory import InMemoryMemory, Memory, MemoryEntry
 from pegboard.tools.services import Services
+from pegboard.tools.stores import Artifacts, Memory, MemoryEntry, _InMemoryArtifacts, _InMemoryMemory
 
 T = TypeVar("T")
 
@@ -84,7 +83,7 @@ def test_services_have_the_type_that_they_are_asked_for_by() -> None:
     assert_type(context.service(Store), Store)
     assert_type(context.service(Repository[int]), Repository[int])
     assert_type(context.wait(context.use(Clock)), Clock)
-    assert_type(context.wait(context.use_or(Memory, InMemoryMemory)), Memory)
+    assert_type(context.wait(context.use_or(Memory, _InMemoryMemory)), Memory)
 
 
 def test_memory_and_artifacts_are_typed() -> None:
@@ -96,10 +95,10 @@ def test_memory_and_artifacts_are_typed() -> None:
         assert_type(await context.artifacts.list(), tuple[str, ...])
 
     asyncio.run(ask(ToolContext()))
-    memory: Memory = InMemoryMemory()
-    artifacts: Artifacts = InMemoryArtifacts()
-    assert type(memory) is InMemoryMemory
-    assert type(artifacts) is InMemoryArtifacts
+    memory: Memory = _InMemoryMemory()
+    artifacts: Artifacts = _InMemoryArtifacts()
+    assert type(memory) is _InMemoryMemory
+    assert type(artifacts) is _InMemoryArtifacts
 
 
 def test_actions_are_typed() -> None:

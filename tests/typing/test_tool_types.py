@@ -12,8 +12,8 @@ import pytest
 from attrs import frozen
 
 from pegboard import DefinitionError, Tool, ToolContext, TypedTool, tool
-from pegboard.tools.collection import as_tools, tool_of, tools_of
 from pegboard.tools.options import ToolOptions
+from pegboard.tools.typed import _tools_of, as_tools, tool_of
 
 
 @tool
@@ -139,7 +139,7 @@ def test_tools_are_typed() -> None:
     assert_type(Tool.from_function(double, **options), Tool)
     assert_type(Tool.from_schema("a", {"type": "object"}, title="A"), Tool)
     assert_type(tool_of(bare), Tool | None)
-    assert_type(tools_of(Service()), list[Tool])
+    assert_type(_tools_of(Service()), list[Tool])
     assert_type(as_tools(Weather), list[Tool])
 
 

@@ -9,8 +9,7 @@ import json
 from hypothesis import strategies as st
 
 from pegboard import Tool
-from pegboard.request.model_config import ModelConfig
-from pegboard.request.model_request import ModelRequest
+from pegboard.request.model_request import ModelConfig, ModelRequest
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent
 from pegboard.toolsets.resolve import resolve_tools

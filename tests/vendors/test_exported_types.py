@@ -12,8 +12,7 @@ import pytest
 
 from pegboard import Tool
 from pegboard.dispatch.arguments import parse_call
-from pegboard.request.model_config import ModelConfig
-from pegboard.request.model_request import ModelRequest
+from pegboard.request.model_request import ModelConfig, ModelRequest
 from pegboard.schema.references import References
 from pegboard.schema.validator import validator_of
 from pegboard.testing.samples import NoSampleError, Samples

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 import attrs
 
 from pegboard import Tool, tool
-from pegboard.tools.collection import tools_of
 from pegboard.tools.context import ToolContext
+from pegboard.tools.typed import _tools_of
 from strategies import Marker
 from vendors.type_forms import Circle, Colour, Job, Node, Person, Point, Shelf, Square
 
@@ -248,4 +248,4 @@ def clean() -> None:
     """Cleans."""
 
 
-TOOLS: tuple[Tool, ...] = tuple(tools_of(sys.modules[__name__]))
+TOOLS: tuple[Tool, ...] = tuple(_tools_of(sys.modules[__name__]))

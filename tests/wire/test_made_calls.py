@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard import Tool
-from pegboard.request.model_config import ModelConfig
-from pegboard.request.model_request import ModelRequest
+from pegboard.request.model_request import ModelConfig, ModelRequest
 from pegboard.tools.call import ToolCall
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard.wire.ids import CUT, ENDLESS, NO_NAME, MadeCalls, shown, strict_schemas

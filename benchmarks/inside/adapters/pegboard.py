@@ -61,7 +61,7 @@ class Board:
         self.registry.register(*(tool(blocking=False)(function) for function in functions))
 
     async def half(self, keep):  # noqa: ARG002  the same question, in the words of --where
-        from pegboard.cli.listing import listing_json  # what `registry list --json --where ...` prints
+        from pegboard.cli.tool_texts import listing_json  # what `registry list --json --where ...` prints
 
         return listing_json(await self.registry.resolve(where=EVEN))
 

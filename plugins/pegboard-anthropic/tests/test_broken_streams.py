@@ -8,7 +8,7 @@ from model_server import Call, Error, Reasoning, Round
 from pegboard import ModelConfig, ModelRequest
 from pegboard.errors import ModelError
 from pegboard.turn.events import ModelRetried
-from pegboard.turn.limits import TurnLimits
+from pegboard.turn.options import TurnLimits
 
 DONE = Round(text="Done.")
 

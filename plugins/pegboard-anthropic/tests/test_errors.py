@@ -13,7 +13,7 @@ from model_server import Error, Round
 from pegboard import ToolRegistry
 from pegboard.errors import ModelError
 from pegboard.turn.events import ModelRetried
-from pegboard.turn.limits import TurnLimits
+from pegboard.turn.options import TurnLimits
 from pegboard_anthropic import AnthropicModel
 from pegboard_anthropic.client import model_error
 

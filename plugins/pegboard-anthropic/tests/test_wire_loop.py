@@ -13,8 +13,7 @@ from model_server.talk import anthropic as client_of
 from pegboard import Tool
 from pegboard.errors import ModelError
 from pegboard.messages.message import Message
-from pegboard.request.model_config import ModelConfig
-from pegboard.request.model_request import ModelRequest
+from pegboard.request.model_request import ModelConfig, ModelRequest
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard_anthropic.anthropic import Anthropic

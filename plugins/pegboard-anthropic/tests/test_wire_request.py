@@ -7,9 +7,7 @@ import pytest
 from pegboard import Tool
 from pegboard.errors import ExportError
 from pegboard.messages.message import Message
-from pegboard.request.model_config import ModelConfig
-from pegboard.request.model_request import ModelRequest
-from pegboard.request.tool_choice import NamedTool
+from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.toolsets.resolve import resolve_tools

@@ -17,8 +17,7 @@ from model_server.server import ModelServer
 from pegboard import Tool, ToolSpec
 from pegboard.messages.message import Message
 from pegboard.request.client import streamed
-from pegboard.request.model_config import ModelConfig
-from pegboard.request.model_request import ModelRequest
+from pegboard.request.model_request import ModelConfig, ModelRequest
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, ToolResult
 from pegboard.toolsets.resolve import resolve_tools

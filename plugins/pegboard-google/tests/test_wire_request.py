@@ -11,9 +11,7 @@ from google.genai import types
 from pegboard import Tool, ToolSpec
 from pegboard.errors import ExportError
 from pegboard.messages.message import CallPart, HostedPart, MediaPart, Message, ReasoningPart, ResultPart, TextPart
-from pegboard.request.model_config import ModelConfig
-from pegboard.request.model_request import ModelRequest
-from pegboard.request.tool_choice import NamedTool
+from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, ToolResult
 from pegboard.toolsets.resolve import resolve_tools

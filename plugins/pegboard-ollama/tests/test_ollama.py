@@ -17,9 +17,7 @@ from pegboard import Tool, ToolSpec
 from pegboard.errors import ExportError, ModelError
 from pegboard.messages.message import HostedPart, MediaPart, Message, ReasoningPart, ResultPart, TextPart
 from pegboard.messages.response import CallDelta, ModelResponse, ReasoningDelta, TextDelta, Usage
-from pegboard.request.model_config import ModelConfig
-from pegboard.request.model_request import ModelRequest
-from pegboard.request.tool_choice import NamedTool
+from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, ImageContent, ToolResult
 from pegboard.toolsets.resolve import resolve_tools

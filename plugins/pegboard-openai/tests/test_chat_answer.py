@@ -10,7 +10,7 @@ from pegboard import Tool
 from pegboard.errors import ModelError
 from pegboard.messages.message import CallPart, MediaPart, Message, ReasoningPart, TextPart
 from pegboard.messages.response import ModelResponse
-from pegboard.request.model_config import ModelConfig
+from pegboard.request.model_request import ModelConfig
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, ToolResult
 from pegboard_openai.openai_chat import OpenAIChat

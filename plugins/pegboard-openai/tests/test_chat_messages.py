@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from pegboard.messages.message import CallPart, HostedPart, MediaPart, Message, ReasoningPart, ResultPart, TextPart
-from pegboard.request.model_config import ModelConfig
+from pegboard.request.model_request import ModelConfig
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from pegboard_openai.openai_chat import OpenAIChat

@@ -11,7 +11,7 @@ from pegboard import Tool
 from pegboard.errors import ModelError
 from pegboard.messages.message import HostedPart, MediaPart, Message, ReasoningPart, TextPart
 from pegboard.messages.response import ModelResponse
-from pegboard.request.model_config import ModelConfig
+from pegboard.request.model_request import ModelConfig
 from pegboard.tools.content import ImageContent, ToolResult
 from pegboard_openai.openai_responses import OpenAIResponses
 from vendors.samples import asked, called, json_values, like, nested

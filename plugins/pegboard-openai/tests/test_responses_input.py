@@ -12,7 +12,7 @@ from pegboard.messages.message import (
     ResultPart,
     TextPart,
 )
-from pegboard.request.model_config import ModelConfig
+from pegboard.request.model_request import ModelConfig
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from pegboard_openai.openai_responses import OpenAIResponses

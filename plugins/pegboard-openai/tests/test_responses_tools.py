@@ -6,7 +6,7 @@ from attrs import evolve
 from pegboard import Tool, ToolSpec
 from pegboard.errors import ExportError
 from pegboard.request.exporter import Exporter
-from pegboard.request.tool_choice import NamedTool
+from pegboard.request.model_request import NamedTool
 from pegboard.tools.spec import Grammar
 from pegboard_openai._openai import RESPONSES
 from pegboard_openai.openai_responses import OpenAIResponses

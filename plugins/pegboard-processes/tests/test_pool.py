@@ -23,7 +23,7 @@ from pegboard import (
     ToolContext,
 )
 from pegboard.schema.problems import StructureError
-from pegboard.tools.collection import as_tools
+from pegboard.tools.typed import as_tools
 from pegboard_processes import ChildProcesses
 from pegboard_processes.rpc import framed
 

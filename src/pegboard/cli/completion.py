@@ -101,7 +101,7 @@ def complete(group: click.Group, instruction: str) -> int:
 
 def complete_tool(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Names of tools, with what they do."""
-    from pegboard.cli.listing import listing_rows
+    from pegboard.cli.tool_texts import listing_rows
 
     tools = [tool for tool in _session(context).registry.tools() if tool.name.startswith(incomplete)]
     return [CompletionItem(name, help=summary or None) for name, _, summary in listing_rows(tools)]

@@ -15,7 +15,7 @@ import attrs
 from pegboard.cli.output import remark
 from pegboard.cli.terminal import Status
 from pegboard.tools.content import ToolResult
-from pegboard.tools.result_limits import ResultLimits
+from pegboard.tools.policy import ResultLimits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.batch import Outcome

@@ -20,8 +20,8 @@ from pegboard.config.files import (
     write_private,
 )
 from pegboard.errors import ConfigError, did_you_mean, suggest
-from pegboard.tools.name import is_valid_name
-from pegboard.tools.origin import ConflictPolicy
+from pegboard.tools.policy import ConflictPolicy
+from pegboard.tools.spec import is_valid_name
 
 PluginSettings: TypeAlias = Mapping[str, Any]
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})

@@ -56,7 +56,6 @@ class Rewritten:
 Step: TypeAlias = Callable[[JsonSchema], Rewritten]
 """One behaviour: takes a schema, which it never changes, and gives the next. A dialect's `rewrite` is a step too."""
 
-
 ONE: Final = frozenset(
     {
         "additionalItems",  # drafts 4 to 2019-09
@@ -89,7 +88,6 @@ NOTES: Final = frozenset(
 """Keywords that judge nothing."""
 
 _HOLDERS: Final = ONE | SOME | NAMED
-
 Steps: TypeAlias = tuple[str | int, ...]
 Part: TypeAlias = Callable[[JsonSchema, Steps], JsonSchema]
 Visit: TypeAlias = "Callable[[JsonSchema, Place], JsonSchema]"

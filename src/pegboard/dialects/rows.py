@@ -16,7 +16,6 @@ SHAPE: Final = ("type", "properties", "required", "items", "enum", "anyOf", "des
 BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 UNIONS: Final = ("anyOf", "oneOf", "allOf")
 FORMATS: Final = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
-
 READ: Final[tuple[Step, ...]] = (modern_draft, well_formed)
 """What a dialect begins with: draft 2020-12, without what is not valid by it."""
 

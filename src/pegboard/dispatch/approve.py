@@ -27,8 +27,7 @@ from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt
 from pegboard.dispatch.permissions.rule import Rule, exactly
 from pegboard.dispatch.state import CallState
 from pegboard.schema.json import json_faults, json_text
-from pegboard.tools.call import writable
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation, writable
 from pegboard.tools.tool import Tool
 
 MOST_AT_ONCE: Final = 2_000

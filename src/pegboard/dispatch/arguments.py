@@ -20,7 +20,8 @@ from pegboard.errors import detail_of
 from pegboard.schema.json import MAX_DEPTH, MAX_DIGITS, is_object, is_unicode, json_faults
 from pegboard.schema.problems import MOST_PROBLEMS, problem
 from pegboard.tools.call import CallFault, ToolCall
-from pegboard.tools.tool import Checker, ErrorWriter, Tool
+from pegboard.tools.handler import Checker, ErrorWriter
+from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:
     from pegboard.dispatch.coerce import Coerced

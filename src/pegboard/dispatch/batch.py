@@ -20,15 +20,14 @@ from pegboard.dispatch.run import may_go_on, overtaking
 from pegboard.dispatch.stages import CallPipeline, finish, run_stages
 from pegboard.dispatch.state import CallState
 from pegboard.errors import did_you_mean, log_failure, suggest
-from pegboard.tools.actions import Actions, merged
-from pegboard.tools.call import ToolCall
+from pegboard.tools.call import Actions, ToolCall, merged
 from pegboard.tools.content import ToolResult
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.permissions.permissions import Permissions
-    from pegboard.tools.result_limits import ResultLimits
+    from pegboard.tools.policy import ResultLimits
 
 
 @frozen

@@ -28,8 +28,7 @@ from pegboard.dispatch.state import Callbacks, CallServices, CallState
 from pegboard.dispatch.timeout import Watchdog
 from pegboard.errors import CallStoppedError, log_failure
 from pegboard.threads import WorkerPool
-from pegboard.tools.call import ToolCall
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 

@@ -9,8 +9,7 @@ from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.state import CallState
 from pegboard.errors import PluginError, StaleSpecError, did_you_mean, suggest
 from pegboard.tools.call import ToolCall
-from pegboard.tools.handler import LateHandler
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import LateHandler, Tool
 
 if TYPE_CHECKING:
     from pegboard.toolsets.resolve import ResolvedTools

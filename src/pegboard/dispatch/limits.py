@@ -8,7 +8,7 @@ from typing import Final
 from attrs import frozen
 
 from pegboard.tools.content import ErrorKind, ToolResult
-from pegboard.tools.result_limits import DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
 
 
 @frozen

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import attrs
 from attrs import frozen
@@ -102,7 +102,7 @@ async def _ask(work: CallState, error: CallError) -> None:
 def _request(work: CallState, error: CallError) -> RepairRequest:
     around, asker = work.around, work.context.request
     schema = None if work.tool is None else work.tool.spec.input_schema
-    tools = work.context.offered if around.tools is None else around.tools
+    tools = cast("Sequence[Tool]", work.context.offered) if around.tools is None else around.tools
     fault = CallFault(error.kind, error.text, error.problems)
     return RepairRequest(work.call, tools, schema, around.instructions, asker.messages, fault, asker)
 

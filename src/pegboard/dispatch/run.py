@@ -11,6 +11,7 @@ from math import isfinite
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from pegboard.callbacks import Flavour
 from pegboard.dispatch.approve import consume_approval
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
@@ -22,10 +23,10 @@ from pegboard.dispatch.timeout import Deadline, LimitExpiredError, finish_within
 from pegboard.errors import CallStoppedError, ToolError
 from pegboard.schema.problems import StructureError, problem
 from pegboard.threads import WorkerPool
-from pegboard.tools.bridge import Bridge
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Flavour, Handler
+from pegboard.tools.handler import Handler
 from pegboard.tools.injection import opened
+from pegboard.tools.portal import LoopPortal
 from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -385,7 +386,7 @@ def _start(work: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | N
     limit = _note_start(work, tool)
     off_the_loop = _off_the_loop(tool, handler)
     if off_the_loop:
-        context.bridge = Bridge(asyncio.get_running_loop(), work.around.threads.waiting)
+        context.bridge = LoopPortal(asyncio.get_running_loop(), work.around.threads.waiting)
     try:
         args, kwargs = tool.bind(context, work.arguments)
     except StructureError as error:

@@ -22,8 +22,8 @@ from pegboard.dispatch.state import Callbacks, CallServices, CallState
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.said import Said
 from pegboard.tools.services import Services
+from pegboard.tools.state import PendingActions
 
 
 def work_for(
@@ -48,7 +48,7 @@ def work_inside(outer: CallState, call: ToolCall) -> CallState:
     own.values, own.depth = {}, context.depth + 1
     own.confirmation = None
     if context.said is not None:
-        own.said = Said(context.state)  # it sees what its caller has changed
+        own.said = PendingActions(context.state)  # it sees what its caller has changed
     work = CallState(call, own, outer.around)
     work.parent, work.index = outer.lock, outer.index
     own.frame = work

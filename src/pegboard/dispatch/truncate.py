@@ -12,7 +12,7 @@ from attrs import frozen
 from pegboard.dispatch.state import CallState
 from pegboard.schema.problems import counted
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult
-from pegboard.tools.result_limits import BYTES_A_TOKEN, ResultLimits
+from pegboard.tools.policy import BYTES_A_TOKEN, ResultLimits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.kept import ResultStore, StoredResult

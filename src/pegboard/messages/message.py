@@ -18,16 +18,12 @@ from pegboard.tools.content import (
     LinkContent,
     TextContent,
     ToolResult,
+    content_from_json,
 )
-from pegboard.tools.content_json import content_from_json
 from pegboard.typing import JsonMapping, JsonObject
 
 _NOTHING: Final[Mapping[str, Any]] = {}
-
-
 _TEXTS: Final = ("text", "uri", "title")
-
-
 _PLACES: Final = ("start", "end")
 
 
@@ -210,11 +206,7 @@ class HostedPart:
 
 
 Part: TypeAlias = TextPart | MediaPart | CallPart | ResultPart | ReasoningPart | HostedPart
-
-
 _PART_TYPES: Final = (TextPart, MediaPart, CallPart, ResultPart, ReasoningPart, HostedPart)
-
-
 _MEDIA: Final = (ImageContent, AudioContent, FileContent, LinkContent)
 
 
@@ -244,14 +236,8 @@ def _with_metadata(data: JsonObject, metadata: JsonMapping) -> JsonObject:
 
 
 _Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
-
-
 _ROLES: Final = get_args(_Role)
-
-
 Writable: TypeAlias = "Part | ToolCall | Content | str"
-
-
 """What a message may be written with for short."""
 
 

@@ -112,26 +112,16 @@ class CallDelta:
 
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | CallDelta
-
-
 DELTA_TYPES: Final = (TextDelta, ReasoningDelta, CallDelta)
-
 
 FinishReason: TypeAlias = Literal[
     "stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error", "other"
 ]
-
-
 """Why an answer ended: it was whole; it calls tools; the token limit; a filter; the model refused; the provider paused
 a long answer, which goes on when it is sent back; it failed; something that isn't known here."""
 
-
 _FINISH_REASONS: Final = get_args(FinishReason)
-
-
 _NOTHING: Final[Mapping[str, Any]] = {}
-
-
 _EMPTY: Final = Message("assistant")
 
 
@@ -233,16 +223,9 @@ class ModelResponse:
 
 
 _TEXTS: Final = ("model", "id", "error_code", "error_message")
-
-
 _FLAGS: Final = ("partial", "complete", "interrupted")
-
-
 _MAPPINGS: Final = ("grounding", "custom_metadata")
-
-
 _PLAIN: Final = (*_TEXTS, *_FLAGS, *_MAPPINGS)
-
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
     each.name: each.default for each in attrs.fields(ModelResponse) if each.name in _PLAIN

@@ -37,11 +37,10 @@ if TYPE_CHECKING:
     from pegboard.tools.context import ReadonlyContext, ToolContext
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.toolset import Toolset
-    from pegboard.turn.outcome import TurnOutcome
+    from pegboard.turn.events import TurnOutcome
 
 HOOKS_VERSION: Final = 1
 PROJECT: Final = "pegboard"
-
 hookspec: Final = pluggy.HookspecMarker(PROJECT)
 hookimpl: Final = pluggy.HookimplMarker(PROJECT)
 

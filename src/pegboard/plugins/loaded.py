@@ -139,7 +139,7 @@ def _ask(loaded: LoadedPlugin, hook: str, settings: Mapping[str, Any]) -> BaseEx
 
 def _register_tool(loaded: LoadedPlugin, _hook: str) -> Callable[[Any], None]:
     def register(thing: Any) -> None:
-        from pegboard.tools.collection import as_tools
+        from pegboard.tools.typed import as_tools
 
         try:
             tools = as_tools(thing)
@@ -184,7 +184,7 @@ def _register_extra(loaded: LoadedPlugin, hook: str) -> Callable[[str, Any], Non
 
 def _processor_fault(name: str, thing: Any) -> str | None:
     """Why something can't be a request processor, or `None`."""
-    from pegboard.request.default_pipeline import check_processor
+    from pegboard.request.processors import check_processor
 
     try:
         check_processor(name, thing)

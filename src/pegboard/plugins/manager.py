@@ -13,10 +13,9 @@ from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import CALLBACK_STAGES, Catalogue, LazyPlugin, PluginRecord, Problem, Status
 from pegboard.errors import InvalidNameError, PluginError, RegistrationError, StaleSpecError, cause_of
 from pegboard.registry import ToolRegistry
-from pegboard.tools.handler import LateHandler
-from pegboard.tools.origin import ConflictPolicy, Origin
+from pegboard.tools.policy import ConflictPolicy, Origin
 from pegboard.tools.spec import ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.toolset import OwnedToolset
 
 if TYPE_CHECKING:

@@ -24,9 +24,8 @@ from pegboard.config.files import read_bounded, reason, write_whole
 from pegboard.errors import ManifestError, PegboardError
 from pegboard.plugins.discovery import FoundPlugin, normalised
 from pegboard.schema.json import digest_of
-from pegboard.tools.handler import LateHandler
 from pegboard.tools.spec import ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import LateHandler, Tool
 from pegboard.typing import JsonObject
 
 _MOST_CHARACTERS: Final = 1_000

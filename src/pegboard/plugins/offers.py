@@ -12,7 +12,7 @@ from pegboard.plugins.discovery import FoundPlugin, discover
 from pegboard.plugins.load import blocked_names, is_wanted
 from pegboard.plugins.loaded import gather, imported
 from pegboard.plugins.manifest import read_manifest
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 
 
 def offered_names(kind: str) -> tuple[str, ...]:

@@ -196,7 +196,6 @@ def _date(text: str) -> float | None:
 
 C = TypeVar("C")
 P = TypeVar("P")
-
 _SECRET_HEADERS: Final = frozenset({"api-key", "authorization", "proxy-authorization", "x-api-key", "x-goog-api-key"})
 
 

@@ -11,8 +11,8 @@ from attrs import define, field, frozen
 from pegboard.dialects.dialect import Change, Dialect
 from pegboard.request.exporter import ExportedTools, Loss
 from pegboard.schema.json import json_text
-from pegboard.tools.definition import LONG_RUNNING
 from pegboard.tools.spec import ToolSpec
+from pegboard.tools.tool import LONG_RUNNING
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 

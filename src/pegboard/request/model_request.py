@@ -1,21 +1,104 @@
-"""`ModelRequest`: what a model is asked, whoever its provider is."""
+"""What a model is asked: `ModelRequest`, `ModelConfig`, the choice of tools."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import attrs
 from attrs import field, frozen
 
 from pegboard.messages.message import Message, Writable
-from pegboard.request.model_config import DEFAULT_CONFIG, ModelConfig
-from pegboard.request.problem import ProcessorProblem
-from pegboard.request.tool_choice import CHOICES, NamedTool, ToolChoice
+from pegboard.tools.policy import HOST, Origin
+from pegboard.tools.spec import check_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import ResolvedTools
+from pegboard.typing import JsonMapping
+
+
+@frozen
+class NamedTool:
+    """The model must call this tool.
+
+    Attributes:
+        name: The tool's name.
+
+    Raises:
+        InvalidNameError: No tool can have this name.
+    """
+
+    name: str = field(validator=lambda _self, _attribute, value: check_name(value))
+
+
+_CHOICES: Final = ("auto", "none", "required")
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
+"""`"auto"`: the model decides; `"none"`: it calls nothing; `"required"`: it calls something; or which one it calls."""
 
 _NOTHING: Final[Mapping[str, Any]] = {}
+
+
+def _as_texts(given: Iterable[str] | str) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+@frozen(kw_only=True)
+class ModelConfig:
+    """How a model shall answer; `None` leaves it to the provider.
+
+    Attributes:
+        max_output_tokens: How long the answer may be.
+        temperature: How much chance there is in it.
+        top_p: How much of the probable it is chosen from.
+        stop: Texts at which it ends; one may be given as it is.
+        seed: Where its chance starts.
+        parallel_calls: Whether one answer may hold several calls.
+        reasoning: How much it shall think: `"none"`, `"low"`, `"medium"`, `"high"`.
+        strict: Whether the provider holds calls to their schemas, for tools that say nothing of it themselves.
+        provider_options: By provider, what its API takes beside; put into the request's body as it is.
+    """
+
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = field(default=(), converter=_as_texts)
+    seed: int | None = None
+    parallel_calls: bool | None = None
+    reasoning: Literal["none", "low", "medium", "high"] | None = None
+    strict: bool | None = None
+    provider_options: JsonMapping = field(default=_NOTHING, repr=False)
+
+
+_DEFAULT_CONFIG: Final = ModelConfig()
+
+
+@frozen
+class ProcessorProblem:
+    """Something that went wrong while a request was made ready. For the operator; never sent.
+
+    Attributes:
+        processor: The name of the processor in which it happened.
+        cause: What happened, in one line.
+        origin: Whose doing it was.
+        tool: The name of the tool, where it is about one; else `None`.
+        error: What was raised, or `None`.
+    """
+
+    processor: str
+    cause: str
+    origin: Origin = HOST
+    tool: str | None = None
+    error: BaseException | None = field(default=None, eq=False, repr=False)
+
+    @property
+    def who(self) -> str:
+        """What failed, and who brought it, for logs."""
+        what = f"request processor {self.processor!r}"
+        return f"{what}, tool {self.tool!r} of {self.origin}" if self.tool else f"{what} of {self.origin}"
+
+    def __str__(self) -> str:
+        return f"{self.who}: {self.cause}"
+
+
 _MESSAGES: Final = frozenset({Message})
 
 
@@ -37,8 +120,8 @@ def _as_message(given: Any) -> Message:
 
 
 def _check_choice(_self: Any, _attribute: Any, choice: object) -> None:
-    if not (isinstance(choice, NamedTool) or (isinstance(choice, str) and choice in CHOICES)):
-        raise ValueError(f"tool_choice must be {', '.join(map(repr, CHOICES))} or NamedTool(name), got {choice!r:.80}")
+    if not (isinstance(choice, NamedTool) or (isinstance(choice, str) and choice in _CHOICES)):
+        raise ValueError(f"tool_choice must be {', '.join(map(repr, _CHOICES))} or NamedTool(name), got {choice!r:.80}")
 
 
 def _as_instructions(given: Any) -> tuple[str, ...]:
@@ -71,7 +154,7 @@ class ModelRequest:
     instructions: tuple[str, ...] = field(default=(), converter=_as_instructions)
     tools: ResolvedTools | None = field(default=None, repr=False)
     tool_choice: ToolChoice = field(default="auto", validator=_check_choice)
-    config: ModelConfig = DEFAULT_CONFIG
+    config: ModelConfig = _DEFAULT_CONFIG
     loads_deferred: bool = False
     extra: Mapping[str, Any] = field(default=_NOTHING, repr=False)
     problems: tuple[ProcessorProblem, ...] = field(default=(), converter=tuple, repr=False)
@@ -118,4 +201,4 @@ class ModelRequest:
         return attrs.evolve(self, messages=(*self.messages, *_as_messages(messages)))
 
 
-__all__ = ["ModelRequest"]
+__all__ = ["ModelConfig", "ModelRequest", "NamedTool", "ProcessorProblem", "ToolChoice"]

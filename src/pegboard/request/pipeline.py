@@ -1,28 +1,205 @@
-"""`Pipeline`: the named steps by which a request is made ready, in their order."""
+"""Request processors in order: `Processor`, `Pipeline`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
 import attrs
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
-from pegboard.callbacks import ChainError
+from pegboard.callbacks import Callback, ChainError, by_name, settle
 from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, suggest
-from pegboard.request.model_request import ModelRequest
-from pegboard.request.problem import ProcessorProblem
-from pegboard.request.processor import Placed, Processor, ProcessorFunction
-from pegboard.request.runner import TIMEOUT, OffLoop, Runner
+from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
 from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.tools.origin import HOST, Origin
+from pegboard.tools.policy import HOST, Origin
 from pegboard.toolsets.toolset import described
 
-Observer: TypeAlias = Callable[[str, BaseException], None]
+_TIMEOUT: Final = 10.0
+"""Seconds that one processor, one tool or one toolset has for its part."""
+
+_OffLoop: TypeAlias = Callable[..., Awaitable[Any]]
+"""Calls a plain function with its arguments off the event loop."""
+
+_abandoned: Final[set[asyncio.Task[Any]]] = set()
+"""Tasks that were cancelled and haven't ended yet: a loop alone doesn't keep a task from being collected."""
+
+
+@frozen
+class Runner:
+    """How somebody else's code is asked: what it does wrong comes back as an error, and it can't hold up the loop.
+
+    Attributes:
+        off_loop: Where plain functions run that don't say that they are quick.
+        timeout: Seconds for one answer; `None` is no limit. What has not ended by then is cancelled and left behind.
+    """
+
+    off_loop: _OffLoop = off_loop
+    timeout: float | None = _TIMEOUT
+
+    async def ask(self, link: Callback, *arguments: Any) -> Any:
+        """What a function answers, plain or async.
+
+        Raises:
+            ChainError: It raised, whatever it was, or gave no answer in time.
+            asyncio.CancelledError: Whoever waits was cancelled.
+        """
+        try:
+            if link.blocking:
+                answer = await self._within(self.off_loop(link.function, *arguments))
+            else:
+                answer = link.function(*arguments)
+            return await self._within(answer) if isawaitable(answer) else answer
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a plugin's SystemExit costs its own part only
+            if _is_cancelled(error):
+                raise
+            raise ChainError(link, error) from error
+
+    async def _within(self, awaitable: Awaitable[Any]) -> Any:
+        if self.timeout is None:
+            return await awaitable
+        task = asyncio.ensure_future(_outcome(awaitable))
+        try:
+            await asyncio.wait([task], timeout=self.timeout)
+        finally:
+            has_ended = task.done()
+            if not has_ended:
+                _abandon(task)
+        if not has_ended:
+            raise TimeoutError(f"gave no answer within {self.timeout:g} s")
+        value, error = task.result()
+        if error is not None:
+            raise error
+        return value
+
+
+async def _outcome(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """The answer, or what was raised: asyncio lets a task's SystemExit end the loop."""
+    try:
+        return await awaitable, None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  whoever waits gets it, whatever it is
+        return None, error
+
+
+def _abandon(task: asyncio.Task[Any]) -> None:
+    _abandoned.add(task)
+    task.add_done_callback(_abandoned.discard)
+    task.cancel()
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Whether the running task was asked to end; else the error is the doing of what was asked."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+_ProcessorFunction: TypeAlias = Callable[..., Any]
+"""`(request, context) -> ModelRequest | None`, plain or async; `None` leaves the request as it is."""
+
+_TAKES: Final = ("request", "context", "runner")
+"""What a processor may ask for, by name: the `ModelRequest`, the `ReadonlyContext`, and the `Runner` by which it asks
+code that isn't its own."""
+
+
+@frozen
+class Placed:
+    """A processor, and where it is to stand: `register("memory", Placed(add_memory, before="pack_tools"))`.
+
+    Attributes:
+        function: The processor.
+        before: The name of the processor that it stands before, or `None`.
+        after: The name of the one that it stands behind, or `None`; one of the two.
+
+    Raises:
+        ValueError: Both are given, or neither.
+    """
+
+    function: _ProcessorFunction
+    before: str | None = field(default=None, kw_only=True)
+    after: str | None = field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if (self.before is None) is (self.after is None):
+            raise ValueError("a processor is placed before another or after one: name one of the two")
+
+
+def _link(processor: Processor) -> Callback:
+    try:
+        return Callback(by_name(processor.function, _TAKES), str(processor.owner))
+    except TypeError as error:
+        raise RegistrationError(f"request processor {processor.name!r}: {error}") from None
+
+
+def _check_name(_processor: Any, _attribute: Any, name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise RegistrationError(f"a request processor's name has to be a text, not {name!r:.80}")
+
+
+@frozen
+class Processor:
+    """One named step by which a request is made ready.
+
+    Attributes:
+        name: What it is found by.
+        function: What is called.
+        owner: Who brought it. What a plugin's does wrong costs only itself; what the host's does wrong is raised.
+        built_in: Whether it came with pegboard.
+        registered: Whether it hangs on the board, by a plugin or by `registry.add`; it goes when that goes.
+
+    Raises:
+        RegistrationError: The function takes something that there isn't, or is none.
+    """
+
+    name: str = field(validator=_check_name)
+    function: _ProcessorFunction
+    owner: Origin = HOST
+    built_in: bool = False
+    registered: bool = False
+    link: Callback = field(init=False, eq=False, repr=False, default=Factory(_link, takes_self=True))
+
+    @classmethod
+    def of(cls, name: str, thing: _ProcessorFunction | Placed, owner: Origin) -> Processor:
+        """What hangs on the board as a processor.
+
+        Raises:
+            RegistrationError: The function takes something that there isn't, or is none.
+        """
+        return cls(name, thing.function if isinstance(thing, Placed) else thing, owner, registered=True)
+
+    @property
+    def summary(self) -> str:
+        """What it does: the first line of its docstring, or `""`."""
+        from pegboard.tools.tool import docstring_of
+
+        return next(iter(docstring_of(self.function).description.splitlines()), "")
+
+    async def ask(self, request: Any, context: Any, runner: Runner) -> Any:
+        """What it makes of a request.
+
+        Raises:
+            ChainError: It raised, or gave no answer in time.
+        """
+        if not self.built_in:
+            return await runner.ask(self.link, request, context, runner)
+        try:  # it bounds what it asks of others by itself
+            return await settle(self.link.function(request, context, runner))
+        except Exception as error:
+            raise ChainError(self.link, error) from error
+
+
+_Observer: TypeAlias = Callable[[str, BaseException], None]
 """Told who failed, and how."""
 
-Brought: TypeAlias = tuple[str, "ProcessorFunction | Placed", Origin]
+_Brought: TypeAlias = tuple[str, "_ProcessorFunction | Placed", Origin]
 """A processor that hangs on the board: its name, what was registered, and who did."""
 
 STARTS: Final = ("tool_requests", "instructions")
@@ -43,7 +220,7 @@ class Pipeline:
     """
 
     processors: tuple[Processor, ...] = field(default=(), converter=tuple[Processor, ...])
-    timeout: float | None = TIMEOUT
+    timeout: float | None = _TIMEOUT
     removed: frozenset[str] = field(default=frozenset(), repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -65,7 +242,9 @@ class Pipeline:
         """
         return self.processors[self._place(name)]
 
-    def insert_before(self, name: str, new_name: str, function: ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
+    def insert_before(
+        self, name: str, new_name: str, function: _ProcessorFunction, *, owner: Origin = HOST
+    ) -> Pipeline:
         """A pipeline with one more, before that of `name`.
 
         Raises:
@@ -73,7 +252,7 @@ class Pipeline:
         """
         return self._with(self._place(name), Processor(new_name, function, owner))
 
-    def insert_after(self, name: str, new_name: str, function: ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
+    def insert_after(self, name: str, new_name: str, function: _ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
         """A pipeline with one more, behind that of `name`.
 
         Raises:
@@ -81,7 +260,7 @@ class Pipeline:
         """
         return self._with(self._place(name) + 1, Processor(new_name, function, owner))
 
-    def append(self, name: str, function: ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
+    def append(self, name: str, function: _ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
         """A pipeline with one more at its end.
 
         Raises:
@@ -89,7 +268,7 @@ class Pipeline:
         """
         return self._with(len(self.processors), Processor(name, function, owner))
 
-    def replace(self, name: str, function: ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
+    def replace(self, name: str, function: _ProcessorFunction, *, owner: Origin = HOST) -> Pipeline:
         """A pipeline in which another function stands in that place, under the same name.
 
         Raises:
@@ -107,7 +286,7 @@ class Pipeline:
         place = self._place(name)
         return attrs.evolve(self._spliced(place, place + 1), removed=self.removed | {name})
 
-    def with_brought(self, brought: Iterable[Brought]) -> Pipeline:
+    def with_brought(self, brought: Iterable[_Brought]) -> Pipeline:
         """A pipeline with what hangs on the board now, and without what has hung there and doesn't any more.
 
         Each stands where it is `Placed`, or else right behind what tools and toolsets add, in the given order; there,
@@ -131,8 +310,8 @@ class Pipeline:
         request: ModelRequest,
         context: ReadonlyContext = NOBODY,
         *,
-        run: OffLoop = off_loop,
-        observe: Observer | None = None,
+        run: _OffLoop = off_loop,
+        observe: _Observer | None = None,
     ) -> ModelRequest:
         """The request, made ready step by step.
 
@@ -189,12 +368,12 @@ class Pipeline:
         return name in self.names
 
 
-def _beside(thing: ProcessorFunction | Placed) -> str | None:
+def _beside(thing: _ProcessorFunction | Placed) -> str | None:
     """The name of the processor that it is to stand beside, or `None`."""
     return (thing.before or thing.after) if isinstance(thing, Placed) else None
 
 
-def _place_for(thing: ProcessorFunction | Placed, pipeline: Pipeline) -> int:
+def _place_for(thing: _ProcessorFunction | Placed, pipeline: Pipeline) -> int:
     """Where it stands: where it is placed, else behind the first steps and those that came from the board before."""
     names = pipeline.names
     if isinstance(thing, Placed):
@@ -235,4 +414,4 @@ def built_in(*named: tuple[str, Callable[..., Any]]) -> Pipeline:
     return Pipeline(tuple(Processor(name, function, built_in=True) for name, function in named))
 
 
-__all__ = ["Brought", "Observer", "Pipeline", "built_in"]
+__all__ = ["Pipeline", "Placed", "Processor", "Runner", "built_in"]

@@ -25,12 +25,8 @@ _PARAMETERS: Final = (
     "Params",
 )
 
-
 _RETURNS: Final = ("Return", "Returns", "Yield", "Yields")
-
-
 _OTHERS: Final = ("Example", "Examples", "Except", "Exceptions", "Raises")
-
 
 _GOOGLE: Final[Mapping[str, str]] = {
     **{f"{title}:": "parameters" for title in _PARAMETERS},
@@ -38,18 +34,13 @@ _GOOGLE: Final[Mapping[str, str]] = {
     **{f"{title}:": "others" for title in _OTHERS},
 }
 
-
 _NUMPY: Final = r"^(?:Other Parameters|Parameters|Attributes|Returns|Yields|Raises|Examples)[ \t]*\n-{3,}[ \t]*$"
-
 
 _SPHINX: Final = (
     r"^:(?:param(?:eter)?|arg(?:ument)?|key(?:word)?|attribute|[ic]?var|r?type|returns?|raises?|yields?)\b[^:\n]*:"
 )
 
-
 _TYPE: Final = r"(?:[^:\s]+|[^:]*\]):\s"
-
-
 _OWN_LINE: Final = re.compile(r"\s|[-*+>|]|\d+[.)]\s")
 
 

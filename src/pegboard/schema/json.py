@@ -18,14 +18,8 @@ class JsonText(str):
 
 
 _compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-
 _sorted: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode
-
-
 EMPTY_OBJECT: Final = JsonText("{}")
-
-
 NULL: Final = JsonText("null")
 
 
@@ -71,41 +65,21 @@ def _exact(value: Any) -> Any:
 
 
 MAX_DEPTH: Final = 64
-
-
 """Containers within containers. jsonschema_rs walks on the C stack: 100,000 levels end the process."""
 
-
 MAX_DIGITS: Final = 4300
-
-
 """Digits of an integer: what Python itself writes and reads as text (`sys.int_info.default_max_str_digits`)."""
 
-
 MAX_VALUES: Final = 500_000
-
-
 """Values in all, each counted as often as it is reached: shared parts can make a small value endless."""
 
-
 MOST_SHORT: Final = 10_000
-
-
 """Characters of JSON text that are still short: a default is sent to the model with every request."""
 
-
 _SURROGATES: Final = "must not hold lone surrogates"
-
-
 _TOO_LARGE: Final = 10**MAX_DIGITS
-
-
 _INFINITY: Final = float("inf")
-
-
 _CONTAINERS: Final = (dict, list, tuple)
-
-
 _Path: TypeAlias = tuple[Any, ...]
 
 

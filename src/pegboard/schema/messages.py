@@ -15,11 +15,7 @@ from pegboard.schema.references import REFERENCES, References, compiled
 from pegboard.typing import JsonObject, JsonSchema
 
 Kind: TypeAlias = Literal["type", "value", "missing", "other"]
-
-
 _MOST_WANTED: Final = 20
-
-
 _MOST_OPTIONS: Final = 50_000
 
 
@@ -130,8 +126,6 @@ def _either(best: Sequence[Alternative]) -> Sequence[Problem]:
 
 
 _MOST_KNOWN: Final = 20
-
-
 Found: TypeAlias = Iterator[Problem]
 
 
@@ -369,7 +363,6 @@ _ANY: Final[dict[str, Callable[..., Found]]] = {
     "if": _if,
 }
 
-
 _NUMBER: Final = {
     **_ANY,
     "minimum": _at_least,
@@ -379,14 +372,12 @@ _NUMBER: Final = {
     "multipleOf": _multiple,
 }
 
-
 _TEXT: Final = {
     **_ANY,
     "minLength": _long_enough("character"),
     "maxLength": _short_enough("character"),
     "pattern": _pattern,
 }
-
 
 _OBJECT: Final = {
     **_ANY,
@@ -402,7 +393,6 @@ _OBJECT: Final = {
     "maxProperties": _short_enough("key"),
 }
 
-
 _ARRAY: Final = {
     **_ANY,
     "prefixItems": _first_items,
@@ -413,7 +403,6 @@ _ARRAY: Final = {
     "minItems": _long_enough("item"),
     "maxItems": _short_enough("item"),
 }
-
 
 CHECKS: Final[Mapping[type, Mapping[str, Callable[..., Found]]]] = {
     dict: _OBJECT,
@@ -426,15 +415,10 @@ CHECKS: Final[Mapping[type, Mapping[str, Callable[..., Found]]]] = {
     type(None): _ANY,
 }
 
-
 MOST_STEPS: Final = 100_000
-
-
 """Steps of one search: pairs of schema and value, and the parts of each rule. Some 100 ms."""
 
-
 _MOST_HOPS: Final = 16
-
 
 _TYPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),

@@ -15,13 +15,8 @@ if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
 _ONE_IN_PLACE: Final = frozenset({"not", "if", "then", "else"})
-
-
 _SOME_IN_PLACE: Final = frozenset({"allOf", "anyOf", "oneOf"})
-
-
 _NAMED_IN_PLACE: Final = frozenset({"dependentSchemas", "dependencies"})
-
 
 _ONE_BELOW: Final = frozenset(
     {
@@ -36,33 +31,17 @@ _ONE_BELOW: Final = frozenset(
     }
 )
 
-
 _SOME_BELOW: Final = frozenset({"prefixItems", "items"})
-
-
 _NAMED_BELOW: Final = frozenset({"properties", "patternProperties"})
-
-
 _NAMED_ASIDE: Final = frozenset({"$defs", "definitions"})
-
-
 _SOME: Final = _SOME_IN_PLACE | _SOME_BELOW
-
-
 _NAMED: Final = _NAMED_IN_PLACE | _NAMED_BELOW
-
-
 _ONE: Final = _ONE_IN_PLACE | _ONE_BELOW
-
-
 _IN_PLACE: Final = _ONE_IN_PLACE | _SOME_IN_PLACE | _NAMED_IN_PLACE
-
 
 _NOTES: Final = frozenset(
     {"$comment", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
 )
-
-
 """What says something to people and models, and nothing to a validator."""
 _DATA: Final = frozenset({"const", "default", "enum", "examples"})
 
@@ -138,8 +117,6 @@ def _bare_rule(keyword: str, rule: Any) -> Any:
 
 
 PATTERN_BYTES: Final = 1 << 20
-
-
 """Memory that one compiled pattern may take; `^.{1,1000}$` takes some 600 KiB."""
 
 
@@ -169,11 +146,7 @@ def compiled(schema: str, formats: Mapping[str, Callable[[str], bool]] | None = 
 
 
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-
-
 LEGACY_DRAFTS: Final = ("draft-04", "draft-06", "draft-07")
-
-
 """Drafts in which `$ref` hides what stands beside it."""
 
 

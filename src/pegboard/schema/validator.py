@@ -27,16 +27,10 @@ from pegboard.schema.references import (
 from pegboard.typing import JsonSchema
 
 LIGHT_PLACES: Final = 12
-
-
 """So few places make an automaton that stays in the engine's cache (2 MiB): 13 ms for a million characters."""
 
-
 _UNREADABLE: Final = 10_000
-
-
 _MOST_DIGITS: Final = 9
-
 
 _TOKEN: Final = re.compile(
     r"""(?P<open>\((?:\?(?:P?<[^>]*>|[a-zA-Z-]*:?))?)
@@ -47,10 +41,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-
 _ONE: Final = r"(?:\\[dDwWsS\W]|\[(?:\\.|[^\[\]\\])+\]|[^\\\[\](){}|*+?^$.]|\.)"
-
-
 _STRAIGHT: Final = re.compile(rf"\^(?:{_ONE}(?:\{{\d+\}})?)*(?:{_ONE}(?:[*+]|\{{\d+,\d*\}}))?\$?", re.DOTALL)
 
 
@@ -98,47 +89,24 @@ def _number(digits: str) -> int:
 
 
 MOST_STEPS: Final = 5_000_000
-
-
 """Some 100 ms of judging."""
 
-
 LIGHT_RULES: Final = 50
-
-
 """So many rules for one value are within the steps for 100,000 values, the most that a model may send."""
 
-
 MOST_LIGHT_PLACES: Final = 5
-
-
 """So many places for one character are within the steps for a million characters, the most that a model may send."""
 
-
 LEAST_JUDGED: Final = 10
-
-
 """A schema that can't judge so many values or characters within the steps is good for nothing."""
 
-
 MOST_LISTED: Final = 2_000
-
-
 """Values of which the validator may list its errors, all of which it makes (20 us each) for the first to be read."""
 
-
 _MOST_PAIRS: Final = 30_000
-
-
 _SLOW_CONST: Final = 20
-
-
 _SLOW_FRACTION: Final = 60
-
-
 _SEARCH: Final = 4
-
-
 _HEAVY: Final = ('"$', '"pattern', '"multipleOf', '"unevaluated')
 
 
@@ -171,8 +139,6 @@ class Load(NamedTuple):
 
 
 _NOTHING: Final = Load(0, 0)
-
-
 _ONE_RULE: Final = Load(1, 0)
 
 
@@ -351,34 +317,19 @@ def _by_place(schemas: Iterable[JsonSchema]) -> tuple[dict[str | int, list[JsonS
 
 
 MAX_CHARACTERS: Final = 512 * 1024
-
-
 """Of a schema as compact JSON text."""
 
-
 MAX_LEVELS: Final = 100
-
-
 """Of containers in a schema as written (serde_json reads 128), and of schemas once references are followed."""
 
-
 MAX_EXPANDED: Final = 100_000
-
-
 """Schemas that a schema may come to once every reference is replaced by its target."""
 
-
 MAX_PATTERNS: Final = 64
-
-
 """Patterns of one schema; compiling one may take some milliseconds and a mebibyte."""
 
-
 MOST_PATTERN_MEMORY: Final = 10 << 20
-
-
 """Bytes that the pattern of a grammar may take once compiled; it is compiled once, and let go of."""
-
 
 _MOST_MESSAGE: Final = 200
 _Located: TypeAlias = tuple[Sequence[str | int], str]

@@ -24,7 +24,7 @@ from pegboard.plugins.manager import LOAD_SECONDS, within
 from pegboard.plugins.manifest import PluginManifest, read_manifest
 from pegboard.schema.json import is_object
 from pegboard.schema.references import References
-from pegboard.testing.arguments import check_arguments
+from pegboard.testing.argument_checks import check_arguments
 from pegboard.testing.calls import Subject, plugin_registry, subject_of
 from pegboard.testing.findings import Findings, Report
 from pegboard.tools.content import ToolResult

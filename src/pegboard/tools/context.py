@@ -12,23 +12,34 @@ from attrs import define, field, frozen
 from pegboard.errors import CallStoppedError
 
 if TYPE_CHECKING:
-    from pegboard.tools.artifacts import CallArtifacts
-    from pegboard.tools.bridge import Bridge
-    from pegboard.tools.confirmation import Confirmation
+    from pegboard.tools.call import Confirmation
     from pegboard.tools.content import ToolResult
-    from pegboard.tools.memory import CallMemory
-    from pegboard.tools.opened_services import OpenedServices
-    from pegboard.tools.said import Said
-    from pegboard.tools.service_kind import Kind
-    from pegboard.tools.services import Services
-    from pegboard.tools.state import State
-    from pegboard.tools.tool import Tool
+    from pegboard.tools.injection import Kind
+    from pegboard.tools.portal import LoopPortal
+    from pegboard.tools.services import OpenedServices, Services
+    from pegboard.tools.spec import ToolSpec
+    from pegboard.tools.state import PendingActions, State
+    from pegboard.tools.stores import CallArtifacts, CallMemory
 
 T = TypeVar("T")
 _NOTHING: Final[Mapping[str, Any]] = {}
 _NO_SERVICES: Final[Mapping[Any, Any]] = {}
 _making: Final = threading.Lock()
 """Held while a context makes what only few calls need: a tool may ask from several threads at once."""
+
+
+class OfferedTool(Protocol):
+    """What a context knows of a tool that its request was offered; a `Tool` is one."""
+
+    @property
+    def name(self) -> str:
+        """The name under which it was offered."""
+        ...
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What it declares."""
+        ...
 
 
 @frozen(kw_only=True)
@@ -161,16 +172,16 @@ class ToolContext:
     values: dict[str, Any] = field(factory=_no_values)
     services: Services | Mapping[Any, Any] = field(default=_NO_SERVICES, repr=False)
     listener: Callable[[object], None] | None = field(default=None, repr=False)
-    offered: Sequence[Tool] = field(default=(), repr=False)
+    offered: Sequence[OfferedTool] = field(default=(), repr=False)
     host: CallHost | None = field(default=None, repr=False)
     cancelled: bool = False
     deadline: float | None = None
     confirmation: Confirmation | None = None
     depth: int = 0
     frame: Any = field(default=None, repr=False, eq=False)
-    said: Said | None = field(default=None, init=False, repr=False, eq=False)
+    said: PendingActions | None = field(default=None, init=False, repr=False, eq=False)
     opened: OpenedServices | None = field(default=None, init=False, repr=False, eq=False)
-    bridge: Bridge | None = field(default=None, init=False, repr=False, eq=False)
+    bridge: LoopPortal | None = field(default=None, init=False, repr=False, eq=False)
 
     # For whom ----------------------------------------------------------------------------------------------------
 
@@ -242,27 +253,27 @@ class ToolContext:
         return self.actions.state
 
     @property
-    def actions(self) -> Said:
+    def actions(self) -> PendingActions:
         """What the call asks of its host: changes of state, `transfer_to`, `escalate`, `skip_summarization`."""
         said = self.said
         if said is None:
-            from pegboard.tools.said import Said
+            from pegboard.tools.state import PendingActions
 
             with _making:
-                said = self.said = self.said or Said(self.request.state)
+                said = self.said = self.said or PendingActions(self.request.state)
         return said
 
     @property
     def memory(self) -> CallMemory:
         """What is remembered of the user: `await context.memory.search("...")`."""
-        from pegboard.tools.memory import CallMemory
+        from pegboard.tools.stores import CallMemory
 
         return CallMemory(self)
 
     @property
     def artifacts(self) -> CallArtifacts:
         """The files of the conversation and of the user: `await context.artifacts.save("a.txt", "...")`."""
-        from pegboard.tools.artifacts import CallArtifacts
+        from pegboard.tools.stores import CallArtifacts
 
         return CallArtifacts(self)
 
@@ -317,7 +328,7 @@ class ToolContext:
             hint: What the person is told. Of several questions of one call each has its own.
             payload: JSON data for whoever answers.
         """
-        from pegboard.tools.confirmation import Confirmation
+        from pegboard.tools.call import Confirmation
 
         if self.host is None:
             return self.confirmation or Confirmation(hint=hint, confirmed=True, payload=payload)
@@ -347,7 +358,7 @@ class ToolContext:
         """
         if self.host is not None:
             return self.host.background(self, work)
-        from pegboard.tools.bridge import go_on
+        from pegboard.tools.portal import go_on
 
         return go_on(work)
 
@@ -430,7 +441,7 @@ class ToolContext:
             RunningLoopError: This is the event loop: there, write `await`.
             BaseException: Whatever the awaitable raised.
         """
-        from pegboard.tools.bridge import discard, refuse_in_loop, wait_without_loop
+        from pegboard.tools.portal import discard, refuse_in_loop, wait_without_loop
 
         refuse_in_loop(awaitable)
         try:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import enum
-import functools
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import Factory, field, frozen
 
+from pegboard.callbacks import Flavour
 from pegboard.tools.context import ToolContext
 
 if TYPE_CHECKING:
     from pegboard.tools.injection import Injection
-    from pegboard.tools.tool import Tool
 
 Binder: TypeAlias = Callable[[ToolContext, Mapping[str, Any]], tuple[Sequence[Any], Mapping[str, Any]]]
 """Turns arguments that the schema has judged valid into `(args, kwargs)` of the function."""
@@ -23,26 +20,30 @@ Unstructure: TypeAlias = Callable[[Any], Any]
 """Turns what the function gave back into JSON data."""
 
 
-class Flavour(enum.Enum):
-    """What calling a handler's function gives."""
+@frozen
+class Preview:
+    """What a person is shown before a call is confirmed.
 
-    PLAIN = "plain"
-    ASYNC = "async"
-    GENERATOR = "generator"
-    ASYNC_GENERATOR = "async generator"
+    Attributes:
+        summary: One line.
+        details: Everything else, such as a diff; may be empty.
+    """
 
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> Flavour:
-        """Settled once, at definition; callable objects are judged by their `__call__`."""
-        while isinstance(function, functools.partial):
-            function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if not inspect.isroutine(function) and not isinstance(function, type):
-            function = type(function).__call__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if inspect.iscoroutinefunction(function):
-            return cls.ASYNC
-        if inspect.isasyncgenfunction(function):
-            return cls.ASYNC_GENERATOR
-        return cls.GENERATOR if inspect.isgeneratorfunction(function) else cls.PLAIN
+    summary: str
+    details: str = ""
+
+
+Previewer: TypeAlias = Callable[[Mapping[str, Any]], "Preview | str | None"]
+"""Gets the judged arguments; a plain text is the summary."""
+
+Confirmer: TypeAlias = Callable[[Mapping[str, Any]], bool]
+"""Gets the judged arguments; whether this call has to be confirmed."""
+
+Checker: TypeAlias = Callable[[Mapping[str, Any]], "Iterable[str] | None"]
+"""Gets the judged arguments; gives `"path: reason"` for each thing that is wrong with them."""
+
+ErrorWriter: TypeAlias = Callable[[Sequence[str]], str]
+"""Gets the problems (`"path: reason"`); gives the text that the model reads."""
 
 
 def _as_they_are() -> None:
@@ -74,15 +75,3 @@ class Handler:
     make_unstructure: Callable[[], Unstructure | None] = _as_they_are
     wraps_result: bool = False
     injects: tuple[Injection, ...] = ()
-
-
-@frozen(eq=False)
-class LateHandler:
-    """A handler that is found at the first call: listing and filtering import none of its plugin's code.
-
-    Attributes:
-        load: Gives the tool with its handler. May take long (it imports a plugin): called off the event loop.
-            Raises `PluginError` where the plugin fails, `StaleSpecError` where its code says something else.
-    """
-
-    load: Callable[[], Tool]

@@ -1,19 +1,38 @@
-"""`Injected[...]`: a tool's parameter that the host's services fill, and the model never sees."""
+"""Injected parameters: `Injected[...]` is filled by the host's services, and the model never sees it."""
 
 from __future__ import annotations
 
+import types
 import typing
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin
 
 from attrs import frozen
 
 from pegboard.errors import FatalToolError, MissingServiceError, ToolError
-
-if TYPE_CHECKING:
-    from pegboard.tools.context import ToolContext
+from pegboard.tools.state import CallContext
 
 T = TypeVar("T")
+Kind: TypeAlias = type[T] | Callable[..., T]
+"""The type of a service, for checkers: some refuse a protocol or an abstract class where `type[T]` alone stands."""
+
+_NO_CLASSES: Final = (types.UnionType, Annotated)  # classes by name, but nothing is of them
+
+
+def class_of_kind(kind: Any) -> Any:
+    """`Repository` of `Repository[User]`; anything else as it is."""
+    return get_origin(kind) or kind
+
+
+def is_kind(kind: Any) -> bool:
+    """Whether services can be provided for it: a class or protocol, perhaps with its parameters filled in."""
+    cls = class_of_kind(kind)
+    return isinstance(cls, type) and cls not in _NO_CLASSES
+
+
+def name_of_kind(kind: Any) -> str:
+    """`Database`, `Repository[User]`, for people."""
+    return kind.__qualname__ if isinstance(kind, type) else str(kind)
 
 
 @frozen
@@ -22,9 +41,8 @@ class _Marker:
         return "injected"
 
 
-INJECTED: Final = _Marker()
-
-Injected: TypeAlias = Annotated[T, INJECTED]
+_INJECTED: Final = _Marker()
+Injected: TypeAlias = Annotated[T, _INJECTED]
 """`db: Injected[Database]`: filled with what `registry.provide(Database, ...)` gave; hidden from the model.
 
 With a default, the tool also runs where nobody provides one.
@@ -50,7 +68,7 @@ def injected_kind(annotation: Any) -> Any:
     """The type of the service that a parameter's annotation asks for; `None` where it asks for none."""
     if get_origin(annotation) is Annotated:
         kind, *markers = get_args(annotation)
-        return _without_none(kind) if INJECTED in markers else injected_kind(kind)
+        return _without_none(kind) if _INJECTED in markers else injected_kind(kind)
     return next((kind for each in _members(annotation) if (kind := injected_kind(each)) is not None), None)
 
 
@@ -66,7 +84,7 @@ def _without_none(kind: Any) -> Any:
     return kinds[0] if len(kinds) == 1 else kind
 
 
-async def opened(injects: Sequence[Injection], context: ToolContext) -> None:
+async def opened(injects: Sequence[Injection], context: CallContext) -> None:
     """Opens what the parameters of a tool need, so that binding finds it.
 
     Args:
@@ -95,7 +113,7 @@ def _not_set_up(tool: str) -> ToolError:
     return ToolError(f"{tool} isn't set up here, so it can't run. Do without it, or say so.")
 
 
-def filled(injects: Sequence[Injection], context: ToolContext) -> dict[str, Any]:
+def filled(injects: Sequence[Injection], context: CallContext) -> dict[str, Any]:
     """What the parameters get, by name, once it is `opened`.
 
     Where nobody provides it: `None`, as in a context that was made for a check; nothing for one with a default.
@@ -109,4 +127,14 @@ def filled(injects: Sequence[Injection], context: ToolContext) -> dict[str, Any]
     return values
 
 
-__all__ = ["Injected", "Injection", "opened"]
+__all__ = [
+    "Injected",
+    "Injection",
+    "Kind",
+    "class_of_kind",
+    "filled",
+    "injected_kind",
+    "is_kind",
+    "name_of_kind",
+    "opened",
+]

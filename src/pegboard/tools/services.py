@@ -1,21 +1,426 @@
-"""`Services`: what the host provides to tools and toolsets, by type."""
+"""Dependency injection by type: services, their factories, and what is open for one call."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import contextvars
+import functools
+import inspect
 import threading
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from concurrent.futures import Future
+from functools import partial
+from inspect import isawaitable, iscoroutine
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
+from attrs import define, field, frozen
+
+from pegboard.callbacks import Flavour
 from pegboard.errors import MissingServiceError
-from pegboard.tools.provided import Provided, ServiceScope, provided
-from pegboard.tools.service_kind import name_of_kind
-
-if TYPE_CHECKING:
-    from pegboard.tools.context import ToolContext
-    from pegboard.tools.opened_services import Observer, OffLoop, OpenedServices
-    from pegboard.tools.service_kind import Kind
+from pegboard.threads import in_event_loop
+from pegboard.tools.injection import Kind, class_of_kind, is_kind, name_of_kind
+from pegboard.tools.state import CallContext
 
 T = TypeVar("T")
+ServiceScope: TypeAlias = Literal["call", "registry"]
+"""How long what a factory made is kept: for one call, or until the registry is closed."""
+
+_Maker: TypeAlias = "Callable[[CallContext], Any]"
+_CONTEXT: Final = "context"
+_REQUIRED: Final = inspect.Parameter.empty
+_STARRED: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+@frozen(eq=False)
+class _Provided:
+    """A service as the host provides it.
+
+    Attributes:
+        kind: The type that it is asked for by.
+        value: The value, where it isn't made.
+        make: Makes it: the context -> the value, an awaitable of it, or a context manager; or `None`.
+        scope: How long what is made is kept.
+        blocking: Whether a plain factory may block, and so runs off the event loop.
+        enter: Whether a context manager that the factory gives is entered.
+    """
+
+    kind: Any
+    value: Any = None
+    make: _Maker | None = None
+    scope: ServiceScope = "call"
+    blocking: bool = True
+    enter: bool = True
+
+    @property
+    def name(self) -> str:
+        """The type's name, for people."""
+        return name_of_kind(self.kind)
+
+
+def _provided(
+    kind: Any, thing: Any, *, scope: ServiceScope | None = None, blocking: bool = True, enter: bool = True
+) -> _Provided:
+    """What a host says, made sense of.
+
+    A value of the type is kept as it is, and so is whatever can't be called. What can be called makes the value.
+
+    Args:
+        kind: A class or protocol, perhaps with its parameters filled in (`Repository[User]`).
+        thing: The value, or a factory: plain, async, a generator (plain or async) that yields the value and goes on
+            to close it, or giving a context manager. It gets the context if it has a required parameter, or one
+            called `context`.
+        scope: How long what a factory made is kept: `"call"`, by default, or `"registry"`.
+        blocking: `False` for a plain factory that never waits: it runs on the event loop.
+        enter: Whether a context manager that the factory gives is entered, and left at the end.
+
+    Raises:
+        TypeError: `kind` is no type, `scope` is none, or the factory asks for what it can't get.
+    """
+    if not is_kind(kind):
+        raise TypeError(f"a service is provided for a class or protocol, not for {kind!r:.80}")
+    if scope not in (None, "call", "registry"):
+        raise TypeError(f'scope is "call" or "registry", not {scope!r:.80}')
+    if not _is_factory(kind, thing):
+        return _Provided(kind, thing)
+    parameter = _context_parameter(thing, kind)
+    if parameter is not None and scope == "registry":
+        what = f"the factory of {name_of_kind(kind)} takes {parameter.name}"
+        raise TypeError(f"{what}; it makes one for all calls of the registry, so it gets no call's context")
+    return _Provided(kind, None, _maker(_managed(thing), parameter), scope or "call", blocking, enter)
+
+
+def _is_factory(kind: Any, thing: Any) -> bool:
+    if not callable(thing):
+        return False
+    if inspect.isroutine(thing) or isinstance(thing, type | functools.partial):  # pyright: ignore[reportUnknownArgumentType]
+        return not _is_instance(thing, kind)  # pyright: ignore[reportUnknownArgumentType]
+    # Of a protocol nobody can tell at run time who keeps to it; what is no function is meant to.
+    return not (getattr(class_of_kind(kind), "_is_protocol", False) or _is_instance(thing, kind))
+
+
+def _is_instance(thing: object, kind: Any) -> bool:
+    try:
+        return isinstance(thing, class_of_kind(kind))
+    except TypeError:  # a protocol that isn't runtime_checkable
+        return False
+
+
+def _managed(factory: Callable[..., Any]) -> Callable[..., Any]:
+    """A generator as what gives a context manager; anything else as it is."""
+    flavour = Flavour.of(factory)
+    if flavour is Flavour.GENERATOR:
+        return contextlib.contextmanager(factory)
+    return contextlib.asynccontextmanager(factory) if flavour is Flavour.ASYNC_GENERATOR else factory
+
+
+def _context_parameter(factory: Any, kind: Any) -> inspect.Parameter | None:
+    """The parameter that gets the context: the one that must be filled, else one of that name."""
+    try:
+        every = [*inspect.signature(factory).parameters.values()]
+    except ValueError:  # some that are written in C
+        return None
+    parameters = [each for each in every if each.kind not in _STARRED]
+    required = [each for each in parameters if each.default is _REQUIRED]
+    if len(required) > 1:
+        names = ", ".join(each.name for each in required)
+        raise TypeError(f"the factory of {name_of_kind(kind)} takes {names}; it gets nothing but the context")
+    return next(iter(required), None) or next((each for each in parameters if each.name == _CONTEXT), None)
+
+
+def _maker(factory: Callable[..., Any], parameter: inspect.Parameter | None) -> _Maker:
+    if parameter is None:
+        return lambda _context: factory()
+    if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+        return factory
+    name = parameter.name
+    return lambda context: factory(**{name: context})
+
+
+@frozen(eq=False)
+class _OpenService:
+    """A service that is open.
+
+    Attributes:
+        provided: What it was made by.
+        value: The service.
+        manager: The context manager to leave, or `None`.
+        loop: Where it was opened, if that took an event loop.
+        is_async: Whether leaving the context manager takes one too.
+    """
+
+    provided: _Provided
+    value: Any
+    manager: Any = None
+    loop: asyncio.AbstractEventLoop | None = None
+    is_async: bool = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the event loop that it lived in is closed."""
+        return self.loop is not None and self.loop.is_closed()
+
+
+def _begun(provided: _Provided, context: CallContext, *, may_wait: bool) -> tuple[Any, Any]:
+    """What a factory gives, entered where that takes no event loop; and the context manager to leave, or `None`.
+
+    Raises:
+        MissingServiceError: It would have to wait, and may not.
+    """
+    assert provided.make is not None
+    made = provided.make(context)
+    waits = isawaitable(cast("object", made)) or (provided.enter and _has_method(made, "__aenter__"))
+    if provided.enter and _has_method(made, "__enter__") and not (waits and may_wait):
+        return made.__enter__(), made
+    if waits and not may_wait:
+        if iscoroutine(made):
+            made.close()
+        raise _has_to_wait(provided)
+    return made, None
+
+
+def _has_method(thing: object, method: str) -> bool:
+    """Whether its class has such a method, which is where `with` looks for it."""
+    return hasattr(type(thing), method)
+
+
+def _left_now(opened: _OpenService) -> None:
+    """Closes what was opened without an event loop."""
+    if opened.manager is not None:
+        opened.manager.__exit__(None, None, None)
+
+
+def _refuse_lost(opened: _OpenService) -> None:
+    """A generator was closed by its loop at the loop's end; anything else can't be closed any more.
+
+    Raises:
+        RuntimeError: It couldn't be closed.
+    """
+    generator = getattr(opened.manager, "gen", None)
+    if getattr(generator, "ag_frame", opened) is not None:
+        raise RuntimeError("the event loop that it was opened in was closed before it")
+
+
+def _facts_of(error: BaseException | None) -> tuple[Any, Any, Any]:
+    """What a context manager is left with."""
+    return (None, None, None) if error is None else (type(error), error, error.__traceback__)
+
+
+def _has_to_wait(provided: _Provided) -> MissingServiceError:
+    """What is raised where a service can't be had without waiting."""
+    name = provided.name
+    return MissingServiceError(
+        f"{name} isn't open yet, and opening it takes an event loop: write 'await context.use({name})', or in a plain "
+        f"function 'context.wait(context.use({name}))'",
+        kind=provided.kind,
+    )
+
+
+_OffLoop: TypeAlias = Callable[..., Awaitable[Any]]
+"""Calls a function with its arguments off the event loop."""
+
+_Observer: TypeAlias = Callable[[str, BaseException], None]
+"""Told who failed, and how."""
+
+CLOSE_SECONDS: Final = 10.0
+"""How long one service may take to close."""
+
+_opening: Final[contextvars.ContextVar[tuple[_Provided, ...]]] = contextvars.ContextVar("opening", default=())
+"""The services whose factories run here, the innermost last."""
+
+
+class _GivenUpError(Exception):
+    """Whoever was opening a service was cancelled; another may try."""
+
+
+@define(eq=False)
+class OpenedServices:
+    """What factories have made: for one call, or for a registry.
+
+    Attributes:
+        off_loop: Where plain factories that may block run; `None`: where they are asked for.
+        observe: Told of what fails while it is closed.
+        for_call: Whether it ends with its call, after which nothing is opened any more.
+    """
+
+    observe: _Observer
+    off_loop: _OffLoop | None = None
+    for_call: bool = False
+    _found: dict[_Provided, Future[_OpenService]] = field(factory=dict[_Provided, "Future[_OpenService]"], init=False)
+    _order: list[_OpenService] = field(factory=list[_OpenService], init=False)
+    _is_closed: bool = field(default=False, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    async def use(self, provided: _Provided, context: CallContext) -> Any:
+        """The service, opened by the first who asks; the others wait for it.
+
+        Raises:
+            MissingServiceError: Its factory asks for itself, or the call is over.
+            BaseException: Whatever the factory raised; the next who asks tries again.
+        """
+        while True:
+            future, is_mine = self._claim(provided)
+            if is_mine:
+                return (await self._open(provided, context, future)).value
+            try:
+                opened = future.result() if future.done() else await asyncio.wrap_future(future)
+            except _GivenUpError:
+                continue
+            if not opened.is_lost:
+                return opened.value
+            self._forget(provided, future)
+
+    def use_now(self, provided: _Provided, context: CallContext) -> Any:
+        """The same without waiting for the event loop.
+
+        Raises:
+            MissingServiceError: It would have to wait: `await context.use(...)`.
+        """
+        while True:
+            future, is_mine = self._claim(provided)
+            if is_mine:
+                return self._open_now(provided, context, future).value
+            if not future.done() and in_event_loop():
+                raise _has_to_wait(provided)
+            try:
+                opened = future.result(context.remaining)
+            except _GivenUpError:
+                continue
+            if not opened.is_lost:
+                return opened.value
+            self._forget(provided, future)
+
+    async def close(self, error: BaseException | None = None) -> None:
+        """Closes what is open, the last first; what fails is told to the observer and costs nothing else.
+
+        Args:
+            error: What ended the call, for context managers that undo their work then; or `None`.
+
+        Raises:
+            asyncio.CancelledError: Whoever waits was cancelled meanwhile; all the same the others were closed.
+        """
+        with self._lock:
+            order, self._order = self._order, []
+            self._found = {}
+            self._is_closed = self.for_call
+        cancelled: BaseException | None = None
+        for opened in reversed(order):
+            try:
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._leave(opened, error)
+            except BaseException as failed:  # noqa: BLE001  whatever a service raises on its way out
+                cancelled = failed if _is_cancelled(failed) else cancelled
+                if failed is not error:
+                    self.observe(f"closing {opened.provided.name}", failed)
+        if cancelled is not None:
+            raise cancelled
+
+    # How it does it ----------------------------------------------------------------------------------------------
+
+    def _claim(self, provided: _Provided) -> tuple[Future[_OpenService], bool]:
+        """What will hold the service, and whether it is the caller who has to open it."""
+        with self._lock:
+            future = self._found.get(provided)
+            if future is None:
+                self._refuse_when_closed(provided)
+                future = self._found[provided] = Future()
+                future.set_running_or_notify_cancel()  # so that nobody who waits can cancel it for the others
+                return future, True
+        if not future.done() and provided in _opening.get():
+            chain = " -> ".join(each.name for each in (*_opening.get(), provided))
+            raise MissingServiceError(f"a factory asks for what it makes: {chain}", kind=provided.kind)
+        return future, False
+
+    def _forget(self, provided: _Provided, future: Future[_OpenService]) -> None:
+        with self._lock:
+            if self._found.get(provided) is future:
+                del self._found[provided]
+                self._order = [each for each in self._order if each.provided is not provided]
+
+    def _refuse_when_closed(self, provided: _Provided) -> None:
+        if self._is_closed:
+            raise MissingServiceError(f"{provided.name} isn't opened any more: the call is over", kind=provided.kind)
+
+    async def _open(self, provided: _Provided, context: CallContext, future: Future[_OpenService]) -> _OpenService:
+        with self._attempt(provided, future):
+            opened = await self._made(provided, context)
+            if not self._keep(opened, future):
+                await self._leave(opened, None)
+                self._refuse_when_closed(provided)
+        return opened
+
+    def _open_now(self, provided: _Provided, context: CallContext, future: Future[_OpenService]) -> _OpenService:
+        with self._attempt(provided, future):
+            value, manager = _begun(provided, context, may_wait=False)
+            opened = _OpenService(provided, value, manager)
+            if not self._keep(opened, future):
+                _left_now(opened)
+                self._refuse_when_closed(provided)
+        return opened
+
+    @contextlib.contextmanager
+    def _attempt(self, provided: _Provided, future: Future[_OpenService]) -> Generator[None]:
+        """Where a factory runs; who waits for it learns that it failed."""
+        token = _opening.set((*_opening.get(), provided))
+        try:
+            yield
+        except BaseException as error:
+            self._forget(provided, future)
+            gave_up = isinstance(error, asyncio.CancelledError | GeneratorExit)
+            future.set_exception(_GivenUpError() if gave_up else error)
+            raise
+        finally:
+            _opening.reset(token)
+
+    def _keep(self, opened: _OpenService, future: Future[_OpenService]) -> bool:
+        """Notes what has to be closed; false where it is too late for it."""
+        with self._lock:
+            if self._found.get(opened.provided) is not future:
+                return False
+            if opened.manager is not None:
+                self._order.append(opened)
+        future.set_result(opened)
+        return True
+
+    async def _made(self, provided: _Provided, context: CallContext) -> _OpenService:
+        begin = partial(_begun, provided, context, may_wait=True)
+        value, manager = await self._plainly(provided, begin)
+        if manager is not None:
+            return _OpenService(provided, value, manager)
+        loop = None
+        if isawaitable(value):
+            loop = asyncio.get_running_loop()
+            value = await value
+        return await self._entered(provided, value, loop)
+
+    async def _entered(self, provided: _Provided, value: Any, loop: asyncio.AbstractEventLoop | None) -> _OpenService:
+        if provided.enter and _has_method(value, "__aenter__"):
+            return _OpenService(provided, await value.__aenter__(), value, asyncio.get_running_loop(), is_async=True)
+        if provided.enter and _has_method(value, "__enter__"):
+            return _OpenService(provided, await self._plainly(provided, value.__enter__), value, loop)
+        return _OpenService(provided, value, None, loop)
+
+    async def _leave(self, opened: _OpenService, error: BaseException | None) -> None:
+        if opened.is_lost:
+            _refuse_lost(opened)
+        elif opened.is_async:
+            await opened.manager.__aexit__(*_facts_of(error))
+        elif opened.manager is not None:
+            await self._plainly(opened.provided, opened.manager.__exit__, *_facts_of(error))
+
+    async def _plainly(self, provided: _Provided, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls what may block, off the loop where there is such a place."""
+        if self.off_loop is None or not provided.blocking:
+            return function(*arguments)
+        return await self.off_loop(function, *arguments)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Whether it comes of the cancellation of this task, and isn't the service's own."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
 _MISSING: Final = object()
 
 
@@ -36,12 +441,12 @@ class Services:
         self,
         values: Mapping[Any, Any] | None = None,
         *,
-        off_loop: OffLoop | None = None,
-        observe: Observer | None = None,
+        off_loop: _OffLoop | None = None,
+        observe: _Observer | None = None,
     ) -> None:
         self.off_loop = off_loop
         self.observe = observe or _log
-        self._provided: dict[Any, Provided] = {kind: provided(kind, value) for kind, value in (values or {}).items()}
+        self._provided: dict[Any, _Provided] = {kind: _provided(kind, value) for kind, value in (values or {}).items()}
         self._shared = _Shared()
 
     @classmethod
@@ -51,7 +456,7 @@ class Services:
 
     def provide(
         self, kind: Any, thing: Any, *, scope: ServiceScope | None = None, blocking: bool = True, enter: bool = True
-    ) -> Provided:
+    ) -> _Provided:
         """Keeps a value, or what makes one, by its type; what was there before is replaced.
 
         Args:
@@ -69,12 +474,12 @@ class Services:
         Raises:
             TypeError: `kind` is no type, `scope` is none, or the factory asks for what it can't get.
         """
-        made = provided(kind, thing, scope=scope, blocking=blocking, enter=enter)
+        made = _provided(kind, thing, scope=scope, blocking=blocking, enter=enter)
         with self._shared.lock:
             self._provided = {**self._provided, kind: made}
         return made
 
-    def withdraw(self, given: Provided) -> None:
+    def withdraw(self, given: _Provided) -> None:
         """Takes back what `provide` has given, unless it was replaced already."""
         with self._shared.lock:
             self._provided = {kind: each for kind, each in self._provided.items() if each is not given}
@@ -93,7 +498,7 @@ class Services:
         both._shared = self._shared
         return both
 
-    def find(self, kind: Any) -> Provided | None:
+    def find(self, kind: Any) -> _Provided | None:
         """What is provided for this type: exactly for it, else for the one class that inherits from it.
 
         Raises:
@@ -109,7 +514,7 @@ class Services:
             raise MissingServiceError(what, kind=kind)
         return self._provided[below[0]] if below else None
 
-    async def use(self, kind: Kind[T], context: ToolContext) -> T:
+    async def use(self, kind: Kind[T], context: CallContext) -> T:
         """The service of this type, opened if need be.
 
         Raises:
@@ -121,7 +526,7 @@ class Services:
             return given.value
         return await self._opened(given, context).use(given, context)
 
-    def use_now(self, kind: Kind[T], context: ToolContext) -> T:
+    def use_now(self, kind: Kind[T], context: CallContext) -> T:
         """The same for what needs no waiting.
 
         Raises:
@@ -141,8 +546,6 @@ class Services:
 
     def for_call(self) -> OpenedServices:
         """Where one call's services are kept while they are open."""
-        from pegboard.tools.opened_services import OpenedServices
-
         return OpenedServices(self.observe, self.off_loop, for_call=True)
 
     async def aclose(self) -> None:
@@ -155,7 +558,7 @@ class Services:
 
     # How it does it ----------------------------------------------------------------------------------------------
 
-    def _found(self, kind: Any) -> Provided:
+    def _found(self, kind: Any) -> _Provided:
         given = self.find(kind)
         if given is None:
             name = name_of_kind(kind)
@@ -163,13 +566,11 @@ class Services:
             raise MissingServiceError(what, kind=kind)
         return given
 
-    def _opened(self, given: Provided, context: ToolContext) -> OpenedServices:
+    def _opened(self, given: _Provided, context: CallContext) -> OpenedServices:
         if given.scope == "call":
             return context.opened_services()
         shared = self._shared
         if shared.opened is None:
-            from pegboard.tools.opened_services import OpenedServices
-
             with shared.lock:
                 shared.opened = shared.opened or OpenedServices(self.observe, self.off_loop)
         return shared.opened
@@ -190,4 +591,4 @@ def _log(who: str, error: BaseException) -> None:
     logging.getLogger("pegboard").error("%s failed", who, exc_info=error)
 
 
-__all__ = ["Services"]
+__all__ = ["OpenedServices", "ServiceScope", "Services"]

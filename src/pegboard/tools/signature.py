@@ -1,21 +1,165 @@
-"""`Signature`: the parameters of a function as a tool sees them, with their types worked out."""
+"""Signatures of functions: parameters, annotation scopes, output types."""
 
 from __future__ import annotations
 
+import collections.abc
 import functools
 import inspect
+import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, Final, get_args, get_origin
 
 from attrs import frozen
 
+from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
+from pegboard.schema.json import JsonText, json_text
+from pegboard.tools.content import CONTENT_TYPES, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.injection import Injection, injected_kind
-from pegboard.tools.scope import Scope, innermost, lenient
-from pegboard.tools.service_kind import is_kind
+from pegboard.tools.handler import Unstructure
+from pegboard.tools.injection import Injection, injected_kind, is_kind
+
+
+class Scope:
+    """Where the names in a function's annotations are looked up: where it was written.
+
+    Args:
+        function: Any callable.
+        tool: The tool's name, for errors.
+    """
+
+    def __init__(self, function: Callable[..., Any], tool: str) -> None:
+        self._function = function
+        self.tool = tool
+
+    def resolve(self, annotation: Any, parameter: str) -> Any:
+        """`annotation` with every name in it worked out.
+
+        Raises:
+            DefinitionError: A name isn't there, or the text is no type.
+        """
+        if _is_settled(annotation):
+            return annotation
+        try:
+            return _evaluated(annotation, innermost(self._function))
+        except NameError as error:
+            name = error.name or str(error)
+            raise DefinitionError(
+                f"its type {_written(annotation)} names {name!r}, which isn't there at run time",
+                tool=self.tool,
+                parameter=parameter,
+                annotation=annotation,
+                hint="Import it outside `if TYPE_CHECKING:`, or define it before the function.",
+            ) from None
+        except (SyntaxError, TypeError, AttributeError) as error:
+            raise DefinitionError(
+                f"its type {_written(annotation)} can't be worked out ({error})",
+                tool=self.tool,
+                parameter=parameter,
+                annotation=annotation,
+                hint="Write a type.",
+            ) from None
+
+
+def _written(annotation: Any) -> str:
+    return repr(annotation) if isinstance(annotation, str) else str(annotation)
+
+
+def _is_settled(annotation: Any) -> bool:
+    """Whether no name in `annotation` is still a string."""
+    if type(annotation) is type:
+        return True
+    try:
+        return _is_settled_type(annotation)
+    except TypeError:  # not hashable
+        return _is_settled_type.__wrapped__(annotation)
+
+
+@lru_cache(maxsize=1024)
+def _is_settled_type(annotation: Any) -> bool:
+    if isinstance(annotation, str | typing.ForwardRef):
+        return False
+    origin = get_origin(annotation)
+    if origin is None or origin is typing.Literal:
+        return True
+    if origin is typing.Annotated:
+        return _is_settled(get_args(annotation)[0])
+    return all(
+        _is_settled(each) if not isinstance(each, list) else all(map(_is_settled, each))  # pyright: ignore[reportUnknownArgumentType]
+        for each in get_args(annotation)
+    )
+
+
+def _evaluated(annotation: Any, function: Any) -> Any:
+    around: Mapping[str, Any] = _locals_around(function) if "." in getattr(function, "__qualname__", "") else {}
+    names = {**around, **_closure(function)}
+    # get_type_hints is the public way to evaluate names nested anywhere in a type; it takes anything annotated.
+    carrier = types.SimpleNamespace(__annotations__={"it": annotation})
+    scope = getattr(function, "__globals__", {})
+    return typing.get_type_hints(carrier, globalns=scope, localns=names, include_extras=True)["it"]
+
+
+def _closure(function: Any) -> Mapping[str, Any]:
+    """The variables of surrounding functions that `function` uses, and its type parameters."""
+    names: dict[str, Any] = {each.__name__: each for each in getattr(function, "__type_params__", ())}
+    code = getattr(function, "__code__", None)
+    for name, cell in zip(code.co_freevars if code else (), getattr(function, "__closure__", None) or (), strict=True):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return names
+
+
+def _locals_around(function: Any) -> Mapping[str, Any]:
+    """The variables of the functions and class bodies that `function` is written in, where they are still running.
+
+    With types as text, a type defined in the same function is no variable of the closure; a decorator sees it only
+    by looking at who is running. Only the surroundings that the function is written in are looked at.
+    """
+    names: dict[str, Any] = {}
+    code: Any = getattr(function, "__code__", None)
+    frame = inspect.currentframe()
+    while frame is not None:
+        if _holds(frame.f_code, code):
+            code = frame.f_code
+            names = {**frame.f_locals, **names}
+        frame = frame.f_back
+    return names
+
+
+def _holds(around: types.CodeType, code: Any) -> bool:
+    """Whether `code` was written inside `around`, at any depth."""
+    written = [each for each in around.co_consts if isinstance(each, types.CodeType)]
+    return any(each is code or _holds(each, code) for each in written)
+
+
+def lenient() -> dict[str, Any]:
+    """What makes `inspect.signature` leave names alone that it can't work out; before Python 3.14 it always does."""
+    if sys.version_info < (3, 14):
+        return {}
+    import annotationlib  # pragma: no cover  (Python 3.14)
+
+    return {"annotation_format": annotationlib.Format.FORWARDREF}  # pragma: no cover  (Python 3.14)
+
+
+def innermost(function: Any) -> Any:
+    """The plain function behind partials, wrappers, bound methods and callable objects."""
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        elif inspect.ismethod(function):
+            function = function.__func__
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        elif not inspect.isroutine(function):  # pyright: ignore[reportUnknownArgumentType]
+            function = type(function).__call__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        else:
+            return function  # pyright: ignore[reportUnknownVariableType]
+
 
 EMPTY: Final = inspect.Parameter.empty
 """The default of a parameter without one."""
@@ -218,6 +362,171 @@ def _taken(function: Callable[..., Any], parameters: tuple[Parameter, ...]) -> f
     every = inspect.signature(innermost(function), **lenient()).parameters.values()
     written = {each.name for each in every if each.kind not in STARRED}
     return frozenset(written - {each.name for each in parameters if not each.is_hidden})
+
+
+_AWAITABLES: Final = (collections.abc.Awaitable, collections.abc.Coroutine)
+_ITERATORS: Final = (collections.abc.Iterator, collections.abc.Generator)
+
+_ASYNC_ITERATORS: Final = (
+    collections.abc.AsyncIterator,
+    collections.abc.AsyncGenerator,
+    collections.abc.AsyncIterable,
+)
+
+_LISTS: Final = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
+_NONE: Final = type(None)
+_READY: Final = (ToolResult, *CONTENT_TYPES)
+"""What is a result, or a part of one, already."""
+
+_SILENT: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoReturn, typing.Never, *_READY)
+"""What says nothing of structured results: text and bytes become content as they are."""
+
+
+@frozen
+class Output:
+    """What a return type says of a tool's results.
+
+    Attributes:
+        annotation: The type of the value that is turned into the result; `EMPTY` where it says nothing.
+        schema: The JSON Schema of the structured result, an object's; `None` where the type says nothing.
+        is_wrapped: Whether the value stands in the structured result as `{"result": value}`, because MCP wants
+            an object and its type is none.
+    """
+
+    annotation: Any = EMPTY
+    schema: JsonText | None = None
+    is_wrapped: bool = False
+
+    def make_unstructure(self) -> Callable[[], Unstructure | None]:
+        """Makes the way back to JSON, when it is first asked for."""
+        return partial(_unstructurer, self.annotation)
+
+
+def _unstructurer(annotation: Any) -> Unstructure | None:
+    if annotation is EMPTY:
+        return None
+    from pegboard.schema.unstructure import unstructurer
+
+    return unstructurer(annotation)
+
+
+NO_OUTPUT: Final = Output()
+
+
+@frozen
+class Returned:
+    """What calling a function gives.
+
+    Attributes:
+        flavour: Settled once, by its code, else by its return type: a plain function may give a coroutine.
+        annotation: The type of what the result is made of: what is awaited, what a generator returns, or the list
+            of its items; `EMPTY` where nothing is said.
+    """
+
+    flavour: Flavour
+    annotation: Any
+
+
+def returned_by(function: Callable[..., Any], returns: Any) -> Returned:
+    """What calling `function`, annotated to return `returns`, gives."""
+    flavour = Flavour.of(function)
+    origin: Any = get_origin(returns)
+    parts: tuple[Any, ...] = get_args(returns)
+    if flavour is Flavour.PLAIN:
+        flavour = _flavour_of_type(origin or returns)
+    if flavour is Flavour.ASYNC and origin in _AWAITABLES:
+        return Returned(flavour, parts[-1])
+    if flavour is Flavour.GENERATOR:
+        returned = parts[2] if len(parts) > 2 else _NONE
+        value = _list_of(parts) if returned in (None, _NONE) else returned
+        return Returned(flavour, value)
+    return Returned(flavour, _list_of(parts) if flavour is Flavour.ASYNC_GENERATOR else returns)
+
+
+def _flavour_of_type(origin: Any) -> Flavour:
+    if origin in _AWAITABLES:
+        return Flavour.ASYNC
+    if origin in _ASYNC_ITERATORS:
+        return Flavour.ASYNC_GENERATOR
+    return Flavour.GENERATOR if origin in _ITERATORS else Flavour.PLAIN
+
+
+def _list_of(parts: tuple[Any, ...]) -> Any:
+    """The list of a generator's items, whose type is the first argument of its own; text is an item like others."""
+    if not parts or parts[0] in (Any, object, _NONE) or _is_ready(parts[0]):
+        return EMPTY
+    return list[parts[0]]
+
+
+_known: Final[dict[Hashable, Output]] = {}
+_MOST_KNOWN: Final = 1024
+
+
+def output_of(annotation: Any, *, tool: str) -> Output:
+    """What the type of a result says.
+
+    Raises:
+        DefinitionError: The type can't be written as JSON Schema.
+    """
+    spoken = _spoken(annotation)
+    if spoken is EMPTY:
+        return NO_OUTPUT
+    try:
+        return _known_output(spoken)
+    except DefinitionError as error:
+        raise DefinitionError(
+            error.message,
+            tool=tool,
+            parameter=".".join(part for part in ("return", error.parameter) if part),
+            annotation=error.annotation,
+            hint="Annotate what it really gives back, or pass output_schema=None.",
+        ) from None
+
+
+def _spoken(annotation: Any) -> Any:
+    """The part of a type that says something of structured results, `EMPTY` where none does."""
+    origin = get_origin(annotation)
+    parts: tuple[Any, ...] = get_args(annotation)
+    if annotation is None or annotation in _SILENT or isinstance(annotation, typing.TypeVar):
+        return EMPTY
+    if origin is typing.Annotated:
+        return EMPTY if _spoken(parts[0]) is EMPTY else annotation
+    if origin in _UNIONS:
+        members = [each for each in parts if each not in _READY]
+        if all(_spoken(each) is EMPTY for each in members):
+            return EMPTY
+        return typing.Union[tuple(members)]  # noqa: UP007  (made of a list)
+    if origin in _LISTS and any(_is_ready(each) for each in parts):
+        return EMPTY
+    return annotation
+
+
+def _is_ready(annotation: Any) -> bool:
+    """Whether a list's items are content already, or may be."""
+    members = get_args(annotation) if get_origin(annotation) in _UNIONS else (annotation,)
+    return any(each in _READY for each in members)
+
+
+def _known_output(annotation: Any) -> Output:
+    """What a type says, worked out once."""
+    from pegboard.schema.types import annotation_key
+
+    key = annotation_key(annotation)  # annotations that differ may be equal: int | str and str | int
+    known = _known.get(key)
+    if known is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[key] = _output_of_type(annotation)
+    return known
+
+
+def _output_of_type(annotation: Any) -> Output:
+    from pegboard.schema.types import Property, object_schema, schema_of
+
+    schema = schema_of(annotation)
+    if schema.get("type") == "object":
+        return Output(annotation, json_text(schema))
+    return Output(annotation, json_text(object_schema([Property("result", annotation)])), is_wrapped=True)
 
 
 __all__ = ["EMPTY", "OMITTED", "STARRED", "Kind", "Parameter", "Signature", "is_method", "signature_of"]

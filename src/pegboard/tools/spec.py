@@ -1,4 +1,4 @@
-"""`ToolSpec`: what a tool says of itself, as pure data."""
+"""`ToolSpec`: what a tool declares, as frozen JSON data; the rules for names."""
 
 from __future__ import annotations
 
@@ -9,13 +9,59 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 from attrs import field, frozen
 
+from pegboard.errors import InvalidNameError
 from pegboard.schema.json import EMPTY_OBJECT, JsonText, digest_of, is_unicode, json_text, surrogate_fault
-from pegboard.tools.name import check_name
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
-Kind: TypeAlias = Literal["function", "freeform", "provider"]
-KINDS: Final = ("function", "freeform", "provider")
+MAX_LENGTH = 64
+_FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+_HEX = frozenset("0123456789abcdef")
+_DIGITS = 10
+_REST = _FIRST | frozenset("0123456789-")
 
+
+def is_valid_name(name: str) -> bool:
+    """Whether `name` is 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first.
+
+    The narrowest of the rules of OpenAI, Anthropic, Bedrock (`[A-Za-z0-9_-]{1,64}`) and Gemini (first character).
+    """
+    return 0 < len(name) <= MAX_LENGTH and name[0] in _FIRST and _REST.issuperset(name)
+
+
+def check_name(name: str) -> str:
+    """`name` as it is.
+
+    Raises:
+        InvalidNameError: It isn't a valid name.
+    """
+    if not is_valid_name(name):
+        raise InvalidNameError(name)
+    return name
+
+
+def mapped_name(foreign: str) -> str:
+    """A valid name for a foreign one: itself where it is valid, else a readable part and a digest of the whole.
+
+    Two foreign names get two names: those that were mapped end with a digest of the foreign name (40 bits of
+    SHA-256), and a valid name that ends as if it had been mapped is mapped too.
+    """
+    if is_valid_name(foreign) and not _looks_mapped(foreign):
+        return foreign
+    import hashlib
+
+    digest = hashlib.sha256(foreign.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    readable = "".join(c if c in _REST else "_" for c in foreign)
+    if not readable or readable[0] not in _FIRST:
+        readable = "_" + readable
+    return f"{readable[: MAX_LENGTH - 1 - _DIGITS]}_{digest}"
+
+
+def _looks_mapped(name: str) -> bool:
+    return len(name) > _DIGITS + 1 and name[-_DIGITS - 1] == "_" and _HEX.issuperset(name[-_DIGITS:])
+
+
+_Kind: TypeAlias = Literal["function", "freeform", "provider"]
+KINDS: Final = ("function", "freeform", "provider")
 ArgumentKind: TypeAlias = Literal["text", "command", "path", "url"]
 """How a rule reads an argument: as it is, as a shell's command line, as a place in the file system, as a URL."""
 
@@ -120,6 +166,7 @@ _HINTS: Final = (
     ("open_world_hint", "openWorldHint"),
     ("edit_hint", "editHint"),
 )
+
 UNSET: Final = ToolAnnotations()
 
 
@@ -188,6 +235,7 @@ def _argument_kinds(given: Mapping[str, Any] | JsonText) -> JsonText:
 
 
 _TEXTS: Final = ("provider_id", "permission", "version", "original_name")
+
 _JSON: Final = (
     "input_schema",
     "output_schema",
@@ -247,7 +295,7 @@ class ToolSpec:
         default=None, alias="output_schema", converter=attrs.converters.optional(json_text)
     )
     title: str | None = field(default=None, converter=attrs.converters.optional(_mended))
-    kind: Kind = field(default="function", validator=attrs.validators.in_(KINDS))
+    kind: _Kind = field(default="function", validator=attrs.validators.in_(KINDS))
     annotations: ToolAnnotations = UNSET
     tags: tuple[str, ...] = field(default=(), converter=_sorted_tags)
     _examples: JsonText | None = field(default=None, alias="examples", converter=_some)
@@ -415,6 +463,7 @@ _OPTIONAL: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
     ("provider_options", "providerOptions", _same),
     ("meta", "meta", _same),
 )
+
 _DEFAULTS: Final[dict[str, Any]] = {
     **{name: getattr(ToolSpec("_"), name) for name, _, _ in _OPTIONAL},
 }
@@ -460,6 +509,7 @@ def _parts(make: Callable[[JsonObject], Any]) -> Callable[[str, Any], Any]:
 _TEXT = _of(str)
 _FLAG = _of(bool)
 _OBJECT = _of(dict)
+
 _READERS: Final[dict[str, tuple[str, Callable[[str, Any], Any]]]] = {
     "name": ("name", _TEXT),
     "description": ("description", _TEXT),
@@ -486,6 +536,7 @@ _READERS: Final[dict[str, tuple[str, Callable[[str, Any], Any]]]] = {
     "meta": ("meta", _OBJECT),
 }
 
+
 __all__ = [
     "ARGUMENT_KINDS",
     "EXCLUSIVE",
@@ -495,7 +546,6 @@ __all__ = [
     "ArgumentKind",
     "Concurrency",
     "Grammar",
-    "Kind",
     "ToolAnnotations",
     "ToolSpec",
 ]

@@ -1,12 +1,16 @@
-"""`State`: the session's state as one call sees it."""
+"""Session state, and what a tool has set for its result: `State`, `PendingActions`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
-from typing import Any, Final, cast
+from types import MappingProxyType
+from typing import Any, Final, Protocol, cast
+
+from attrs import define, field
+from attrs.validators import instance_of, optional
 
 from pegboard.schema.json import json_faults
-from pegboard.tools.actions import REMOVED
+from pegboard.tools.call import REMOVED, Actions
 
 TEMPORARY: Final = "temp:"
 """What a key begins with whose value ends with the call: it is never part of the delta."""
@@ -150,3 +154,127 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_as_json(item) for item in cast("list[Any]", value)]
     return value
+
+
+def _state_of(base: Mapping[str, Any]) -> State:
+    return State(base)
+
+
+def _nothing() -> dict[str, Any]:
+    return {}
+
+
+_TEXT: Final = optional(instance_of(str))
+
+
+class CallContext(Protocol):
+    """What services and stores need of the context of a call; a `ToolContext` is one."""
+
+    @property
+    def tool(self) -> str:
+        """The tool's name."""
+        ...
+
+    @property
+    def user(self) -> str | None:
+        """The user, or `None`."""
+        ...
+
+    @property
+    def agent(self) -> str | None:
+        """The agent's name, or `None`."""
+        ...
+
+    @property
+    def session(self) -> str | None:
+        """The conversation's id, or `None`."""
+        ...
+
+    @property
+    def actions(self) -> PendingActions:
+        """What the call asks for beside its result."""
+        ...
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds until the call's time limit, or `None`."""
+        ...
+
+    def provides(self, kind: Any) -> bool:
+        """Whether a service of this type is provided."""
+        ...
+
+    def service(self, kind: Any) -> Any:
+        """The service of this type, which needs no waiting."""
+        ...
+
+    async def use(self, kind: Any) -> Any:
+        """The service of this type, opened if need be."""
+        ...
+
+    async def use_or(self, kind: Any, make: Any) -> Any:
+        """The same, or what `make()` gives where none is provided."""
+        ...
+
+    def opened_services(self) -> Any:
+        """Where the services of this call are kept while they are open."""
+        ...
+
+
+@define(eq=False)
+class PendingActions:
+    """What a running call has said so far; its tool and its callbacks add to it.
+
+    Attributes:
+        state: The session's state as the call sees it. Made of the session's own.
+        artifact_delta: The artifacts that were saved: name -> latest version.
+        transfer_to: The name of the agent that shall go on, or `None`.
+        escalate: Whether the agent above shall go on.
+        skip_summarization: Whether the result speaks for itself, and the model needn't sum it up.
+        title: A short heading for people, or `None`.
+        facts: For the user interface; never sent to the model.
+    """
+
+    state: State = field(converter=_state_of)
+    artifact_delta: dict[str, int] = field(factory=_nothing)
+    transfer_to: str | None = field(default=None, validator=_TEXT)
+    escalate: bool = field(default=False, validator=instance_of(bool))
+    skip_summarization: bool = field(default=False, validator=instance_of(bool))
+    title: str | None = field(default=None, validator=_TEXT)
+    facts: dict[str, Any] = field(factory=_nothing)
+
+    @property
+    def state_delta(self) -> Mapping[str, Any]:
+        """What has changed in `state`: key -> JSON value, or `REMOVED`. Changes are made in `state`."""
+        return MappingProxyType(self.state.delta)
+
+    @property
+    def actions(self) -> Actions:
+        """What the host is asked for up to now, as a value that later changes don't reach."""
+        return Actions(
+            self.state.delta, dict(self.artifact_delta), self.transfer_to, self.escalate, self.skip_summarization
+        )
+
+    def add(self, actions: Actions) -> None:
+        """Takes over what a call inside this one, or this one in another process, has asked for."""
+        for key, value in actions.state_delta.items():
+            if value is not REMOVED:
+                self.state[key] = value
+            elif key in self.state:
+                del self.state[key]
+        for name, version in actions.artifact_delta.items():
+            self.saved(name, version)
+        if actions.transfer_to is not None:
+            self.transfer_to = actions.transfer_to
+        self.escalate = self.escalate or actions.escalate
+        self.skip_summarization = self.skip_summarization or actions.skip_summarization
+
+    def saved(self, name: str, version: int) -> None:
+        """Notes an artifact's version."""
+        self.artifact_delta[name] = max(version, self.artifact_delta.get(name, version))
+
+    def tell(self, title: str | None, facts: Mapping[str, Any]) -> None:
+        """Notes a heading, where there is one, and facts; later ones win."""
+        if title is not None:
+            self.title = title
+        self.facts.update(facts)

@@ -1,17 +1,39 @@
-"""`Tool`: a spec and the handler that runs it."""
+"""`Tool`: a spec with the handler that runs it; `@tool`, and the other ways to define one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 import attrs
-from attrs import frozen
+from attrs import evolve, frozen
 
+from pegboard.callbacks import Flavour
+from pegboard.errors import DefinitionError, did_you_mean, suggest
+from pegboard.schema.docstrings import Docstring, parse_docstring
+from pegboard.schema.json import JsonText, json_text
 from pegboard.schema.problems import MOST_PROBLEMS, StructureError, problem
-from pegboard.tools.handler import Binder, Handler, LateHandler, Unstructure
-from pegboard.tools.origin import DEFAULT_POLICY, HOST, Origin, Policy
+from pegboard.tools.binding import input_schema_of
+from pegboard.tools.handler import Binder, Checker, Confirmer, ErrorWriter, Handler, Previewer, Unstructure
+from pegboard.tools.injection import Injection
+from pegboard.tools.options import CommonOptions, ToolOptions, checked_options, checked_schema, spec_facts, tool_facts
+from pegboard.tools.policy import DEFAULT_POLICY, HOST, Origin, Policy
+from pegboard.tools.signature import (
+    EMPTY,
+    STARRED,
+    Kind,
+    Output,
+    Parameter,
+    Returned,
+    Signature,
+    is_method,
+    output_of,
+    returned_by,
+    signature_of,
+)
 from pegboard.tools.spec import FREEFORM_SCHEMA, Grammar, ToolSpec
 from pegboard.typing import JsonMapping, JsonSchema
 
@@ -22,30 +44,16 @@ if TYPE_CHECKING:
     from pegboard.tools.options import CommonOptions, ToolOptions
 
 
-@frozen
-class Preview:
-    """What a person is shown before a call is confirmed.
+@frozen(eq=False)
+class LateHandler:
+    """A handler that is found at the first call: listing and filtering import none of its plugin's code.
 
     Attributes:
-        summary: One line.
-        details: Everything else, such as a diff; may be empty.
+        load: Gives the tool with its handler. May take long (it imports a plugin): called off the event loop.
+            Raises `PluginError` where the plugin fails, `StaleSpecError` where its code says something else.
     """
 
-    summary: str
-    details: str = ""
-
-
-Previewer: TypeAlias = Callable[[Mapping[str, Any]], "Preview | str | None"]
-"""Gets the judged arguments; a plain text is the summary."""
-
-Confirmer: TypeAlias = Callable[[Mapping[str, Any]], bool]
-"""Gets the judged arguments; whether this call has to be confirmed."""
-
-Checker: TypeAlias = Callable[[Mapping[str, Any]], "Iterable[str] | None"]
-"""Gets the judged arguments; gives `"path: reason"` for each thing that is wrong with them."""
-
-ErrorWriter: TypeAlias = Callable[[Sequence[str]], str]
-"""Gets the problems (`"path: reason"`); gives the text that the model reads."""
+    load: Callable[[], Tool]
 
 
 @frozen(eq=False)
@@ -163,8 +171,6 @@ class Tool:
         Raises:
             DefinitionError: The signature can't be expressed.
         """
-        from pegboard.tools.function import tool_from_function
-
         return tool_from_function(function, **options)
 
     @classmethod
@@ -186,9 +192,7 @@ class Tool:
         Raises:
             SchemaError: The schema is invalid or unbounded.
         """
-        from pegboard.tools.function import tool_from_schema
-
-        return tool_from_schema(name, input_schema, handler, **options)
+        return _tool_from_schema(name, input_schema, handler, **options)
 
     @classmethod
     def freeform(
@@ -207,9 +211,7 @@ class Tool:
             grammar: What the text must fit. Providers are told, and hold their models to it; it isn't checked here.
             options: As `@tool` takes them.
         """
-        from pegboard.tools.function import tool_from_text
-
-        return tool_from_text(name, handler, grammar=grammar, input_schema=FREEFORM_SCHEMA, **options)
+        return _tool_from_text(name, handler, grammar=grammar, input_schema=FREEFORM_SCHEMA, **options)
 
     @classmethod
     def provider(
@@ -229,9 +231,7 @@ class Tool:
             handler: Runs it here, as a local shell does; `None` where the provider runs it.
             options: As `@tool` takes them.
         """
-        from pegboard.tools.function import provider_tool
-
-        return provider_tool(name, provider_id, arguments, handler, **options)
+        return _provider_tool(name, provider_id, arguments, handler, **options)
 
     @classmethod
     def processor(cls, name: str, function: Callable[..., Any], **options: Unpack[CommonOptions]) -> Tool:
@@ -242,9 +242,343 @@ class Tool:
             function: `(request, context)`, plain or async; gives the next `ModelRequest`, or `None` to leave it.
             options: As `@tool` takes them; by default, the function's docstring is the description.
         """
-        from pegboard.tools.function import processing_tool
-
-        return processing_tool(name, function, **options)
+        return _processing_tool(name, function, **options)
 
 
-__all__ = ["Checker", "Confirmer", "ErrorWriter", "Preview", "Previewer", "Tool"]
+ATTRIBUTE: Final = "__pegboard_tool__"
+"""Where a decorated function carries its `Tool`, or its `Method`."""
+
+_HOOKS: Final = ("preview", "confirms", "checks", "format_validation_error", "process_request")
+
+
+@frozen(eq=False)
+class Method:
+    """The tool of a method, waiting for an instance.
+
+    Attributes:
+        tool: Its handler's function takes the instance first, so it can't be called as it is.
+    """
+
+    tool: Tool
+
+    def bound(self, method: Callable[..., Any], instance: object) -> Tool:
+        """The tool of `instance.method`."""
+        hooks = {name: _bound_hook(getattr(self.tool, name), instance) for name in _HOOKS}
+        return calling(self.tool, method).evolve(**hooks)
+
+
+def calling(tool: Tool, function: Callable[..., Any]) -> Tool:
+    """The same tool with its handler calling `function`: a bound method, or what a later decorator has made of it."""
+    assert isinstance(tool.handler, Handler)
+    same = getattr(function, "__func__", function) is tool.handler.function
+    flavour = tool.handler.flavour if same else Flavour.of(function)
+    return tool.evolve(handler=evolve(tool.handler, function=function, flavour=flavour))
+
+
+def _bound_hook(hook: Any, instance: object) -> Any:
+    """A preview, predicate or check that was written as a method beside the tool gets the instance too."""
+    return hook.__get__(instance) if inspect.isfunction(hook) and is_method(hook) else hook
+
+
+LONG_RUNNING: Final = (
+    "This takes long: its first result says that it is pending, and the real one comes later by itself. "
+    "Do not call it again for the same thing meanwhile."
+)
+"""What the description of a long-running tool ends with, so that the model waits."""
+
+
+def made_tool(facts: Mapping[str, Any], handler: Handler | None, options: Mapping[str, Any]) -> Tool:
+    """The tool of all that was worked out, and of what the options say over it.
+
+    Args:
+        facts: For the spec, `name` among them.
+        handler: Or `None`.
+        options: Checked.
+
+    Raises:
+        DefinitionError: An option of the wrong form, or an example that doesn't fit.
+        InvalidNameError: The name isn't one that every provider takes.
+    """
+    name: str = facts["name"]
+    said = {**facts, **spec_facts(options, tool=name)}
+    if said.get("long_running"):
+        said["description"] = f"{said.get('description', '')}\n\n{LONG_RUNNING}".lstrip()
+    try:
+        spec = ToolSpec(**said)
+    except (TypeError, ValueError) as error:
+        raise DefinitionError(str(error), tool=name) from None
+    made = Tool(spec, handler, **tool_facts(options))
+    if "examples" not in options:
+        return made
+    return made.with_spec(examples=_checked_examples(made, options["examples"]))
+
+
+def _checked_examples(made: Tool, examples: Iterable[Any]) -> tuple[Any, ...]:
+    """The examples, each judged and structured as a call's arguments would be, but not put to the tool's own check."""
+    judged = made.evolve(checks=None)
+    kept = tuple(examples)
+    for index, example in enumerate(kept):
+        if not isinstance(example, Mapping):
+            raise DefinitionError(f"example {index} is no mapping of arguments: {example!r:.100}.", tool=made.name)
+        if problems := judged.check(example):  # pyright: ignore[reportUnknownArgumentType]
+            hint = "Correct the example or the types."
+            raise DefinitionError(f"example {index} doesn't fit: {'; '.join(problems)}.", tool=made.name, hint=hint)
+    return kept
+
+
+def _name_of(function: Any) -> str:
+    """The name of the function behind partials; of a callable object, that of its class."""
+    while isinstance(function, functools.partial):
+        function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    name = getattr(function, "__name__", None) or snake_case(type(function).__name__)  # pyright: ignore[reportUnknownArgumentType]
+    if name == "<lambda>":
+        raise DefinitionError("a lambda has no name of its own.", hint="Pass name=...")
+    return name
+
+
+def snake_case(name: str) -> str:
+    """`ReadFile` as `read_file`, `HTTPGet` as `http_get`."""
+    import re
+
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def docstring_of(function: Any) -> Docstring:
+    """What the docstring says of the function behind partials; of a callable object, `__call__`'s or its class's."""
+    while isinstance(function, functools.partial):
+        function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    text = function.__doc__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not inspect.isroutine(function):  # pyright: ignore[reportUnknownArgumentType]
+        text = type(function).__call__.__doc__ or text  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return parse_docstring(text) if text else Docstring()  # pyright: ignore[reportUnknownArgumentType]
+
+
+def handler_of(  # noqa: PLR0913  (what one handler is made of)
+    function: Callable[..., Any],
+    returned: Returned,
+    make_binder: Callable[[], Binder],
+    *,
+    options: Mapping[str, Any],
+    tool: str,
+    injects: tuple[Injection, ...] = (),
+) -> tuple[Handler, JsonText | None]:
+    """The handler that runs `function`, and the output schema: the option's, else what the return type gives.
+
+    Raises:
+        DefinitionError: The return type can't be written as JSON Schema.
+        SchemaError: The given schema is refused.
+    """
+    if "output_schema" in options:
+        output = Output(schema=_given_output(options, tool))
+    else:
+        output = output_of(returned.annotation, tool=tool)
+    blocking = options.get("blocking", True)
+    unstructure = output.make_unstructure()
+    handler = Handler(function, make_binder, returned.flavour, blocking, unstructure, output.is_wrapped, injects)
+    return handler, output.schema
+
+
+def _given_output(options: Mapping[str, Any], tool: str) -> JsonText | None:
+    """The output schema that the options give.
+
+    Raises:
+        SchemaError: It is refused.
+    """
+    schema = options.get("output_schema")
+    return None if schema is None else checked_schema(schema, tool, "output_schema")
+
+
+F = TypeVar("F", bound="Callable[..., Any] | classmethod[Any, ..., Any]")
+_OPEN_OBJECT: Final = json_text({"type": "object"})
+
+
+@overload
+def tool(function: F, /, **options: Unpack[ToolOptions]) -> F: ...
+
+
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+
+
+def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
+    """Makes a tool of a function, which stays what it was and can be called as before.
+
+    Plain, async, generator and async generator functions; methods, static and class methods. The types of the
+    parameters give the input schema, the docstring gives the descriptions, the return type gives the output
+    schema. A parameter of type `ToolContext` gets the context and is hidden from the model.
+
+        @tool
+        def add(a: int, b: int) -> int:
+            "Add two numbers."
+            return a + b
+
+        @tool(read_only=True, tags=["files"])
+        async def size(path: str) -> int: ...
+
+    Args:
+        function: The function; left out where options are given.
+        options: See `ToolOptions`.
+
+    Raises:
+        DefinitionError: Something of it can't be expressed; names the parameter, its type and what to do.
+        InvalidNameError: The name isn't one that every provider takes.
+    """
+    if function is None:
+        return functools.partial(_decorated, options=options)
+    return _decorated(function, options)
+
+
+def _decorated(decorated: Any, options: ToolOptions) -> Any:
+    function = decorated.__func__ if isinstance(decorated, staticmethod | classmethod) else decorated  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    of_class = isinstance(decorated, classmethod)
+    method = of_class or (not isinstance(decorated, staticmethod) and is_method(function))  # pyright: ignore[reportUnknownArgumentType]
+    made = _tool_of_function(function, options, method=method)  # pyright: ignore[reportUnknownArgumentType]
+    try:
+        setattr(function, ATTRIBUTE, Method(made) if method else made)  # pyright: ignore[reportUnknownArgumentType]
+    except (AttributeError, TypeError):
+        hint = "Use Tool.from_function(...), which leaves it alone."
+        raise DefinitionError("it can't carry the tool that is made of it", tool=made.name, hint=hint) from None
+    return decorated  # pyright: ignore[reportUnknownVariableType]
+
+
+def tool_from_function(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
+    """A tool of a function, a `functools.partial`, a bound method or a callable object; leaves the thing alone.
+
+    Raises:
+        DefinitionError: Something of it can't be expressed; names the parameter, its type and what to do.
+        InvalidNameError: The name isn't one that every provider takes.
+    """
+    return _tool_of_function(function, options, method=False)
+
+
+def _tool_from_schema(
+    name: str,
+    input_schema: JsonSchema,
+    handler: Callable[..., Any] | None = None,
+    **options: Unpack[CommonOptions],
+) -> Tool:
+    """A tool of a raw JSON Schema and a handler on a mapping; see `Tool.from_schema`."""
+    given = checked_options(options, tool=name)
+    facts = {"name": name, "input_schema": checked_schema(input_schema, name, "input_schema")}
+    return _raw_tool(facts, handler, given)
+
+
+def _tool_from_text(
+    name: str,
+    handler: Callable[..., Any] | None = None,
+    *,
+    grammar: Grammar | None,
+    input_schema: JsonText,
+    **options: Unpack[CommonOptions],
+) -> Tool:
+    """A tool whose input is text; see `Tool.freeform`."""
+    given = checked_options(options, tool=name)
+    facts = {"name": name, "kind": "freeform", "grammar": grammar, "input_schema": input_schema}
+    return _raw_tool(facts, handler, given, argument="input")
+
+
+def _provider_tool(
+    name: str,
+    provider_id: str,
+    arguments: JsonMapping | None = None,
+    handler: Callable[..., Any] | None = None,
+    *,
+    input_schema: JsonSchema | None = None,
+    **options: Unpack[CommonOptions],
+) -> Tool:
+    """A tool that the model's provider knows; see `Tool.provider`. Without an input schema any object is taken."""
+    given = checked_options(options, tool=name)
+    facts = {
+        "name": name,
+        "kind": "provider",
+        "provider_id": provider_id,
+        "provider_arguments": dict(arguments or {}),
+        "input_schema": _OPEN_OBJECT,
+    }
+    if input_schema is not None:
+        facts["input_schema"] = checked_schema(input_schema, name, "input_schema")
+    return _raw_tool(facts, handler, given)
+
+
+def _processing_tool(name: str, function: Callable[..., Any], **options: Unpack[CommonOptions]) -> Tool:
+    """A tool that only processes requests; see `Tool.processor`."""
+    if not callable(function):
+        raise DefinitionError(f"{function!r:.100} is no function.", tool=name)
+    given = checked_options({**options, "process_request": function, "offered": False}, tool=name)
+    return made_tool({"name": name, "description": docstring_of(function).description}, None, given)
+
+
+def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, method: bool) -> Tool:
+    if isinstance(function, type):
+        hint = "Register an instance, or a subclass of TypedTool."
+        raise DefinitionError(f"{function.__name__} is a class.", hint=hint)
+    if not callable(function):
+        hint = "Options go by name: write @tool(name=...) above a function."
+        raise DefinitionError(f"{function!r:.100} is no function.", hint=hint)
+    name = options.get("name") or _name_of(function)
+    given = checked_options(options, tool=name, of_function=True)
+    signature = signature_of(function, tool=name, method=method)
+    _check_named(given.get("permission_arguments", ()), signature, name)
+    said = docstring_of(function)
+    returned = returned_by(function, signature.returns)
+    make_binder = functools.partial(_binder, signature.parameters, signature.taken, "input_schema" in given)
+    injects = signature.injects
+    handler, output_schema = handler_of(function, returned, make_binder, options=given, tool=name, injects=injects)
+    facts = {
+        "name": name,
+        "description": said.description,
+        "input_schema": input_schema_of(given, signature.visible, said.parameters, name),
+        "output_schema": output_schema,
+    }
+    return made_tool(facts, handler, given)
+
+
+def _check_named(names: Iterable[str], signature: Signature, tool: str) -> None:
+    """Refuses a name that no argument has: rules would look for it in vain."""
+    if any(each.kind is Kind.VAR_KEYWORD for each in signature.visible):
+        return
+    known = [each.name for each in signature.visible]
+    for name in names:
+        if name not in known:
+            near = did_you_mean(suggest(str(name), known)) or f" There are {', '.join(known) or 'none'}."
+            raise DefinitionError(f"permission_arguments: there is no argument {name!r}.{near}", tool=tool)
+
+
+def _raw_tool(
+    facts: dict[str, Any],
+    function: Callable[..., Any] | None,
+    options: Mapping[str, Any],
+    *,
+    argument: str | None = None,
+) -> Tool:
+    """A tool whose function gets one thing: all arguments as a mapping, or the argument of that name."""
+    name: str = facts["name"]
+    if function is None:
+        return made_tool({**facts, "output_schema": _given_output(options, name)}, None, options)
+    signature = signature_of(function, tool=name)
+    if len(signature.visible) != 1 or signature.visible[0].kind in STARRED:
+        hint = "Beside it, a ToolContext parameter gets the context, and Injected[...] ones get services."
+        what = "the arguments as a mapping" if argument is None else "the text"
+        raise DefinitionError(f"its handler must take exactly one parameter, {what}.", tool=name, hint=hint)
+    returned = returned_by(function, signature.returns)
+    make_binder = functools.partial(_binder_of_one, signature.parameters, argument)
+    injects = signature.injects
+    handler, output_schema = handler_of(function, returned, make_binder, options=options, tool=name, injects=injects)
+    description = docstring_of(function).description
+    return made_tool({**facts, "description": description, "output_schema": output_schema}, handler, options)
+
+
+def _binder(parameters: tuple[Parameter, ...], taken: frozenset[str], strict: bool) -> Binder:
+    """A function's binder, made at its first call; until then only what that needs is kept."""
+    from pegboard.tools.binding import binder_of
+
+    return binder_of(Signature(parameters, EMPTY, taken), strict=strict)
+
+
+def _binder_of_one(parameters: tuple[Parameter, ...], argument: str | None) -> Binder:
+    from pegboard.tools.binding import binder_of_one
+
+    return binder_of_one(parameters, argument)
+
+
+__all__ = ["Tool", "tool"]

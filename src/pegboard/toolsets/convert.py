@@ -19,6 +19,6 @@ def as_tools(thing: Any) -> Sequence[Tool]:
         return (thing,)
     if isinstance(thing, ToolSpec):
         return (Tool(thing),)
-    from pegboard.tools.collection import as_tools as tools_of
+    from pegboard.tools.typed import as_tools as tools_of
 
     return tools_of(thing)

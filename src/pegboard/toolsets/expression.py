@@ -42,7 +42,6 @@ from pegboard.toolsets.predicate import (
 from pegboard.toolsets.predicates import all_of, any_of
 
 MAX_LENGTH: Final = 65_536
-
 _SPACE: Final = re.compile(r"\s*")
 _WORD: Final = re.compile(r"""[^\s()"':]+""")
 _BARE: Final = re.compile(r"""[^\s()"']*""")

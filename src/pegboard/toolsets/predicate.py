@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, cas
 from attrs import Converter, Factory, define, field, frozen
 
 from pegboard.errors import PredicateError, did_you_mean, suggest
-from pegboard.tools.name import is_valid_name
-from pegboard.tools.spec import KINDS
+from pegboard.tools.spec import KINDS, is_valid_name
 from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
@@ -30,14 +29,9 @@ if TYPE_CHECKING:
     from pegboard.tools.tool import Tool
 
 Matcher: TypeAlias = Callable[[str], object]
-
-
 """Takes a value; what it gives is true where the pattern matches."""
 
-
 _BARE: Final = re.compile(r"[A-Za-z0-9_.*?/@+=%,:-]+")
-
-
 _quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -79,10 +73,7 @@ def written(value: str) -> str:
 
 
 _Test: TypeAlias = "Callable[[Tool], bool]"
-
-
 """A predicate bound to a context."""
-
 
 MAX_DEPTH: Final = 64
 
@@ -335,7 +326,6 @@ _OF_TOOL: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
     "property": lambda tool: _property_names(tool.spec.input_schema_text),
 }
 
-
 _OF_CONTEXT: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
     "user": lambda context: _one(context.user),
     "agent": lambda context: _one(context.agent),
@@ -343,10 +333,7 @@ _OF_CONTEXT: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
     "provider": lambda context: _one(context.provider),
 }
 
-
 KEYS: Final = (*_OF_TOOL, *_OF_CONTEXT)
-
-
 STATE: Final = "state"
 
 
@@ -474,20 +461,12 @@ class StateMatches(Predicate):
 
 
 PredicateFunction: TypeAlias = "Callable[[Tool, ReadonlyContext], bool]"
-
-
 """A custom predicate: plain, not async. Where it raises, the tool is out, whatever stands round it."""
 
-
 CustomPredicates: TypeAlias = Mapping[str, PredicateFunction]
-
-
 """Custom predicates by the names under which texts and JSON know them."""
 
-
 OPERATORS: Final = ("and", "or", "not")
-
-
 RESERVED: Final = frozenset({*OPERATORS, *FLAGS, *KEYS, STATE})
 
 
@@ -557,11 +536,7 @@ def _settled(answer: Any) -> bool:
 
 
 _MAX_PARTS: Final = 10_000
-
-
 _MAX_CHARACTERS: Final = 65_536
-
-
 _WORDS: Final = ("and", "or", "not", "is", "custom", STATE, *KEYS)
 
 

@@ -15,8 +15,8 @@ from attrs import define, field, frozen
 
 from pegboard.errors import DuplicateToolError, SchemaError, ToolsetError, did_you_mean, suggest
 from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.tools.name import is_valid_name
-from pegboard.tools.origin import ConflictPolicy
+from pegboard.tools.policy import ConflictPolicy
+from pegboard.tools.spec import is_valid_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicate import Predicate
 from pegboard.toolsets.toolset import (
@@ -84,8 +84,6 @@ class Explanation:
 
 
 _Held: TypeAlias = tuple[Tool, Tool]
-
-
 """A tool that is held back, and the one that has its name."""
 
 
@@ -445,8 +443,6 @@ def _fault(tool: Tool) -> ToolsetProblem | None:
 
 
 OnToolsetError: TypeAlias = Literal["skip", "fail"]
-
-
 _TOOLSET_TIMEOUT: Final = 30.0
 
 

@@ -6,17 +6,16 @@ import json
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import attrs
 from attrs import frozen
 
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
-from pegboard.tools.handler import Handler, LateHandler
-from pegboard.tools.name import check_name
-from pegboard.tools.spec import Concurrency, ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard.tools.handler import Handler
+from pegboard.tools.spec import Concurrency, ToolSpec, check_name
+from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets import search_table as table
 from pegboard.toolsets.expression import as_predicate
 from pegboard.toolsets.predicate import Predicate, PredicateFunction
@@ -32,22 +31,13 @@ if TYPE_CHECKING:
     from pegboard.toolsets.search_table import Row
 
 _MOST_INDEXED: Final = 20_000
-
-
 """How many characters of a description are indexed."""
 
-
 _MOST_PARAMETERS: Final = 500
-
-
 """How many names of parameters are indexed, those that lie outermost first."""
 
-
 _DATA: Final = frozenset({"const", "default", "enum", "examples"})
-
-
 """Keywords whose values are data, in which `properties` means nothing."""
-
 
 _CONTAINERS: Final = (dict, list)
 
@@ -91,16 +81,10 @@ def _look_into(schema: Any, names: dict[str, None], within: list[Any]) -> None:
 
 
 _MOST_SHOWN: Final = 400
-
-
 """How many characters of a description are told."""
 
-
 _MOST_ARGUMENTS: Final = 20
-
-
 """How many of a tool's arguments are told."""
-
 
 _MOST_WORD: Final = 80
 
@@ -156,14 +140,9 @@ def _cut(text: str, most: int) -> str:
 
 
 MOST_NEAR: Final = 3
-
-
 """How many near misses stand for a question, or for a word of it, that nothing is found for."""
 
-
 MOST_GUESSED: Final = 4
-
-
 """How many words of a question are held against all that is known; each takes some 20 ms among 10,000 tools."""
 
 
@@ -347,20 +326,12 @@ def _loaded(saved: bytes) -> sqlite3.Connection:
 
 
 _FOUND_TOOLS: Final = "pegboard:found_tools"
-
-
 """Where the names are in a session's state."""
 
-
 SEARCHES: Final = "pegboard/searches"
-
-
 """Stands in the meta of a search tool's spec: where the provider searches by itself, it isn't offered."""
 
-
 _MOST_FOUND: Final = 128
-
-
 """How many names are remembered, those that were found last."""
 
 
@@ -418,32 +389,19 @@ class _Earlier:
 
 
 _EARLIER: Final = _Earlier()
-
-
 SEARCH_TOOL: Final = "search_tools"
-
-
 _MOST_RESULTS: Final = 20
-
-
 """The highest limit that the model may ask for."""
-
 
 _DESCRIPTION: Final = (
     "Finds tools. Most tools are not listed until they are found: say in a few words what you need (what is to be "
     "done, and to what), or a tool's name. What is found can be called from your next answer on."
 )
 
-
 _Asked: TypeAlias = Callable[[ReadonlyContext], Awaitable[Sequence[Tool]]]
-
-
 """Gives the tools that a context is offered."""
 
-
 _OWN_NAMES: Final[weakref.WeakKeyDictionary[Handler | LateHandler, str]] = weakref.WeakKeyDictionary()
-
-
 """What the toolset that defers a tool calls it, by the tool's handler: toolsets round that one may rename it."""
 
 
@@ -537,7 +495,7 @@ class _Search:
     async def __call__(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         from pegboard.threads import off_loop
 
-        offered = context.offered
+        offered = cast("Sequence[Tool]", context.offered)
         if not offered and self._asked is not None:
             offered = await self._asked(context.request)
         tools = {tool.name: tool for tool in _hidden(offered, found_names(context.state))}
@@ -576,8 +534,6 @@ def _result(query: str, found: Sequence[Found]) -> ToolResult:
 
 
 Always: TypeAlias = "Predicate | PredicateFunction | str | Iterable[str] | None"
-
-
 """Which tools are never deferred: a predicate, its text, a plain function of tool and context, or names."""
 
 

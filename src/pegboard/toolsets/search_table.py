@@ -11,16 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MOST_TEXT = 2_000
-
-
 """How many characters of a question are read."""
 
-
 MOST_WORDS = 24
-
-
 """How many different words of a question are looked for."""
-
 
 _SENTENCE = (
     "a an and any are as at be by can do does for from have how i if in into is it its me my of on or please should "
@@ -28,10 +22,7 @@ _SENTENCE = (
     "your s t"
 )
 
-
 _PASSED_OVER = frozenset(_SENTENCE.split())
-
-
 """Words of an English sentence that say nothing of a tool; `s` and `t` are what an apostrophe leaves behind."""
 
 
@@ -122,8 +113,6 @@ _ENDINGS = (
     ("s", 1, 3),
     ("ing", 3, 4),
 )
-
-
 """An ending, how much of it goes, and how much must stay."""
 
 
@@ -172,10 +161,7 @@ if TYPE_CHECKING:
 
 
 FORMAT = 1
-
-
 """Raised whenever what is indexed, or how, changes: a kept index of another format is made anew."""
-
 
 _CREATION = f"""
 PRAGMA user_version = {FORMAT};
@@ -187,12 +173,8 @@ CREATE VIRTUAL TABLE known_words USING fts5vocab (words, col);
 INSERT INTO words (words, rank) VALUES ('rank', 'bm25(10.0, 4.0, 1.0)');
 """  # noqa: S608  made of a number of ours
 
-
 _NAMED = "SELECT name FROM tools WHERE name = ? COLLATE NOCASE ORDER BY name <> ?, name LIMIT 1"
-
-
 _OF_WORD = "SELECT rowid AS id, rank AS score FROM words WHERE words MATCH ?"
-
 
 _BEST = """
 SELECT tools.name, -sum(hits.score) * count(*) / ? AS total

@@ -11,12 +11,12 @@ from weakref import WeakSet
 import attrs
 from attrs import evolve, field, frozen
 
-from pegboard.callbacks import settle
+from pegboard.callbacks import Flavour, settle
 from pegboard.errors import PegboardError, SchemaError, did_you_mean, suggest
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Flavour, Handler, LateHandler
-from pegboard.tools.origin import HOST, Origin
-from pegboard.tools.tool import Tool
+from pegboard.tools.handler import Handler
+from pegboard.tools.policy import HOST, Origin
+from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.predicate import Not, Predicate
 
 
@@ -104,13 +104,8 @@ async def close_all(toolsets: Iterable[Toolset]) -> tuple[Exception, ...]:
 
 
 MOST_REMEMBERED: Final = 4096
-
-
 MAX_REMEMBERED_CHARACTERS: Final = 8192
-
-
 """Of one text: what is remembered comes from outside, and stays under 32 Mi characters in all."""
-
 
 _sound: Final[WeakSet[Tool]] = WeakSet()
 
@@ -147,14 +142,8 @@ def _looked_at(text: str, what: str) -> str | None:
 
 
 _remembered: Final = lru_cache(MOST_REMEMBERED)(_looked_at)
-
-
 _MOST_TOOLS: Final = 100_000
-
-
 MOST_PROBLEMS: Final = 20
-
-
 _MOST_TEXT: Final = 500
 
 
@@ -316,8 +305,6 @@ def shortened(toolset: str, problems: list[ToolsetProblem]) -> list[ToolsetProbl
 
 
 _Change: TypeAlias = Callable[[Tool], Tool]
-
-
 """Gives the tool changed; may raise, which costs the tool."""
 
 
@@ -360,8 +347,6 @@ class Remaker:
 
 
 Faults: TypeAlias = dict[str, str]
-
-
 """Names of tools for which a predicate raised, and what."""
 
 

@@ -8,9 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from pegboard.callbacks import Flavour
 from pegboard.errors import DuplicateToolError, RegistrationError
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.handler import Flavour
 from pegboard.tools.spec import ToolAnnotations
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.convert import as_tools

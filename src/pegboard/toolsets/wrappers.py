@@ -15,10 +15,9 @@ from pegboard.errors import DefinitionError, RegistrationError, did_you_mean, su
 from pegboard.schema.json import JsonText, json_text
 from pegboard.schema.problems import StructureError, path_text, problem
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Binder, Handler, LateHandler
-from pegboard.tools.name import MAX_LENGTH, check_name, mapped_name
-from pegboard.tools.spec import Concurrency, ToolAnnotations
-from pegboard.tools.tool import Tool
+from pegboard.tools.handler import Binder, Handler
+from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, mapped_name
+from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.expression import as_predicate
 from pegboard.toolsets.predicate import Predicate, PredicateFunction
 from pegboard.toolsets.toolset import (
@@ -193,8 +192,6 @@ def _confirmed(tool: Tool) -> Tool:
 
 
 Prepare: TypeAlias = Callable[[ReadonlyContext, Sequence[Tool]], Sequence[Tool] | Awaitable[Sequence[Tool]]]
-
-
 """Gets the context and the tools; gives the tools to offer, changed, left out or added. Plain or async."""
 
 
@@ -224,11 +221,7 @@ class PreparedToolset(WrapperToolset):
 
 
 MOST_KEPT: Final = 256
-
-
 Key: TypeAlias = Callable[[ReadonlyContext], Hashable]
-
-
 """What tells two contexts apart for which the tools may differ."""
 
 
@@ -341,17 +334,10 @@ _ROOT: Final = frozenset(
     {"$schema", "$defs", "definitions", "$comment", "title", "description", "type"}
     | {"properties", "required", "additionalProperties"}
 )
-
-
 """What may stand at the root of a schema that is reshaped; other keywords could speak of arguments by name."""
 
-
 _LEFT_OUT: Final = frozenset({"default", "examples"})
-
-
 _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
-
-
 _REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 
 

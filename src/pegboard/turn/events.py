@@ -1,17 +1,194 @@
-"""What happens in a turn, as events; those of its calls (`CallEvent`) stand among them."""
+"""What happens in a turn: events, the outcome, and the queue to the reader."""
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeAlias
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, cast, get_args
 
-from attrs import field, frozen
+import attrs
+from attrs import define, field, frozen
 
+from pegboard.dispatch.approval.pending import PendingCalls, signature_of, signed_by
+from pegboard.dispatch.approval.request import parsed
 from pegboard.dispatch.events import CallEvent
+from pegboard.errors import PendingError, log_failure
 from pegboard.messages.message import Message
-from pegboard.messages.response import Delta, ModelResponse
+from pegboard.messages.response import NO_USAGE, Delta, ModelResponse, Usage
 from pegboard.request.model_request import ModelRequest
-from pegboard.turn.outcome import TurnOutcome
+from pegboard.tools.call import Actions
 from pegboard.typing import JsonObject
+
+_VERSION: Final = 1
+_MOST_BYTES: Final = 256 * 1024 * 1024
+"""Of the text of an outcome: a conversation may hold pictures."""
+
+Ended: TypeAlias = Literal[
+    "answered",
+    "results",
+    "stopped",
+    "suspended",
+    "limit",
+    "cut_off",
+    "rejected",
+    "escalated",
+    "transferred",
+    "interrupted",
+    "cancelled",
+    "aborted",
+    "fatal",
+    "failed",
+]
+"""Why a turn ended: the model answered and calls nothing; the results speak for themselves (`skip_summarization`); a
+stop condition; calls wait for an approval; a limit; the answer was cut off, or broke off; a person rejected a call; a
+tool escalated, or handed over to another agent; the host or the user broke in; whoever waited was cancelled; a callback
+aborted it; a tool ended it; the model, a processor or a callback failed."""
+
+_ENDS: Final = get_args(Ended)
+
+
+@frozen
+class TurnOutcome:
+    """What came of a turn. Its history is complete however the turn ended: each call has its one result.
+
+    Attributes:
+        messages: The whole conversation, those that the turn began with included.
+        ended: Why it ended.
+        response: The model's last answer, or `None` where it gave none.
+        began: How many messages there were when the turn began.
+        usage: What all its answers used together.
+        rounds: How often the model was asked.
+        calls: How many calls it made.
+        actions: What its calls asked the host for, merged.
+        state: The session's state after it.
+        pending: The calls that wait for an approval; `resume_turn` goes on with their answers.
+        detail: More on why it ended (which limit, which reason), for people; or `None`.
+        invocation: The turn's id.
+        error: What ended it, or `None`; isn't written to JSON.
+    """
+
+    messages: tuple[Message, ...]
+    ended: Ended = "answered"
+    response: ModelResponse | None = field(default=None, repr=False)
+    began: int = 0
+    usage: Usage = NO_USAGE
+    rounds: int = 0
+    calls: int = 0
+    actions: Actions = field(factory=Actions)
+    state: Mapping[str, Any] = field(factory=dict[str, Any], repr=False)
+    pending: PendingCalls = field(factory=PendingCalls)
+    detail: str | None = None
+    invocation: str | None = None
+    error: BaseException | None = field(default=None, eq=False)
+
+    @property
+    def text(self) -> str:
+        """The words of the model's last answer."""
+        return "" if self.response is None else self.response.text
+
+    @property
+    def new_messages(self) -> tuple[Message, ...]:
+        """What the turn has added to the conversation."""
+        return self.messages[self.began :]
+
+    def evolve(self, **changes: Any) -> TurnOutcome:
+        """An outcome with some attributes changed."""
+        return attrs.evolve(self, **changes)
+
+    def to_json(self) -> JsonObject:
+        """All facts by name, for another process; see `from_json`."""
+        data: JsonObject = {
+            "version": _VERSION,
+            "ended": self.ended,
+            "messages": [message.to_json() for message in self.messages],
+            "response": None if self.response is None else self.response.to_json(),
+            "usage": self.usage.to_json(),
+            "actions": self.actions.to_json(),
+            "state": dict(self.state),
+            "pending": self.pending.to_json(),
+        }
+        return {**data, **{name: getattr(self, name) for name in _PLAIN}}
+
+    @classmethod
+    def from_json(cls, data: object) -> TurnOutcome:
+        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
+
+        Raises:
+            PendingError: It is no outcome of a turn, or of another version.
+        """
+        try:
+            return _read(data)
+        except ValueError as error:
+            raise PendingError(f"not the outcome of a turn: {error}") from None
+
+    def dumps(self, key: str | bytes | None = None) -> str:
+        """The outcome as JSON text, for a file, a database or a client.
+
+        Args:
+            key: A secret of at least 16 bytes: with it, what comes back can be told from what was forged.
+
+        Raises:
+            ValueError: The key is too short, the state holds what JSON can't say, or there is more than `loads` takes.
+        """
+        try:
+            data = self.to_json()
+            if key is not None:
+                data["signature"] = signature_of(data, key)
+            text = json.dumps(data, allow_nan=False)
+        except RecursionError:
+            raise ValueError("something in the outcome is nested too deep to be written") from None
+        if len(text) > _MOST_BYTES:
+            raise ValueError(f"the outcome takes {len(text):,} bytes; at most {_MOST_BYTES:,} are read back")
+        return text
+
+    @classmethod
+    def loads(cls, text: str | bytes, key: str | bytes | None = None) -> TurnOutcome:
+        """Reads what `dumps` writes, from a source that isn't trusted.
+
+        Args:
+            text: At most 256 MiB.
+            key: The secret that it was written with; then what isn't signed by it is refused.
+
+        Raises:
+            PendingError: It can't be read, is of another version, or isn't signed by this key.
+            ValueError: The key is too short.
+        """
+        data = parsed(text, _MOST_BYTES, "the outcome of a turn")
+        if key is not None and not signed_by(data, key):
+            raise PendingError("the outcome isn't signed with this key, or was changed since")
+        return cls.from_json(data)
+
+
+_PLAIN: Final = ("began", "rounds", "calls", "detail", "invocation")
+
+
+def _read(data: object) -> TurnOutcome:
+    from pegboard.messages.message import count, items, mapping, members, text
+
+    read = members(data, "outcome")
+    if read.get("version") != _VERSION:
+        raise ValueError(f"version {read.get('version')!r:.40}; this pegboard knows version {_VERSION}")
+    ended = text(read, "ended", "answered")
+    if ended not in _ENDS:
+        raise ValueError(f"ended: must be one of {', '.join(_ENDS)}, got {ended!r:.80}")
+    response = read.get("response")
+    messages = tuple(Message.from_json(each) for each in items(read, "messages"))
+    return TurnOutcome(
+        messages=messages,
+        ended=cast("Ended", ended),
+        response=None if response is None else ModelResponse.from_json(response),
+        usage=Usage.from_json(read.get("usage", {})),
+        actions=Actions.from_json(mapping(read, "actions")),
+        state=mapping(read, "state"),
+        pending=PendingCalls.from_json(mapping(read, "pending")),
+        began=min(count(read, "began"), len(messages)),
+        rounds=count(read, "rounds"),
+        calls=count(read, "calls"),
+        detail=text(read, "detail", None),
+        invocation=text(read, "invocation", None),
+    )
 
 
 @frozen
@@ -126,13 +303,99 @@ class TurnEnded:
 
 
 TurnEvent: TypeAlias = RoundStarted | ModelRetried | AnswerDelta | Answered | MessageAdded | TurnEnded | CallEvent
+E = TypeVar("E")
+MOST_WAITING: Final = 1_000
+"""Events that may wait before whoever sends more of them is held up."""
+
+
+@define(eq=False)
+class Outbox(Generic[E]):
+    """A queue that holds up those who can wait, and loses nothing from those who can't."""
+
+    _events: deque[E] = field(factory=deque[E], init=False)
+    _come: asyncio.Event = field(factory=asyncio.Event, init=False)
+    _room: asyncio.Event = field(factory=asyncio.Event, init=False)
+    _closed: bool = field(default=False, init=False)
+
+    def put_now(self, event: E) -> None:
+        """Sends an event from where nobody can wait."""
+        self._events.append(event)
+        self._come.set()
+
+    async def put(self, event: E) -> None:
+        """Sends an event, once there is room."""
+        while len(self._events) >= MOST_WAITING:
+            self._room.clear()
+            await self._room.wait()
+        self.put_now(event)
+
+    def close(self) -> None:
+        """Sends nothing more."""
+        self._closed = True
+        self._come.set()
+
+    async def get(self) -> E | None:
+        """The next event, or `None` behind the last."""
+        while not self._events:
+            if self._closed:
+                return None
+            self._come.clear()
+            await self._come.wait()
+        self._room.set()
+        return self._events.popleft()
+
+
+@define(eq=False)
+class Telling:
+    """Tells whoever reads the turn's events, and its listener.
+
+    Attributes:
+        listener: Gets each event; what it raises costs the turn nothing. `None`: nobody.
+        outbox: Where a reader takes events from; `None`: nobody reads, and answers needn't come piece by piece.
+    """
+
+    listener: Callable[[TurnEvent], None] | None = None
+    outbox: Outbox[TurnEvent] | None = field(default=None, init=False)
+
+    def tell(self, event: TurnEvent) -> None:
+        """Tells of one event, from where nobody can wait."""
+        if self.outbox is not None:
+            self.outbox.put_now(event)
+        self._tell_listener(event)
+
+    async def tell_delta(self, delta: Delta) -> None:
+        """Tells of a piece of an answer; holds up the stream where the reader is slow."""
+        event = AnswerDelta(delta)
+        if self.outbox is not None:
+            await self.outbox.put(event)
+        self._tell_listener(event)
+
+    def tell_retry(self, attempt: int, error: BaseException, pause: float) -> None:
+        """Tells that a request is sent again."""
+        self.tell(ModelRetried(attempt, pause, str(error)))
+
+    def tell_message(self, message: Message) -> None:
+        """Tells that the history goes on."""
+        self.tell(MessageAdded(message))
+
+    def _tell_listener(self, event: TurnEvent) -> None:
+        if self.listener is not None:
+            try:
+                self.listener(event)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  the host's own
+                log_failure("the listener of a turn", error)
+
 
 __all__ = [
     "AnswerDelta",
     "Answered",
+    "Ended",
     "MessageAdded",
     "ModelRetried",
+    "Outbox",
     "RoundStarted",
+    "Telling",
     "TurnEnded",
     "TurnEvent",
+    "TurnOutcome",
 ]

@@ -1,26 +1,86 @@
-"""`TurnOptions`: how a turn is run."""
+"""Options of a turn: limits and conditions to stop."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
+
+from attrs import Attribute, field, frozen
 
 from pegboard.dispatch.batch import BatchOptions, check_options
 from pegboard.errors import did_you_mean, suggest
 from pegboard.messages.message import Message
+from pegboard.turn.events import TurnOutcome
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.batch import Interruption
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.registry import Where
-    from pegboard.tools.result_limits import ResultLimits
-    from pegboard.turn.conditions import StopCondition
+    from pegboard.tools.policy import ResultLimits
     from pegboard.turn.events import TurnEvent
-    from pegboard.turn.limits import TurnLimits
 
-Spoken: TypeAlias = "Sequence[Message | str] | Message | str | None"
-Steering: TypeAlias = Callable[[], "Spoken | Awaitable[Spoken]"]
+
+def _positive(_self: Any, attribute: Attribute[Any], value: float | None) -> None:
+    if value is not None and not (type(value) in (int, float) and isfinite(value) and value > 0):
+        raise ValueError(f"{attribute.name} must be a number above 0, or None for no limit; got {value!r}")
+
+
+def _count(_self: Any, attribute: Attribute[Any], value: int) -> None:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{attribute.name} must be a whole number, 0 or above; got {value!r}")
+
+
+@frozen(kw_only=True)
+class TurnLimits:
+    """How much one turn may use; `None` is no limit. A limit ends a turn once every call has its result.
+
+    Attributes:
+        rounds: How often the model is asked.
+        calls: How many calls run; those beyond get a result that says so.
+        tokens: What all answers together may use, requests included. It is known only behind an answer.
+        seconds: How long the turn takes; a model that is still answering then is cancelled, and so are calls.
+        continuations: How often `on_stop` may have a turn go on.
+        retries: How often a request is sent again that failed for a while (a 429, a 503, a lost connection).
+        longest_pause: Seconds that a retry may wait at most; a provider that asks for more fails the request.
+
+    Raises:
+        ValueError: A limit that isn't above 0.
+    """
+
+    rounds: int | None = field(default=50, validator=_positive)
+    calls: int | None = field(default=500, validator=_positive)
+    tokens: int | None = field(default=None, validator=_positive)
+    seconds: float | None = field(default=None, validator=_positive)
+    continuations: int = field(default=3, validator=_count)
+    retries: int = field(default=2, validator=_count)
+    longest_pause: float = field(default=60.0, validator=_positive)
+
+
+DEFAULT_TURN_LIMITS: Final = TurnLimits()
+StopCondition: TypeAlias = Callable[[TurnOutcome], "bool | str | Awaitable[bool | str | None] | None"]
+"""Gets the turn as it stands. Anything true stops it; a text says why. Plain or async; a plain one must not wait."""
+
+
+def called(*names: str) -> StopCondition:
+    """Stops once one of these tools was called, and answered without an error."""
+
+    def was_called(turn: TurnOutcome) -> str | None:
+        last = turn.messages[-1].results if turn.messages else ()
+        found = next((part.name for part in last if part.name in names and not part.result.is_error), None)
+        return None if found is None else f"{found} was called"
+
+    return was_called
+
+
+def rounds(number: int) -> StopCondition:
+    """Stops after so many rounds, as a plan and not as a failure: a limit of the same number ends with `"limit"`."""
+    return lambda turn: f"{turn.rounds} rounds" if turn.rounds >= number else None
+
+
+_Spoken: TypeAlias = "Sequence[Message | str] | Message | str | None"
+Steering: TypeAlias = Callable[[], "_Spoken | Awaitable[_Spoken]"]
 """Gives what the user has said since it was last asked, or nothing. Plain or async; a plain one must not wait."""
 
 
@@ -59,7 +119,7 @@ class TurnOptions(TypedDict, total=False):
     results: ResultLimits | None
 
 
-FOR_BATCHES: Final = (
+_FOR_BATCHES: Final = (
     "on_steering",
     "approver",
     "permissions",
@@ -82,9 +142,9 @@ def batch_options(options: dict[str, Any]) -> BatchOptions:
     for name in options:
         if name not in known:
             raise TypeError(f"there is no option {name!r}.{did_you_mean(suggest(name, known))}")
-    handed: dict[str, Any] = {name: options[name] for name in FOR_BATCHES if name in options}
+    handed: dict[str, Any] = {name: options[name] for name in _FOR_BATCHES if name in options}
     check_options(handed)
     return handed  # pyright: ignore[reportReturnType]  its keys are some of that type's
 
 
-__all__ = ["FOR_BATCHES", "Spoken", "Steering", "TurnOptions", "batch_options"]
+__all__ = ["DEFAULT_TURN_LIMITS", "Steering", "StopCondition", "TurnLimits", "TurnOptions", "batch_options", "called"]

@@ -79,7 +79,6 @@ class HostedPairs:
 
 Speaker: TypeAlias = Literal["user", "assistant"]
 Blocks: TypeAlias = list[JsonObject]
-
 OPENING: Final = "(The conversation begins with the assistant.)"
 _SPEAKERS: Final[Mapping[type[Any], Speaker]] = {
     CallPart: "assistant",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final, cast
 
 from pegboard.errors import ExportError, did_you_mean, suggest
-from pegboard.request.tool_choice import NamedTool, ToolChoice
+from pegboard.request.model_request import NamedTool, ToolChoice
 from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.call import ToolCall, writable
 from pegboard.tools.content import AudioContent, Content, ImageContent, LinkContent, TextContent

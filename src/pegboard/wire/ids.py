@@ -15,7 +15,7 @@ from pegboard.messages.message import CallPart, Message, ResultPart
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.call import CallFault, ToolCall, writable
-from pegboard.tools.name import mapped_name
+from pegboard.tools.spec import mapped_name
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire.bodies import INPUT, object_or_none, parsed_object
 

@@ -11,10 +11,10 @@ from pegboard import Tool
 from pegboard.catalogue import PluginRecord, Problem
 from pegboard.cli import warm
 from pegboard.cli.commands.look import SnapshotWriter
-from pegboard.cli.listing import listing_json, listing_plain, schema_text, show_json, show_text
+from pegboard.cli.tool_texts import listing_json, listing_plain, schema_text, show_json, show_text
 from pegboard.errors import PegboardError
 from pegboard.plugins.discovery import discover
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 
 FILES = Origin("files", "pegboard-files", "0.1.0")

@@ -16,12 +16,12 @@ from pegboard import Tool
 from pegboard.catalogue import Problem
 from pegboard.cli import warm
 from pegboard.cli.commands import search
-from pegboard.cli.listing import listing_json, listing_plain, listing_rows
 from pegboard.cli.table import table
 from pegboard.cli.terminal import Screen
+from pegboard.cli.tool_texts import listing_json, listing_plain, listing_rows
 from pegboard.cli.warm import HEAD, answer, cached_names, index_file
 from pegboard.plugins.snapshot import environment
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.toolsets import search as index_module
 

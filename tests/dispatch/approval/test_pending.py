@@ -29,12 +29,11 @@ from pegboard.dispatch.approval.request import ApprovalRequest, Once, Reject
 from pegboard.dispatch.limits import CallError
 from pegboard.errors import PendingError
 from pegboard.schema.json import canonical_json, json_text
-from pegboard.tools.call import ToolCall
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.name import check_name
-from pegboard.tools.tool import Preview
+from pegboard.tools.handler import Preview
+from pegboard.tools.spec import check_name
 from strategies import json_values, mutated
 
 OBJECTS = st.dictionaries(st.text(max_size=4), json_values(), max_size=3)

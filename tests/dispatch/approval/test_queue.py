@@ -16,7 +16,7 @@ from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, KeyedLock,
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.limits import CallError
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.tool import Preview
+from pegboard.tools.handler import Preview
 
 
 def context(session="s", user=None):

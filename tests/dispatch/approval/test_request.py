@@ -23,7 +23,7 @@ from pegboard.dispatch.approval.request import (
     structured,
 )
 from pegboard.errors import PendingError
-from pegboard.tools.tool import Preview
+from pegboard.tools.handler import Preview
 from strategies import json_values
 
 

@@ -10,7 +10,7 @@ from pegboard.dispatch.approval.pending import PendingCalls, RejectedError, conf
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.approval.resume import match_answers
 from pegboard.dispatch.limits import CallError
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation
 from pegboard.tools.context import ReadonlyContext
 
 ANSWERS = st.sampled_from([Once(), Always(["x"]), Reject("no"), Later(), Once().to_json(), Reject().to_json()])

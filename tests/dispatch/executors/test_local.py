@@ -22,8 +22,8 @@ from pegboard import (
     tool_of,
 )
 from pegboard.dispatch.executors.local import ToolInfo
-from pegboard.tools.collection import as_tools
-from pegboard.tools.handler import LateHandler
+from pegboard.tools.tool import LateHandler
+from pegboard.tools.typed import as_tools
 
 PATHS = {"path": "path"}
 

@@ -25,10 +25,9 @@ from pegboard.dispatch.permissions.permissions import (
 from pegboard.dispatch.permissions.places import Place, Url
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Match, Rule, TextMatcher, Unreadable, WholeCall
 from pegboard.errors import ConfigError
-from pegboard.tools.function import tool_from_function
-from pegboard.tools.origin import HOST, Origin
+from pegboard.tools.policy import HOST, Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard.tools.tool import Tool, tool_from_function
 from pegboard.toolsets.wrappers import Reshape, _reshaped
 
 

@@ -5,9 +5,8 @@ import asyncio
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.request.model_request import ModelRequest
-from pegboard.request.processors.budget_tools import BudgetTools, estimated_tokens
-from pegboard.request.tool_choice import NamedTool
+from pegboard.request.model_request import ModelRequest, NamedTool
+from pegboard.request.processors import BudgetTools, _estimated_tokens
 from pegboard.tools.spec import ToolSpec
 from pegboard.toolsets.resolve import resolve_tools
 from toolsets.samples import make_tool
@@ -15,9 +14,9 @@ from toolsets.samples import make_tool
 
 def sized(name, tokens, **facts):
     """A tool that takes so many tokens."""
-    empty = estimated_tokens(ToolSpec(name))
+    empty = _estimated_tokens(ToolSpec(name))
     tool = make_tool(name, description="x" * 4 * (tokens - empty), **facts)
-    assert estimated_tokens(tool.spec) == tokens
+    assert _estimated_tokens(tool.spec) == tokens
     return tool
 
 
@@ -48,7 +47,7 @@ def test_it_is_off_by_default_and_costs_nothing():
 
 
 def test_those_that_rank_highest_are_kept_and_stand_where_they_stood():
-    by_size = BudgetTools(260, rank=lambda tool: estimated_tokens(tool.spec))
+    by_size = BudgetTools(260, rank=lambda tool: _estimated_tokens(tool.spec))
     assert kept(by_size, A, B, C, D) == ("b", "c")
     same = BudgetTools(160, rank=lambda tool: 0)
     assert kept(same, A, B, C, D) == ("a", "b")
@@ -88,7 +87,7 @@ def test_the_budget_is_kept_and_the_same_request_gives_the_same(sizes, tokens, p
     request = asks(*tools)
     made = step(request) or request
     fixed = sum(size for number, size in enumerate(sizes) if number in pinned)
-    assert sum(estimated_tokens(tool.spec) for tool in made.offered) <= max(tokens, fixed)
+    assert sum(_estimated_tokens(tool.spec) for tool in made.offered) <= max(tokens, fixed)
     assert {f"t{number}" for number in pinned if number < len(sizes)} <= set(made.tools.names)
     assert (step(request) or request).tools.names == made.tools.names
     assert step(made) is None or fixed > tokens
@@ -97,7 +96,7 @@ def test_the_budget_is_kept_and_the_same_request_gives_the_same(sizes, tokens, p
 
 def test_the_estimate_is_of_bytes_and_kept_with_the_spec():
     plain, wide = ToolSpec("a", "x" * 400), ToolSpec("a", "\N{CJK UNIFIED IDEOGRAPH-5B57}" * 400)
-    assert estimated_tokens(wide) - estimated_tokens(plain) == 200
-    assert estimated_tokens(plain) == estimated_tokens(ToolSpec("a", "x" * 400))
+    assert _estimated_tokens(wide) - _estimated_tokens(plain) == 200
+    assert _estimated_tokens(plain) == _estimated_tokens(ToolSpec("a", "x" * 400))
     with_examples = plain.evolve(examples=({"a": "x" * 40},))
-    assert estimated_tokens(with_examples) > estimated_tokens(plain)
+    assert _estimated_tokens(with_examples) > _estimated_tokens(plain)

@@ -7,10 +7,10 @@ import pytest
 
 from pegboard.callbacks import quick
 from pegboard.request.model_request import ModelRequest
-from pegboard.request.processors.instructions import MOST_CHARACTERS, instructions
-from pegboard.request.runner import Runner
+from pegboard.request.pipeline import Runner
+from pegboard.request.processors import _MOST_CHARACTERS, _instructions
 from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard.toolsets.toolset import OwnedToolset
 from pegboard.toolsets.toolsets import CombinedToolset, StaticToolset
@@ -29,7 +29,7 @@ def speaking(given, name="t", tools=None):
 def asked(*toolsets, static=(), context=NOBODY, where=None, **facts):
     tools = asyncio.run(resolve_tools(static, toolsets, context, where=where))
     request = ModelRequest("a", tools=tools, **facts)
-    return asyncio.run(instructions(request, context, Runner(timeout=0.05)))
+    return asyncio.run(_instructions(request, context, Runner(timeout=0.05)))
 
 
 @quick
@@ -127,7 +127,7 @@ class Unwilling(PlainToolset):
         (speaking(lambda nosuch: None), "asks for 'nosuch'; there are context"),
         (speaking(5), "toolset 't': TypeError: instructions have to be a text or a list of texts, not int"),
         (speaking(["a", 5]), "toolset 't': TypeError: instructions have to be a text or a list of texts, not list"),
-        (speaking("x" * (MOST_CHARACTERS + 1)), "instructions may have 100,000 characters, and have more"),
+        (speaking("x" * (_MOST_CHARACTERS + 1)), "instructions may have 100,000 characters, and have more"),
         (Unwilling("t", [make_tool("t_tool")]), "toolset 't': RuntimeError: not today"),
     ],
 )
@@ -147,6 +147,6 @@ def test_what_a_tool_says_wrong_costs_only_its_own_word():
 
 def test_a_request_without_tools_or_without_words_is_left():
     request = ModelRequest("a")
-    assert asyncio.run(instructions(request, NOBODY, Runner())) is request
+    assert asyncio.run(_instructions(request, NOBODY, Runner())) is request
     made = asked(static=[make_tool("a")])
     assert made.instructions == ()

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.messages.message import Message, ResultPart
 from pegboard.request.model_request import ModelRequest
-from pegboard.request.processors.limit_results import LEAST, LimitResults, shortened
+from pegboard.request.processors import LEAST, LimitResults, _shortened
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 
@@ -73,7 +73,7 @@ def test_only_texts_are_cut_and_the_data_that_says_the_same_goes():
 
 
 def test_a_note_says_how_much_is_left_out_and_what_to_do():
-    text = shortened("a" * 500 + "b" * 500, 400, "read")
+    text = _shortened("a" * 500 + "b" * 500, 400, "read")
     assert text.startswith("aaa")
     assert text.endswith("bbb")
     assert "characters of this old result are left out; call read again to see them" in text
@@ -83,7 +83,7 @@ def test_a_note_says_how_much_is_left_out_and_what_to_do():
 def test_what_is_cut_fits_keeps_its_ends_and_counts_right(text, most, name):
     if len(text) <= most:
         return
-    made = shortened(text, most, name)
+    made = _shortened(text, most, name)
     assert len(made) <= most
     head, _, rest = made.partition("\n[... ")
     note, _, tail = rest.rpartition(" ...]\n")
@@ -96,14 +96,14 @@ def test_what_is_cut_fits_keeps_its_ends_and_counts_right(text, most, name):
 
 def test_it_is_cut_where_a_line_ends():
     lines = "".join(f"line {number:03}\n" for number in range(100))
-    head = shortened(lines, 400, "read").partition("\n[...")[0]
+    head = _shortened(lines, 400, "read").partition("\n[...")[0]
     assert head.splitlines() == lines.splitlines()[: len(head.splitlines())]
 
 
 def test_no_character_is_torn_from_its_accents():
     accented = "e\N{COMBINING ACUTE ACCENT}" * 500
     for most in range(300, 310):
-        head, _, tail = shortened(accented, most, "read").partition("\n[...")
+        head, _, tail = _shortened(accented, most, "read").partition("\n[...")
         assert head.endswith("\N{COMBINING ACUTE ACCENT}")
         assert tail.rpartition("]\n")[2].startswith("e")
 

@@ -5,9 +5,8 @@ import asyncio
 import attrs
 import pytest
 
-from pegboard.request.model_request import ModelRequest
-from pegboard.request.processors.pack_tools import pack_tools
-from pegboard.request.tool_choice import NamedTool
+from pegboard.request.model_request import ModelRequest, NamedTool
+from pegboard.request.processors import _pack_tools
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard.toolsets.search import search_tool
 from toolsets.samples import make_tool
@@ -21,27 +20,27 @@ def asks(*tools, **facts):
 
 
 def test_what_a_model_is_sent_is_what_is_left():
-    made = pack_tools(asks(A, LATE, HIDDEN))
+    made = _pack_tools(asks(A, LATE, HIDDEN))
     assert made.tools.names == ("a",)
     assert made.tools.findable == (LATE,)
     assert [tool.name for tool in made.offered] == ["a"]
 
 
 def test_deferred_tools_are_sent_where_the_provider_loads_them():
-    made = pack_tools(asks(A, LATE, HIDDEN, loads_deferred=True))
+    made = _pack_tools(asks(A, LATE, HIDDEN, loads_deferred=True))
     assert (made.tools.names, made.tools.findable) == (("a", "late"), ())
 
 
 def test_where_the_provider_searches_by_itself_our_search_tool_is_left_out():
     search = search_tool()
-    made = pack_tools(asks(A, LATE, search, loads_deferred=True))
+    made = _pack_tools(asks(A, LATE, search, loads_deferred=True))
     assert made.tools.names == ("a", "late")
     assert "the provider searches the deferred tools itself" in str(made.tools.explain("search_tools"))
-    assert pack_tools(asks(A, search, loads_deferred=True)).tools.names == ("a", "search_tools")
+    assert _pack_tools(asks(A, search, loads_deferred=True)).tools.names == ("a", "search_tools")
 
 
 def test_each_that_is_left_out_says_why():
-    tools = pack_tools(asks(A, HIDDEN, LATE)).tools
+    tools = _pack_tools(asks(A, HIDDEN, LATE)).tools
     assert "- pack: it only processes requests; no model is offered it" in str(tools.explain("hidden"))
     assert str(tools.explain("late")).endswith("- pack: it is deferred: offered once a search has found it")
     assert str(tools.explain("a")) == (
@@ -50,7 +49,7 @@ def test_each_that_is_left_out_says_why():
 
 
 def test_a_call_of_what_was_left_out_is_of_a_tool_that_was_held_back():
-    tools = pack_tools(asks(A, HIDDEN, LATE)).tools
+    tools = _pack_tools(asks(A, HIDDEN, LATE)).tools
     assert [tools.was_held_back(name) for name in ("a", "hidden", "late", "nosuch")] == [False, True, True, False]
 
 
@@ -58,7 +57,7 @@ def test_of_two_tools_of_one_name_the_first_is_sent_and_the_other_is_told_of():
     other = make_tool("a", plugin="files", description="another")
     request = asks(A)
     request = request.evolve(tools=attrs.evolve(request.tools, tools=(A, other)))
-    made = pack_tools(request)
+    made = _pack_tools(request)
     assert made.tools.tools == (A,)
     assert [(problem.tool, problem.origin.plugin) for problem in made.tools.problems] == [("a", "files")]
     assert "tool 'a' is held back: the host has the name" in str(made.tools.problems[0])
@@ -66,11 +65,11 @@ def test_of_two_tools_of_one_name_the_first_is_sent_and_the_other_is_told_of():
 
 def test_what_is_packed_stays_as_it_is():
     request = asks(A)
-    assert pack_tools(request) is request
-    made = pack_tools(asks(A, LATE, HIDDEN))
-    assert pack_tools(made) is made
+    assert _pack_tools(request) is request
+    made = _pack_tools(asks(A, LATE, HIDDEN))
+    assert _pack_tools(made) is made
     without = ModelRequest("x")
-    assert pack_tools(without) is without
+    assert _pack_tools(without) is without
 
 
 @pytest.mark.parametrize(
@@ -82,11 +81,11 @@ def test_what_is_packed_stays_as_it_is():
     ],
 )
 def test_a_choice_that_no_provider_would_take_is_loosened_and_told(choice, tools, cause):
-    made = pack_tools(asks(*tools, tool_choice=choice))
+    made = _pack_tools(asks(*tools, tool_choice=choice))
     assert (made.tool_choice, [problem.cause for problem in made.problems]) == ("auto", [cause])
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", NamedTool("a")])
 def test_a_choice_that_can_be_met_stands(choice):
-    made = pack_tools(asks(A, tool_choice=choice))
+    made = _pack_tools(asks(A, tool_choice=choice))
     assert (made.tool_choice, made.problems) == (choice, ())

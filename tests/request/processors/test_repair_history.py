@@ -6,8 +6,7 @@ from hypothesis import given, strategies as st
 from message_strategies import MESSAGES
 from pegboard.messages.message import CallPart, HostedPart, Message, ResultPart, TextPart
 from pegboard.request.model_request import ModelRequest
-from pegboard.request.processors.repair_history import rebuilt, repair_history, repaired
-from pegboard.request.processors.sound_history import is_sound
+from pegboard.request.processors import _is_sound, _rebuilt, _repair_history, repaired
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.content import ToolResult
 
@@ -75,7 +74,7 @@ def test_every_call_has_exactly_one_result_right_behind_it(messages):
 @given(st.lists(MESSAGES, max_size=6))
 def test_what_is_mended_needs_no_mending(messages):
     history = repaired(messages)
-    for again in (repaired(history), rebuilt(history)):
+    for again in (repaired(history), _rebuilt(history)):
         assert len(again) == len(history)
         assert all(new is old for new, old in zip(again, history, strict=True))
 
@@ -84,8 +83,8 @@ def test_what_is_mended_needs_no_mending(messages):
 def test_what_is_mended_is_sound(messages):
     """And only what need not be mended; of results that a provider has in its answers the quick look says nothing."""
     history = repaired(messages)
-    assert is_sound(history) or any(message.role == "assistant" and message.results for message in history)
-    assert not is_sound(messages) or all(new is old for new, old in zip(rebuilt(messages), messages, strict=True))
+    assert _is_sound(history) or any(message.role == "assistant" and message.results for message in history)
+    assert not _is_sound(messages) or all(new is old for new, old in zip(_rebuilt(messages), messages, strict=True))
 
 
 @given(st.lists(MESSAGES, max_size=6))
@@ -99,26 +98,26 @@ def test_words_and_calls_are_never_lost(messages):
 
 
 def test_a_sound_history_is_left_as_it_is():
-    assert repair_history(ModelRequest(SOUND)) is None
-    assert repair_history(ModelRequest(())) is None
+    assert _repair_history(ModelRequest(SOUND)) is None
+    assert _repair_history(ModelRequest(())) is None
 
 
 def test_a_sound_history_takes_no_building(monkeypatch):
-    monkeypatch.delattr("pegboard.request.processors.repair_history.rebuilt")
-    assert repair_history(ModelRequest(SOUND)) is None
+    monkeypatch.delattr("pegboard.request.processors._rebuilt")
+    assert _repair_history(ModelRequest(SOUND)) is None
     assert repaired(SOUND) is SOUND
 
 
 def test_a_history_with_a_providers_results_is_left_as_it_is_too():
     hosted = CallPart(ToolCall("search", id="s", provider_executed=True))
     request = ModelRequest([Message("assistant", [hosted, ResultPart("s", "search", OK)])])
-    assert not is_sound(request.messages)
-    assert repair_history(request) is None
+    assert not _is_sound(request.messages)
+    assert _repair_history(request) is None
 
 
 def test_a_history_is_mended_in_another_request():
     request = ModelRequest([calls("a")])
-    assert shape(repair_history(request).messages) == [("a", "a"), ("t", "a=not_executed")]
+    assert shape(_repair_history(request).messages) == [("a", "a"), ("t", "a=not_executed")]
     assert shape(request.messages) == [("a", "a")]
 
 

@@ -7,8 +7,8 @@ import pytest
 from pegboard.callbacks import quick
 from pegboard.messages.message import Message
 from pegboard.request.model_request import ModelRequest
-from pegboard.request.processors.tool_requests import tool_requests
-from pegboard.request.runner import Runner
+from pegboard.request.pipeline import Runner
+from pegboard.request.processors import _tool_requests
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import resolve_tools
@@ -23,7 +23,7 @@ def says(text):
 
 def processed(*tools, context=NOBODY, **facts):
     request = ModelRequest("a", tools=asyncio.run(resolve_tools(tools)), **facts)
-    return asyncio.run(tool_requests(request, context, Runner(timeout=0.05)))
+    return asyncio.run(_tool_requests(request, context, Runner(timeout=0.05)))
 
 
 def test_tools_process_the_request_in_their_order():
@@ -51,7 +51,7 @@ def test_nothing_given_leaves_it():
 
 def test_a_request_without_tools_is_left():
     request = ModelRequest("a")
-    assert asyncio.run(tool_requests(request, NOBODY, Runner())) is request
+    assert asyncio.run(_tool_requests(request, NOBODY, Runner())) is request
 
 
 @pytest.mark.parametrize(("loads_deferred", "said"), [(False, ()), (True, ("late",))])

@@ -54,7 +54,7 @@ from pegboard.dialects import (
 )
 from pegboard.messages.message import Part
 from pegboard.request.exporter import ResponseReader
-from pegboard.request.tool_choice import ToolChoice
+from pegboard.request.model_request import ToolChoice
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
     ORIGINAL,

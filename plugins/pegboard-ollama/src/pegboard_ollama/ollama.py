@@ -46,7 +46,7 @@ from pegboard.dialects import (
 from pegboard.messages.message import Part
 from pegboard.messages.response import CallDelta, Delta, FinishReason, ReasoningDelta, TextDelta
 from pegboard.request.exporter import ResponseReader
-from pegboard.request.tool_choice import ToolChoice
+from pegboard.request.model_request import ToolChoice
 from pegboard.schema.json import json_text
 from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject

@@ -59,7 +59,7 @@ from pegboard.dialects import (
     typed_values,
 )
 from pegboard.messages.message import Part
-from pegboard.request.tool_choice import ToolChoice
+from pegboard.request.model_request import ToolChoice
 from pegboard.schema.json import json_text
 from pegboard.tools.call import writable
 from pegboard.tools.content import Content

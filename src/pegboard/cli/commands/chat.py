@@ -16,16 +16,15 @@ from pegboard.cli.run import interruptible
 from pegboard.cli.session import Session, open_session
 from pegboard.cli.terminal import Status, write, write_through
 from pegboard.request.model_request import ModelRequest
-from pegboard.turn.limits import TurnLimits
-from pegboard.turn.run import turn_of
+from pegboard.turn.api import turn_of
+from pegboard.turn.options import TurnLimits
 
 if TYPE_CHECKING:
     from pegboard.messages.message import Message
     from pegboard.request.model import Model
     from pegboard.tools.context import ReadonlyContext
-    from pegboard.turn.events import TurnEvent
-    from pegboard.turn.outcome import TurnOutcome
-    from pegboard.turn.turn import Turn
+    from pegboard.turn.events import TurnEvent, TurnOutcome
+    from pegboard.turn.loop import Turn
 
 MOST_INPUT: Final = 10_000_000
 WELL: Final = ("answered", "results", "stopped", "escalated", "transferred")

@@ -16,7 +16,7 @@ from pegboard.cli.terminal import stdout_screen, write, write_long
 if TYPE_CHECKING:
     from pegboard.catalogue import PluginRecord
     from pegboard.registry import ToolRegistry
-    from pegboard.request.processor import Processor
+    from pegboard.request.pipeline import Processor
 
 OURS = "pegboard"
 """The distribution whose plugins are built in."""

@@ -9,11 +9,11 @@ import click
 
 from pegboard.cli.commands.look import notices, report_misses
 from pegboard.cli.completion import complete_exporter
-from pegboard.cli.listing import notice_text
 from pegboard.cli.options import Options, context_of, context_options, tool_options
 from pegboard.cli.output import json_pretty, json_rows, remark, rows_text
 from pegboard.cli.session import Session, open_session
 from pegboard.cli.terminal import redirect_stdout, stdout_screen, write, write_long
+from pegboard.cli.tool_texts import notice_text
 from pegboard.errors import PACKAGES, ExportError
 
 if TYPE_CHECKING:

@@ -12,7 +12,12 @@ from attrs import frozen
 from pegboard.catalogue import Problem
 from pegboard.cli.completion import complete_plugin, complete_tool
 from pegboard.cli.group import OWN, command_owners
-from pegboard.cli.listing import (
+from pegboard.cli.options import Options, context_of, context_options, tool_options
+from pegboard.cli.output import block, explanation_text, json_pretty, remark
+from pegboard.cli.session import Session, open_session
+from pegboard.cli.table import table
+from pegboard.cli.terminal import stdout_screen, write, write_long
+from pegboard.cli.tool_texts import (
     listing_json,
     listing_of,
     listing_plain,
@@ -22,11 +27,6 @@ from pegboard.cli.listing import (
     show_json,
     show_text,
 )
-from pegboard.cli.options import Options, context_of, context_options, tool_options
-from pegboard.cli.output import block, explanation_text, json_pretty, remark
-from pegboard.cli.session import Session, open_session
-from pegboard.cli.table import table
-from pegboard.cli.terminal import stdout_screen, write, write_long
 from pegboard.cli.warm import HEAD
 from pegboard.config.config import Config, load_config
 from pegboard.errors import UnknownToolError, did_you_mean, suggest

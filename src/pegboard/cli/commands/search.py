@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pegboard.cli.commands.look import SnapshotWriter, notices, problems, report_misses
-from pegboard.cli.listing import listing_json, listing_plain, listing_rows, notice_text
 from pegboard.cli.options import Options, context_of, context_options, tool_options
 from pegboard.cli.output import remark
 from pegboard.cli.session import Session, open_session
 from pegboard.cli.table import table
 from pegboard.cli.terminal import stdout_screen, write, write_long
+from pegboard.cli.tool_texts import listing_json, listing_plain, listing_rows, notice_text
 from pegboard.cli.warm import HEAD, SEARCH_LIMIT, search_cached
 from pegboard.errors import did_you_mean
 

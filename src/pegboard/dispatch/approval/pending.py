@@ -23,11 +23,11 @@ from pegboard.dispatch.approval.request import (
 from pegboard.dispatch.limits import CallError
 from pegboard.errors import PendingError, ToolError
 from pegboard.schema.json import canonical_json, digest_of, json_text
-from pegboard.tools.call import ToolCall
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.tool import Preview, Tool
+from pegboard.tools.handler import Preview
+from pegboard.tools.tool import Tool
 from pegboard.typing import JsonMapping, JsonObject
 
 
@@ -268,7 +268,6 @@ class _PendingJson:
 _OF_THE_REQUEST: Final = tuple(
     name for name in (attribute.name for attribute in attrs.fields(PendingCall)) if hasattr(ApprovalRequest, name)
 )
-
 
 _NAMES: Final = tuple(attribute.name for attribute in attrs.fields(_PendingJson))
 

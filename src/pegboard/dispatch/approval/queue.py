@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from attrs import define, field
 
+from pegboard.callbacks import Flavour
 from pegboard.dispatch.approval.grants import Grants, session_key
 from pegboard.dispatch.approval.pending import RefusedError
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
@@ -21,7 +22,6 @@ from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.errors import detail_of
 from pegboard.threads import off_loop
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Flavour
 
 GRACE_SECONDS: Final = 1.0
 """How long an approver may take to end once its answer isn't needed any more."""

@@ -19,7 +19,8 @@ from pegboard.schema.problems import StructureError
 from pegboard.schema.structure import strict_structurer
 from pegboard.threads import off_loop
 from pegboard.tools.call import ToolCall
-from pegboard.tools.tool import Preview, Tool
+from pegboard.tools.handler import Preview
+from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible
 from pegboard.typing import JsonMapping, JsonObject
 

@@ -20,8 +20,7 @@ from pegboard.dispatch.approval.pending import (
 from pegboard.dispatch.approval.request import Always, Answer, Later, Once, Reject, answer_from_json
 from pegboard.dispatch.limits import CallError
 from pegboard.errors import PendingError
-from pegboard.tools.call import ToolCall
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.context import ReadonlyContext
 
 Answers: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]

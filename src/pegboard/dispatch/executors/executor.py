@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, get_args
 import attrs
 from attrs import field, frozen
 
+from pegboard.callbacks import Flavour
 from pegboard.schema.json import json_faults
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Confirmation
 from pegboard.tools.content import CONTENT_TYPES, Content, ErrorKind, TextContent, ToolResult
 from pegboard.tools.context import Progress, ReadonlyContext, Told, ToolContext
-from pegboard.tools.handler import Flavour, Handler
+from pegboard.tools.handler import Handler
 from pegboard.typing import JsonMapping, JsonObject
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def event_from_json(event: JsonObject) -> object:
     Raises:
         ValueError: It is none.
     """
-    from pegboard.tools.content_json import content_from_json
+    from pegboard.tools.content import content_from_json
 
     if "content" in event:
         return content_from_json(event["content"])
@@ -501,7 +502,7 @@ class ExecutionResponse:
         Raises:
             ValueError: Something is of the wrong type, or isn't JSON; names it.
         """
-        from pegboard.tools.content_json import content_from_json
+        from pegboard.tools.content import content_from_json
 
         facts = read_json(data, _annotations(cls))
         if facts.get("kind") is not None and facts["kind"] not in get_args(ErrorKind):

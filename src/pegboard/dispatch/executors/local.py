@@ -33,13 +33,11 @@ from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import ToolError, log_failure, not_provided
 from pegboard.schema.json import digest_of
 from pegboard.threads import WorkerPool
-from pegboard.tools.actions import Actions
-from pegboard.tools.call import ToolCall
-from pegboard.tools.collection import as_tools
-from pegboard.tools.confirmation import Confirmation
+from pegboard.tools.call import Actions, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
 from pegboard.tools.tool import Tool
+from pegboard.tools.typed import as_tools
 from pegboard.typing import JsonObject, JsonSchema
 
 

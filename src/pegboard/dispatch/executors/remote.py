@@ -27,13 +27,12 @@ from pegboard.dispatch.results import detail_of
 from pegboard.dispatch.state import CallState
 from pegboard.errors import FatalToolError, PluginError, ToolError, log_failure
 from pegboard.schema.problems import StructureError, problem
-from pegboard.tools.actions import Actions
-from pegboard.tools.content import ToolResult
-from pegboard.tools.content_json import content_from_json
+from pegboard.tools.call import Actions
+from pegboard.tools.content import ToolResult, content_from_json
 from pegboard.tools.context import Told, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.injection import opened
-from pegboard.tools.memory import MemoryEntry
+from pegboard.tools.stores import MemoryEntry
 from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:

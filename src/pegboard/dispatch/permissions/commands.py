@@ -44,7 +44,6 @@ _FINDERS: Final = {
     "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
 }
 
-
 _ENDS_OF_EXEC: Final = (";", "+")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _TAKES_TEXT: Final = re.compile(r"[-+][A-Za-z]*c[A-Za-z]*")

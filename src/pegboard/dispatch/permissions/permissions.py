@@ -28,8 +28,9 @@ from pegboard.dispatch.permissions.rule import (
 )
 from pegboard.errors import ConfigError
 from pegboard.schema.json import canonical_json
+from pegboard.tools.handler import Confirmer
 from pegboard.tools.spec import ArgumentKind, ToolSpec
-from pegboard.tools.tool import Confirmer, Tool
+from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
 
 

@@ -344,7 +344,6 @@ _URL: Final = re.compile(
     r"(?:([A-Za-z][A-Za-z0-9+.-]*)://)?(\[[^\]/?#@]*\]|[^/?#@:\[\]]*)(?::([0-9]*))?([/?][^#]*)?(?:#.*)?"
 )
 
-
 _STEPS: Final = re.compile(r"(?:^|/)\.{1,2}(?:$|[/;])|//")
 """What servers may shorten before they look at a path."""
 

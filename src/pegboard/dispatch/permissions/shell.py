@@ -106,7 +106,6 @@ _SINGLE: Final = re.compile(r"'([^']*)'")
 _IN_QUOTES: Final = re.compile(r'[^"$`\\]+')
 _IN_DOCUMENT: Final = re.compile(r"[^$`\\]+")
 
-
 MOST_LINE: Final = 32_768
 _BLANK: Final = re.compile(r"(?:[ \t]|\\\n)*")
 _COMMENT: Final = re.compile(r"#[^\n]*")

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from pegboard.catalogue import Problem
-from pegboard.cli import listing
-from pegboard.cli.listing import (
+from pegboard.cli import tool_texts
+from pegboard.cli.tool_texts import (
     listing_json,
     listing_of,
     listing_plain,
@@ -21,7 +21,7 @@ from pegboard.cli.listing import (
     type_words,
     version_text,
 )
-from pegboard.tools.origin import Origin
+from pegboard.tools.policy import Origin
 from pegboard.tools.spec import EXCLUSIVE, Concurrency, Grammar, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 
@@ -150,13 +150,13 @@ HOSTILE = Tool(
 
 @pytest.mark.parametrize("name", ["listing_plain", "listing_json"])
 def test_nothing_hidden_is_listed(name):
-    text = getattr(listing, name)([HOSTILE])
+    text = getattr(tool_texts, name)([HOSTILE])
     assert not any(character in text for character in "\x1b\x07\u202e\u2066\u200b")
 
 
 @pytest.mark.parametrize("name", ["show_text", "show_json", "schema_text"])
 def test_nothing_hidden_is_shown(name):
-    text = getattr(listing, name)(HOSTILE)
+    text = getattr(tool_texts, name)(HOSTILE)
     assert not any(character in text for character in "\x1b\x07\u202e\u2066\u200b")
 
 
@@ -281,7 +281,7 @@ def test_a_tool_that_no_model_is_offered_is_marked():
     assert "offered" not in json.loads(show_json(made.evolve(offered=True)))
 
 
-# The page of one tool tells everything; `test_listing` holds its outline ---------------------------------------------
+# The page of one tool tells everything; its outline is held above ---------------------------------------------
 
 
 def page(**facts) -> list[str]:

@@ -1,4 +1,4 @@
-"""`run_turn`, `stream_turn`, `resume_turn`: a turn from beginning to end, in one call."""
+"""`run_turn`, `stream_turn`, `resume_turn`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pegboard.dispatch.approval.resume import Answers
 from pegboard.request.model import Model
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.turn.events import TurnOutcome
+from pegboard.turn.loop import Turn
 from pegboard.turn.options import TurnOptions, batch_options
-from pegboard.turn.outcome import TurnOutcome
-from pegboard.turn.turn import Turn
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from pegboard.registry import ToolRegistry
-    from pegboard.turn.conditions import StopCondition
     from pegboard.turn.events import TurnEvent
+    from pegboard.turn.options import StopCondition
 
 _OWN = ("limits", "where", "active", "steering", "listener")
 

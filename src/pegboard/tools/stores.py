@@ -1,27 +1,28 @@
-"""`Artifacts`: files that belong to a conversation or a user, behind a protocol with an in-memory default."""
+"""`Artifacts` and `Memory`: what tools keep, protocols and in-memory implementations."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 from attrs import define, field, frozen
 
 from pegboard.errors import ArtifactError
 from pegboard.tools.content import CONTENT_TYPES, Content, TextContent
+from pegboard.tools.state import CallContext
 
-if TYPE_CHECKING:
-    from pegboard.tools.context import ToolContext
-
-USER: Final = "user:"
+_USER: Final = "user:"
 """What the name of an artifact begins with that belongs to the user, in all of his conversations."""
 
-MOST_NAME_BYTES: Final = 255
+_MOST_NAME_BYTES: Final = 255
 """How long a name may be, in UTF-8, as for the files of most systems."""
 
 MOST_BYTES: Final = 256 << 20
-"""What `InMemoryArtifacts` keeps by default, of all users together."""
+"""What `_InMemoryArtifacts` keeps by default, of all users together."""
 
 _FORBIDDEN: Final = frozenset('\\<>:"|?*')
 _OVERHEAD: Final = 200  # bytes that a version takes beside its data
@@ -31,7 +32,7 @@ _Scope: TypeAlias = tuple[str | None, str | None, bool]
 class Artifacts(Protocol):
     """Keeps artifacts in versions; the host brings its own by `registry.provide(Artifacts, ...)`.
 
-    Names are as `checked_name` takes them. One that begins with `user:` belongs to the user, any other to the
+    Names are as `_checked_name` takes them. One that begins with `user:` belongs to the user, any other to the
     user's conversation; what belongs to different users must never meet.
     """
 
@@ -58,7 +59,7 @@ class Artifacts(Protocol):
         ...
 
 
-def checked_name(name: str) -> str:
+def _checked_name(name: str) -> str:
     r"""A name that is safe as a relative path on every system, perhaps after `user:`.
 
     1 to 255 bytes; parts between `/` that aren't empty, `.` or `..`, and neither begin nor end with a space nor end
@@ -74,11 +75,11 @@ def checked_name(name: str) -> str:
 
 
 def _name_fault(name: str) -> str | None:
-    bare = name.removeprefix(USER)
+    bare = name.removeprefix(_USER)
     if not bare.isprintable():
         return "each of its characters must be one that can be seen"
-    if not 1 <= len(name.encode()) <= MOST_NAME_BYTES:
-        return f"a name has 1 to {MOST_NAME_BYTES} bytes"
+    if not 1 <= len(name.encode()) <= _MOST_NAME_BYTES:
+        return f"a name has 1 to {_MOST_NAME_BYTES} bytes"
     if not _FORBIDDEN.isdisjoint(bare):
         return f"a name holds none of {' '.join(sorted(_FORBIDDEN))}"
     if any(part in ("", ".", "..") or part != part.strip(" ") or part.endswith(".") for part in bare.split("/")):
@@ -110,7 +111,7 @@ class _Shelf:
 
 
 @define(eq=False)
-class InMemoryArtifacts(Artifacts):
+class _InMemoryArtifacts(Artifacts):
     """Keeps artifacts until the process ends.
 
     For tests and small hosts. When it is full, the conversation with the most data loses its oldest version.
@@ -133,7 +134,7 @@ class InMemoryArtifacts(Artifacts):
         size = _bytes_of(content)
         if size > self.most_bytes:
             raise ArtifactError(f"{name} is too large to be kept: over {self.most_bytes:,} bytes.", name=name)
-        scope = _scope(checked_name(name), user, session)
+        scope = _scope(_checked_name(name), user, session)
         with self._lock:
             self._make_room(scope, size)
             self._size += size
@@ -158,7 +159,7 @@ class InMemoryArtifacts(Artifacts):
     async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:
         """The names of all artifacts of the conversation and of the user, sorted."""
         with self._lock:
-            shelves = [self._shelves.get(_scope(name, user, session), _Shelf()) for name in ("", USER)]
+            shelves = [self._shelves.get(_scope(name, user, session), _Shelf()) for name in ("", _USER)]
             return tuple(sorted(name for shelf in shelves for name in shelf.latest))
 
     async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
@@ -183,7 +184,7 @@ class InMemoryArtifacts(Artifacts):
 
 
 def _scope(name: str, user: str | None, session: str | None) -> _Scope:
-    return (user, None, True) if name.startswith(USER) else (user, session, False)
+    return (user, None, True) if name.startswith(_USER) else (user, session, False)
 
 
 def _bytes_of(content: Content) -> int:
@@ -201,20 +202,20 @@ class CallArtifacts:
         context: Of the call.
     """
 
-    context: ToolContext
+    context: CallContext
 
     async def save(self, name: str, content: Content | str) -> int:
         """Keeps a new version, gives its number, and notes it in the call's `artifact_delta`.
 
         Args:
-            name: As `checked_name` takes it, such as `"report.pdf"`, `"charts/2026.png"`, `"user:photo.jpg"`.
+            name: As `_checked_name` takes it, such as `"report.pdf"`, `"charts/2026.png"`, `"user:photo.jpg"`.
             content: A text or one of pegboard's content types.
 
         Raises:
             ArtifactError: The name isn't allowed, or the content is too large.
             TypeError: The content is something else.
         """
-        checked_name(name)
+        _checked_name(name)
         if isinstance(content, str):
             content = TextContent(content)
         if not isinstance(content, CONTENT_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]  (a tool may give anything)
@@ -231,7 +232,7 @@ class CallArtifacts:
             ArtifactError: It isn't there.
         """
         artifacts = await self._found()
-        return await artifacts.load(checked_name(name), version, user=self.context.user, session=self.context.session)
+        return await artifacts.load(_checked_name(name), version, user=self.context.user, session=self.context.session)
 
     async def list(self) -> tuple[str, ...]:
         """The names of all artifacts of the conversation and of the user, sorted."""
@@ -241,11 +242,176 @@ class CallArtifacts:
     async def delete(self, name: str) -> None:
         """Forgets all versions; does nothing where there are none."""
         artifacts = await self._found()
-        await artifacts.delete(checked_name(name), user=self.context.user, session=self.context.session)
+        await artifacts.delete(_checked_name(name), user=self.context.user, session=self.context.session)
         self.context.actions.artifact_delta.pop(name, None)
 
     async def _found(self) -> Artifacts:
-        return await self.context.use_or(Artifacts, InMemoryArtifacts)
+        return await self.context.use_or(Artifacts, _InMemoryArtifacts)
 
 
-__all__ = ["Artifacts", "CallArtifacts", "InMemoryArtifacts", "checked_name"]
+MOST_ENTRIES: Final = 10_000
+"""Entries that `_InMemoryMemory` keeps by default, of all users together."""
+
+MOST_CHARACTERS: Final = 20_000
+"""Characters of one entry that `_InMemoryMemory` keeps; the rest is cut off."""
+
+
+def _nothing() -> dict[str, Any]:
+    return {}
+
+
+@frozen
+class MemoryEntry:
+    """Something that is remembered.
+
+    Attributes:
+        text: What.
+        user: Of whom; `None` is nobody in particular, and so is kept apart from every user.
+        session: In which conversation it came up, or `None`.
+        author: Who said it, or `None`.
+        time: When it was added, in seconds since 1970 (UTC).
+        metadata: What whoever added it keeps beside it.
+    """
+
+    text: str
+    user: str | None = None
+    session: str | None = None
+    author: str | None = None
+    time: float = 0.0
+    metadata: Mapping[str, Any] = field(factory=_nothing)
+
+
+class Memory(Protocol):
+    """Keeps and finds what is remembered; the host brings its own by `registry.provide(Memory, ...)`.
+
+    Entries of different users must never meet: a search for `user=None` finds what belongs to nobody, not
+    everything.
+    """
+
+    async def search(
+        self, query: str, *, user: str | None = None, session: str | None = None, limit: int = 10
+    ) -> tuple[MemoryEntry, ...]:
+        """What fits a query, the best first.
+
+        Args:
+            query: In plain words.
+            user: Whose entries.
+            session: Only what came up in this conversation; `None` for all of the user's.
+            limit: How many at most.
+        """
+        ...
+
+    async def add(
+        self,
+        text: str,
+        *,
+        user: str | None = None,
+        session: str | None = None,
+        author: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> MemoryEntry:
+        """Remembers something; gives it as it is kept."""
+        ...
+
+
+@frozen
+class _Kept:
+    entry: MemoryEntry
+    words: frozenset[str]
+
+
+@define(eq=False)
+class _InMemoryMemory(Memory):
+    """Remembers until the process ends, and finds by the words that a query and an entry share.
+
+    For tests and small hosts. When it is full, the user with the most entries loses the oldest one.
+
+    Attributes:
+        most: How many entries it keeps, of all users together.
+    """
+
+    most: int = MOST_ENTRIES
+    _kept: dict[str | None, deque[_Kept]] = field(factory=dict[str | None, deque[_Kept]], init=False)
+    _count: int = field(default=0, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    async def search(
+        self, query: str, *, user: str | None = None, session: str | None = None, limit: int = 10
+    ) -> tuple[MemoryEntry, ...]:
+        """What shares the most words with the query, the newest first among equals; nothing for no shared word."""
+        wanted = _words(query)
+        with self._lock:
+            kept = list(self._kept.get(user, ()))
+        here = [each for each in reversed(kept) if session is None or each.entry.session == session]
+        scored = [(len(wanted & each.words), each.entry) for each in here]
+        found = sorted((pair for pair in scored if pair[0]), key=lambda pair: -pair[0])
+        return tuple(entry for _, entry in found[: max(limit, 0)])
+
+    async def add(
+        self,
+        text: str,
+        *,
+        user: str | None = None,
+        session: str | None = None,
+        author: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> MemoryEntry:
+        """Remembers the first 20,000 characters of a text."""
+        entry = MemoryEntry(text[:MOST_CHARACTERS], user, session, author, time.time(), dict(metadata or {}))
+        kept = _Kept(entry, _words(entry.text))
+        with self._lock:
+            self._kept.setdefault(user, deque()).append(kept)
+            self._count += 1
+            if self._count > self.most:
+                self._forget()
+        return entry
+
+    def _forget(self) -> None:
+        user, kept = max(self._kept.items(), key=lambda item: len(item[1]))
+        kept.popleft()
+        self._count -= 1
+        if not kept:
+            del self._kept[user]
+
+
+def _words(text: str) -> frozenset[str]:
+    import re
+
+    return frozenset(re.findall(r"\w+", text.casefold()))
+
+
+@frozen
+class CallMemory:
+    """The memory as one call sees it: that of the call's user.
+
+    From a plain function: `context.wait(context.memory.search("..."))`.
+
+    Attributes:
+        context: Of the call.
+    """
+
+    context: CallContext
+
+    async def search(self, query: str, *, limit: int = 10, session_only: bool = False) -> tuple[MemoryEntry, ...]:
+        """What is remembered of this user and fits a query, the best first.
+
+        Args:
+            query: In plain words.
+            limit: How many at most.
+            session_only: Only what came up in this conversation.
+        """
+        memory = await self.context.use_or(Memory, _InMemoryMemory)
+        session = self.context.session if session_only else None
+        return await memory.search(query, user=self.context.user, session=session, limit=limit)
+
+    async def add(
+        self, text: str, *, author: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> MemoryEntry:
+        """Remembers something of this user, said in this conversation; by the call's agent unless told otherwise."""
+        context = self.context
+        memory = await context.use_or(Memory, _InMemoryMemory)
+        author = context.agent if author is None else author
+        return await memory.add(text, user=context.user, session=context.session, author=author, metadata=metadata)
+
+
+__all__ = ["Artifacts", "CallArtifacts", "CallMemory", "Memory", "MemoryEntry"]

@@ -1,11 +1,11 @@
-"""`Turn`: request -> model -> calls -> results -> again, until the model has answered."""
+"""The loop of a turn: request, model, calls, again."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from uuid import uuid4
 
 import attrs
@@ -14,26 +14,116 @@ from attrs import define, field
 from pegboard.callbacks import ChainError, settle
 from pegboard.dispatch.approval.resume import Answers
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
-from pegboard.errors import CallbackError, ModelError, log_failure
+from pegboard.errors import CallbackError, ModelError, TurnAbortedError, log_failure
 from pegboard.messages.message import Message
 from pegboard.messages.response import ModelResponse
 from pegboard.request.model import Model
 from pegboard.request.model_request import ModelRequest
+from pegboard.tools.call import Actions
 from pegboard.tools.context import ReadonlyContext
-from pegboard.turn.asking import Asker
-from pegboard.turn.conditions import StopCondition
-from pegboard.turn.ending import End, end_by_answer, end_by_results
-from pegboard.turn.events import Answered, RoundStarted, TurnEnded, TurnEvent
-from pegboard.turn.inbox import Inbox
-from pegboard.turn.limits import DEFAULT_TURN_LIMITS, TurnLimits
-from pegboard.turn.options import Steering
-from pegboard.turn.outbox import Outbox
-from pegboard.turn.outcome import TurnOutcome
-from pegboard.turn.progress import TurnProgress
-from pegboard.turn.telling import Telling
+from pegboard.turn.events import Answered, Ended, Outbox, RoundStarted, Telling, TurnEnded, TurnEvent, TurnOutcome
+from pegboard.turn.history import TurnProgress
+from pegboard.turn.model_call import Asker
+from pegboard.turn.options import DEFAULT_TURN_LIMITS, Steering, StopCondition, TurnLimits
 
 if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry, Where
+
+
+@define(eq=False)
+class _Inbox:
+    """Messages that the model hasn't read yet.
+
+    Attributes:
+        steering: Gives what the user has said since it was last asked; `None`: there are only those that were put in.
+    """
+
+    steering: Steering | None = None
+    _messages: list[Message] = field(factory=list[Message], init=False)
+
+    def put(self, given: object, what: str) -> None:
+        """Takes in a message, a text, or several.
+
+        Args:
+            given: What was said; `None` is nothing.
+            what: Who said it, for the error.
+
+        Raises:
+            TypeError: Something that is no message.
+        """
+        self._messages.extend(_as_messages(given, what))
+
+    async def listen(self) -> bool:
+        """Whether there is something that the model hasn't read."""
+        if self.steering is not None:
+            self.put(await settle(self.steering()), "steering")
+        return bool(self._messages)
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether there is something that the model hasn't read, as far as is known."""
+        return bool(self._messages)
+
+    def take(self) -> list[Message]:
+        """All that is there, once."""
+        taken, self._messages = self._messages, []
+        return taken
+
+
+def _as_messages(given: object, what: str) -> list[Message]:
+    """Messages of what people write for short: a text is the user's.
+
+    Raises:
+        TypeError: Something that is no message.
+    """
+    if given is None:
+        return []
+    each = [given] if isinstance(given, str | Message) or not isinstance(given, Iterable) else cast("list[Any]", given)
+    messages: list[Message] = []
+    for one in each:
+        if not isinstance(one, str | Message):
+            raise TypeError(f"{what} gives messages or texts, not {type(one).__name__}")
+        messages.append(one if isinstance(one, Message) else Message.user(one))
+    return messages
+
+
+_End: TypeAlias = tuple[Ended, str | None]
+"""Why, and more on it for people."""
+
+
+def _end_by_results(outcome: Outcome, actions: Actions) -> _End | None:
+    """What results make of a turn; `None`: it goes on.
+
+    Args:
+        outcome: Of the calls of one answer.
+        actions: What all calls of the turn ask for: some may have waited for an approval.
+    """
+    if outcome.fatal is not None:
+        return "aborted" if isinstance(outcome.fatal, TurnAbortedError) else "fatal", str(outcome.fatal)
+    if len(outcome.pending):
+        return "suspended", f"{len(outcome.pending)} waiting for an approval"
+    if outcome.ended == "rejected":
+        return "rejected", None
+    return _asked_for(actions)
+
+
+def _asked_for(actions: Actions) -> _End | None:
+    if actions.transfer_to is not None:
+        return "transferred", actions.transfer_to
+    if actions.escalate:
+        return "escalated", None
+    return ("results", None) if actions.skip_summarization else None
+
+
+def _end_by_answer(response: ModelResponse) -> _End | None:
+    """What an answer that calls nothing makes of a turn; `None`: the provider only paused, and goes on."""
+    if response.finish_reason == "pause":
+        return None
+    if response.interrupted:
+        return "cut_off", response.error_message or "the answer was broken off"
+    if not response.complete:
+        return "cut_off", f"the answer ended by {response.finish_reason}"
+    return "answered", None
 
 
 @define(eq=False, kw_only=True)
@@ -70,13 +160,13 @@ class Turn:
 
     _progress: TurnProgress = field(init=False)
     _telling: Telling = field(init=False)
-    _inbox: Inbox = field(init=False)
+    _inbox: _Inbox = field(init=False)
     _asker: Asker = field(init=False)
     _asking: asyncio.Task[ModelResponse] | None = field(default=None, init=False)
     _running: Batch | None = field(default=None, init=False)
     _continued: int = field(default=0, init=False)
     _interrupted: str | None = field(default=None, init=False)
-    _ended: End | None = field(default=None, init=False)
+    _ended: _End | None = field(default=None, init=False)
     _error: BaseException | None = field(default=None, init=False)
     _outcome: TurnOutcome | None = field(default=None, init=False)
     _begun: bool = field(default=False, init=False)
@@ -86,7 +176,7 @@ class Turn:
         invocation = self.context.invocation or (before and before.invocation) or f"turn_{uuid4().hex}"
         self.context = attrs.evolve(self.context, invocation=invocation)
         self._telling = Telling(self.listener)
-        self._inbox = Inbox(self.steering)
+        self._inbox = _Inbox(self.steering)
         if before is None:
             self._progress = TurnProgress.at_the_start(self.request.messages, self.context)
         else:
@@ -275,7 +365,7 @@ class Turn:
 
     async def _end_or_go_on(self, response: ModelResponse) -> None:
         """What an answer that calls nothing means for the turn."""
-        end = end_by_answer(response)
+        end = _end_by_answer(response)
         if end is None or (end[0] == "answered" and await self._goes_on()):
             return
         self._end(*end)
@@ -336,11 +426,11 @@ class Turn:
     async def _settle(self, outcome: Outcome) -> None:
         """Whether the turn goes on behind these results."""
         self._error = outcome.fatal
-        end = end_by_results(outcome, self._progress.actions) or await self._end_by_host(outcome)
+        end = _end_by_results(outcome, self._progress.actions) or await self._end_by_host(outcome)
         if end is not None:
             self._end(*end)
 
-    async def _end_by_host(self, outcome: Outcome) -> End | None:
+    async def _end_by_host(self, outcome: Outcome) -> _End | None:
         if self._interrupted is not None:
             return "interrupted", self._interrupted
         if any(call.error is not None and call.error.kind == "limit" for call in outcome.calls):
@@ -365,7 +455,7 @@ class Turn:
 
     # How it does it ----------------------------------------------------------------------------------------------
 
-    def _end(self, *end: *End) -> None:
+    def _end(self, *end: *_End) -> None:
         """Notes why the turn ends; the first reason stands."""
         if self._ended is None:
             self._ended = end

@@ -1,4 +1,4 @@
-"""`Bridge`: the way from a thread back to the event loop of its call."""
+"""A thread's way back to the event loop: `LoopPortal`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from typing import Any, Final, TypeVar
 from pegboard.errors import CallStoppedError, RunningLoopError
 
 T = TypeVar("T")
-
 _STOPPED: Final = "the call was cancelled"
 _PASSED: Final = "the call's time limit has passed"
 _tasks: Final[set[asyncio.Task[Any]]] = set()  # an event loop doesn't keep its tasks alive
 
 
-class Bridge:
+class LoopPortal:
     """What a call in a thread does in its event loop, until the call is over.
 
     Args:
@@ -156,4 +155,4 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-__all__ = ["Bridge"]
+__all__ = ["LoopPortal"]

@@ -1,4 +1,4 @@
-"""`Asker`: one answer of a model, with the callbacks round it and attempts that failed for a while made again."""
+"""One call of the model within a turn: its stream, its time limit, its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pegboard.messages.response import DELTA_TYPES, Delta, ModelResponse, Reason
 from pegboard.request.model import Model, can_stream
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.context import ReadonlyContext
-from pegboard.turn.limits import TurnLimits
+from pegboard.turn.options import TurnLimits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.callbacks import Chain
@@ -128,7 +128,7 @@ class Asker:
         try:
             return self._checked(await settle(self.model.respond(request)))
         except (Exception, SystemExit) as error:  # noqa: BLE001  a vendor's client may raise anything
-            raise as_model_error(error, self.model) from error.__cause__
+            raise _as_model_error(error, self.model) from error.__cause__
 
     async def _streamed(
         self, stream: Callable[[ModelRequest], AsyncIterator[Delta | ModelResponse]], request: ModelRequest
@@ -143,7 +143,7 @@ class Asker:
                 elif not getattr(piece, "partial", False):
                     response = self._checked(piece)
         except (Exception, SystemExit) as error:  # noqa: BLE001  a vendor's client may raise anything
-            raise as_model_error(error, self.model) from error.__cause__
+            raise _as_model_error(error, self.model) from error.__cause__
         finally:
             await _closed(pieces)
         if response is None:
@@ -163,7 +163,7 @@ class Asker:
         return error.retry_after is None or error.retry_after <= self.limits.longest_pause
 
 
-def as_model_error(error: BaseException, model: Model) -> ModelError:
+def _as_model_error(error: BaseException, model: Model) -> ModelError:
     """What a model raised, as the error that hosts know; what it was stands behind it as its context."""
     if isinstance(error, ModelError):
         return error
@@ -181,4 +181,4 @@ async def _closed(pieces: AsyncIterator[Any]) -> None:
         await close()
 
 
-__all__ = ["Asker", "as_model_error"]
+__all__ = ["Asker"]

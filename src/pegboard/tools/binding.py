@@ -1,20 +1,126 @@
-"""How judged arguments become the Python arguments of a function, compiled at the first call."""
+"""Binding of arguments: from validated JSON to the parameters of a function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, get_args, get_origin
 
 from attrs import frozen
 
+from pegboard.errors import DefinitionError
+from pegboard.schema.json import JsonText, json_text
 from pegboard.schema.problems import StructureError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Binder
 from pegboard.tools.injection import Injection, filled
-from pegboard.tools.signature import EMPTY, OMITTED, Kind, Parameter, Signature
+from pegboard.tools.options import checked_schema
+from pegboard.tools.signature import EMPTY, OMITTED, STARRED, Kind, Parameter, Signature
+from pegboard.typing import JsonSchema
 
-Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
-Structure: TypeAlias = Callable[[Any], Any]
+
+def input_schema_of(
+    options: Mapping[str, Any], parameters: Sequence[Parameter], described: Mapping[str, str], tool: str
+) -> JsonText:
+    """The given schema, held against the parameters, else what they give.
+
+    Args:
+        options: Of the tool.
+        parameters: What the model may fill.
+        described: Their descriptions by the docstring; a text in `Annotated` wins.
+        tool: The tool's name, for errors.
+
+    Raises:
+        DefinitionError: A type can't be expressed, or the given schema lets through what the function can't take.
+        SchemaError: The given schema is refused.
+    """
+    given = options.get("input_schema")
+    if given is None:
+        try:
+            return json_text(_derived(parameters, described, tool))
+        except ValueError as error:  # a number of more digits than Python writes, deep in a default
+            raise DefinitionError(f"its schema can't be written as JSON: {error}.", tool=tool) from None
+    text = checked_schema(given, tool, "input_schema")
+    _check_drift(given, parameters, tool)
+    _check_types(parameters, tool)
+    return text
+
+
+def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool: str) -> JsonSchema:
+    """The schema of what the model may fill; it is right by construction and needs no check."""
+    from pegboard.schema.fields import MISSING
+    from pegboard.schema.types import Property, object_schema
+
+    properties: list[Property] = []
+    additional: Any = MISSING
+    for each in parameters:
+        if each.kind is Kind.VAR_KEYWORD:
+            additional = each.annotation
+            continue
+        description = described.get(each.name)
+        if description and _is_described(each.annotation):
+            description = None
+        if each.kind is Kind.VAR_POSITIONAL:
+            properties.append(Property(each.name, list[each.annotation], description, []))
+        else:
+            default = MISSING if each.default is EMPTY else each.default
+            properties.append(Property(each.name, each.annotation, description, default))
+    return object_schema(properties, tool=tool, additional=additional)
+
+
+def _is_described(annotation: Any) -> bool:
+    """Whether a text stands in `Annotated`, which wins over the docstring's."""
+    return get_origin(annotation) is Annotated and any(map(_describes, get_args(annotation)[1:]))
+
+
+def _describes(marker: Any) -> bool:
+    if isinstance(marker, Mapping):
+        return "description" in marker
+    texts = (marker, getattr(marker, "documentation", None), getattr(marker, "description", None))
+    return any(isinstance(each, str) for each in texts)
+
+
+def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
+    """Refuses types that nobody can make of JSON: a schema says what a call may carry, not how it becomes a value.
+
+    Raises:
+        DefinitionError: A parameter of such a type.
+    """
+    from pegboard.schema.types import schema_of
+
+    for each in parameters:
+        try:
+            schema_of(each.annotation, tool=tool, path=each.name)
+        except DefinitionError as error:
+            raise DefinitionError(
+                f"{error.message.rstrip('.')}, so no argument becomes one.",
+                tool=tool,
+                parameter=error.parameter,
+                annotation=error.annotation,
+                hint="Annotate what JSON carries and convert it in the function, "
+                "or make the tool with Tool.from_schema, whose handler takes a mapping.",
+            ) from None
+
+
+def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str) -> None:
+    """Refuses an override that lets a call through that the function can't take.
+
+    Raises:
+        DefinitionError: A property without a parameter, or a parameter that a call may leave out but must not.
+    """
+    names = {each.name for each in parameters if each.kind is not Kind.VAR_KEYWORD}
+    is_open = any(each.kind is Kind.VAR_KEYWORD for each in parameters)
+    for name in schema.get("properties", {}):
+        if name not in names and not is_open:
+            hint = "Give the function such a parameter, or **kwargs."
+            raise DefinitionError("input_schema has it, the function doesn't.", tool=tool, parameter=name, hint=hint)
+    for each in parameters:
+        if each.default is EMPTY and each.kind not in STARRED and each.name not in schema.get("required", ()):
+            hint = "Require it in input_schema, or give it a default."
+            raise DefinitionError("the function needs it.", tool=tool, parameter=each.name, hint=hint)
+
+
+_Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
+_Structure: TypeAlias = Callable[[Any], Any]
 
 
 def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
@@ -39,7 +145,7 @@ def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
 
 
 def _by_name(
-    context: str | None, structures: Mapping[str, Structure], rest: _Rest | None, taken: frozenset[str]
+    context: str | None, structures: Mapping[str, _Structure], rest: _Rest | None, taken: frozenset[str]
 ) -> Binder:
     if rest is not None:
         return _Open(context, structures, rest, taken)
@@ -58,9 +164,9 @@ def binder_of_one(parameters: tuple[Parameter, ...], name: str | None = None) ->
     return _One(parameters, name, Signature(parameters, EMPTY).injects)
 
 
-def _structures(signature: Signature, structure_of: Callable[[Any], Structure | None]) -> dict[str, Structure]:
+def _structures(signature: Signature, structure_of: Callable[[Any], _Structure | None]) -> dict[str, _Structure]:
     """What has to be structured, by name; `*args` as the list that they come in."""
-    found: dict[str, Structure] = {}
+    found: dict[str, _Structure] = {}
     for each in signature.visible:
         if each.kind is not Kind.VAR_KEYWORD:
             annotation = list[each.annotation] if each.kind is Kind.VAR_POSITIONAL else each.annotation
@@ -70,7 +176,7 @@ def _structures(signature: Signature, structure_of: Callable[[Any], Structure | 
     return found
 
 
-def _rest(parameters: Sequence[Parameter], structure_of: Callable[[Any], Structure | None]) -> _Rest | None:
+def _rest(parameters: Sequence[Parameter], structure_of: Callable[[Any], _Structure | None]) -> _Rest | None:
     named = frozenset(each.name for each in parameters if not each.is_hidden and each.kind is not Kind.VAR_KEYWORD)
     for each in parameters:
         if each.kind is Kind.VAR_KEYWORD:
@@ -78,7 +184,7 @@ def _rest(parameters: Sequence[Parameter], structure_of: Callable[[Any], Structu
     return None
 
 
-def _structured(structure: Structure, value: Any, name: str) -> Any:
+def _structured(structure: _Structure, value: Any, name: str) -> Any:
     try:
         return structure(value)
     except StructureError as error:
@@ -95,7 +201,7 @@ class _Rest:
     """
 
     named: frozenset[str]
-    structure: Structure | None
+    structure: _Structure | None
 
     def fill(self, values: dict[str, Any], taken: frozenset[str]) -> None:
         """Structures the values that no parameter is named for, in place.
@@ -110,7 +216,7 @@ class _Rest:
                 values[name] = _structured(self.structure, values[name], name)
 
 
-def _straight(_context: ToolContext, arguments: Mapping[str, Any]) -> Bound:
+def _straight(_context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
     return (), arguments
 
 
@@ -118,7 +224,7 @@ def _straight(_context: ToolContext, arguments: Mapping[str, Any]) -> Bound:
 class _WithContext:
     context: str
 
-    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> Bound:
+    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
         return (), {**arguments, self.context: context}
 
 
@@ -127,9 +233,9 @@ class _Keywords:
     """Everything is passed by name."""
 
     context: str | None
-    structures: Sequence[tuple[str, Structure]]
+    structures: Sequence[tuple[str, _Structure]]
 
-    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> Bound:
+    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
         values = dict(arguments)
         for name, structure in self.structures:
             if name in values:
@@ -147,11 +253,11 @@ class _Open:
     """Everything is passed by name, and there is `**kwargs`."""
 
     context: str | None
-    structures: Mapping[str, Structure]
+    structures: Mapping[str, _Structure]
     rest: _Rest
     taken: frozenset[str]
 
-    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> Bound:
+    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
         values = dict(arguments)
         self.rest.fill(values, self.taken)
         for name in self.structures.keys() & values.keys():
@@ -168,7 +274,7 @@ class _Injecting:
     binder: Binder
     injects: tuple[Injection, ...]
 
-    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> Bound:
+    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
         args, kwargs = self.binder(context, arguments)
         return args, {**kwargs, **filled(self.injects, context)}
 
@@ -178,12 +284,12 @@ class _Positional:
     """Some can't be passed by name, so all that may stand before them are passed by position, defaults too."""
 
     parameters: Sequence[Parameter]
-    structures: Mapping[str, Structure]
+    structures: Mapping[str, _Structure]
     rest: _Rest | None
     taken: frozenset[str]
     injects: tuple[Injection, ...]
 
-    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> Bound:
+    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
         values = dict(arguments)
         if self.rest is not None:
             self.rest.fill(values, self.taken)
@@ -230,7 +336,7 @@ class _One:
     name: str | None
     injects: tuple[Injection, ...]
 
-    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> Bound:
+    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
         given = arguments if self.name is None else arguments[self.name]
         services = filled(self.injects, context)
         values = [(each, self._value(each, context, services, given)) for each in self.parameters]

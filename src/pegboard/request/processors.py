@@ -1,0 +1,627 @@
+"""The built-in request processors, and their order."""
+
+from __future__ import annotations
+
+import asyncio
+import unicodedata
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import is_
+from typing import Any, Final, TypeAlias, cast
+from weakref import WeakKeyDictionary
+
+import attrs
+from attrs import define, field, frozen
+
+from pegboard.callbacks import Callback, ChainError, by_name, quick
+from pegboard.errors import RegistrationError
+from pegboard.messages.message import CallPart, Message, Part, ResultPart
+from pegboard.request.model_request import ModelRequest, NamedTool, ProcessorProblem
+from pegboard.request.pipeline import Processor, Runner, built_in
+from pegboard.tools.call import ToolCall, writable
+from pegboard.tools.content import TextContent, ToolResult
+from pegboard.tools.context import ReadonlyContext
+from pegboard.tools.policy import HOST, Origin
+from pegboard.tools.spec import ToolSpec
+from pegboard.tools.tool import Tool
+from pegboard.toolsets.resolve import ResolvedTools
+from pegboard.toolsets.search import SEARCHES
+from pegboard.toolsets.toolset import Toolset, described, name_of, speaking
+
+_TOOL_REQUESTS: Final = "tool_requests"
+TAKES: Final = ("request", "context")
+
+
+async def _tool_requests(request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:
+    """Lets the tools process the request that do so, in their order, those that no model is offered among them.
+
+    A deferred tool does so once it was found. What a tool does wrong costs only its own part.
+    """
+    for tool in () if request.tools is None else request.tools.tools:
+        if tool.process_request is None or (tool.spec.deferred and not request.loads_deferred):
+            continue
+        if request.tools is not None and tool.name in request.tools:  # no earlier one has taken it out
+            request = await _processed(tool, request, context, runner)
+    return request
+
+
+async def _processed(tool: Tool, request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:
+    assert tool.process_request is not None
+    try:
+        link = Callback(by_name(tool.process_request, TAKES), str(tool.origin))
+        answer = await runner.ask(link, request, context)
+    except TypeError as error:
+        return _failed(tool, request, error)
+    except ChainError as failed:
+        return _failed(tool, request, failed.__cause__ or failed)
+    if answer is None:
+        return request
+    if not isinstance(answer, ModelRequest):
+        error = TypeError(f"process_request gave {type(answer).__name__}; it may give a ModelRequest or None")
+        return _failed(tool, request, error)
+    return answer.keeping_problems(request)
+
+
+def _failed(tool: Tool, request: ModelRequest, error: BaseException) -> ModelRequest:
+    return request.with_problems(ProcessorProblem(_TOOL_REQUESTS, described(error), tool.origin, tool.name, error))
+
+
+_INSTRUCTIONS: Final = "instructions"
+_MOST_CHARACTERS: Final = 100_000
+"""Of what one tool or toolset says."""
+
+
+async def _instructions(request: ModelRequest, context: ReadonlyContext, runner: Runner) -> ModelRequest:
+    """Adds the instructions of the toolsets that have a tool in the request, and of the tools in it.
+
+    Each is said once, behind what the request says already. A deferred tool's are added once it was found. What one of
+    them does wrong costs only its own word.
+    """
+    if request.tools is None:
+        return request
+    tools = [tool for tool in request.tools.tools if request.loads_deferred or not tool.spec.deferred]
+    present = _present(request.tools.toolsets, tools)
+    asked = [_said(origin, each, context, runner) for origin, toolset in present for each in speaking(toolset)]
+    said = await asyncio.gather(*asked) if asked else []
+    said += [_said_by(tool) for tool in tools if tool.instructions is not None]
+    parts = [part for each in said if not isinstance(each, ProcessorProblem) for part in each]
+    problems = [each for each in said if isinstance(each, ProcessorProblem)]
+    return request.with_instructions(*parts).with_problems(*problems)
+
+
+def _said_by(tool: Tool) -> tuple[str, ...] | ProcessorProblem:
+    try:
+        return _checked(tool.instructions)
+    except (TypeError, ValueError) as error:
+        return ProcessorProblem(_INSTRUCTIONS, described(error), tool.origin, tool.name, error)
+
+
+def _present(toolsets: Iterable[Toolset], tools: Iterable[Tool]) -> Iterator[tuple[Origin, Toolset]]:
+    """The toolsets that have a tool there, with who brought them."""
+    there = {(tool.origin.plugin, tool.origin.toolset) for tool in tools}
+    named = {name for _, name in there}
+    for toolset in toolsets:
+        origin: Origin = getattr(toolset, "origin", HOST)
+        name = name_of(toolset)
+        # The host's toolsets may pass on tools in plugins' names.
+        if (origin.plugin, name) in there or (origin.plugin is None and name in named):
+            yield origin, toolset
+
+
+async def _said(
+    origin: Origin, toolset: Toolset, context: ReadonlyContext, runner: Runner
+) -> tuple[str, ...] | ProcessorProblem:
+    try:
+        given: Any = getattr(toolset, "instructions", None)
+        if callable(given):
+            given = await runner.ask(Callback(by_name(given, ("context",)), str(origin)), context)
+        return _checked(given)
+    except ChainError as failed:
+        error = failed.__cause__ or failed
+    except Exception as raised:  # noqa: BLE001  whatever it is, it costs only this toolset's word
+        error = raised
+    return ProcessorProblem(_INSTRUCTIONS, f"toolset {name_of(toolset)!r}: {described(error)}", origin, error=error)
+
+
+def _checked(given: Any) -> tuple[str, ...]:
+    """What was given as texts.
+
+    Raises:
+        TypeError: It is neither a text nor a list of texts.
+        ValueError: It is longer than 100,000 characters.
+    """
+    parts = (given,) if isinstance(given, str) else () if given is None else given
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in cast("Iterable[Any]", parts)):
+        raise TypeError(f"instructions have to be a text or a list of texts, not {type(given).__name__}")
+    texts = cast("Iterable[str]", parts)
+    if sum(map(len, texts)) > _MOST_CHARACTERS:
+        raise ValueError(f"instructions may have {_MOST_CHARACTERS:,} characters, and have more")
+    return tuple(map(writable, texts))
+
+
+_Rank: TypeAlias = Callable[[Tool], Any]
+"""What a tool is worth: the higher, the sooner it is kept; anything that can be compared."""
+
+BYTES_A_TOKEN: Final = 4
+FRAME_BYTES: Final = 60
+"""Of what stands round each entry, whoever the provider is."""
+
+_estimates: Final[WeakKeyDictionary[ToolSpec, int]] = WeakKeyDictionary()
+
+
+def _estimated_tokens(spec: ToolSpec) -> int:
+    """About how many tokens a model is sent of a spec: a quarter of its bytes as compact JSON. Kept with the spec."""
+    known = _estimates.get(spec)
+    if known is None:
+        examples = sum(len(str(example)) for example in spec.examples)
+        size = len(spec.name) + len(spec.description.encode()) + len(spec.input_schema_text.encode()) + examples
+        known = _estimates[spec] = -(-(size + FRAME_BYTES) // BYTES_A_TOKEN)
+    return known
+
+
+@frozen
+class BudgetTools:
+    """Leaves out tools where all of them together would take more than so many tokens.
+
+        registry.pipeline = registry.pipeline.replace("budget_tools", BudgetTools(8000, pinned=["search"]))
+
+    Attributes:
+        tokens: How many tokens the tools may take, estimated at four bytes a token; `None` is any number.
+        pinned: The names of tools that stay, whatever they take; so does the one that the request says must be called.
+        rank: Which are kept first; in the order in which they are offered by default, and where two rank the same.
+    """
+
+    tokens: int | None = None
+    pinned: Collection[str] = field(default=(), kw_only=True)
+    rank: _Rank | None = field(default=None, kw_only=True)
+
+    @quick
+    def __call__(self, request: ModelRequest) -> ModelRequest | None:
+        """Leaves out tools where all would take more tokens than there are for them; off where no number is given."""
+        if self.tokens is None or request.tools is None:
+            return None
+        # Those that the provider loads when it needs them take none.
+        sizes = {tool: _estimated_tokens(tool.spec) for tool in request.offered if not tool.spec.deferred}
+        if sum(sizes.values()) <= self.tokens:
+            return None
+        return request.evolve(tools=request.tools.without("budget", self._too_much(sizes, request)))
+
+    def _too_much(self, sizes: Mapping[Tool, int], request: ModelRequest) -> dict[str, str]:
+        """The tools that are left out, and why."""
+        assert self.tokens is not None
+        pinned = {*self.pinned}
+        if isinstance(request.tool_choice, NamedTool):
+            pinned.add(request.tool_choice.name)
+        left = self.tokens - sum(size for tool, size in sizes.items() if tool.name in pinned)
+        reasons: dict[str, str] = {}
+        for tool in self._ranked([tool for tool in sizes if tool.name not in pinned]):
+            needed = sizes[tool]
+            if needed <= left:
+                left -= needed
+            else:
+                of = f"{max(left, 0):,} of {self.tokens:,}"
+                reasons[tool.name] = f"it takes about {needed:,} tokens, and {of} are left"
+        return reasons
+
+    def _ranked(self, tools: list[Tool]) -> list[Tool]:
+        return tools if self.rank is None else sorted(tools, key=self.rank, reverse=True)
+
+
+LEAST: Final = 200
+_NOTE: Final = "\n[... {:,} characters of this old result are left out; call {} again to see them ...]\n"
+_MOST_OF_A_NAME: Final = 64
+_NEAR: Final = 80
+"""How far from the limit a cut looks for the end of a line."""
+
+
+@frozen
+class LimitResults:
+    """Cuts the texts of old results: the middle goes, and a note says so. Media stay.
+
+    Which rounds are old moves on by `stride` rounds at a time, so that providers' caches of what was sent before
+    stay good in between. The conversation itself, which the host keeps, isn't changed.
+
+        registry.pipeline = registry.pipeline.replace("limit_results", LimitResults(keep=5, most=2000))
+
+    Attributes:
+        keep: How many of the newest rounds (answers that call tools) keep their results whole, at least.
+        most: How many characters an older result may have, the note included, at least 200; `None` is any number.
+        stride: By how many rounds what is old moves on, at least 1.
+    """
+
+    keep: int = field(default=20, validator=attrs.validators.ge(0))
+    most: int | None = field(default=8_000, validator=attrs.validators.optional(attrs.validators.ge(LEAST)))
+    stride: int = field(default=10, validator=attrs.validators.ge(1))
+
+    @quick
+    def __call__(self, request: ModelRequest) -> ModelRequest | None:
+        """Cuts the texts of old results, of all but the newest rounds, where they are long."""
+        old = self._old(request.messages)
+        changed = [self._cut(message) for message in request.messages[:old]]
+        if all(new is message for new, message in zip(changed, request.messages, strict=False)):
+            return None
+        return request.evolve(messages=(*changed, *request.messages[old:]))
+
+    def _old(self, messages: Sequence[Message]) -> int:
+        """How many messages at the beginning are old."""
+        rounds = [place for place, message in enumerate(messages) if _calls(message)]
+        old = max(len(rounds) - self.keep, 0) // self.stride * self.stride
+        if self.most is None or not old:
+            return 0
+        return rounds[old] if old < len(rounds) else len(messages)
+
+    def _cut(self, message: Message) -> Message:
+        if message.role != "tool":
+            return message
+        parts = [self._shortened(part) if isinstance(part, ResultPart) else part for part in message.parts]
+        if all(new is part for new, part in zip(parts, message.parts, strict=True)):
+            return message
+        return message.evolve(parts=parts)
+
+    def _shortened(self, part: ResultPart) -> ResultPart:
+        assert self.most is not None
+        text = part.result.text
+        if len(text) <= self.most:
+            return part
+        return attrs.evolve(part, result=_with_text(part.result, _shortened(text, self.most, part.name)))
+
+
+def _shortened(text: str, most: int, tool: str) -> str:
+    """The beginning and the end of a text, and a note between them: at most so many characters together."""
+    tool = tool[:_MOST_OF_A_NAME]
+    note = _NOTE.format(len(text), tool)
+    room = most - len(note)
+    head = text[: _end_of_line(text, room - room // 2)]
+    tail = text[len(text) - room // 2 :]
+    while tail and unicodedata.combining(tail[0]):
+        tail = tail[1:]
+    return head + _NOTE.format(len(text) - len(head) - len(tail), tool) + tail
+
+
+def _end_of_line(text: str, place: int) -> int:
+    """A place not far before that one, where a line ends; else one where no character is torn from its accents."""
+    line_end = text.rfind("\n", max(place - _NEAR, 0), place)
+    if line_end >= 0:
+        return line_end
+    while place > 0 and unicodedata.combining(text[place]):
+        place -= 1
+    return place
+
+
+def _with_text(result: ToolResult, text: str) -> ToolResult:
+    """A result with another text; the same as data goes, which would be sent instead by some."""
+    others = tuple(item for item in result.content if not isinstance(item, TextContent))
+    return attrs.evolve(result, content=(TextContent(text), *others), structured_content=None)
+
+
+def _calls(message: Message) -> bool:
+    return message.role == "assistant" and any(isinstance(part, CallPart) for part in message.parts)
+
+
+UNOFFERED = "it only processes requests; no model is offered it"
+SEARCHED = "the provider searches the deferred tools itself"
+DEFERRED = "it is deferred: offered once a search has found it"
+
+
+@quick
+def _pack_tools(request: ModelRequest) -> ModelRequest:
+    """Leaves in what is sent: each name once, no deferred tool unless the provider loads it, none that isn't offered.
+
+    Of two tools of one name the first is sent, and a problem of the resolved tools names the other. A tool choice that
+    can't be met is loosened to `"auto"`, as providers refuse it; a problem says so.
+    """
+    if request.tools is None:
+        return request
+    packed = _packed(request.tools.distinct(), request)
+    request = request if packed is request.tools else request.evolve(tools=packed)
+    return _with_possible_choice(request, packed)
+
+
+def _packed(tools: ResolvedTools, request: ModelRequest) -> ResolvedTools:
+    unoffered = {tool.name: UNOFFERED for tool in tools if not tool.offered}
+    tools = tools.without("pack", unoffered)
+    deferred = tuple(tool for tool in tools if tool.spec.deferred)
+    if request.loads_deferred:
+        searching = (tool for tool in tools if deferred and SEARCHES in tool.spec.meta)
+        return tools.without("pack", {tool.name: SEARCHED for tool in searching})
+    return tools.without("pack", {tool.name: DEFERRED for tool in deferred}).finding(deferred)
+
+
+def _with_possible_choice(request: ModelRequest, packed: ResolvedTools) -> ModelRequest:
+    choice = request.tool_choice
+    if isinstance(choice, NamedTool) and choice.name not in packed:
+        cause = f"tool {choice.name!r} had to be called and isn't offered; the model is left to decide"
+    elif choice == "required" and not packed.tools:
+        cause = "a tool had to be called and none is offered; the model is left to decide"
+    else:
+        return request
+    return request.evolve(tool_choice="auto").with_problems(ProcessorProblem("pack_tools", cause))
+
+
+def _is_sound(messages: Iterable[Message]) -> bool:
+    """Whether every call has its one result right behind it, and nothing else is amiss.
+
+    `True` is certain; `False` only says that it takes a closer look, as for results that stand in an answer.
+
+    Args:
+        messages: The conversation, the oldest first.
+    """
+    seen = _Seen()
+    return all(map(seen.takes, messages)) and seen.is_settled
+
+
+@define(eq=False)
+class _Seen:
+    """What has been said so far.
+
+    Attributes:
+        ids: Of all calls that want results.
+        hosted: The ids of all calls that a provider has executed, whose ids no other may have.
+        open: The calls of the latest message, which the next one has to answer.
+    """
+
+    ids: set[str] = field(factory=set[str])
+    hosted: set[str] = field(factory=set[str])
+    open: list[ToolCall] = field(factory=list[ToolCall])
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the conversation may end here."""
+        return not self.open and self.ids.isdisjoint(self.hosted)
+
+    def takes(self, message: Message) -> bool:
+        """Whether this message may stand here."""
+        parts = message.parts
+        if not parts:
+            return False
+        if self.open:
+            calls, self.open = self.open, []
+            return message.role == "tool" and _sound_answer(parts, calls)
+        if message.role == "assistant":
+            return all(map(self._takes_part, parts))
+        return message.role != "tool" and not any(isinstance(part, CallPart | ResultPart) for part in parts)
+
+    def _takes_part(self, part: Part) -> bool:
+        """Whether this part may stand in an answer."""
+        if not isinstance(part, CallPart):
+            return not isinstance(part, ResultPart)
+        call = part.call
+        if call.provider_executed:
+            self.hosted.add(call.id)
+            return True
+        if not call.id or call.id in self.ids:
+            return False
+        self.ids.add(call.id)
+        self.open.append(call)
+        return True
+
+
+def _sound_answer(parts: Sequence[Part], calls: Sequence[ToolCall]) -> bool:
+    """Whether the parts are the results of these calls, each one's once and in their order."""
+    return len(parts) == len(calls) and all(
+        isinstance(part, ResultPart) and part.call_id == call.id and part.name == call.name
+        for part, call in zip(parts, calls, strict=True)
+    )
+
+
+@quick
+def _repair_history(request: ModelRequest) -> ModelRequest | None:
+    """Gives every call exactly one result, right behind it and in call order; drops results that no call asked for.
+
+    A call without a result gets an error result: `cut_off` where its message's metadata says `"complete": False`, else
+    what the call is marked with, or `not_executed`. Of several results of one call the last is the one. An id that
+    calls share is made distinct. A call that its provider has executed needs no result of ours, and gets none. Messages
+    with nothing in them go.
+    """
+    if _is_sound(request.messages):
+        return None
+    messages = _rebuilt(request.messages)
+    unchanged = len(messages) == len(request.messages) and all(map(is_, messages, request.messages))
+    return None if unchanged else request.evolve(messages=messages)
+
+
+def repaired(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages, every call with one result; the message objects stay where there is nothing to mend."""
+    return tuple(messages) if _is_sound(messages) else _rebuilt(messages)
+
+
+def _rebuilt(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The same, of messages that aren't known to be sound."""
+    hosted = {call.id for message in messages for call in message.calls if call.provider_executed}
+    history = _History(ids=hosted)  # those aren't ours to change
+    for message in messages:
+        history.add(message)
+    return tuple(history.messages())
+
+
+@define(eq=False)
+class _Slot:
+    """One call that wants a result."""
+
+    call: ToolCall
+    part: ResultPart | None = None
+
+
+@define(eq=False)
+class _Slots:
+    """The calls of one answer that share an id. What has its result leaves a queue only when it comes to its head."""
+
+    open: deque[_Slot] = field(factory=deque[_Slot])
+    named: dict[str, deque[_Slot]] = field(factory=dict[str, "deque[_Slot]"])
+    last: dict[str | None, _Slot] = field(factory=dict[str | None, _Slot])  # by name; under `None`, of all
+
+    def add(self, slot: _Slot) -> None:
+        """Takes in the next call."""
+        name = slot.call.name
+        self.open.append(slot)
+        self.named.setdefault(name, deque()).append(slot)
+        self.last[name] = self.last[None] = slot
+
+    def of(self, name: str) -> _Slot:
+        """Whose a result with this name is: the first's without one, if it can be of that name; else the last's."""
+        first = _first_open(self.open)
+        if first is None:
+            return self.last.get(name, self.last[None])
+        return _first_open(self.named.get(name)) or first
+
+
+def _first_open(slots: deque[_Slot] | None) -> _Slot | None:
+    while slots and slots[0].part is not None:
+        slots.popleft()
+    return slots[0] if slots else None
+
+
+@define(eq=False)
+class _Round:
+    """A message, the calls in it that want results, and the message that had their results."""
+
+    message: Message
+    slots: list[_Slot] = field(factory=list[_Slot])
+    results: Message | None = None
+
+
+@define(eq=False)
+class _History:
+    rounds: list[_Round] = field(factory=list[_Round])
+    latest: dict[str, _Slots] = field(factory=dict[str, _Slots])  # of the last message that has the id
+    places: dict[int, _Round] = field(factory=dict[int, _Round])
+    ids: set[str] = field(kw_only=True)
+    counts: Counter[str] = field(factory=Counter[str])
+
+    def add(self, message: Message) -> None:
+        """Takes in one more message."""
+        if message.role == "assistant":
+            self._add_answer(message)
+            return
+        rest: list[Part] = []
+        for part in message.parts:
+            if isinstance(part, ResultPart):
+                self._settle(part, message)
+            elif not isinstance(part, CallPart):
+                rest.append(part)
+        if rest:
+            self.rounds.append(_Round(_with_rest(message, rest)))
+
+    def _add_answer(self, message: Message) -> None:
+        """An answer: its calls want results, those that are in it, where they don't belong, among them."""
+        hosted = {part.call.id for part in message.parts if isinstance(part, CallPart) and part.call.provider_executed}
+        for name in hosted:
+            self.latest.pop(name, None)
+        parts, moved = _divided(message.parts, hosted)
+        made = _Round(message)
+        slots: dict[str, _Slots] = {}
+        for place, part in enumerate(parts):
+            if isinstance(part, CallPart) and not part.call.provider_executed:
+                parts[place] = mended = self._distinct(part)
+                slot = _Slot(mended.call)
+                made.slots.append(slot)
+                self.places[id(slot)] = made
+                slots.setdefault(part.call.id, _Slots()).add(slot)
+        self.latest.update(slots)
+        if any(new is not part for new, part in zip(parts, message.parts, strict=False)) or moved:
+            made.message = message.evolve(parts=parts)
+        if parts:
+            self.rounds.append(made)
+        for part in moved:
+            self._settle(part, None)
+
+    def _distinct(self, part: CallPart) -> CallPart:
+        """The part, under an id that no earlier call has."""
+        name = part.call.id
+        fresh = name
+        while not fresh or fresh in self.ids:
+            self.counts[name] += 1
+            fresh = f"{name or 'call'}_{self.counts[name] + bool(name)}"
+        self.ids.add(fresh)
+        return part if fresh == name else CallPart(attrs.evolve(part.call, id=fresh))
+
+    def _settle(self, part: ResultPart, message: Message | None) -> None:
+        """Gives a result to its call; one that no call asked for is dropped."""
+        slots = self.latest.get(part.call_id)
+        if slots is None:
+            return
+        slot = slots.of(part.name)
+        slot.part = part
+        made = self.places[id(slot)]
+        if made.results is None and message is not None and message.role == "tool":
+            made.results = message
+
+    def messages(self) -> Iterator[Message]:
+        """All of them, results behind their calls."""
+        for made in self.rounds:
+            yield made.message
+            if made.slots:
+                yield _results(made)
+
+
+def _divided(parts: Iterable[Part], hosted: set[str]) -> tuple[list[Part], list[ResultPart]]:
+    """What stays in an answer, and the results in it that aren't its provider's."""
+    stay: list[Part] = []
+    moved: list[ResultPart] = []
+    for part in parts:
+        if isinstance(part, ResultPart) and part.call_id not in hosted:
+            moved.append(part)
+        else:
+            stay.append(part)
+    return stay, moved
+
+
+def _with_rest(message: Message, rest: list[Part]) -> Message:
+    """A message without results and calls; what is said in a message of results is said by the user."""
+    role = "user" if message.role == "tool" else message.role
+    unchanged = role == message.role and len(rest) == len(message.parts)
+    return message if unchanged else message.evolve(role=role, parts=rest)
+
+
+def _results(made: _Round) -> Message:
+    complete = made.message.metadata.get("complete") is not False
+    parts = [_repaired_answer(slot, complete=complete) for slot in made.slots]
+    kept = made.results or Message("tool")
+    same = len(kept.parts) == len(parts) and all(new is old for new, old in zip(parts, kept.parts, strict=True))
+    return kept if same else kept.evolve(parts=parts)
+
+
+def _repaired_answer(slot: _Slot, *, complete: bool) -> ResultPart:
+    """The call's result, under its id and its name."""
+    call, part = slot.call, slot.part
+    if part is None:
+        return ResultPart.of(call, _missing(call, complete=complete))
+    if (part.call_id, part.name) == (call.id, call.name):
+        return part
+    return attrs.evolve(part, call_id=call.id, name=call.name)
+
+
+def _missing(call: ToolCall, *, complete: bool) -> ToolResult:
+    if not complete:
+        return ToolResult.error("cut_off", f"{call.name} was not run: the answer that called it was cut off.")
+    if call.error is not None:
+        return ToolResult.error(call.error.kind, call.error.text)
+    text = f"{call.name} was not run, or its result was lost. Call it again if it is still needed."
+    return ToolResult.error("not_executed", text)
+
+
+DEFAULT_PIPELINE: Final = built_in(
+    ("tool_requests", _tool_requests),
+    ("instructions", _instructions),
+    # here stands what plugins and the host bring
+    ("repair_history", _repair_history),
+    ("limit_results", LimitResults()),
+    ("budget_tools", BudgetTools()),
+    ("pack_tools", _pack_tools),
+)
+
+
+def check_processor(name: str, thing: Any) -> None:
+    """Refuses what can't hang on the board as a processor.
+
+    Raises:
+        RegistrationError: A built-in one has the name, or the function takes something that there isn't, or is none.
+    """
+    if name in DEFAULT_PIPELINE:
+        raise RegistrationError(
+            f"processor {name!r} is taken: pegboard has one; registry.pipeline.replace puts another there"
+        )
+    Processor.of(name, thing, HOST)
+
+
+__all__ = ["DEFAULT_PIPELINE", "BudgetTools", "LimitResults", "check_processor", "repaired"]

@@ -1,0 +1,208 @@
+"""`registry chat` as a process of its own: real SDKs, a scripted server, and a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+from contextlib import suppress
+
+import pytest
+
+from model_server import Call, Error, ModelServer, Round
+
+pytestmark = pytest.mark.slow
+
+LOOK = Call("list_directory", {"path": "."})
+KEYS = {
+    "OPENAI_API_KEY": "sk-very-secret",
+    "ANTHROPIC_API_KEY": "sk-very-secret",
+    "GEMINI_API_KEY": "sk-very-secret",
+}
+TOOLS = """
+from pegboard import tool
+
+@tool(destructive=True)
+def wipe(path: str) -> str:
+    '''Removes a file.'''
+    return f"wiped {path}"
+"""
+
+
+def command(*argv):
+    return [sys.executable, "-m", "pegboard", "chat", *argv]
+
+
+@pytest.fixture
+def environ(tmp_path):
+    """A home of its own, and a folder to be in with two files; the clients' keys."""
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "here").mkdir(exist_ok=True)
+        (tmp_path / "here" / name).write_text(name)
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
+    return {**kept, **KEYS, "HOME": str(tmp_path), "TERM": "dumb"}
+
+
+def pointed(environ, server):
+    return {
+        **environ,
+        "OPENAI_BASE_URL": f"{server.url}/v1",
+        "ANTHROPIC_BASE_URL": server.url,
+        "GOOGLE_GEMINI_BASE_URL": server.url,
+    }
+
+
+def run(environ, server, tmp_path, *argv):
+    return subprocess.run(
+        command(*argv),
+        env=pointed(environ, server),
+        cwd=tmp_path / "here",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("model", ["openai/small", "anthropic/small"])
+def test_a_whole_loop_over_the_vendors_own_sdk(environ, tmp_path, model):
+    script = [Round(text="Let me look.", calls=[LOOK]), Round(text="There are two.")]
+    with ModelServer(script) as server:
+        done = run(environ, server, tmp_path, "-m", model, "-T", "list_directory", "How many files are here?")
+    assert (done.returncode, done.stdout) == (0, "Let me look.\nThere are two.\n"), done.stderr
+    asked, answered = done.stderr.splitlines()[-2:]
+    assert asked.replace(" ", "") == '->list_directory{"path":"."}'
+    assert answered.startswith("<- list_directory: ")
+    assert "a.txt" in answered
+    assert len(server.requests) == 2
+
+
+def test_what_the_provider_refuses_is_shown_without_the_key(environ, tmp_path):
+    with ModelServer([Round(error=Error(401))]) as server:
+        done = run(environ, server, tmp_path, "-m", "google/small", "Hi")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "error: " in done.stderr
+    assert "very-secret" not in done.stderr
+
+
+def test_a_stream_that_breaks_off_keeps_what_came(environ, tmp_path):
+    file = tmp_path / "talk.json"
+    script = [Round(text="Half a sentence " * 20, break_after=8)]
+    with ModelServer(script) as server:
+        done = run(environ, server, tmp_path, "-m", "openai/small", "--history", str(file), "Hi")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("Half")
+    assert json.loads(file.read_text())["messages"][1]["parts"][0]["text"].startswith("Half")
+
+
+def test_without_a_key_it_says_which_variable(environ, tmp_path):
+    with ModelServer([]) as server:
+        bare = {name: value for name, value in environ.items() if name not in KEYS}
+        done = run(bare, server, tmp_path, "-m", "openai/small", "Hi")
+    assert done.returncode == 1
+    assert "OPENAI_API_KEY" in done.stderr
+
+
+class Terminal:
+    """A person at a terminal: reads until something is shown, and types."""
+
+    def __init__(self, argv, environ, folder):
+        ours, its = pty.openpty()
+        mode = termios.tcgetattr(its)
+        mode[3] &= ~termios.ECHO
+        termios.tcsetattr(its, termios.TCSANOW, mode)
+        self.process = subprocess.Popen(
+            command(*argv),
+            env=environ,
+            cwd=folder,
+            stdin=its,
+            stdout=its,
+            stderr=its,
+            start_new_session=True,
+            preexec_fn=lambda: _take(its),  # noqa: PLW1509  one thread forks here
+        )
+        os.close(its)
+        self.ours = ours
+        self.shown = ""
+
+    def until(self, text):
+        while text not in self.shown:
+            piece = os.read(self.ours, 4096).decode(errors="replace")
+            assert piece, self.shown
+            self.shown += piece.replace("\r\n", "\n")
+
+    def type(self, text):
+        os.write(self.ours, text.encode())
+
+    def end(self):
+        with suppress(OSError):  # a terminal whose other side has gone
+            while piece := os.read(self.ours, 4096):
+                self.shown += piece.decode(errors="replace").replace("\r\n", "\n")
+        os.close(self.ours)
+        return self.process.wait(timeout=60)
+
+
+def _take(terminal):
+    """Makes it the terminal of the new session."""
+    import fcntl
+
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def terminal(environ, tmp_path):
+    functions = tmp_path / "tools.py"
+    functions.write_text(TOOLS)
+
+    def start(server, *argv):
+        arguments = ["-m", "openai/small", "--functions", str(functions), *argv]
+        return Terminal(arguments, pointed(environ, server), tmp_path / "here")
+
+    return start
+
+
+def test_a_person_is_asked_and_says_yes(terminal):
+    with ModelServer([Round(calls=[Call("wipe", {"path": "a.txt"})]), Round(text="It is gone.")]) as server:
+        at = terminal(server, "Remove a.txt")
+        at.until("Run it?")
+        at.type("y\n")
+        at.until("It is gone.")
+        assert at.end() == 0
+    assert "<- wipe: wiped a.txt" in at.shown
+
+
+def test_what_was_typed_before_the_question_answers_nothing(terminal):
+    with ModelServer([Round(calls=[Call("wipe", {"path": "a.txt"})])]) as server:
+        at = terminal(server, "Remove a.txt")
+        at.type("y\n")
+        at.until("Run it?")
+        at.type("n\n")
+        assert at.end() == 1
+    assert "wiped" not in at.shown
+
+
+def test_a_person_says_no_and_why(terminal):
+    with ModelServer([Round(calls=[Call("wipe", {"path": "a.txt"})]), Round(text="I leave it.")]) as server:
+        at = terminal(server, "Remove a.txt")
+        at.until("Run it?")
+        at.type("n keep that one\n")
+        at.until("I leave it.")
+        assert at.end() == 0
+    assert "keep that one" in json.dumps(server.requests[1].body)
+
+
+def test_ctrl_c_ends_the_turn_and_keeps_the_conversation(terminal, tmp_path):
+    file = tmp_path / "talk.json"
+    with ModelServer([Round(calls=[Call("wipe", {"path": "a.txt"})])]) as server:
+        at = terminal(server, "--history", str(file), "Remove a.txt")
+        at.until("Run it?")
+        os.killpg(at.process.pid, signal.SIGINT)
+        assert at.end() == 130
+    roles = [message["role"] for message in json.loads(file.read_text())["messages"]]
+    assert roles == ["user", "assistant", "tool"]
