@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from pegboard.dialects.objects import _Giving, without_added_nulls
-from pegboard.schema.messages import Diagnosis
+from pegboard.schema.messages import SchemaSearch
 from pegboard.schema.references import References
 
 TEXT = {"type": "string"}
@@ -104,5 +104,5 @@ def test_a_schema_of_itself_ends():
 def test_beyond_the_budget_arguments_stay():
     """The outermost object is still looked at."""
     schema = tool(a=tool(b=TEXT), c=TEXT)
-    search = Diagnosis(References(schema))
+    search = SchemaSearch(References(schema))
     assert _Giving(search, left=1).given({"a": {"b": None}, "c": None}, schema) == {"a": {"b": None}}

@@ -15,6 +15,7 @@ from pegboard.schema.json import (
     canonical_json,
     digest_of,
     is_short,
+    is_small,
     json_faults,
     json_text,
     surrogate_fault,
@@ -189,3 +190,19 @@ def test_values_that_are_long_or_no_json(value):
 )
 def test_lone_surrogates_are_found_in_a_text(text, fault):
     assert surrogate_fault(text) == fault
+
+
+@pytest.mark.parametrize(
+    ("value", "small"),
+    [
+        ("x" * 10_000, True),
+        ("x" * 10_001, False),
+        ([0] * 999, True),
+        ([0] * 1_000, False),
+        ({str(index): index for index in range(499)}, True),
+        ({str(index): index for index in range(500)}, False),
+        ([[[{"a": "x" * 5_000}], ("x" * 5_001,)]], False),
+    ],
+)
+def test_a_small_value_has_a_thousand_values_and_ten_thousand_characters(value, small):
+    assert is_small(value) is small

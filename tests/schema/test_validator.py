@@ -10,10 +10,13 @@ from jsonschema import Draft202012Validator
 
 from pegboard.errors import SchemaError
 from pegboard.schema import validator as module
+from pegboard.schema.references import compiled
 from pegboard.schema.validator import Validator, check_schema, is_pattern, validator_of
 from schema_strategies import SCHEMAS, VALUES
 
 OBJECT = {"type": "object"}
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 SEARCH = {
     "type": "object",
     "properties": {
@@ -61,9 +64,9 @@ def test_all_problems_are_told_with_their_paths():
 
 
 def test_what_fits_has_no_problems():
-    judge = Validator(SEARCH)
-    assert judge.accepts({"query": "q"})
-    assert judge.problems({"query": "q", "filters": None}) == ()
+    validator = Validator(SEARCH)
+    assert validator.accepts({"query": "q"})
+    assert validator.problems({"query": "q", "filters": None}) == ()
 
 
 def test_a_schema_may_come_as_text():
@@ -78,8 +81,8 @@ def test_schemas_that_judge_alike_share_a_judge_while_one_is_in_use():
 
 
 def test_a_reference_into_a_note_still_leads_there():
-    judge = validator_of('{"properties": {"a": {"$ref": "#/default"}}, "default": {"type": "string"}}')
-    assert judge.problems({"a": 1}) == ("a: must be a string, got number 1",)
+    validator = validator_of('{"properties": {"a": {"$ref": "#/default"}}, "default": {"type": "string"}}')
+    assert validator.problems({"a": 1}) == ("a: must be a string, got number 1",)
 
 
 def test_at_most_twenty_problems_are_told():
@@ -87,11 +90,11 @@ def test_at_most_twenty_problems_are_told():
 
 
 def test_no_coercion_happens():
-    judge = Validator({"properties": {"n": {"type": "integer"}, "f": {"type": "number"}, "b": {"type": "boolean"}}})
-    assert judge.accepts({"n": 1.0, "f": 1, "b": True})
-    assert not judge.accepts({"n": "1"})
-    assert not judge.accepts({"n": True})
-    assert not judge.accepts({"b": 1})
+    validator = Validator({"properties": {"n": {"type": "integer"}, "f": {"type": "number"}, "b": {"type": "boolean"}}})
+    assert validator.accepts({"n": 1.0, "f": 1, "b": True})
+    assert not validator.accepts({"n": "1"})
+    assert not validator.accepts({"n": True})
+    assert not validator.accepts({"b": 1})
 
 
 def test_format_says_nothing():
@@ -116,21 +119,56 @@ def test_nesting_that_would_end_the_process_is_a_problem():
         value = value.pop()
 
 
-def test_keywords_without_words_of_ours_get_the_validators():
-    schema = {"properties": {"a": {}}, "unevaluatedProperties": False}
-    (found,) = Validator(schema).problems({"b": 1})
-    assert found.startswith("(root): ")
-    assert "'b'" in found
+OPEN = {"properties": {"a": {"$ref": "#/$defs/b"}}, "unevaluatedProperties": False, "$defs": {"b": {}}}
 
 
-def test_the_validators_words_are_left_out_where_they_might_take_forever():
-    schema = {"properties": {"a": {"$ref": "#"}}, "unevaluatedProperties": False}
-    assert Validator(schema).problems({"b": 1}) == ("(root): doesn't fit the schema",)
+@pytest.mark.parametrize(
+    ("schema", "value", "says"),
+    [
+        ({"properties": {"a": {}}, "unevaluatedProperties": False}, {"b": 1}, "(root): Unevaluated properties are not"),
+        (OPEN, {"b": 1}, "(root): Unevaluated properties are not allowed ('b' was unexpected)"),
+        ({**OPEN, "properties": {"a": {"$ref": "#"}}}, {"a": {"b": 1}}, "a: Unevaluated properties are not allowed"),
+        ({"prefixItems": [{}], "unevaluatedItems": False}, [1, 2], "(root): Unevaluated items are not allowed"),
+        ({"$schema": DRAFT_7, "prefixItems": 5, "minItems": 1}, [], "(root): [] should be non-empty"),
+        ({"$schema": DRAFT_4, "type": "integer"}, 1.0, "(root): 1.0 is not of type 'integer'"),
+    ],
+)
+def test_what_has_no_words_of_ours_is_worded_by_jsonschema(schema, value, says):
+    (found,) = Validator(schema).problems(value)
+    assert found.startswith(says)
 
 
-def test_keywords_that_the_draft_does_not_know_may_hold_anything():
-    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "prefixItems": 5, "minItems": 1}
-    assert Validator(schema).problems([]) == ("(root): [] has less than 1 item",)
+def expression(levels):
+    value = {"odd": 1}
+    for _ in range(levels):
+        value = {"op": "d", "left": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"properties": {"a": {"pattern": "^(a+)+$"}}, "unevaluatedProperties": False}, {"a": "a" * 40, "b": 1}),
+        ({"items": {"unevaluatedProperties": False, "properties": {"a": {}}}}, [{"b": 1}] * 2_000),
+        (
+            {
+                "$ref": "#/$defs/e",
+                "$defs": {
+                    "e": {
+                        "oneOf": [
+                            {"properties": {"op": {"minLength": length}, "left": {"$ref": "#/$defs/e"}}}
+                            for length in range(1, 5)
+                        ],
+                        "unevaluatedProperties": False,
+                    }
+                },
+            },
+            expression(40),
+        ),
+    ],
+)
+def test_jsonschema_is_not_asked_where_it_might_take_long(schema, value):
+    assert len(Validator(schema).problems(value)) >= 1
 
 
 def test_a_value_too_large_to_look_through_is_refused_without_its_place():
@@ -148,11 +186,6 @@ def test_keywords_cannot_hide_behind_escapes():
     assert '"$ref":"#"' in Validator(r'{"properties": {"a": {"\u0024ref": "#"}}}').schema
 
 
-def test_draft_4_is_judged_by_its_own_rules():
-    judge = Validator({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"})
-    assert judge.problems(1.0) == ('(root): 1.0 is not of type "integer"',)
-
-
 @pytest.mark.parametrize("schema", [{"type": "strin"}, {"$ref": "#/$defs/gone"}, {"pattern": "("}, '{"type": ', "[]"])
 def test_a_schema_that_cannot_judge_is_refused(schema):
     with pytest.raises(SchemaError):
@@ -161,9 +194,9 @@ def test_a_schema_that_cannot_judge_is_refused(schema):
 
 @given(SCHEMAS, VALUES)
 def test_the_second_opinion_agrees(schema, value):
-    judge = Validator(schema)
-    assert judge.accepts(value) == Draft202012Validator(schema).is_valid(value)
-    assert judge.accepts(value) == (judge.problems(value) == ())
+    validator = Validator(schema)
+    assert validator.accepts(value) == Draft202012Validator(schema).is_valid(value)
+    assert validator.accepts(value) == (validator.problems(value) == ())
 
 
 @pytest.mark.parametrize(
@@ -211,7 +244,7 @@ def deep(levels):
         ("{", "it is no JSON"),
         ({**OBJECT, "default": float("nan")}, "it is no JSON"),
         ({**OBJECT, "default": {1, 2}}, "it is no JSON"),
-        ({**OBJECT, "properties": {"a": {"type": "strin"}}}, 'properties.a.type: "strin"'),
+        ({**OBJECT, "properties": {"a": {"type": "strin"}}}, "properties.a.type: 'strin' is not valid"),
         ({**OBJECT, "properties": {"a": {"pattern": "(?=x)y"}}}, "linear time"),
         ({**OBJECT, "patternProperties": {r"(a)\1": {}}}, "linear time"),
         ({**OBJECT, "properties": {"a": {"pattern": "((a{1,100}){1,100}){1,100}"}}}, "linear time"),
@@ -252,7 +285,7 @@ def test_other_schemas_may_have_any_root():
 
 
 def test_a_boolean_with_a_dollar_in_it_is_judged_as_such():
-    with pytest.raises(SchemaError, match="not of types"):
+    with pytest.raises(SchemaError, match="is not of type 'object', 'boolean'"):
         check_schema('"$ref"', tool="t", what="schema")
 
 
@@ -291,7 +324,7 @@ def test_what_is_no_pattern_or_may_run_forever(text):
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ({"type": "object", "patternProperties": 5}, 'patternProperties: 5 is not of type "object"'),
+        ({"type": "object", "patternProperties": 5}, "patternProperties: 5 is not of type 'object'"),
         ({"type": "object", "description": "\ud800"}, "description: must not hold lone surrogates"),
         ({"type": "object", "properties": {"\udfff": {}}}, "properties: keys must not hold lone surrogates"),
         ({"type": "object", "properties": {"a": {"pattern": "\ud800"}}}, "properties.a.pattern: must not hold lone"),
@@ -301,3 +334,94 @@ def test_malformed_schemas_are_refused_in_words(schema, reason):
     for written in (schema, json.dumps(schema)):
         with pytest.raises(SchemaError, match=re.escape(reason)):
             check_schema(written, tool="t")
+
+
+# --- cost ---
+
+URL = r"^https?://([a-z0-9-]+\.)+[a-z]{2,63}(/.*)?$"
+LONG = "ab" * 450_000
+MANY = [1] * 100_000
+
+
+def doubling(levels):
+    """A schema that applies another 2 ** levels times to each item."""
+    twice = {f"a{index}": {"allOf": [{"$ref": f"#/$defs/a{index + 1}"}] * 2} for index in range(levels)}
+    return {"items": {"$ref": "#/$defs/a0"}, "$defs": {**twice, f"a{levels}": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {"enum": ["x", "y"], "$comment": "$ref"},
+        {"properties": {"a": {"enum": ["x", "y"]}, "b": {"const": "c"}}},
+        {"properties": {"children": {"items": {"$ref": "#"}}, "id": {"pattern": "^[0-9a-f]{8}-[0-9a-f]{4}$"}}},
+        {"items": {"properties": {f"p{index}": {"type": "string"} for index in range(40)}}},
+    ],
+)
+def test_ordinary_schemas_cost_nothing_more(schema):
+    """The acceptance is then the validator's own function, without any check before it."""
+    validator = Validator(json.dumps(schema))
+    assert validator.bounds is None
+    assert validator.accepts.__name__ == "is_valid"
+
+
+@pytest.mark.parametrize(
+    ("schema", "large", "small"),
+    [
+        ({"pattern": "a[ab]{300}d"}, LONG, "a" * 301 + "d"),
+        ({"pattern": "|".join(f"a{'[ab]' * count}d" for count in range(30))}, LONG, "ad"),
+        ({"items": {"pattern": "a[ab]{300}d"}}, [LONG[:9000]] * 100, []),
+        ({"propertyNames": {"pattern": "a[ab]{300}d"}}, {LONG: 1}, {}),
+        ({"patternProperties": {"a[ab]{300}d": {}}}, {LONG: 1}, {"b": 1}),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"pattern": "a[ab]{300}d"}]}}}, LONG, "a" * 301 + "d"),
+        ({"allOf": [{"pattern": f"[ab]{{{index}}}c?$"} for index in range(1, 60)]}, LONG, "ab" * 40),
+        (doubling(13), MANY, [1]),
+        ({"items": {"oneOf": [{"const": index} for index in range(1000)]}}, MANY, [1]),
+        ({"items": {"enum": list(range(1000))}}, MANY, [1]),
+        ({"contains": {"allOf": [{"minimum": -index} for index in range(1000)]}}, MANY, [1]),
+    ],
+)
+def test_what_would_take_too_long_is_refused_before(schema, large, small):
+    validator = Validator(schema)
+    values, characters = validator.bounds
+    refused = f"(root): too large for its schema; send at most {values:,} values and {characters:,} characters"
+    assert not validator.accepts(large)
+    assert validator.problems(large) == (refused,)
+    assert validator.accepts(small)
+    assert validator.problems(small) == ()
+
+
+def test_a_text_of_some_length_may_stand_beside_a_heavy_pattern():
+    validator = Validator({"properties": {"content": {}, "url": {"pattern": URL}}, "required": ["url"]})
+    value = {"content": LONG[:50_000], "url": "https://a.example/b"}
+    assert validator.problems(value) == ()
+    assert validator.problems({**value, "url": "a"}) == (f'url: must match the pattern {json.dumps(URL)}, got "a"',)
+
+
+@pytest.mark.parametrize("pattern", ["^a", "^[a-z]{1,64}$", r"^\d{4}-\d{2}-\d{2}$", r"^\S+$", r"^.{1,1000}$", "a+b"])
+def test_most_patterns_are_light(pattern):
+    assert Validator({"pattern": pattern}).bounds is None
+
+
+def test_a_schema_without_end_is_bounded_too():
+    """Such a one is refused at registration."""
+    assert module._bounds(json.dumps({"allOf": [{"$ref": "#"}], "pattern": URL}))[1] < 200_000
+
+
+def test_a_schema_that_could_judge_next_to_nothing_is_refused():
+    lists = {"enum": list(range(5000))}
+    schema = {"type": "object", "allOf": [{"$ref": "#/$defs/a"}] * 200, "$defs": {"a": lists}}
+    with pytest.raises(SchemaError, match="more than 100000 schemas"):
+        check_schema(schema, tool="t")
+
+
+def test_looking_for_the_problem_in_long_lists_ends():
+    validator = Validator({"items": {"enum": list(range(10_000))}})
+    assert validator.problems([9_999] * 5 + ["x"])[0].startswith("[5]: must be one of 0, 1, 2")
+    assert validator.problems([*range(9_900, 9_950), "x"]) == ("(root): doesn't fit the schema",)
+
+
+@given(SCHEMAS, VALUES)
+def test_nothing_changes_for_what_is_small(schema, value):
+    assert Validator(schema).accepts(value) == compiled(json.dumps(schema)).is_valid(value)

@@ -10,7 +10,7 @@ from attrs import define, field
 from pegboard.dialects.dialect import Place, Step, described, distinct, everywhere, told, without
 from pegboard.dialects.values import or_null
 from pegboard.schema.json import is_array, is_object, json_faults
-from pegboard.schema.messages import Diagnosis
+from pegboard.schema.messages import SchemaSearch
 from pegboard.schema.references import References
 from pegboard.typing import JsonObject, JsonSchema
 
@@ -168,7 +168,7 @@ def without_added_nulls(arguments: JsonObject, schema: JsonSchema) -> JsonObject
     if json_faults(arguments) or not _holds_null(arguments):
         return arguments
     try:
-        return _Giving(Diagnosis(References(schema))).given(arguments, schema)
+        return _Giving(SchemaSearch(References(schema))).given(arguments, schema)
     except (AttributeError, KeyError, TypeError, ValueError):
         return arguments  # a schema that isn't one; whoever judges the call says so
 
@@ -183,7 +183,7 @@ def _holds_null(value: Any) -> bool:
 class _Giving:
     """One look at arguments; each pair of schema and value is looked at once."""
 
-    search: Diagnosis
+    search: SchemaSearch
     left: int = MOST_STEPS
     _known: dict[tuple[int, int], tuple[Any, Any]] = field(factory=dict[tuple[int, int], tuple[Any, Any]], init=False)
 

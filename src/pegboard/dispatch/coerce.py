@@ -22,7 +22,7 @@ from attrs import define, field, frozen
 from jiter import from_json
 
 from pegboard.schema.json import MAX_DEPTH, is_array, is_object, json_faults
-from pegboard.schema.messages import Diagnosis
+from pegboard.schema.messages import SchemaSearch
 from pegboard.schema.problems import MOST_PROBLEMS, kind_shown, path_text
 from pegboard.schema.references import References
 from pegboard.typing import JsonSchema
@@ -57,7 +57,7 @@ def coerced(tool: Tool, arguments: Mapping[str, Any]) -> Coerced | None:
         return None
     if tool.validator.accepts(arguments):
         return Coerced(arguments)
-    coercion = _Coercion(Diagnosis(References(tool.spec.input_schema)))
+    coercion = _Coercion(SchemaSearch(References(tool.spec.input_schema)))
     try:
         value, changes, _ = coercion.fitted(coercion.search.references.root, arguments, ())
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
@@ -88,7 +88,7 @@ class _Coercion:
         search: Says what fits; its budget is this one's too.
     """
 
-    search: Diagnosis
+    search: SchemaSearch
     _known: dict[tuple[int, int, _Path], _Fitted] = field(factory=dict[tuple[int, int, _Path], _Fitted], init=False)
     _kept: list[Any] = field(factory=list[Any], init=False)
     """Every value made on the way: the search knows values by their identity, which must not be taken by another."""

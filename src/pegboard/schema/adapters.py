@@ -21,7 +21,6 @@ NUMBERS: Final[Kinds] = frozenset({int, float})
 ARRAYS: Final[Kinds] = frozenset({list, tuple})
 OBJECTS: Final[Kinds] = frozenset({dict})
 ALL_KINDS: Final[Kinds] = TEXTS | NUMBERS | ARRAYS | OBJECTS | {bool, NONE}
-
 _NAMES: Final[Mapping[type[Any], str]] = {str: "string", int: "integer", float: "number", bool: "boolean", NONE: "null"}
 
 
@@ -216,7 +215,6 @@ BOOLEAN: Final = ScalarAdapter("boolean", frozenset({bool}), frozenset({bool}))
 INTEGER: Final = ScalarAdapter("integer", NUMBERS, frozenset({int}))
 NUMBER: Final = ScalarAdapter("number", NUMBERS, NUMBERS)
 TEXT: Final = ScalarAdapter("string", TEXTS, TEXTS)
-
 SCALARS: Final[Mapping[Any, ScalarAdapter]] = {NONE: NULL, bool: BOOLEAN, int: INTEGER, float: NUMBER, str: TEXT}
 """The adapter of each scalar's own class."""
 

@@ -202,6 +202,24 @@ def is_short(value: Any) -> bool:
         return False
 
 
+def is_small(value: Any, values: int = 1_000, characters: int = 10_000) -> bool:
+    """Whether a value holds at most so many values and keys, and so many characters in its texts and keys."""
+    waiting: list[Any] = [value]
+    while waiting:
+        item = waiting.pop()
+        values -= 1
+        if isinstance(item, str):
+            characters -= len(item)
+        elif is_object(item):
+            waiting += item
+            waiting += item.values()
+        elif isinstance(item, list | tuple):
+            waiting += item
+        if characters < 0 or values < len(waiting):
+            return False
+    return True
+
+
 def surrogate_fault(text: str) -> str | None:
     """Where a JSON text holds lone surrogates, which can't be written as UTF-8; `None` where it doesn't.
 

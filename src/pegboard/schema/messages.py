@@ -1,4 +1,9 @@
-"""Why a value doesn't fit a schema: every problem with its place, in words that a model can act on."""
+"""Why a value doesn't fit a schema: every problem with its place, in words that a model can act on.
+
+jsonschema-rs judges; this only words what it has refused. jsonschema-rs could list its errors too, but does so for
+every branch of every union at every level: for a recursive union of four, six levels of nesting take it 380 ms, ten
+would take a minute. Here each pair of schema and value is looked at once, and the whole search has a budget.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +19,43 @@ from pegboard.schema.problems import MOST_PROBLEMS, counted, kind_shown, listed,
 from pegboard.schema.references import REFERENCES, References, compiled
 from pegboard.typing import JsonObject, JsonSchema
 
-Kind: TypeAlias = Literal["type", "value", "missing", "other"]
-_MOST_WANTED: Final = 20
+MOST_STEPS: Final = 100_000
+"""Steps of one search: pairs of schema and value, and the parts of each rule. Some 100 ms."""
+_MOST_HOPS: Final = 16
+_MOST_KNOWN: Final = 20
 _MOST_OPTIONS: Final = 50_000
+_MOST_WANTED: Final = 20
+_Kind: TypeAlias = Literal["type", "value", "missing", "other"]
 
 
-class Problem(NamedTuple):
+class _SpentError(Exception):
+    """The budget is spent: it isn't known whether a value fits."""
+
+
+def explained(root: Any, value: Any, steps: int = MOST_STEPS) -> Sequence[tuple[Sequence[str | int], str]] | None:
+    """What keeps a value from fitting a schema that has refused it, at most 20 times path and reason.
+
+    Args:
+        root: The whole schema.
+        value: JSON, of bounded depth.
+        steps: The budget of the search.
+
+    Returns:
+        Nothing for what has no words here; `None` where the search has ended before anything was found.
+    """
+    search = SchemaSearch(References(root), steps)
+    try:
+        return [(each.path, each.reason) for each in search.problems(root, value)]
+    except (_SpentError, RecursionError):
+        return None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return ()  # a keyword that its own draft doesn't know may hold anything
+
+
+# The search -----------------------------------------------------------------------------------------------------------
+
+
+class _Problem(NamedTuple):
     """One thing that is wrong with a value.
 
     Attributes:
@@ -31,11 +67,159 @@ class Problem(NamedTuple):
 
     path: tuple[str | int, ...]
     reason: str
-    kind: Kind = "other"
+    kind: _Kind = "other"
     wanted: str = ""
 
 
-class Alternative(NamedTuple):
+_Found: TypeAlias = Iterator[_Problem]
+
+
+@define
+class SchemaSearch:
+    """One search; it may miss what it has no words for.
+
+    Attributes:
+        references: Of the schema.
+        left: How many steps it may still take.
+    """
+
+    references: References
+    left: int = MOST_STEPS
+    _seen: dict[tuple[int, int], Sequence[_Problem]] = field(
+        factory=dict[tuple[int, int], Sequence[_Problem]], init=False
+    )
+
+    def problems(self, schema: JsonSchema | bool, value: Any) -> Sequence[_Problem]:
+        """What keeps `value` from fitting `schema`, at most 20; where the budget ends, what was found before.
+
+        Raises:
+            _SpentError: Nothing was found before.
+        """
+        if isinstance(schema, bool):
+            return () if schema else (_Problem((), "must not be given"),)
+        pair = (id(schema), id(value))
+        if (known := self._seen.get(pair)) is not None:
+            return known
+        self.pay(1)
+        self._seen[pair] = ()
+        found: list[_Problem] = []
+        try:
+            for each in islice(self._search(schema, value), MOST_PROBLEMS):
+                found.append(each)  # noqa: PERF402  (what is found before the budget ends counts)
+        except (_SpentError, RecursionError):
+            if not found:
+                del self._seen[pair]
+                raise
+        self._seen[pair] = found
+        return found
+
+    def fits(self, schema: JsonSchema | bool, value: Any) -> bool:
+        """Whether nothing is known to keep `value` from fitting `schema`; once the budget is spent, nothing is."""
+        try:
+            return not self.problems(schema, value)
+        except _SpentError:
+            return True
+
+    def pays(self, steps: int) -> bool:
+        """Takes so many steps off the budget; whether there were as many."""
+        self.left -= steps
+        return self.left >= 0
+
+    def pay(self, steps: int) -> None:
+        """Takes so many steps off the budget.
+
+        Raises:
+            _SpentError: There are not as many.
+        """
+        if not self.pays(steps):
+            raise _SpentError
+
+    def below(self, schema: JsonSchema | bool, value: Any, step: str | int) -> _Found:
+        """The problems of a part of the value, seen from the whole."""
+        for path, reason, kind, wanted in self.problems(schema, value):
+            yield _Problem((step, *path), reason, kind, wanted)
+
+    def followed(self, schema: JsonSchema | bool) -> JsonSchema | bool:
+        """What a schema that only refers to another comes to."""
+        for _ in range(_MOST_HOPS):
+            target = next(self.references.targets(schema), None) if isinstance(schema, dict) else None
+            if target is None:
+                break
+            schema = target
+        return schema
+
+    def _search(self, schema: JsonSchema, value: Any) -> _Found:
+        if self.references.legacy and "$ref" in schema:
+            schema = {"$ref": schema["$ref"]}
+        if "enum" in schema and not isinstance(value, str):
+            self.pay(_parts(schema["enum"]))
+        if (wrong := _something_else(schema, value)) is not None:
+            yield wrong
+            return
+        checks = _CHECKS[cast("type", type(value))]
+        for keyword, rule in schema.items():
+            if check := checks.get(keyword):
+                self.pay(_parts(rule))
+                yield from check(self, rule, schema, value)
+
+
+def _parts(rule: Any) -> int:
+    return len(rule) if is_object(rule) or is_array(rule) else 1
+
+
+def _something_else(schema: JsonSchema, value: Any) -> _Problem | None:
+    """The problem of a value that isn't among those allowed, or of none of the types."""
+    for options in ([schema["const"]] if "const" in schema else None, schema.get("enum")):
+        if options is not None and not _is_among(options, value):
+            return _Problem((), f"must be {_one_of(options)}", "value", _one_of(options))
+    wanted = schema.get("type")
+    names: list[str] = [wanted] if isinstance(wanted, str) else wanted or []
+    if not names or any(_TYPES[name][1](value) for name in names):
+        return None
+    meant = [name for name in names if name != "null"] or names
+    return _mismatch(" or ".join(_TYPES[name][0] for name in meant), value)
+
+
+_TYPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "string": ("a string", lambda value: isinstance(value, str)),
+    "number": ("a number", lambda value: type(value) in (int, float)),
+    "integer": ("an integer", lambda value: type(value) is int or (type(value) is float and value.is_integer())),
+    "boolean": ("a boolean", lambda value: isinstance(value, bool)),
+    "array": ("an array", lambda value: isinstance(value, list | tuple)),
+    "object": ("an object", lambda value: isinstance(value, dict)),
+    "null": ("null", lambda value: value is None),
+}
+
+
+def _is_among(options: Sequence[Any], value: Any) -> bool:
+    return value in options if isinstance(value, str) else any(_is_same(each, value) for each in options)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """JSON's equality, which isn't Python's: true is not 1, but 1.0 is."""
+    if is_object(one) and is_object(other):
+        return one.keys() == other.keys() and all(_is_same(item, other[name]) for name, item in one.items())
+    if is_array(one) and isinstance(other, list | tuple):
+        items = cast("Sequence[Any]", other)
+        return len(one) == len(items) and all(map(_is_same, one, items))
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
+def _mismatch(wanted: str, value: Any) -> _Problem:
+    """The problem of a value that is something else than what is wanted."""
+    return _Problem((), f"must be {wanted}, got {kind_shown(value)}", "type", wanted)
+
+
+def _one_of(options: Iterable[Any]) -> str:
+    """`"a"`, or `one of "a", "b"`."""
+    values = list(options)
+    return listed(values) if len(values) == 1 else f"one of {listed(values)}"
+
+
+# Alternatives: what to say of a value that fits none ------------------------------------------------------------------
+
+
+class _Alternative(NamedTuple):
     """One of several schemas.
 
     Attributes:
@@ -44,7 +228,7 @@ class Alternative(NamedTuple):
     """
 
     tags: Mapping[str, Sequence[Any]]
-    problems: Sequence[Problem]
+    problems: Sequence[_Problem]
 
     def is_something_else(self) -> bool:
         """Whether the value is of another type altogether, so that its inside says nothing."""
@@ -54,23 +238,12 @@ class Alternative(NamedTuple):
         """Whether only null fits, which a value given was hardly meant as."""
         return self.is_something_else() and self.problems[0].wanted == "null"
 
-    def lacks(self, name: str, kind: Kind) -> bool:
+    def lacks(self, name: str, kind: _Kind) -> bool:
         """Whether one of its problems is of this kind and stands directly at the property `name`."""
         return any(each.kind == kind and each.path == (name,) for each in self.problems)
 
 
-def mismatch(wanted: str, value: Any, kind: Kind = "type") -> Problem:
-    """The problem of a value that is something else than what is wanted."""
-    return Problem((), f"must be {wanted}, got {kind_shown(value)}", kind, wanted)
-
-
-def one_of(options: Iterable[Any]) -> str:
-    """`"a"`, or `one of "a", "b"`."""
-    values = list(options)
-    return listed(values) if len(values) == 1 else f"one of {listed(values)}"
-
-
-def nearest(alternatives: Sequence[Alternative], value: Any) -> Sequence[Problem]:
+def _nearest(alternatives: Sequence[_Alternative], value: Any) -> Sequence[_Problem]:
     """The problems of the alternative that `value` was most likely meant as.
 
     By type first, then by tag, then by the number of problems; where that leaves several with one problem each
@@ -79,59 +252,55 @@ def nearest(alternatives: Sequence[Alternative], value: Any) -> Sequence[Problem
     meant = [each for each in alternatives if not each.is_null()] or alternatives
     inside = [each for each in meant if not each.is_something_else()]
     if not inside:
-        return (mismatch(_wanted(meant), value),)
-    if isinstance(value, dict) and len(inside) > 1:
-        inside, wrong = _by_tag(inside, value)  # pyright: ignore[reportUnknownArgumentType]
+        wanted = list(dict.fromkeys(each.problems[0].wanted for each in meant))
+        more = len(wanted) - _MOST_WANTED
+        return (_mismatch(" or ".join(wanted if more <= 0 else [*wanted[:_MOST_WANTED], f"{more} others"]), value),)
+    if is_object(value) and len(inside) > 1:
+        inside, wrong = _by_tag(inside, value)
         if wrong is not None:
             return (wrong,)
     fewest = min(len(each.problems) for each in inside)
-    return _either([each for each in inside if len(each.problems) == fewest])
+    return _either([each.problems for each in inside if len(each.problems) == fewest])
 
 
-def _wanted(alternatives: Sequence[Alternative]) -> str:
-    """What each alternative wants, joined by "or": the first twenty, and how many more there are."""
-    wanted = list(dict.fromkeys(each.problems[0].wanted for each in alternatives))
-    more = len(wanted) - _MOST_WANTED
-    return " or ".join(wanted if more <= 0 else [*wanted[:_MOST_WANTED], f"{more} others"])
-
-
-def _by_tag(inside: Sequence[Alternative], value: Mapping[str, Any]) -> tuple[Sequence[Alternative], Problem | None]:
+def _by_tag(inside: Sequence[_Alternative], value: Mapping[str, Any]) -> tuple[Sequence[_Alternative], _Problem | None]:
     """Those with the value's tags, or the problem with a tag that none has."""
     for name in inside[0].tags:
         if not all(name in each.tags for each in inside):
             continue
-        options = _distinct(option for each in inside for option in each.tags[name])
+        every = (option for each in inside for option in each.tags[name])
+        # Of the first 50,000 (some 20 ms): alternatives may share a long list.
+        options = _one_of({repr(option): option for option in islice(every, _MOST_OPTIONS)}.values())
         if name in value:
             meant = [each for each in inside if not each.lacks(name, "value")]
             if not meant:
-                return inside, Problem((name,), f"must be {one_of(options)}", "value", one_of(options))
+                return inside, _Problem((name,), f"must be {options}", "value", options)
             inside = meant
         elif all(each.lacks(name, "missing") for each in inside):
-            return inside, Problem((name,), f"required, missing ({one_of(options)})", "missing")
+            return inside, _Problem((name,), f"required, missing ({options})", "missing")
     return inside, None
 
 
-def _distinct(options: Iterable[Any]) -> list[Any]:
-    """Of the first 50,000 (some 20 ms): alternatives may share a long list."""
-    return list({repr(option): option for option in islice(options, _MOST_OPTIONS)}.values())
-
-
-def _either(best: Sequence[Alternative]) -> Sequence[Problem]:
-    """The first, or all in one where each has a single problem and all stand at the same place."""
-    first = best[0].problems
-    if len(best) == 1 or len(first) != 1 or any(each.problems[0].path != first[0].path for each in best):
+def _either(best: Sequence[Sequence[_Problem]]) -> Sequence[_Problem]:
+    """The first, or all in one where each is a single problem and all stand at the same place."""
+    first = best[0]
+    if len(best) == 1 or len(first) != 1 or any(each[0].path != first[0].path for each in best):
         return first
-    reasons = list(dict.fromkeys(each.problems[0].reason for each in best))
-    return (Problem(first[0].path, "; or ".join(reasons[:3]), first[0].kind, first[0].wanted),)
+    reasons = list(dict.fromkeys(each[0].reason for each in best))
+    return (first[0]._replace(reason="; or ".join(reasons[:3])),)
 
 
-_MOST_KNOWN: Final = 20
-Found: TypeAlias = Iterator[Problem]
+# Keywords -------------------------------------------------------------------------------------------------------------
+# Each check gets the search, the keyword's rule, the schema that it stands in, and a value of a type that it speaks of.
 
 
 def holds(keyword: str, rule: Any, value: Any) -> bool:
-    """What jsonschema_rs says of a keyword whose rules are finer than Python's (patterns, equality, decimals)."""
+    """What jsonschema-rs makes of a keyword whose rules are finer than Python's (patterns, equality, decimals)."""
     return _single(json_text({keyword: rule}))(value)
+
+
+def _unless(keyword: str) -> Callable[[Any, Any], bool]:
+    return lambda value, rule: not holds(keyword, rule, value)
 
 
 @lru_cache(maxsize=64)
@@ -139,143 +308,122 @@ def _single(schema: str) -> Callable[[Any], bool]:
     return compiled(schema).is_valid
 
 
-# Each check gets the search, the keyword's rule, the schema that it stands in, and a value of a type that it speaks of.
-
-
-def _refer(search: Diagnosis, rule: str, _schema: JsonSchema, value: Any) -> Found:
+def _refer(search: SchemaSearch, rule: str, _schema: JsonSchema, value: Any) -> _Found:
     target = search.references.target(rule)
     if target is not None:
         yield from search.problems(target, value)
 
 
-def _all_of(search: Diagnosis, rule: Iterable[JsonSchema], _schema: JsonSchema, value: Any) -> Found:
-    yield from dict.fromkeys(found for part in rule for found in search.problems(part, value))
+def _all_of(search: SchemaSearch, rule: Iterable[JsonSchema], _schema: JsonSchema, value: Any) -> _Found:
+    seen: set[_Problem] = set()
+    for part in rule:
+        for found in search.problems(part, value):
+            if found not in seen:
+                seen.add(found)
+                yield found
 
 
-def _any_of(search: Diagnosis, rule: Sequence[JsonSchema], _schema: JsonSchema, value: Any) -> Found:
+def _any_of(search: SchemaSearch, rule: Sequence[JsonSchema], _schema: JsonSchema, value: Any) -> _Found:
     problems = [search.problems(part, value) for part in rule]
     if all(problems):
-        tags = [_tags(search, part) for part in rule]
-        yield from nearest([Alternative(*each) for each in zip(tags, problems, strict=True)], value)
+        pairs = zip(rule, problems, strict=True)
+        yield from _nearest([_Alternative(_tags(search, part), found) for part, found in pairs], value)
 
 
-def _one_of(search: Diagnosis, rule: Sequence[JsonSchema], schema: JsonSchema, value: Any) -> Found:
-    fitting = sum(search.fits(part, value) for part in rule)
+def _one_of_schemas(search: SchemaSearch, rule: Sequence[JsonSchema], schema: JsonSchema, value: Any) -> _Found:
+    fitting = sum(not search.problems(part, value) for part in rule)
     if fitting > 1:
-        yield Problem((), f"must fit exactly one of {len(rule)} alternatives, fits {fitting}")
+        yield _Problem((), f"must fit exactly one of {len(rule)} alternatives, fits {fitting}")
     elif not fitting:
         yield from _any_of(search, rule, schema, value)
 
 
-def _tags(search: Diagnosis, part: JsonSchema) -> Mapping[str, Sequence[Any]]:
+def _tags(search: SchemaSearch, part: JsonSchema) -> Mapping[str, Sequence[Any]]:
+    """The properties of which a schema allows only certain values."""
     followed = search.followed(part)
     properties: JsonObject = followed.get("properties", {}) if is_object(followed) else {}
-    allowed = {name: _options(rule) for name, rule in properties.items()}
+    rules = {name: rule for name, rule in properties.items() if is_object(rule)}
+    allowed = {name: [rule["const"]] if "const" in rule else rule.get("enum", ()) for name, rule in rules.items()}
     return {name: options for name, options in allowed.items() if options}
 
 
-def _options(rule: Any) -> Sequence[Any]:
-    """The only values that a schema allows, or nothing where they aren't listed."""
-    if not is_object(rule):
-        return ()
-    return [rule["const"]] if "const" in rule else rule.get("enum", ())
+def _not(search: SchemaSearch, rule: JsonSchema, _schema: JsonSchema, value: Any) -> _Found:
+    if not search.problems(rule, value):
+        yield _Problem((), f"must not fit {json_text(rule)[:60]}")
 
 
-def _not(search: Diagnosis, rule: JsonSchema, _schema: JsonSchema, value: Any) -> Found:
-    if search.fits(rule, value):
-        yield Problem((), f"must not fit {json_text(rule)[:60]}")
+def _if(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value: Any) -> _Found:
+    branch = "else" if search.problems(rule, value) else "then"
+    yield from search.problems(schema.get(branch, True), value)
 
 
-def _if(search: Diagnosis, rule: JsonSchema, schema: JsonSchema, value: Any) -> Found:
-    then = schema.get("then", True) if search.fits(rule, value) else schema.get("else", True)
-    yield from search.problems(then, value)
+def _rule(text: str, is_wrong: Callable[[Any, Any], bool]) -> Callable[..., _Found]:
+    """The check that compares the value with the rule; the text shows both."""
 
-
-def _at_least(_search: Diagnosis, rule: float, schema: JsonSchema, value: float) -> Found:
-    if schema.get("exclusiveMinimum") is True and value <= rule:  # draft 4
-        yield Problem((), f"must be more than {shown(rule)}, got {shown(value)}")
-    elif value < rule:
-        yield Problem((), f"must be at least {shown(rule)}, got {shown(value)}")
-
-
-def _at_most(_search: Diagnosis, rule: float, schema: JsonSchema, value: float) -> Found:
-    if schema.get("exclusiveMaximum") is True and value >= rule:  # draft 4
-        yield Problem((), f"must be less than {shown(rule)}, got {shown(value)}")
-    elif value > rule:
-        yield Problem((), f"must be at most {shown(rule)}, got {shown(value)}")
-
-
-def _more_than(_search: Diagnosis, rule: float, _schema: JsonSchema, value: float) -> Found:
-    if not isinstance(rule, bool) and value <= rule:
-        yield Problem((), f"must be more than {shown(rule)}, got {shown(value)}")
-
-
-def _less_than(_search: Diagnosis, rule: float, _schema: JsonSchema, value: float) -> Found:
-    if not isinstance(rule, bool) and value >= rule:
-        yield Problem((), f"must be less than {shown(rule)}, got {shown(value)}")
-
-
-def _multiple(_search: Diagnosis, rule: float, _schema: JsonSchema, value: float) -> Found:
-    if not holds("multipleOf", rule, value):
-        yield Problem((), f"must be a multiple of {shown(rule)}, got {shown(value)}")
-
-
-def _pattern(_search: Diagnosis, rule: str, _schema: JsonSchema, value: str) -> Found:
-    if not holds("pattern", rule, value):
-        yield Problem((), f"must match the pattern {shown(rule)}, got {shown(value)}")
-
-
-def _long_enough(noun: str) -> Callable[..., Found]:
-    def check(_search: Diagnosis, rule: int, _schema: JsonSchema, value: Any) -> Found:
-        if len(value) < rule:
-            yield Problem((), f"must have at least {counted(rule, noun)}, got {len(value)}")
+    def check(_search: SchemaSearch, rule: Any, _schema: JsonSchema, value: Any) -> _Found:
+        if is_wrong(value, rule):
+            yield _Problem((), text.format(shown(rule), shown(value)))
 
     return check
 
 
-def _short_enough(noun: str) -> Callable[..., Found]:
-    def check(_search: Diagnosis, rule: int, _schema: JsonSchema, value: Any) -> Found:
-        if len(value) > rule:
-            yield Problem((), f"must have at most {counted(rule, noun)}, got {len(value)}")
+def _bound(keyword: str, inclusive: Callable[..., _Found], exclusive: Callable[..., _Found]) -> Callable[..., _Found]:
+    """The inclusive bound, which is exclusive where draft 4 has `true` beside it."""
+
+    def check(search: SchemaSearch, rule: Any, schema: JsonSchema, value: Any) -> _Found:
+        return (exclusive if schema.get(keyword) is True else inclusive)(search, rule, schema, value)
 
     return check
 
 
-def _required(_search: Diagnosis, rule: Iterable[str], _schema: JsonSchema, value: JsonObject) -> Found:
-    for name in rule:
-        if name not in value:
-            yield Problem((name,), "required, missing", "missing")
+_ABOVE: Final = _rule("must be more than {}, got {}", lambda value, rule: not isinstance(rule, bool) and value <= rule)
+_BELOW: Final = _rule("must be less than {}, got {}", lambda value, rule: not isinstance(rule, bool) and value >= rule)
+_AT_LEAST: Final = _rule("must be at least {}, got {}", lambda value, rule: value < rule)
+_AT_MOST: Final = _rule("must be at most {}, got {}", lambda value, rule: value > rule)
 
 
-def _properties(search: Diagnosis, rule: Mapping[str, JsonSchema], _schema: JsonSchema, value: JsonObject) -> Found:
+def _size(words: str, noun: str, is_beyond: Callable[[int, int], bool]) -> Callable[..., _Found]:
+    def check(_search: SchemaSearch, rule: int, _schema: JsonSchema, value: Any) -> _Found:
+        if is_beyond(len(value), rule):
+            yield _Problem((), f"must have {words} {counted(rule, noun)}, got {len(value)}")
+
+    return check
+
+
+def _sizes(keyword: str, noun: str) -> dict[str, Callable[..., _Found]]:
+    return {
+        f"min{keyword}": _size("at least", noun, lambda size, rule: size < rule),
+        f"max{keyword}": _size("at most", noun, lambda size, rule: size > rule),
+    }
+
+
+def _required(_search: SchemaSearch, rule: Iterable[str], _schema: JsonSchema, value: JsonObject) -> _Found:
+    return (_Problem((name,), "required, missing", "missing") for name in rule if name not in value)
+
+
+def _properties(search: SchemaSearch, rule: Mapping[str, JsonSchema], _schema: JsonSchema, value: JsonObject) -> _Found:
     for name, part in rule.items():
         if name in value:
             yield from search.below(part, value[name], name)
 
 
-def _patterned(search: Diagnosis, rule: Mapping[str, JsonSchema], _schema: JsonSchema, value: JsonObject) -> Found:
+def _patterned(search: SchemaSearch, rule: Mapping[str, JsonSchema], _schema: JsonSchema, value: JsonObject) -> _Found:
     for pattern, part in rule.items():
-        if search.pays(len(value)):
-            for name in _matching([pattern], value):
-                yield from search.below(part, value[name], name)
+        search.pay(len(value))
+        for name in _matching([pattern], value):
+            yield from search.below(part, value[name], name)
 
 
-def _others(
-    search: Diagnosis,
-    rule: JsonSchema | bool,
-    schema: JsonSchema,
-    value: JsonObject,
-) -> Found:
+def _others(search: SchemaSearch, rule: JsonSchema | bool, schema: JsonSchema, value: JsonObject) -> _Found:
     known: JsonObject = schema.get("properties", {})
     patterns: JsonObject = schema.get("patternProperties", {})
-    if not search.pays(len(value) * (1 + len(patterns))):
-        return
+    search.pay(len(value) * (1 + len(patterns)))
     matching = _matching(patterns, value)
     for name, item in value.items():
         if name in known or name in matching:
             continue
         if rule is False:
-            yield Problem((name,), _unknown_key(list(known)))
+            yield _Problem((name,), _unknown_key(list(known)))
         else:
             yield from search.below(rule, item, name)
 
@@ -293,35 +441,23 @@ def _unknown_key(known: Sequence[str]) -> str:
     return f"unknown key (known: {', '.join(known[:_MOST_KNOWN])}{more})"
 
 
-def _names(search: Diagnosis, rule: JsonSchema, _schema: JsonSchema, value: JsonObject) -> Found:
+def _names(search: SchemaSearch, rule: JsonSchema, _schema: JsonSchema, value: JsonObject) -> _Found:
     for name in value:
         for found in search.problems(rule, name):
-            yield Problem((), f"key {shown(name)}: {found.reason}")
+            yield _Problem((), f"key {shown(name)}: {found.reason}")
 
 
-def _required_beside(
-    _search: Diagnosis, rule: Mapping[str, Iterable[str]], _schema: JsonSchema, value: JsonObject
-) -> Found:
-    for name, needed in rule.items():
-        for other in needed if name in value else ():
-            if other not in value:
-                yield Problem((other,), f"required beside {shown(name)}, missing", "missing")
-
-
-def _fitting_beside(search: Diagnosis, rule: Mapping[str, JsonSchema], _schema: JsonSchema, value: JsonObject) -> Found:
+def _beside(search: SchemaSearch, rule: Mapping[str, Any], _schema: JsonSchema, value: JsonObject) -> _Found:
+    """What a property brings with it: names that are required, or a schema; `dependencies` of old drafts are both."""
     for name, part in rule.items():
-        if name in value:
+        if name in value and is_array(part):
+            words = f"required beside {shown(name)}, missing"
+            yield from (_Problem((other,), words, "missing") for other in part if other not in value)
+        elif name in value:
             yield from search.problems(part, value)
 
 
-def _beside(search: Diagnosis, rule: Mapping[str, Any], schema: JsonSchema, value: JsonObject) -> Found:
-    """`dependencies` of drafts 4 to 7: names or a schema."""
-    for name, part in rule.items():
-        check: Callable[..., Found] = _required_beside if is_array(part) else _fitting_beside
-        yield from check(search, {name: part}, schema, value)
-
-
-def _items(search: Diagnosis, rule: Any, schema: JsonSchema, value: Sequence[Any]) -> Found:
+def _items(search: SchemaSearch, rule: Any, schema: JsonSchema, value: Sequence[Any]) -> _Found:
     if is_array(rule):  # drafts 4 to 7
         yield from _first_items(search, rule, schema, value)
         return
@@ -329,56 +465,46 @@ def _items(search: Diagnosis, rule: Any, schema: JsonSchema, value: Sequence[Any
         yield from search.below(rule, value[index], index)
 
 
-def _first_items(search: Diagnosis, rule: Sequence[JsonSchema], _schema: JsonSchema, value: Sequence[Any]) -> Found:
+def _first_items(search: SchemaSearch, rule: Sequence[JsonSchema], _schema: JsonSchema, value: Sequence[Any]) -> _Found:
     for index, (part, item) in enumerate(zip(rule, value, strict=False)):
         yield from search.below(part, item, index)
 
 
-def _more_items(search: Diagnosis, rule: JsonSchema, schema: JsonSchema, value: Sequence[Any]) -> Found:
+def _more_items(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value: Sequence[Any]) -> _Found:
     first = schema.get("items")
-    if is_array(first):
-        for index in range(len(first), len(value)):
-            yield from search.below(rule, value[index], index)
+    for index in range(len(first), len(value)) if is_array(first) else ():
+        yield from search.below(rule, value[index], index)
 
 
-def _unique(_search: Diagnosis, rule: bool, _schema: JsonSchema, value: Sequence[Any]) -> Found:
-    if not holds("uniqueItems", rule, value):
-        yield Problem((), "must not hold the same item twice")
-
-
-def _contains(search: Diagnosis, rule: JsonSchema, schema: JsonSchema, value: Sequence[Any]) -> Found:
-    fitting = sum(search.fits(rule, item) for item in value)
+def _contains(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value: Sequence[Any]) -> _Found:
+    fitting = sum(not search.problems(rule, item) for item in value)
     least, most = schema.get("minContains", 1), schema.get("maxContains", len(value))
     if not least <= fitting <= most:
         limit = f"at least {least}" if fitting < least else f"at most {most}"
-        yield Problem((), f"must hold {limit} of the items that are asked for, got {fitting}")
+        yield _Problem((), f"must hold {limit} of the items that are asked for, got {fitting}")
 
 
-_ANY: Final[dict[str, Callable[..., Found]]] = {
+_ANY: Final[Mapping[str, Callable[..., _Found]]] = {
     **dict.fromkeys(REFERENCES, _refer),
     "allOf": _all_of,
     "anyOf": _any_of,
-    "oneOf": _one_of,
+    "oneOf": _one_of_schemas,
     "not": _not,
     "if": _if,
 }
-
-_NUMBER: Final = {
+_NUMBER: Final[Mapping[str, Callable[..., _Found]]] = {
     **_ANY,
-    "minimum": _at_least,
-    "maximum": _at_most,
-    "exclusiveMinimum": _more_than,
-    "exclusiveMaximum": _less_than,
-    "multipleOf": _multiple,
+    "minimum": _bound("exclusiveMinimum", _AT_LEAST, _ABOVE),
+    "maximum": _bound("exclusiveMaximum", _AT_MOST, _BELOW),
+    "exclusiveMinimum": _ABOVE,
+    "exclusiveMaximum": _BELOW,
+    "multipleOf": _rule("must be a multiple of {}, got {}", _unless("multipleOf")),
 }
-
 _TEXT: Final = {
     **_ANY,
-    "minLength": _long_enough("character"),
-    "maxLength": _short_enough("character"),
-    "pattern": _pattern,
+    **_sizes("Length", "character"),
+    "pattern": _rule("must match the pattern {}, got {}", _unless("pattern")),
 }
-
 _OBJECT: Final = {
     **_ANY,
     "required": _required,
@@ -386,149 +512,22 @@ _OBJECT: Final = {
     "patternProperties": _patterned,
     "additionalProperties": _others,
     "propertyNames": _names,
-    "dependentRequired": _required_beside,
-    "dependentSchemas": _fitting_beside,
-    "dependencies": _beside,
-    "minProperties": _long_enough("key"),
-    "maxProperties": _short_enough("key"),
+    **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), _beside),
+    **_sizes("Properties", "key"),
 }
-
 _ARRAY: Final = {
     **_ANY,
     "prefixItems": _first_items,
     "items": _items,
     "additionalItems": _more_items,
     "contains": _contains,
-    "uniqueItems": _unique,
-    "minItems": _long_enough("item"),
-    "maxItems": _short_enough("item"),
+    "uniqueItems": _rule("must not hold the same item twice", _unless("uniqueItems")),
+    **_sizes("Items", "item"),
 }
-
-CHECKS: Final[Mapping[type, Mapping[str, Callable[..., Found]]]] = {
+_CHECKS: Final[Mapping[type, Mapping[str, Callable[..., _Found]]]] = {
+    **dict.fromkeys((list, tuple), _ARRAY),
+    **dict.fromkeys((int, float), _NUMBER),
+    **dict.fromkeys((bool, type(None)), _ANY),
     dict: _OBJECT,
-    list: _ARRAY,
-    tuple: _ARRAY,
     str: _TEXT,
-    int: _NUMBER,
-    float: _NUMBER,
-    bool: _ANY,
-    type(None): _ANY,
 }
-
-MOST_STEPS: Final = 100_000
-"""Steps of one search: pairs of schema and value, and the parts of each rule. Some 100 ms."""
-
-_MOST_HOPS: Final = 16
-
-_TYPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
-    "string": ("a string", lambda value: isinstance(value, str)),
-    "number": ("a number", lambda value: type(value) in (int, float)),
-    "integer": ("an integer", lambda value: type(value) is int or (type(value) is float and value.is_integer())),
-    "boolean": ("a boolean", lambda value: isinstance(value, bool)),
-    "array": ("an array", lambda value: isinstance(value, list | tuple)),
-    "object": ("an object", lambda value: isinstance(value, dict)),
-    "null": ("null", lambda value: value is None),
-}
-
-
-@define
-class Diagnosis:
-    """One search; it may miss what it has no words for.
-
-    Attributes:
-        references: Of the schema.
-        left: How many steps it may still take; below 0 it has given up, and the rest counts as fitting.
-    """
-
-    references: References
-    left: int = MOST_STEPS
-    _seen: dict[tuple[int, int], Sequence[Problem]] = field(
-        factory=dict[tuple[int, int], Sequence[Problem]], init=False
-    )
-
-    def problems(self, schema: JsonSchema | bool, value: Any) -> Sequence[Problem]:
-        """What keeps `value` from fitting `schema`, at most 20."""
-        if isinstance(schema, bool):
-            return () if schema else (Problem((), "must not be given"),)
-        pair = (id(schema), id(value))
-        if (known := self._seen.get(pair)) is not None:
-            return known
-        if not self.pays(1):
-            return ()
-        self._seen[pair] = ()
-        found = self._seen[pair] = tuple(islice(self._search(schema, value), MOST_PROBLEMS))
-        return found
-
-    def pays(self, steps: int) -> bool:
-        """Takes so many steps off the budget; whether there were as many."""
-        self.left -= steps
-        return self.left >= 0
-
-    def fits(self, schema: JsonSchema | bool, value: Any) -> bool:
-        """Whether nothing was found that keeps `value` from fitting `schema`."""
-        return not self.problems(schema, value)
-
-    def below(self, schema: JsonSchema | bool, value: Any, step: str | int) -> Iterator[Problem]:
-        """The problems of a part of the value, seen from the whole."""
-        for path, reason, kind, wanted in self.problems(schema, value):
-            yield Problem((step, *path), reason, kind, wanted)
-
-    def followed(self, schema: JsonSchema | bool) -> JsonSchema | bool:
-        """What a schema that only refers to another comes to."""
-        for _ in range(_MOST_HOPS):
-            target = next(self.references.targets(schema), None) if isinstance(schema, dict) else None
-            if target is None:
-                break
-            schema = target
-        return schema
-
-    def _search(self, schema: JsonSchema, value: Any) -> Iterator[Problem]:
-        if self.references.legacy and "$ref" in schema:
-            schema = {"$ref": schema["$ref"]}
-        if "enum" in schema and not isinstance(value, str) and not self.pays(_parts(schema["enum"])):
-            return
-        if (wrong := _something_else(schema, value)) is not None:
-            yield wrong
-            return
-        checks = cast("Mapping[str, Callable[..., Found]]", CHECKS[type(value)])
-        for keyword, rule in schema.items():
-            if (check := checks.get(keyword)) and self.pays(_parts(rule)):
-                yield from check(self, rule, schema, value)
-
-
-def _parts(rule: Any) -> int:
-    return len(rule) if is_object(rule) or is_array(rule) else 1
-
-
-def _something_else(schema: JsonSchema, value: Any) -> Problem | None:
-    """The problem of a value that isn't among those allowed, or of none of the types."""
-    if "const" in schema and not _is_among([schema["const"]], value):
-        return _none_of([schema["const"]])
-    if "enum" in schema and not _is_among(schema["enum"], value):
-        return _none_of(schema["enum"])
-    wanted = schema.get("type")
-    if wanted is None:
-        return None
-    names: list[str] = [wanted] if isinstance(wanted, str) else wanted
-    if any(_TYPES[name][1](value) for name in names):
-        return None
-    meant = [name for name in names if name != "null"] or names
-    return mismatch(" or ".join(_TYPES[name][0] for name in meant), value)
-
-
-def _is_among(options: Sequence[Any], value: Any) -> bool:
-    return value in options if isinstance(value, str) else any(_is_same(each, value) for each in options)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """JSON's equality, which isn't Python's: true is not 1, but 1.0 is."""
-    if is_object(one) and is_object(other):
-        return one.keys() == other.keys() and all(_is_same(item, other[name]) for name, item in one.items())
-    if is_array(one) and isinstance(other, list | tuple):
-        items = cast("Sequence[Any]", other)
-        return len(one) == len(items) and all(map(_is_same, one, items))
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
-
-
-def _none_of(options: Sequence[Any]) -> Problem:
-    return Problem((), f"must be {one_of(options)}", "value", one_of(options))

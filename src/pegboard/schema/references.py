@@ -120,7 +120,9 @@ PATTERN_BYTES: Final = 1 << 20
 """Memory that one compiled pattern may take; `^.{1,1000}$` takes some 600 KiB."""
 
 
-def compiled(schema: str, formats: Mapping[str, Callable[[str], bool]] | None = None) -> Validator:
+def compiled(
+    schema: str, formats: Mapping[str, Callable[[str], bool]] | None = None, *, pattern_bytes: int = PATTERN_BYTES
+) -> Validator:
     """Compiles a schema.
 
     Patterns run in linear time (no lookaround, no backreferences). References outside the schema are refused,
@@ -130,6 +132,7 @@ def compiled(schema: str, formats: Mapping[str, Callable[[str], bool]] | None = 
     Args:
         schema: As JSON text.
         formats: Those that are asserted, each with its check; without them none is.
+        pattern_bytes: Memory that one pattern may take.
 
     Raises:
         ValueError: The schema is invalid, refers to what isn't there, or has a pattern that can't be compiled.
@@ -140,7 +143,7 @@ def compiled(schema: str, formats: Mapping[str, Callable[[str], bool]] | None = 
         str(schema),  # it takes exactly this type
         validate_formats=formats is not None,
         formats=None if formats is None else dict(formats),
-        pattern_options=jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES),
+        pattern_options=jsonschema_rs.RegexOptions(size_limit=pattern_bytes),
         offline=True,
     )
 
@@ -212,9 +215,17 @@ class References:
         return self._anchors
 
 
+def _compared(schema: JsonSchema) -> int:
+    """How many listed values a value is compared with one by one, as texts aren't."""
+    options = schema.get("enum")
+    return len(options) if is_array(options) and not all(isinstance(option, str) for option in options) else 0
+
+
 @define
 class Expansion:
     """How large a schema is with every reference replaced by its target, a recursive one counted once.
+
+    A schema counts as one, and as one more for each listed value that isn't text.
 
     Linear in the schema as written: each schema is measured once.
 
@@ -247,7 +258,7 @@ class Expansion:
         self._refuse_depth(level)
         self.reached[id(schema)] = schema
         self._measured[id(schema)] = 1, 0
-        size, height = 1, 0
+        size, height = 1 + _compared(schema), 0
         for part, _ in self._steps(schema):
             part_size, part_height = self._measure(part, level + 1)
             size, height = size + part_size, max(height, part_height + 1)

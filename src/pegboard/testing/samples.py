@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 from attrs import define, field
 
 from pegboard.schema.json import is_array, is_object
-from pegboard.schema.messages import Diagnosis, holds
+from pegboard.schema.messages import SchemaSearch, holds
 from pegboard.schema.references import References
 from pegboard.typing import JsonObject, JsonSchema
 
@@ -363,7 +363,7 @@ class Samples:
 
     def fits(self, schema: JsonSchema | bool, value: Any) -> bool:
         """Whether a value fits a part of the schema."""
-        return Diagnosis(self.references).fits(schema, value)
+        return SchemaSearch(self.references).fits(schema, value)
 
     def flat(self, schema: JsonSchema | bool) -> JsonSchema:
         """A schema with its reference and its `allOf` merged in, as far as they can be."""
