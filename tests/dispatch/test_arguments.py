@@ -1125,3 +1125,13 @@ def test_a_wording_that_hangs_leaves_the_plain_words(make, send):
     go.set()
     assert result.kind == "invalid_arguments"
     assert result.text.startswith("Invalid arguments for probe:\n- query:")
+
+
+# Large arguments of heavy schemas -------------------------------------------------------------------------------------
+
+
+def test_arguments_that_a_heavy_schema_cannot_judge_in_good_time_are_refused_at_once(make, send):
+    tool = make(never, schema={"type": "object", "properties": {"text": {"pattern": "a[ab]{300}d"}}})
+    result = send(tool, {"text": "ab" * 300_000}).result
+    assert result.kind == "invalid_arguments"
+    assert "too large for its schema; send at most" in result.text
