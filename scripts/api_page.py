@@ -154,8 +154,9 @@ def described(name: str, thing: object) -> Iterator[str]:
 
 
 def members_of(cls: type) -> Iterator[str]:
-    """One row of a list for each public method and property with a docstring."""
-    for name, member in vars(cls).items():
+    """One row of a list for each public method and property with a docstring, those of unpublished bases included."""
+    classes = (each for each in reversed(cls.__mro__) if each is cls or _is_unpublished(each))
+    for name, member in (item for each in classes for item in vars(each).items()):
         function = getattr(member, "__func__", member)
         text = inspect.getdoc(function)
         if name.startswith("_") or not text or not (inspect.isfunction(function) or isinstance(member, property)):
@@ -163,6 +164,10 @@ def members_of(cls: type) -> Iterator[str]:
         written = signature_of(name, getattr(cls, name)) or name
         first, *_ = text.split("\n\n")
         yield f"- `{written}`: {' '.join(first.split())}"
+
+
+def _is_unpublished(cls: type) -> bool:
+    return cls.__module__.startswith("pegboard.") and cls.__name__ not in pegboard.__all__
 
 
 def signature_of(name: str, thing: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncGenerator, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -10,35 +9,22 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import (
-    CALLBACK_STAGES,
-    EMPTY,
-    EXTRAS,
     TOOL_STAGES,
-    Catalogue,
-    Handle,
-    LazyPlugins,
-    PluginRecord,
-    Problem,
 )
+from pegboard.contributions import Contributions
 from pegboard.dispatch.find import refuse_registered, refuse_resolved
 from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
 from pegboard.errors import (
     ExportError,
     ModelError,
-    RegistrationError,
     RunningLoopError,
-    UnknownToolError,
-    did_you_mean,
     not_provided,
-    suggest,
 )
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
-from pegboard.tools.policy import HOST, ConflictPolicy, Origin
-from pegboard.tools.services import Services
+from pegboard.tools.policy import ConflictPolicy
 from pegboard.tools.tool import LateHandler, Tool
 
 if TYPE_CHECKING:
@@ -66,17 +52,15 @@ if TYPE_CHECKING:
     from pegboard.request.model import Model
     from pegboard.request.model_request import ModelRequest
     from pegboard.request.pipeline import Pipeline
-    from pegboard.tools.services import ServiceScope
     from pegboard.toolsets.predicate import Predicate
     from pegboard.toolsets.resolve import Explanation, OnToolsetError, ResolvedTools
-    from pegboard.toolsets.toolset import Toolset
 
 
 Where: TypeAlias = "Predicate | Callable[[Tool, ReadonlyContext], bool] | str | None"
 """A predicate, a plain function of a tool and a context, or a predicate's text."""
 
 
-class ToolRegistry:
+class ToolRegistry(Contributions):
     """Holds what was contributed, resolves it for a context, and runs calls.
 
     Readers see one whole catalogue, before a change or after it, never between; only writers take a lock. It may
@@ -85,8 +69,6 @@ class ToolRegistry:
     Attributes:
         limits: What calls may use, where their tool sets nothing else.
         services: What is provided to tools and toolsets, by type.
-        plugin_manager: What loads plugins into this registry, once there is any; it belongs to `pegboard.plugins`.
-        lazy_plugins: Plugins that are imported when something that they bring is needed.
 
     Args:
         limits: What calls may use, where their tool sets nothing else.
@@ -108,142 +90,22 @@ class ToolRegistry:
         approver: AnyApprover | None = None,
         grants: Grants | None = None,
     ) -> None:
+        super().__init__(on_conflict)
         self.limits: Final = limits
-        self.services: Final = Services()
         self._permissions = permissions
         self._approver = approver
         self._grants = grants
-        self.plugin_manager: object = None
         self._where: tuple[Where, ...] = tuple(where) if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType]
-        self._on_conflict: ConflictPolicy = on_conflict
-        self._catalogue = EMPTY
-        self._lock = threading.RLock()
-        self.lazy_plugins: Final = LazyPlugins()
         self._prepared: Prepared | None = None
         self._generation = 0
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
         self._joined: tuple[object, Pipeline] | None = None
 
-    # What is registered ------------------------------------------------------------------------------------------
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """Everything that is registered now, as one immutable value."""
-        return self._catalogue
-
-    def tools(self) -> tuple[Tool, ...]:
-        """The static tools, sorted by name."""
-        return self._catalogue.ordered
-
-    def plugins(self) -> tuple[PluginRecord, ...]:
-        """Every plugin that is known, in load order."""
-        return tuple(self._catalogue.plugins.values())
-
-    def problems(self) -> tuple[Problem, ...]:
-        """What went wrong with what plugins brought."""
-        return self._catalogue.problems
-
-    def get(self, name: str) -> Tool:
-        """The static tool of this name.
-
-        Raises:
-            UnknownToolError: There is none; with near misses.
-        """
-        tool = self._catalogue.tools.get(name)
-        if tool is None:
-            raise UnknownToolError(name, suggest(name, self._catalogue.tools))
-        return tool
-
-    def register(self, *things: Any, origin: Origin = HOST, on_conflict: ConflictPolicy | None = None) -> Handle:
-        """Registers tools and toolsets: all of them, or none where one can't be.
-
-        Args:
-            things: `Tool`s, `@tool` functions, plain functions, `TypedTool`s, objects with `@tool` methods,
-                or toolsets.
-            origin: What brings them.
-            on_conflict: What happens when a name is taken, where it isn't the registry's own policy.
-
-        Returns:
-            A handle whose `dispose()` takes them back.
-
-        Raises:
-            DefinitionError: A function can't become a tool.
-            DuplicateToolError: A name is taken.
-        """
-        from pegboard.tools.typed import as_tools
-        from pegboard.toolsets.toolset import OwnedToolset, is_toolset
-
-        toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
-        tools = [tool for thing in things if not is_toolset(thing) for tool in as_tools(thing)]
-        if origin is not HOST:
-            tools = [tool.evolve(origin=origin) for tool in tools]
-        with self._lock:
-            before = self._catalogue
-            after, brought = before.with_tools(tools, on_conflict or self._on_conflict)
-            self._catalogue = after.with_toolsets(toolsets)
-        added = [tool for tool in brought if after.tools.get(tool.name) is tool]
-        return Handle(lambda: self._take_back(brought, toolsets), added)
-
-    def unregister(self, name: str) -> None:
-        """Removes the static tool or the toolset of this name.
-
-        Raises:
-            UnknownToolError: There is none.
-        """
-        with self._lock:
-            toolsets = [toolset for toolset in self._catalogue.toolsets if toolset.name == name]
-            if name in self._catalogue.tools or not toolsets:
-                self._take_back([self.get(name)], [])
-            else:
-                self._take_back([], toolsets)
-
-    def add(self, kind: str, name: str, thing: Any, *, origin: Origin = HOST) -> Handle:
-        """Registers a predicate, processor, exporter, executor or provider of models.
-
-        Args:
-            kind: `"predicates"`, `"processors"`, `"exporters"`, `"executors"` or `"models"`.
-            name: What it is found by.
-            thing: The predicate function, processor, exporter or executor, or what makes models of their names.
-            origin: What brings it.
-
-        Raises:
-            RegistrationError: The kind is unknown, or the name is taken.
-        """
-        if kind not in EXTRAS:
-            raise RegistrationError(f"{kind!r} can't be registered; one of {', '.join(EXTRAS)} can")
-        with self._lock:
-            try:
-                self._catalogue = self._catalogue.with_extra(kind, name, thing, origin)
-            except ValueError as error:
-                raise RegistrationError(str(error)) from None
-        return Handle(lambda: self.change(lambda catalogue: catalogue.without_extra(kind, name)))
-
-    def add_callback(self, stage: str, function: Callable[..., Any]) -> Handle:
-        """Adds a callback of the host's, behind those of plugins and earlier ones.
-
-        Args:
-            stage: Round a call `"before_tool"`, `"after_tool"`, `"on_tool_error"`, `"wrap_tool"`, `"repair_call"`;
-                round an answer of a model `"before_model"`, `"after_model"`, `"on_model_error"`, `"wrap_model"`; round
-                a turn `"before_turn"`, `"after_turn"`, `"on_stop"`; or `"observe"`.
-            function: Plain or async; takes what the hook of that name takes, or some of it, by name.
-
-        Raises:
-            RegistrationError: No such stage, or the function takes something else.
-        """
-        names = CALLBACK_STAGES.get(stage)
-        if names is None:
-            near = did_you_mean(suggest(stage, CALLBACK_STAGES))
-            raise RegistrationError(f"there is no stage {stage!r}.{near} There are {', '.join(CALLBACK_STAGES)}")
-        try:
-            link = Callback(by_name(function, names))
-        except TypeError as error:
-            raise RegistrationError(f"callback for {stage}: {error}") from None
-        self.change(lambda catalogue: catalogue.with_host_callback(stage, link))
-        return Handle(lambda: self.change(lambda catalogue: catalogue.without_host_callback(stage, link)))
+    # What stands round calls -------------------------------------------------------------------------------------
 
     async def chain(self, stage: str) -> Chain:
-        """The callbacks of a stage, plugins' first, ready to be asked; sleeping plugins that have some are imported.
+        """The callbacks of a stage, plugins' first, ready to be asked; plugins that have some are imported for it.
 
         Args:
             stage: As for `add_callback`.
@@ -256,18 +118,6 @@ class ToolRegistry:
         if prepared is None or prepared.catalogue is not self._catalogue:
             prepared = self._prepare()
         return Chain(links, prepared.around)
-
-    def provide(self, service: Any, value: Any, *, scope: ServiceScope | None = None) -> Handle:
-        """Keeps a value, or what makes one, by its type, for the toolsets and tools that ask for it.
-
-        Args:
-            service: A class or protocol.
-            value: A value of it, or a factory: plain, async, a generator that yields the value and goes on to close
-                it, or giving a context manager. See `services.provide`.
-            scope: How long what a factory made is kept: `"call"`, by default, or `"registry"`.
-        """
-        given = self.services.provide(service, value, scope=scope)
-        return Handle(lambda: self.services.withdraw(given))
 
     @property
     def kept(self) -> KeptResults:
@@ -423,17 +273,6 @@ class ToolRegistry:
             why = not_provided("models", provider, self.known("models"))
             raise ModelError(why if "/" in name else f"{name!r} must be PROVIDER/MODEL. {why}")
         return made_model(name, make, options)
-
-    def known(self, kind: str) -> tuple[str, ...]:
-        """The names of a kind that there are, registered or offered by an installed plugin, sorted; imports none.
-
-        Args:
-            kind: `"exporters"`, `"models"` or `"executors"`.
-        """
-        names = {*self._catalogue.extras.get(kind, {}), *self.lazy_plugins.offered(kind)}
-        if self.plugin_manager is None:
-            names.update(_offers().offered_names(kind))
-        return tuple(sorted(names))
 
     def validate(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Every problem of these arguments for this tool as `"path: reason"`; empty where a call would run.
@@ -681,17 +520,7 @@ class ToolRegistry:
     ) -> None:
         await self.aclose()
 
-    # For plugins' manager ----------------------------------------------------------------------------------------
-
-    def change(self, change: Callable[[Catalogue], Catalogue]) -> None:
-        """Swaps the catalogue for what `change` makes of it; writers wait for each other, readers for none."""
-        with self._lock:
-            self._catalogue = change(self._catalogue)
-
     # How it does it ----------------------------------------------------------------------------------------------
-
-    def _take_back(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
-        self.change(lambda catalogue: catalogue.without_tools(tools).without_toolsets(toolsets))
 
     def _predicate(self, where: Where) -> Predicate | None:
         if where is None:
@@ -714,21 +543,6 @@ class ToolRegistry:
     async def _load_plugins(self, *hooks: str) -> None:
         """Imports the plugins that implement one of these hooks."""
         await self.lazy_plugins.load(hooks, self._at_work().threads.run)
-
-    def _provided(self, kind: str, name: str) -> Any:
-        """What is registered under a name, once the plugin that offers it has been loaded; `None` where none does.
-
-        Without plugins of its own, the registry takes just that thing from the installed plugin that offers it.
-        """
-        of_kind = self._catalogue.extras.get(kind, {})
-        if name in of_kind:
-            return of_kind[name]
-        self.lazy_plugins.load_offering(kind, name)
-        if self.plugin_manager is None and (offered := _offers().offered_thing(kind, name)) is not None:
-            with self._lock:
-                if name not in self._catalogue.extras.get(kind, {}):
-                    self._catalogue = self._catalogue.with_extra(kind, name, *offered)
-        return self._catalogue.extras.get(kind, {}).get(name)
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
         """The executor of this name: a registered one, else that of the installed plugin whose manifest offers it.
@@ -806,10 +620,3 @@ def shown_by(permissions: Permissions) -> Predicate:
     from pegboard.toolsets.predicate import Custom
 
     return Custom(lambda tool, _context: not permissions.hides(tool), "permitted")
-
-
-def _offers() -> Any:
-    """What installed plugins offer. Plugins are a layer above this one, loaded by name where a name is missing."""
-    from importlib import import_module
-
-    return import_module("pegboard.plugins.offers")
