@@ -10,7 +10,7 @@ from contextlib import aclosing
 import pytest
 from attrs import frozen
 
-from model_server import ModelServer
+from fake_vendors import ModelServer
 from pegboard import ModelError, ToolError, ToolRegistry, run_turn, stream_turn, tool
 from pegboard.tools.content import ImageContent
 from pegboard_google import GoogleModel

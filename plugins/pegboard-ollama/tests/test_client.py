@@ -14,7 +14,7 @@ from ollama import AsyncClient
 
 import pegboard
 import pegboard_ollama
-from model_server import Call, Error, ModelServer, Reasoning, Round
+from fake_vendors import Call, Error, ModelServer, Reasoning, Round
 from pegboard import ModelError, ToolError, ToolRegistry, run_turn, stream_turn, tool
 from pegboard.testing import check_plugin
 from pegboard_ollama import Ollama, OllamaModel

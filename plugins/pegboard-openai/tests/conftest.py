@@ -9,7 +9,7 @@ from contextlib import aclosing
 import pytest
 from attrs import define
 
-from model_server import ModelServer
+from fake_vendors import ModelServer
 from pegboard import ImageContent, Tool, ToolError, ToolRegistry, ToolResult, run_turn, stream_turn, tool
 from pegboard_openai import OpenAIChatModel, OpenAIModel
 

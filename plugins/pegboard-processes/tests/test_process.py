@@ -38,7 +38,7 @@ def received(child):
         child.read_output()
         if messages := child.receive():
             return messages[0]
-        assert not child.has_hung_up
+        assert not child.is_disconnected
 
 
 def test_it_takes_tasks_longer_than_a_socket_holds(child):
@@ -50,7 +50,7 @@ def test_it_takes_tasks_longer_than_a_socket_holds(child):
 
 def test_ending_it_gives_the_code_that_it_ended_with_by_itself(child):
     assert child.end(PATIENCE) == 0
-    assert child.has_hung_up
+    assert child.is_disconnected
     assert not is_there(child.process.pid)
 
 
@@ -70,18 +70,18 @@ def test_sending_something_to_one_that_is_gone_is_no_fault(child):
     until(lambda: not is_there(child.process.pid))
     child.begin(task("length_of", text="x" * 5_000_000))
     assert not child.flush()
-    while not child.has_hung_up:
+    while not child.is_disconnected:
         child.receive()
     assert not child.is_idle
     assert child.end(0.0) == -signal.SIGKILL
 
 
-def test_one_that_died_with_something_unread_has_hung_up(child):
+def test_one_that_died_with_something_unread_is_disconnected(child):
     """The system then reports that the connection was reset, not that it has ended."""
     child.link.shutdown(socket.SHUT_WR)
     until(lambda: not is_there(child.process.pid))
     child._outgoing += b"never read"
-    while not child.has_hung_up:
+    while not child.is_disconnected:
         child.flush()
         child.receive()
     assert child.end(0.0) == 0
@@ -123,7 +123,7 @@ def test_it_is_this_python_run_as_this_one_is(monkeypatch):
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (None, "hung up and had to be killed"),
+        (None, "closed its connection and had to be killed"),
         (0, "ended with exit code 0"),
         (-9, "was ended by signal 9 (SIGKILL)"),
         (-200, "was ended by signal 200"),

@@ -50,8 +50,8 @@ class CommonOptions(TypedDict, total=False):
         expose_errors: Whether the text of unexpected exceptions reaches the model; left to the registry by default.
         retries: How often a failed call of an idempotent tool is tried again; 0 by default.
         max_concurrency: How many calls of the tool may run at once, at least 1; any number by default.
-        executor: Where it runs: `"loop"`, `"thread"`, `"process"` (a child process, which can be killed), or the name
-            of another executor; by default in the loop where it is async, else in a thread.
+        executor: Where it runs: `"loop"`, `"thread"`, `"process"` (a child process, by pegboard-processes), or
+            the name of another executor; by default in the loop where it is async, else in a thread.
         memory_limit: Bytes of memory that a call in a child process may use, at least 64 MiB; no limit by default.
         result_limits: How much of a result the model gets; left to the registry by default.
         blocking: `False` for a plain function that never waits: it runs on the event loop, without a thread.

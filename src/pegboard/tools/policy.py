@@ -109,8 +109,8 @@ class Policy:
         retries: How often a failed call of an idempotent tool is tried again.
         max_concurrency: How many calls of the tool may run at once.
         result_limits: How much of a result the model gets.
-        executor: Where the handler runs: `"loop"`, `"thread"`, `"process"` (a child process, which can be killed), or
-            the name of an executor that a plugin or the host has brought; `None` is in the loop where it is async,
+        executor: Where the handler runs: `"loop"`, `"thread"`, `"process"` (a child process, by pegboard-processes),
+            or the name of another executor of a plugin or the host; `None` is in the loop where it is async,
             else in a thread.
         memory_limit: Bytes of memory that a call in a child process may use, all of the process counted.
 

@@ -704,51 +704,6 @@ async def a_few_steps():
         await asyncio.sleep(0)
 
 
-def test_a_lock_is_acquired_in_order():
-    async def main():
-        locks, order = KeyedLock(), []
-
-        async def go(name):
-            lock = await locks.acquire("one")
-            order.append(name)
-            await asyncio.sleep(0)
-            order.append(name)
-            lock.release()
-
-        await asyncio.gather(*map(go, "abc"))
-        assert "".join(order) == "aabbcc"
-        assert len(locks) == 0
-
-    asyncio.run(main())
-
-
-def test_different_things_dont_wait_for_each_other():
-    async def main():
-        locks = KeyedLock()
-        held = [await locks.acquire(key) for key in "ab"]
-        assert len(locks) == 2
-        for lock in held:
-            lock.release()
-
-    asyncio.run(main())
-
-
-def test_every_holder_has_to_let_go():
-    async def main():
-        locks = KeyedLock()
-        lock = await locks.acquire("one")
-        lock.hold()
-        lock.release()
-        waiting = asyncio.create_task(locks.acquire("one"))
-        await a_few_steps()
-        assert not waiting.done()
-        lock.release()
-        (await waiting).release()
-        assert len(locks) == 0
-
-    asyncio.run(main())
-
-
 @pytest.mark.parametrize("woken", [False, True])
 def test_leaving_the_queue_loses_nobodys_turn(woken):
     """Neither before the turn has come nor in the moment when it does."""

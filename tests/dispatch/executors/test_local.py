@@ -304,7 +304,7 @@ def test_rules_answer_what_a_tool_asks_on_its_way(local):
 
 def test_a_question_has_nobody_to_answer_it_unless_it_was_answered_before(local):
     executor = local()
-    assert run(executor, "confirm").error == "confirm needs a person's answer (sure?), and nobody is asked here."
+    assert run(executor, "confirm").error == "confirm needs a person's answer (sure?), and no person is asked here."
     answered = Confirmation("sure?", confirmed=True).to_json()
     response = asyncio.run(executor.execute(ExecutionRequest(tool="confirm", confirmation=answered)))
     assert response.structured_content == {"result": True}

@@ -1,4 +1,4 @@
-"""Program of a child process: it runs tasks, one at a time, until its parent hangs up.
+"""Program of a child process: it runs tasks, one at a time, until its parent disconnects.
 
 Plain functions run in the main thread, where signals reach them and nothing stands between them and the system; async
 ones in an event loop that is made for the first of them and kept.

@@ -273,15 +273,15 @@ def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, print
         code: The child's exit code, below 0 the number of a signal; `None` where it had to be killed.
         printed: The end of what the child printed.
     """
-    name, said = request.tool, f"\nIt printed last:\n{printed}" if printed else ""
+    name, output = request.tool, f"\nIt printed last:\n{printed}" if printed else ""
     if ended.ending is Ending.TIMED_OUT:
         text = f"{name} gave no result within {request.timeout:g} s. Its process was ended."
-        return ExecutionResponse.failed("timeout", text, detail=f"the child process was ended at the limit.{said}")
+        return ExecutionResponse.failed("timeout", text, detail=f"the child process was ended at the limit.{output}")
     if ended.ending is Ending.STOPPED:
         return ExecutionResponse.failed("aborted", f"{name} was aborted. Its process was ended.")
     if ended.ending is Ending.NOT_STARTED:
         text = f"{name} was not run: its process could not be started."
-        return ExecutionResponse.failed("crashed", text, detail=f"the child process {exit_status(code)}.{said}")
+        return ExecutionResponse.failed("crashed", text, detail=f"the child process {exit_status(code)}.{output}")
     if ended.ending is Ending.STALE:
         text = f"{name} has changed since it was loaded and was not run."
         return ExecutionResponse.failed("tool_failure", text, detail=f"{ended.reason}; start the program again")
@@ -289,7 +289,7 @@ def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, print
     cause = f"the child process {exit_status(code)}"
     if ended.reason is not None:
         cause = f"the child process was ended: {ended.reason}"
-    return ExecutionResponse.failed("crashed", text, detail=f"{cause}.{said}")
+    return ExecutionResponse.failed("crashed", text, detail=f"{cause}.{output}")
 
 
 def _with_printed(response: ExecutionResponse, tool: str, printed: str) -> ExecutionResponse:

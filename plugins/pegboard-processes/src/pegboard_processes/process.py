@@ -29,7 +29,7 @@ MOST_DRAINED: Final = 1 << 20
 """How many bytes of a pipe are read at once: a tool that prints without end must not keep its host from its work."""
 
 LEAVING_SECONDS: Final = 0.5
-"""How long a child that has hung up may take to be gone."""
+"""How long a child that has closed its connection may take to be gone."""
 
 KILLING_SECONDS: Final = 5.0
 """How long the system may take to end what was killed."""
@@ -53,7 +53,7 @@ class ChildProcess:
         most: How many bytes one message of it may have.
         calls: How many calls it was given.
         is_ready: Whether it has begun to listen.
-        has_hung_up: Whether it will send no more.
+        is_disconnected: Whether it will send no more.
     """
 
     process: subprocess.Popen[bytes]
@@ -63,7 +63,7 @@ class ChildProcess:
     most: int
     calls: int = field(default=0, init=False)
     is_ready: bool = field(default=False, init=False)
-    has_hung_up: bool = field(default=False, init=False)
+    is_disconnected: bool = field(default=False, init=False)
     _frames: Frames = field(init=False)
     _known: set[int] = field(factory=set[int], init=False)  # the payloads that it has
     _outgoing: bytearray = field(factory=bytearray, init=False)
@@ -108,7 +108,7 @@ class ChildProcess:
     @property
     def is_idle(self) -> bool:
         """Whether it waits for a call, as far as can be seen: it is there, and sends nothing unasked."""
-        return not self.has_hung_up and not _readable([self.link], 0)
+        return not self.is_disconnected and not _readable([self.link], 0)
 
     @property
     def printed(self) -> str:
@@ -129,12 +129,12 @@ class ChildProcess:
 
     def flush(self) -> bool:
         """Sends what the child takes now; whether something is left."""
-        while self._outgoing and not self.has_hung_up:
+        while self._outgoing and not self.is_disconnected:
             try:
                 sent = self.link.send(self._outgoing)
             except BlockingIOError:
                 return True
-            except OSError:  # it has hung up; what it sent before is still to be read
+            except OSError:  # it is gone; what it sent before is still to be read
                 self._outgoing.clear()
                 return False
             del self._outgoing[:sent]
@@ -153,7 +153,7 @@ class ChildProcess:
         except OSError:
             piece = b""
         if not piece:
-            self.has_hung_up = True
+            self.is_disconnected = True
         return list(self._frames.feed(piece))
 
     def read_output(self) -> bool:
@@ -184,10 +184,10 @@ class ChildProcess:
         self._at_exit()
 
     def _end(self, grace: float) -> int | None:
-        if grace > 0 and not self.has_hung_up:
+        if grace > 0 and not self.is_disconnected:
             self._signal(signal.SIGTERM)
-            self._await_hang_up(grace)
-        code = self._exit_code(LEAVING_SECONDS if self.has_hung_up else 0.0)
+            self._await_disconnection(grace)
+        code = self._exit_code(LEAVING_SECONDS if self.is_disconnected else 0.0)
         # A group lives for as long as one of its members does, and keeps its number; once all are gone, the number is
         # free, but systems hand numbers out in turn, not the same one twice.
         self._signal(signal.SIGKILL)
@@ -198,16 +198,16 @@ class ChildProcess:
             stream.close()
         return code
 
-    def _await_hang_up(self, seconds: float) -> None:
-        """Reads until the child has hung up, so that it doesn't have to wait for its parent to take what it sends."""
+    def _await_disconnection(self, seconds: float) -> None:
+        """Reads until the child is gone, so that it doesn't have to wait for its parent to take what it sends."""
         until, streams = time.monotonic() + seconds, [self.link, self.output]
-        while not self.has_hung_up and (left := until - time.monotonic()) > 0:
+        while not self.is_disconnected and (left := until - time.monotonic()) > 0:
             readable = _readable(streams, left)
             if self.output in readable and not self.read_output():
                 streams.remove(self.output)
             if self.link in readable:
                 with suppress(OSError):
-                    self.has_hung_up = not self.link.recv(PIECE)
+                    self.is_disconnected = not self.link.recv(PIECE)
 
     def _exit_code(self, seconds: float) -> int | None:
         try:
@@ -223,7 +223,7 @@ class ChildProcess:
 def exit_status(code: int | None) -> str:
     """`"was ended by signal 11 (SIGSEGV)"`, `"ended with exit code 3"`, ..."""
     if code is None:
-        return "hung up and had to be killed"
+        return "closed its connection and had to be killed"
     if code >= 0:
         return f"ended with exit code {code}"
     try:

@@ -41,7 +41,7 @@ class ProtocolError(Exception):
 
 
 class Shutdown(SystemExit):
-    """The parent has hung up, or wants the child to end. An event loop lets no other exception out of its callbacks."""
+    """The parent is gone, or wants the child to end. An event loop lets no other exception out of its callbacks."""
 
 
 class MessageTooLongError(ValueError):
@@ -179,7 +179,7 @@ class Connection:
             self.link.sendall(framed(body))
 
     def receive(self) -> Any:
-        """The next message of the parent; `None` once it has hung up."""
+        """The next message of the parent; `None` once it is gone."""
         while not self._received:
             piece = self.link.recv(PIECE)
             if not piece:
@@ -188,7 +188,7 @@ class Connection:
         return _loads(self._received.popleft())
 
     def receive_now(self) -> list[Any]:
-        """The messages that are there already; `None` where the parent has hung up."""
+        """The messages that are there already; `None` where the parent is gone."""
         try:
             piece = self.link.recv(PIECE, socket.MSG_DONTWAIT)
         except BlockingIOError:  # another thread was faster

@@ -35,7 +35,7 @@ class Ending(enum.Enum):
 
     ANSWERED = "the child has answered"
     STALE = "the child has other code"
-    HUNG_UP = "the child has hung up"
+    DISCONNECTED = "the child has closed its connection"
     GARBLED = "the child broke the protocol"
     NOT_STARTED = "the child didn't start in time"
     TIMED_OUT = "the time is over"
@@ -201,8 +201,8 @@ class Session:
                 self._take(child, _decoded(body))
         except (ProtocolError, ValueError) as error:
             self._end(Ended(Ending.GARBLED, reason=str(error)))
-        if child.has_hung_up:
-            self._end(Ended(Ending.HUNG_UP))
+        if child.is_disconnected:
+            self._end(Ended(Ending.DISCONNECTED))
 
     def _take(self, child: ChildProcess, message: JsonObject) -> None:
         if "response" in message:

@@ -183,7 +183,7 @@ class _Host:
         """The stage after `permit`: a call that asks goes on if exactly this was approved.
 
         Raises:
-            CallError: `confirmation_required`: it has to be asked first; `required` says for what.
+            CallError: `confirmation_required`: it has to be asked first; `required` holds for what.
         """
         return None if work.asks is None else self._allow(work, _tool_of(work))
 
@@ -217,7 +217,7 @@ class _Host:
             ToolError: Always.
         """
         del payload
-        raise ToolError(f"{context.tool} needs a person's answer ({hint}), and nobody is asked here.")
+        raise ToolError(f"{context.tool} needs a person's answer ({hint}), and no person is asked here.")
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
         """Runs another tool of the executor inside this call, with the approvals of this one.

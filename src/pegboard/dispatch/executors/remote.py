@@ -222,7 +222,7 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], work: Work) -> ToolR
 
     Args:
         find: Gives the executor of a name, once what brings it is loaded. Raises `LookupError` where there is none,
-            which says what to do.
+            with what to do.
         work: Found, validated and allowed.
 
     Raises:
