@@ -1,4 +1,4 @@
-"""`Operations`: what goes on after the first result of its call, and the later results."""
+"""Long-running tools: what goes on after the first result of its call, and what comes of it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,119 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from attrs import define, field
+import attrs
+from attrs import define, field, frozen
 
-from pegboard.dispatch.cancellation import cancels_the_call
-from pegboard.dispatch.operation import Completion, Operation, later_result, pending_result, unknown_result
-from pegboard.dispatch.work import CallError, Work
+from pegboard.dispatch.limits import CallError, cancels_the_call
+from pegboard.dispatch.results import failure_result, result_of
+from pegboard.dispatch.state import CallState
+from pegboard.dispatch.truncate import is_within, keeper_of, limits_of, truncated
 from pegboard.errors import OperationError, log_failure
-from pegboard.tools.content import ToolResult
+from pegboard.tools.content import TextContent, ToolResult
+from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
     from pegboard.dispatch.events import CallEvent
+
+
+@frozen
+class Operation:
+    """Something that goes on after the first result of its call.
+
+    Attributes:
+        id: Of the operation; the model is told it.
+        call_id: Of the call.
+        tool: The tool's name.
+        session: The conversation's id, or `None`.
+        started: When, in seconds since 1970 (UTC).
+        replaces: Whether what comes of it replaces the call's result, which says so; else it stands beside it.
+        is_background: Whether it goes on in this process and completes itself; else somebody has to complete it.
+    """
+
+    id: str
+    call_id: str
+    tool: str
+    session: str | None
+    started: float
+    replaces: bool = True
+    is_background: bool = False
+
+    def to_json(self) -> JsonObject:
+        """All facts by name."""
+        return attrs.asdict(self)
+
+
+@frozen
+class Completion:
+    """What came of an operation.
+
+    Attributes:
+        operation: What has ended.
+        result: Shaped, and held to the tool's output schema and to limits as any result is.
+    """
+
+    operation: Operation
+    result: ToolResult
+
+    @property
+    def call_id(self) -> str:
+        """Of the call that it belongs to."""
+        return self.operation.call_id
+
+    @property
+    def tool(self) -> str:
+        """The tool's name."""
+        return self.operation.tool
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it replaces the call's pending result; else it is a message of its own."""
+        return self.operation.replaces
+
+    def to_json(self) -> JsonObject:
+        """`{"operation": ..., "result": ...}`; the result as `ToolResult.to_data` writes it."""
+        return {"operation": self.operation.to_json(), "result": self.result.to_data()}
+
+
+def _pending_result(first: ToolResult | None, operation: Operation) -> ToolResult:
+    """The first result of a call that goes on: it tells the model so, and not to call again meanwhile."""
+    note = (
+        f"This is pending as operation {operation.id}. Its result comes later by itself: "
+        f"don't call {operation.tool} again for it meanwhile."
+    )
+    first = first or ToolResult()
+    metadata = {**first.metadata, "pending": True, "operation": operation.id}
+    return attrs.evolve(first, content=(*first.content, TextContent(note)), metadata=metadata)
+
+
+def _unknown_result(operation: Operation) -> ToolResult:
+    """What comes of an operation that nobody has completed, and that had to make room for a newer one."""
+    text = (
+        f"{operation.tool} ran, but nobody has said what came of operation {operation.id}, and it is awaited no more. "
+        "Find out what it has done before calling it again."
+    )
+    return ToolResult.error("unknown_outcome", text)
+
+
+def _later_result(work: CallState, value: object) -> ToolResult:
+    """What a value is as the result of a call that has gone on. May block, as it writes what is too long into a file.
+
+    Args:
+        work: The call.
+        value: A `ToolResult`, an exception, or what the tool would have given.
+    """
+    if isinstance(value, BaseException):
+        return failure_result(work, value)
+    assert work.tool is not None
+    try:
+        result = result_of(work.tool, value)
+        limits = limits_of(work)
+        return result if is_within(result, limits) else truncated(result, limits, keeper_of(work))
+    except CallError as error:
+        return error.result()
+    except Exception as error:  # noqa: BLE001  what a value makes of being looked at costs its own result only
+        return failure_result(work, error)
+
 
 MOST: Final = 10_000
 BACKGROUND_SECONDS: Final = 3600.0
@@ -51,9 +154,9 @@ class Operations:
     seconds: float | None = BACKGROUND_SECONDS
     tell: Callable[[CallEvent], None] | None = None
     dropped: int = field(default=0, init=False)
-    _pending: dict[str, tuple[Operation, Work]] = field(factory=dict[str, tuple[Operation, Work]], init=False)
+    _pending: dict[str, tuple[Operation, CallState]] = field(factory=dict[str, tuple[Operation, CallState]], init=False)
     _completed: OrderedDict[str, Completion] = field(factory=OrderedDict[str, Completion], init=False)
-    _by_call: WeakKeyDictionary[Work, str] = field(factory=WeakKeyDictionary[Work, str], init=False)
+    _by_call: WeakKeyDictionary[CallState, str] = field(factory=WeakKeyDictionary[CallState, str], init=False)
     _tasks: set[asyncio.Task[ToolResult]] = field(factory=set["asyncio.Task[ToolResult]"], init=False)
     _lock: Lock = field(factory=Lock, init=False)
 
@@ -63,7 +166,7 @@ class Operations:
         with self._lock:
             return tuple(operation for operation, _ in self._pending.values())
 
-    def begin(self, work: Work) -> Operation | None:
+    def begin(self, work: CallState) -> Operation | None:
         """Makes the result of a long-running tool a pending one.
 
         Args:
@@ -85,10 +188,10 @@ class Operations:
         except CallError:
             work.result = ToolResult.error("limit", f"{work.context.tool} ran, but {self._full()}")
             return None
-        work.result = pending_result(work.result, operation)
+        work.result = _pending_result(work.result, operation)
         return operation
 
-    def go_on(self, work: Work, doing: Awaitable[Any] | Callable[[], Any]) -> str:
+    def go_on(self, work: CallState, doing: Awaitable[Any] | Callable[[], Any]) -> str:
         """Goes on in the background, in the call's event loop; gives the operation's id. From any thread.
 
         Args:
@@ -124,7 +227,7 @@ class Operations:
                 goes on in the background and will complete itself.
         """
         operation, work = self._taken(name)
-        return self._note(operation, work, later_result(work, value))
+        return self._note(operation, work, _later_result(work, value))
 
     def take(self, session: str | None = None, calls: Container[str] | None = None) -> tuple[Completion, ...]:
         """What has been completed in a session, by some of its calls or any, and not been taken yet, in order."""
@@ -151,7 +254,7 @@ class Operations:
 
     # How it does it ----------------------------------------------------------------------------------------------
 
-    def _added(self, work: Work, *, is_background: bool = False) -> Operation:
+    def _added(self, work: CallState, *, is_background: bool = False) -> Operation:
         import secrets
 
         assert work.tool is not None
@@ -168,10 +271,10 @@ class Operations:
             if replaces and is_background:
                 self._by_call[work] = id_
         if given_up is not None:
-            self._note(*given_up, unknown_result(given_up[0]))
+            self._note(*given_up, _unknown_result(given_up[0]))
         return operation
 
-    def _make_room(self) -> tuple[Operation, Work] | None:
+    def _make_room(self) -> tuple[Operation, CallState] | None:
         """Takes out the oldest that somebody else should have completed, where too many are pending."""
         if len(self._pending) >= self.most:
             for id_, (operation, _) in self._pending.items():
@@ -182,7 +285,7 @@ class Operations:
     def _full(self) -> str:
         return f"{self.most:,} operations go on already, and the result of one more can't be awaited."
 
-    def _taken(self, name: str) -> tuple[Operation, Work]:
+    def _taken(self, name: str) -> tuple[Operation, CallState]:
         with self._lock:
             ids = [name] if name in self._pending else [*self._of_call(name)]
             if len(ids) == 1 and not self._pending[ids[0]][0].is_background:
@@ -198,7 +301,7 @@ class Operations:
             if operation.call_id == call_id and operation.replaces:
                 yield id_
 
-    def _note(self, operation: Operation, work: Work, result: ToolResult) -> Completion:
+    def _note(self, operation: Operation, work: CallState, result: ToolResult) -> Completion:
         completion = Completion(operation, result)
         with self._lock:
             self._completed[operation.id] = completion
@@ -212,7 +315,7 @@ class Operations:
         self,
         loop: asyncio.AbstractEventLoop,
         operation: Operation,
-        work: Work,
+        work: CallState,
         doing: Awaitable[Any] | Callable[[], Any],
     ) -> None:
         task = loop.create_task(self._result(operation, work, doing))
@@ -222,7 +325,7 @@ class Operations:
     def _over(
         self,
         operation: Operation,
-        work: Work,
+        work: CallState,
         doing: Awaitable[Any] | Callable[[], Any],
         task: asyncio.Task[ToolResult],
     ) -> None:
@@ -240,14 +343,16 @@ class Operations:
             self._pending.pop(operation.id)
         self._note(operation, work, result)
 
-    async def _result(self, operation: Operation, work: Work, doing: Awaitable[Any] | Callable[[], Any]) -> ToolResult:
+    async def _result(
+        self, operation: Operation, work: CallState, doing: Awaitable[Any] | Callable[[], Any]
+    ) -> ToolResult:
         threads = work.around.threads
         limit = asyncio.timeout(self.seconds)
         try:
             async with limit:
                 given = doing if isawaitable(doing) else await threads.run(doing)
                 value = (await given) if isawaitable(given) else given
-                return await threads.run(later_result, work, value)
+                return await threads.run(_later_result, work, value)
         except BaseException as error:  # a tool's SystemExit costs its own result only
             if cancels_the_call(error):
                 raise
@@ -255,9 +360,9 @@ class Operations:
             if limit.expired() and isinstance(error, TimeoutError | asyncio.CancelledError):
                 text = f"{operation.tool} gave no result within {self.seconds:g} s in the background."
                 return ToolResult.error("timeout", text)
-            return later_result(work, error)
+            return _later_result(work, error)
 
-    def _tell(self, completion: Completion, work: Work) -> None:
+    def _tell(self, completion: Completion, work: CallState) -> None:
         if self.tell is None:
             return
         from pegboard.dispatch.events import ended
@@ -280,7 +385,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _loop_of(work: Work) -> asyncio.AbstractEventLoop:
+def _loop_of(work: CallState) -> asyncio.AbstractEventLoop:
     """The event loop of a call, in it or in the thread that its tool runs in."""
     loop, bridge = _running_loop(), work.context.bridge
     if loop is None and bridge is not None:
@@ -290,4 +395,4 @@ def _loop_of(work: Work) -> asyncio.AbstractEventLoop:
     return loop
 
 
-__all__ = ["Completion", "Operation", "Operations", "pending_result"]
+__all__ = ["Completion", "Operation", "Operations"]

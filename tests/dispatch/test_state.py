@@ -7,7 +7,7 @@ import pickle
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.read_only import plain, read_only
+from pegboard.dispatch.state import plain, read_only
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),

@@ -1,57 +1,114 @@
-"""`Work`: what is known of one call while the stages take it from the model's words to its result."""
+"""State of one call, and what calls share."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
 from attrs import frozen
 
 from pegboard.callbacks import Callback
+from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.tools.call import ToolCall
-from pegboard.tools.content import ErrorKind, ToolResult
+from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
-from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Approval, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
+    from pegboard.dispatch.background import Operations
     from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.kept import KeptResults
+    from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
-    from pegboard.dispatch.operations import Operations
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
-    from pegboard.dispatch.timeout import Deadline
-    from pegboard.dispatch.watchdog import Watchdog
+    from pegboard.dispatch.timeout import Deadline, Watchdog
     from pegboard.threads import WorkerPool
     from pegboard.tools.context import CallHost
     from pegboard.tools.tool import Tool
 
+_FLAT: Final = frozenset({str, int, float, bool, type(None)})
 
-class CallError(Exception):
-    """Ends the way forward of one call: an error result that says why, unless a callback recovers.
 
-    Attributes:
-        kind: Why.
-        text: For the model: what happened, and what to do.
-        detail: For the operator, or `None`.
-        problems: For invalid arguments: `"path: reason"` each.
+def _refuse(*_given: object, **_named: object) -> NoReturn:
+    raise TypeError("arguments are read-only here; answer ChangeArguments({...}) to change them")
+
+
+class _ReadOnlyDict(dict[Any, Any]):
+    """A dict that refuses every change; a copy of it is a plain one."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+class _ReadOnlyList(list[Any]):
+    """A list that refuses every change; a copy of it is a plain one."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = append = extend = insert = _refuse  # pyright: ignore[reportAssignmentType]
+    remove = pop = clear = sort = reverse = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
+def _shown_tree(value: Any) -> Any:
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return _ReadOnlyDict({key: each if type(each) in _FLAT else _shown_tree(each) for key, each in members.items()})
+    if isinstance(value, list):
+        return _ReadOnlyList([each if type(each) in _FLAT else _shown_tree(each) for each in cast("list[Any]", value)])
+    return value
+
+
+def read_only(arguments: Mapping[str, Any], *, is_tree: bool = False) -> Mapping[str, Any]:
+    """The arguments as callbacks see them: read-only all the way down, equal to what they show, plain when copied.
+
+    Args:
+        arguments: What they see.
+        is_tree: Whether they were made by our own parser: plain dicts and lists, of bounded depth, without cycles.
     """
+    if all(type(value) in _FLAT for value in arguments.values()):
+        return MappingProxyType(arguments)
+    if is_tree:
+        return MappingProxyType(_shown_tree(arguments))
+    return MappingProxyType(_remade(dict(arguments), _ReadOnlyDict, _ReadOnlyList))
 
-    def __init__(
-        self, kind: ErrorKind, text: str, *, detail: str | None = None, problems: tuple[str, ...] = ()
-    ) -> None:
-        self.kind: ErrorKind = kind
-        self.text = text
-        self.detail = detail
-        self.problems = problems
-        super().__init__(text)
 
-    def result(self) -> ToolResult:
-        """The error result that this error becomes."""
-        return ToolResult.error(self.kind, self.text, detail=self.detail)
+def plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy all the way down, in plain dicts and lists: whoever gave the original can't change the copy with it."""
+    return _remade(dict(arguments), dict, list)
+
+
+def _remade(value: Any, dict_type: type[dict[Any, Any]], list_type: type[list[Any]]) -> Any:
+    """A copy in other containers, of any depth; what holds itself holds its own copy."""
+    done: dict[int, Any] = {}
+    pending: list[tuple[Any, Any]] = []
+
+    def begun(item: Any) -> Any:
+        kind = cast("type[Any]", type(item))
+        if not issubclass(kind, dict | list | tuple):
+            return item
+        if id(item) not in done:
+            done[id(item)] = dict_type() if issubclass(kind, dict) else list_type()
+            pending.append((item, done[id(item)]))
+        return done[id(item)]
+
+    whole = begun(value)
+    while pending:
+        source, target = pending.pop()
+        if isinstance(source, dict):
+            dict[Any, Any].update(target, {key: begun(member) for key, member in cast("_Dict", source).items()})
+        else:
+            list[Any].extend(target, [begun(member) for member in source])
+    return whole
+
+
+_Dict: TypeAlias = dict[Any, Any]
 
 
 @frozen
@@ -76,46 +133,8 @@ class Callbacks:
 NO_CALLBACKS: Final = Callbacks()
 
 
-@frozen
-class Limits:
-    """What calls may use, where their tool says nothing else.
-
-    Attributes:
-        timeout: Seconds for one call; `None` is no limit.
-        expose_errors: Whether the text of unexpected exceptions reaches the model.
-        argument_bytes: How long the JSON text of the arguments may be.
-        argument_nodes: How many values the arguments may hold.
-        coerce: Whether arguments may be converted to the schema's types (on a copy, reported).
-        repair: Whether a name in another case, or with one near miss, is taken for the one that was meant.
-        results: How long a result's text may be.
-        callback_timeout: Seconds for one callback.
-        approval_timeout: Seconds that a person may take for an answer; no answer is no.
-        rejection_ends_turn: Whether a person's no without a word of feedback ends the turn.
-        max_concurrency: How many calls of the registry may run at once; `None` is no limit.
-        depth: How many calls deep tools may call tools.
-        grace: Seconds that a cancelled coroutine has to tidy up.
-    """
-
-    timeout: float | None = 120.0
-    expose_errors: bool = False
-    argument_bytes: int = 1_000_000
-    argument_nodes: int = 100_000
-    coerce: bool = False
-    repair: bool = True
-    results: ResultLimits = DEFAULT_RESULT_LIMITS
-    callback_timeout: float = 30.0
-    approval_timeout: float = 300.0
-    rejection_ends_turn: bool = True
-    max_concurrency: int | None = None
-    depth: int = 8
-    grace: float = 1.0
-
-
-DEFAULT_LIMITS: Final = Limits()
-
-
 @frozen(eq=False, slots=False)
-class Surroundings:
+class CallServices:
     """What calls share: all of one registry, or those of one batch.
 
     Attributes:
@@ -152,9 +171,9 @@ class Surroundings:
     grants: Grants | None = None
     asking: ApprovalQueue | None = None
     approver: AnyApprover | None = None
-    remote: Callable[[Work], Awaitable[ToolResult]] | None = None
+    remote: Callable[[CallState], Awaitable[ToolResult]] | None = None
     events: Callable[[CallEvent], None] | None = None
-    kept: KeptResults | None = None
+    kept: ResultStore | None = None
     operations: Operations | None = None
     watchdog: Watchdog | None = None
     host: CallHost | None = None
@@ -162,9 +181,9 @@ class Surroundings:
     instructions: str | None = None
     longest: float | None = None
 
-    def evolve(self, **changes: Any) -> Surroundings:
+    def evolve(self, **changes: Any) -> CallServices:
         """The same, with some attributes changed; cheap, as it is done for each batch."""
-        other = object.__new__(Surroundings)
+        other = object.__new__(CallServices)
         other.__dict__.update(self.__dict__, **changes)
         return other
 
@@ -172,7 +191,7 @@ class Surroundings:
 NO_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class Work:
+class CallState:
     """One call on its way. Each stage fills in its own part and changes no other's.
 
     A plain class whose defaults stand in the class: making one sets three attributes, and a call that needs nothing
@@ -235,7 +254,10 @@ class Work:
     error: BaseException | None = None
     fatal: BaseException | None = None
 
-    def __init__(self, call: ToolCall, context: ToolContext, around: Surroundings) -> None:
+    def __init__(self, call: ToolCall, context: ToolContext, around: CallServices) -> None:
         self.call = call
         self.context = context
         self.around = around
+
+
+__all__ = ["plain", "read_only"]
