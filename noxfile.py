@@ -130,9 +130,11 @@ def wheels(session: nox.Session) -> None:
 
 @nox.session
 def downstream(session: nox.Session) -> None:
-    """Each plugin's own tests, with nothing installed but what the plugin asks for."""
+    """Each plugin's own tests, with nothing installed but what the plugin and its tests ask for."""
     for plugin in PLUGINS:
-        session.install("-e", ".", "-e", str(plugin), "pytest")
+        asked = nox.project.dependency_groups(nox.project.load_toml(plugin / "pyproject.toml"), "test")
+        fakes = ["-e", "tests/fake_vendors"] if "fake-vendors" in asked else []
+        session.install("-e", ".", "-e", str(plugin), *fakes, *(name for name in asked if name != "fake-vendors"))
         session.run("pytest", str(plugin), "-o", "filterwarnings=default")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vendors.exporters import EXPORTERS
+from fake_vendors.rules.exporters import EXPORTERS
 
 BENCHMARKS = Path(__file__).resolve().parent
 INSIDE = BENCHMARKS / "inside"

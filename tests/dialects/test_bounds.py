@@ -5,8 +5,8 @@ import json
 import jsonschema_rs
 import pytest
 
+from fake_vendors.rules import dialects as providers
 from pegboard.dialects.dialect import MOST_LEVELS, MOST_WRITTEN, Change, Dialect, Rewritten, deep_copy, size_of
-from vendors import dialects as providers
 
 DIALECTS = {name: each for name, each in vars(providers).items() if isinstance(each, Dialect)}
 MOST_CHARACTERS = 4_000_000

@@ -6,11 +6,11 @@ import jsonschema_rs
 import pytest
 from hypothesis import given, strategies as st
 
+from fake_vendors.rules import dialects as providers
 from pegboard.dialects.dialect import Dialect
 from pegboard.dialects.keywords import counts_of
 from pegboard.dialects.objects import without_added_nulls
 from schema_strategies import SCHEMAS, VALUES
-from vendors import dialects as providers
 
 DIALECTS = {name: each for name, each in vars(providers).items() if isinstance(each, Dialect)}
 STRICT = [name for name in DIALECTS if name.endswith("STRICT")]

@@ -4,8 +4,8 @@ import jsonschema_rs
 import pytest
 from google.genai.types import JSONSchema, Schema
 
+from fake_vendors.rules import dialects as providers
 from pegboard.dialects.dialect import Change, Dialect
-from vendors import dialects as providers
 
 DIALECTS = {each.name: each for each in vars(providers).values() if isinstance(each, Dialect)}
 TEXT, NULL = {"type": "string"}, {"type": "null"}

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from fake_vendors.rules.exporters import EXPORTERS
 from pegboard import ToolRegistry, load
 from pegboard.catalogue import LazyPlugin
 from pegboard.errors import ExportError, ModelError, PluginError
@@ -14,7 +15,6 @@ from pegboard.plugins import offers
 from pegboard.request.exporter import Exporter
 from pegboard.request.listing import MCP
 from pegboard.testing import ScriptedModel
-from vendors.exporters import EXPORTERS
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from contextlib import aclosing
 
 import pytest
 
+from fake_vendors.rules.exporters import EXPORTERS
 from pegboard import ModelRequest
 from pegboard.errors import ModelError
 from pegboard.messages.response import TextDelta
 from pegboard.request.client import ProviderModel
 from pegboard.request.model import can_stream
-from vendors.exporters import EXPORTERS
 
 ANSWER = {"choices": [{"message": {"content": "It rains."}, "finish_reason": "stop"}]}
 PIECES = [

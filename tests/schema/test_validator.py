@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from pegboard.errors import SchemaError
 from pegboard.schema import validator as module
 from pegboard.schema.references import compiled
-from pegboard.schema.validator import Validator, check_schema, is_pattern, validator_of
+from pegboard.schema.validator import Validator, check_schema, is_pattern, second_opinion, validator_of
 from schema_strategies import SCHEMAS, VALUES
 
 OBJECT = {"type": "object"}
@@ -309,6 +309,13 @@ def test_nothing_is_ever_fetched():
 
 def test_the_limits_have_names():
     assert (module.MAX_LEVELS, module.MAX_EXPANDED, module.MAX_PATTERNS) == (100, 100_000, 64)
+
+
+def test_the_second_opinion_names_the_nearest_fault_or_the_example():
+    assert second_opinion(SEARCH, [{"query": "q"}, {"limit": 5}]) is None
+    assert second_opinion({"properties": {"a": {"type": "strin"}}}).startswith("properties.a.type: 'strin' is not")
+    assert second_opinion({"multipleOf": 0.1}, [0.3]) == "jsonschema refuses example 1, jsonschema-rs doesn't agree"
+    assert second_opinion({"pattern": r"^\p{L}+$"}, ["é"]) is None
 
 
 @pytest.mark.parametrize("text", ["", "a+", r"^(?P<month>Jan|Feb)\s+\d{1,2}$", r"(?i)select .{1,500}"])

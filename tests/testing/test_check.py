@@ -331,6 +331,14 @@ def of(properties: dict, **more) -> dict:
     return {"type": "object", "properties": properties, **more}
 
 
+def test_an_example_on_which_validators_do_not_agree_is_found() -> None:
+    """One divides what the numbers say in decimal, the other floats."""
+    schema = of({"n": {"type": "number", "description": "A price.", "multipleOf": 0.1}})
+    (found,) = read(input_schema=schema, examples=[{"n": 0.5}, {"n": 0.3}]).warnings
+    assert found.startswith("tool 'demo': validators don't agree on its input schema: jsonschema refuses example 2")
+    assert read(input_schema=schema, examples=[{"n": 0.5}]).warnings == []
+
+
 def test_a_tool_without_a_description_is_found() -> None:
     findings = read(description=" \n")
     assert "has no description" in findings.errors[0]

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from hypothesis import given, strategies as st
 
+from fake_vendors.rules.samples import json_values, nested
 from pegboard import Tool
 from pegboard.request.model_request import ModelConfig, ModelRequest
 from pegboard.tools.call import ToolCall
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard.wire.ids import CUT, ENDLESS, NO_NAME, MadeCalls, shown, strict_schemas
-from vendors.samples import json_values, nested
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]}
 

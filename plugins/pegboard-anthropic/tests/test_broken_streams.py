@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model_server import Call, Error, Reasoning, Round
+from fake_vendors import Call, Error, Reasoning, Round
 from pegboard import ModelConfig, ModelRequest
 from pegboard.errors import ModelError
 from pegboard.turn.events import ModelRetried

@@ -8,7 +8,7 @@ from contextlib import aclosing
 import anthropic
 import pytest
 
-from model_server import ModelServer, Round
+from fake_vendors import ModelServer, Round
 from pegboard import ModelRequest
 from pegboard.errors import ModelError
 from pegboard_anthropic import AnthropicModel

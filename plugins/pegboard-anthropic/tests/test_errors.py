@@ -9,7 +9,7 @@ import anthropic
 import httpx2
 import pytest
 
-from model_server import Error, Round
+from fake_vendors import Error, Round
 from pegboard import ToolRegistry
 from pegboard.errors import ModelError
 from pegboard.turn.events import ModelRetried

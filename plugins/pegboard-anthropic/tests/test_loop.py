@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from model_server import Call, Citation, Page, Reasoning, Round, Search, Usage
+from fake_vendors import Call, Citation, Page, Reasoning, Round, Search, Usage
 from pegboard import ModelConfig, ModelRequest, NamedTool, Tool, ToolRegistry, tool
 from pegboard.messages.message import HostedPart, ReasoningPart
 from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta

@@ -9,7 +9,7 @@ from contextlib import aclosing
 import anthropic
 import pytest
 
-from model_server import Error, ModelServer, Round
+from fake_vendors import Error, ModelServer, Round
 from pegboard import ModelRequest, ToolRegistry, TurnLimits
 from pegboard.errors import ModelError
 from pegboard_anthropic import AnthropicModel

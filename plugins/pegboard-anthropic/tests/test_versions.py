@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model_server import Round
+from fake_vendors import Round
 from pegboard import ModelConfig, ModelRequest
 from pegboard_anthropic.client import earlier_exporter, exporter_of, searches
 

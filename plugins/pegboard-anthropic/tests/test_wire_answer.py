@@ -7,6 +7,7 @@ import pytest
 from anthropic.types import Message as SdkMessage
 from hypothesis import given, strategies as st
 
+from fake_vendors.rules import payloads
 from pegboard import Tool
 from pegboard.errors import ModelError
 from pegboard.messages.message import CallPart, HostedPart, Message, ReasoningPart, TextPart
@@ -16,7 +17,6 @@ from pegboard.tools.content import ToolResult
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard.wire.ids import NO_NAME, unreadable
 from pegboard_anthropic.anthropic import Anthropic
-from vendors import payloads
 
 TEXT = {"type": "text", "text": "Hello.", "citations": None}
 USE = {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Oslo"}, "caller": None}

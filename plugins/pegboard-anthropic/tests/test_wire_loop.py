@@ -8,8 +8,8 @@ import httpx2
 import pytest
 from anthropic import APIStatusError
 
-from model_server import Call, Citation, Error, ModelServer, Page, Reasoning, Round, Search
-from model_server.talk import anthropic as client_of
+from fake_vendors import Call, Citation, Error, ModelServer, Page, Reasoning, Round, Search
+from fake_vendors.server.talk import anthropic as client_of
 from pegboard import Tool
 from pegboard.errors import ModelError
 from pegboard.messages.message import Message

@@ -5,6 +5,7 @@ import base64
 
 import pytest
 
+from fake_vendors.rules import payloads
 from pegboard import Tool
 from pegboard.messages.message import (
     CallPart,
@@ -21,7 +22,6 @@ from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard_anthropic.anthropic import Anthropic
-from vendors import payloads
 
 CACHE = {"cache_control": {"type": "ephemeral"}}
 PNG = ImageContent(b"png", "image/png")

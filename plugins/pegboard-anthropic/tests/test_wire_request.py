@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from fake_vendors.rules import payloads
 from pegboard import Tool
 from pegboard.errors import ExportError
 from pegboard.messages.message import Message
@@ -13,7 +14,6 @@ from pegboard.tools.content import ToolResult
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard_anthropic._anthropic import AnthropicLimits, thinking_budgets
 from pegboard_anthropic.anthropic import Anthropic
-from vendors import payloads
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = Tool.from_schema("weather", CITY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model_server import Call, Round
+from fake_vendors import Call, Round
 from pegboard.errors import ModelError
 
 DONE = Round(text="Done.")

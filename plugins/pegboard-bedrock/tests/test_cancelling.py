@@ -8,8 +8,8 @@ from contextlib import aclosing
 
 import pytest
 
-from model_server.framing import aws_message
-from model_server.talk import bedrock as client_of
+from fake_vendors.server.script import aws_message
+from fake_vendors.server.talk import bedrock as client_of
 from pegboard import ModelRequest, run_turn, stream_turn
 from pegboard_bedrock import BedrockModel
 

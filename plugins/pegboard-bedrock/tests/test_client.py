@@ -8,8 +8,8 @@ from contextlib import aclosing
 import pytest
 from botocore.config import Config
 
-from model_server import ModelServer, Round
-from model_server.talk import bedrock as client_of
+from fake_vendors import ModelServer, Round
+from fake_vendors.server.talk import bedrock as client_of
 from pegboard import ModelError, ModelRequest
 from pegboard_bedrock import BedrockModel
 from pegboard_bedrock.bedrock import Bedrock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model_server import Call, Citation, Reasoning, Round, Usage
+from fake_vendors import Call, Citation, Reasoning, Round, Usage
 from pegboard import ModelConfig, ModelRequest, NamedTool, Tool, ToolSpec
 from pegboard.messages.response import TextDelta
 from pegboard.turn.events import AnswerDelta

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from model_server import Call, Error, Reasoning, Round
-from model_server.framing import aws_message
-from model_server.talk import bedrock as client_of
+from fake_vendors import Call, Error, Reasoning, Round
+from fake_vendors.server.script import aws_message
+from fake_vendors.server.talk import bedrock as client_of
 from pegboard import ModelConfig, ModelError, ModelRequest, TurnLimits
 from pegboard.turn.events import ModelRetried
 from pegboard_bedrock import BedrockModel

@@ -6,6 +6,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
+from fake_vendors.rules import bedrock_rules
 from pegboard import Tool
 from pegboard.errors import ModelError
 from pegboard.messages.message import CallPart, HostedPart, MediaPart, Message, ReasoningPart, TextPart
@@ -15,7 +16,6 @@ from pegboard.tools.content import ImageContent, ToolResult
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard.wire.ids import NO_NAME, unreadable
 from pegboard_bedrock.bedrock import Bedrock
-from vendors import bedrock_rules
 
 USE = {"toolUse": {"toolUseId": "t1", "name": "weather", "input": {"city": "Oslo"}}}
 HOSTED = {"toolUse": {"toolUseId": "s1", "name": "nova_grounding", "input": {}, "type": "server_tool_use"}}

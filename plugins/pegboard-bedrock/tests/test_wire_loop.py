@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 from botocore.exceptions import ClientError, EventStreamError
 
-from model_server import Call, Citation, Error, ModelServer, Reasoning, Round
-from model_server.talk import bedrock as client_of
+from fake_vendors import Call, Citation, Error, ModelServer, Reasoning, Round
+from fake_vendors.server.talk import bedrock as client_of
 from pegboard import Tool
 from pegboard.errors import ModelError
 from pegboard.messages.message import Message

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from fake_vendors.rules import bedrock_rules, pairing
 from pegboard import Tool
 from pegboard.messages.message import Citation, HostedPart, MediaPart, Message, ReasoningPart, ResultPart, TextPart
 from pegboard.request.model_request import ModelRequest
@@ -13,7 +14,6 @@ from pegboard.tools.content import AudioContent, FileContent, ImageContent, Link
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard_bedrock._bedrock import BedrockLimits
 from pegboard_bedrock.bedrock import Bedrock
-from vendors import bedrock_rules, pairing
 
 POINT = {"cachePoint": {"type": "default"}}
 PNG = ImageContent(b"png")

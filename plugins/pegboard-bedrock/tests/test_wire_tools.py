@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from fake_vendors.rules import payloads
+from fake_vendors.rules.rules import RULES
 from pegboard import Tool
 from pegboard.tools.spec import Grammar, ToolSpec
 from pegboard_bedrock._bedrock import BedrockLimits
 from pegboard_bedrock.bedrock import Bedrock
-from vendors import payloads
-from vendors.rules import RULES
 
 TEXT = {"type": "string"}
 CITY = {"type": "object", "properties": {"city": TEXT}, "required": ["city"], "additionalProperties": False}

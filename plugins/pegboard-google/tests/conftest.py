@@ -10,7 +10,7 @@ from contextlib import aclosing
 import pytest
 from attrs import frozen
 
-from model_server import ModelServer
+from fake_vendors import ModelServer
 from pegboard import ModelError, ToolError, ToolRegistry, run_turn, stream_turn, tool
 from pegboard.tools.content import ImageContent
 from pegboard_google import GoogleModel
@@ -86,7 +86,7 @@ def registry():
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Nobody waits before another attempt, unless the provider asks for it."""
-    monkeypatch.setattr("pegboard.dispatch.retry.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)
 
 
 @pytest.fixture(params=[False, True], ids=["whole", "streamed"])

@@ -8,7 +8,7 @@ import pytest
 from google import genai
 from google.genai.types import HttpOptions, HttpRetryOptions
 
-from model_server import ModelServer, Round
+from fake_vendors import ModelServer, Round
 from pegboard import ModelError, ModelRequest
 from pegboard_google import GoogleModel
 from pegboard_google.client import KEYS, made_client

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from model_server import Call, Citation, Page, Reasoning, Round, Search, Usage
+from fake_vendors import Call, Citation, Page, Reasoning, Round, Search, Usage
 from pegboard import ModelConfig, ModelRequest, NamedTool, Tool, ToolSpec
 from pegboard.messages.message import HostedPart, ReasoningPart
 from pegboard.messages.response import TextDelta

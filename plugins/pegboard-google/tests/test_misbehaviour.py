@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from model_server import Call, Error, ModelServer, Reasoning, Round
+from fake_vendors import Call, Error, ModelServer, Reasoning, Round
 from pegboard import ModelConfig, ModelError, ModelRequest, TurnLimits, run_turn
 from pegboard.turn.events import ModelRetried
 from pegboard_google import GoogleModel

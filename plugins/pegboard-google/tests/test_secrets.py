@@ -10,7 +10,7 @@ import pytest
 from google import genai
 from google.genai.types import HttpOptions
 
-from model_server import Error, ModelServer, Round
+from fake_vendors import Error, ModelServer, Round
 from pegboard import ModelRequest
 from pegboard.errors import ModelError
 from pegboard_google import GoogleModel

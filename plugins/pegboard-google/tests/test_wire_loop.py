@@ -12,8 +12,8 @@ from google import genai
 from google.genai.errors import APIError
 from google.genai.types import HttpOptions
 
-from model_server.script import Call, Citation, Error, Reasoning, Round
-from model_server.server import ModelServer
+from fake_vendors.server.script import Call, Citation, Error, Reasoning, Round
+from fake_vendors.server.server import ModelServer
 from pegboard import Tool, ToolSpec
 from pegboard.messages.message import Message
 from pegboard.request.client import streamed

@@ -14,7 +14,7 @@ from ollama import AsyncClient
 
 import pegboard
 import pegboard_ollama
-from model_server import Call, Error, ModelServer, Reasoning, Round
+from fake_vendors import Call, Error, ModelServer, Reasoning, Round
 from pegboard import ModelError, ToolError, ToolRegistry, run_turn, stream_turn, tool
 from pegboard.testing import check_plugin
 from pegboard_ollama import Ollama, OllamaModel
@@ -42,7 +42,7 @@ def registry():
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Nobody waits before another attempt."""
-    monkeypatch.setattr("pegboard.dispatch.retry.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)
     for name in ("OLLAMA_HOST", "OLLAMA_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given, strategies as st
 
-from model_server.script import Call, Reasoning, Round
-from model_server.server import ModelServer
+from fake_vendors.server.script import Call, Reasoning, Round
+from fake_vendors.server.server import ModelServer
 from pegboard import Tool, ToolSpec
 from pegboard.errors import ExportError, ModelError
 from pegboard.messages.message import HostedPart, MediaPart, Message, ReasoningPart, ResultPart, TextPart

@@ -9,7 +9,7 @@ from contextlib import aclosing
 import pytest
 from attrs import define
 
-from model_server import ModelServer
+from fake_vendors import ModelServer
 from pegboard import ImageContent, Tool, ToolError, ToolRegistry, ToolResult, run_turn, stream_turn, tool
 from pegboard_openai import OpenAIChatModel, OpenAIModel
 
@@ -179,4 +179,4 @@ def asked(kind):
 @pytest.fixture
 def no_pauses(monkeypatch):
     """Turns try again at once, but for as long as the provider asks to wait."""
-    monkeypatch.setattr("pegboard.dispatch.retry.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model_server import Call, Error, Round
+from fake_vendors import Call, Error, Round
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from openai.types.chat import ChatCompletion
 
+from fake_vendors.rules.samples import WEATHER, asked, called, json_values, like, nested
 from pegboard import Tool
 from pegboard.errors import ModelError
 from pegboard.messages.message import CallPart, MediaPart, Message, ReasoningPart, TextPart
@@ -14,7 +15,6 @@ from pegboard.request.model_request import ModelConfig
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, ToolResult
 from pegboard_openai.openai_chat import OpenAIChat
-from vendors.samples import WEATHER, asked, called, json_values, like, nested
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
 CUSTOM = {"id": "c2", "type": "custom", "custom": {"name": "note", "input": "x"}}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from model_server import Call, Error, ModelServer, Reasoning, Round
+from fake_vendors import Call, Error, ModelServer, Reasoning, Round
+from fake_vendors.rules.loops import play
+from fake_vendors.rules.samples import PNG, asked
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard_openai.openai_chat import OpenAIChat
-from vendors.loops import play
-from vendors.samples import PNG, asked
 
 ROUNDS = [
     Round(

@@ -4,13 +4,13 @@ import base64
 
 import pytest
 
+from fake_vendors.rules import payloads
+from fake_vendors.rules.samples import BMP, LINK, PDF, PNG, WAV, asked
 from pegboard.messages.message import CallPart, HostedPart, MediaPart, Message, ReasoningPart, ResultPart, TextPart
 from pegboard.request.model_request import ModelConfig
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from pegboard_openai.openai_chat import OpenAIChat
-from vendors import payloads
-from vendors.samples import BMP, LINK, PDF, PNG, WAV, asked
 
 CALL = ToolCall("weather", {"city": "Oslo"}, "c1")
 OTHER = ToolCall("weather", '{"city"', "c2")

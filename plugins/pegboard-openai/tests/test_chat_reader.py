@@ -7,10 +7,10 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 from openai.types.chat import ChatCompletionChunk
 
+from fake_vendors.rules.samples import json_values, like, nested
 from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta
 from pegboard_openai._openai import CHAT
 from pegboard_openai.openai_chat import OpenAIChat
-from vendors.samples import json_values, like, nested
 
 
 def chunk(finish=None, **delta):

@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 from openai import AsyncOpenAI, Timeout
 
-from model_server import Error, ModelServer, Round
+from fake_vendors import Error, ModelServer, Round
 from pegboard import ModelRequest, TurnLimits
 from pegboard.errors import ExportError, ModelError
 from pegboard_openai import OpenAIChatModel, OpenAIModel

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from model_server import Error, Round
+from fake_vendors import Error, Round
 from pegboard import TurnLimits
 from pegboard.errors import ModelError
 from pegboard_openai.client import model_error

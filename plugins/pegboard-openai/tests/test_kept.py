@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from fake_vendors.rules.samples import nested
 from pegboard_openai._openai import without_nulls
-from vendors.samples import nested
 
 
 def test_an_item_is_kept_without_what_the_sdk_made_null():

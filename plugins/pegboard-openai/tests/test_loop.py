@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
-from model_server import Call, Citation, Page, Reasoning, Round, Search, Usage
+from fake_vendors import Call, Citation, Page, Reasoning, Round, Search, Usage
 from pegboard import ModelConfig, ModelRequest, NamedTool, Tool, ToolRegistry, tool
 from pegboard.messages.message import HostedPart, ReasoningPart
 

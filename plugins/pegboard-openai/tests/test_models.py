@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model_server import Call, Round
+from fake_vendors import Call, Round
 from pegboard import ModelConfig, ModelRequest
 from pegboard_openai import OpenAIChatModel, OpenAIModel
 from pegboard_openai.client import chat_exporter, searches, server_exporter

@@ -11,7 +11,7 @@ import pytest
 
 import pegboard
 import pegboard_openai
-from model_server import ModelServer, Round
+from fake_vendors import ModelServer, Round
 from pegboard import ModelRequest, ToolRegistry, register_plugin
 from pegboard.errors import ModelError
 from pegboard.testing import check_plugin

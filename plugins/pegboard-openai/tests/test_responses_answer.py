@@ -7,6 +7,7 @@ from attrs import evolve
 from hypothesis import given, strategies as st
 from openai.types.responses import Response
 
+from fake_vendors.rules.samples import asked, called, json_values, like, nested
 from pegboard import Tool
 from pegboard.errors import ModelError
 from pegboard.messages.message import HostedPart, MediaPart, Message, ReasoningPart, TextPart
@@ -14,7 +15,6 @@ from pegboard.messages.response import ModelResponse
 from pegboard.request.model_request import ModelConfig
 from pegboard.tools.content import ImageContent, ToolResult
 from pegboard_openai.openai_responses import OpenAIResponses
-from vendors.samples import asked, called, json_values, like, nested
 
 KEY = "openai-responses"
 URL = {"type": "url_citation", "url": "http://a", "title": "A", "start_index": 0, "end_index": 2}

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from fake_vendors.rules import payloads
+from fake_vendors.rules.samples import BMP, LINK, PDF, PNG, WAV, asked
 from pegboard.messages.message import (
     CallPart,
     Citation,
@@ -16,8 +18,6 @@ from pegboard.request.model_request import ModelConfig
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from pegboard_openai.openai_responses import OpenAIResponses
-from vendors import payloads
-from vendors.samples import BMP, LINK, PDF, PNG, WAV, asked
 
 KEY = "openai-responses"
 CALL = ToolCall("weather", {"city": "Oslo"}, "c1")

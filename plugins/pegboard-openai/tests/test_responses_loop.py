@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from model_server import Call, Citation, Error, ModelServer, Page, Reasoning, Round, Search
+from fake_vendors import Call, Citation, Error, ModelServer, Page, Reasoning, Round, Search
+from fake_vendors.rules.loops import play
+from fake_vendors.rules.samples import NOTE, PNG, WEATHER, asked
 from pegboard import Tool
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard_openai.openai_responses import OpenAIResponses
-from vendors.loops import play
-from vendors.samples import NOTE, PNG, WEATHER, asked
 
 WEB = Tool.provider("web", "openai.web_search")
 ROUNDS = [

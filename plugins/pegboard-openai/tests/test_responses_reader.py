@@ -8,10 +8,10 @@ from hypothesis import given, strategies as st
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
+from fake_vendors.rules.samples import json_values, like
 from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta
 from pegboard_openai._openai import RESPONSES
 from pegboard_openai.openai_responses import OpenAIResponses
-from vendors.samples import json_values, like
 
 KEY = "openai-responses"
 URL = {"type": "url_citation", "url": "http://a", "title": "A", "start_index": 0, "end_index": 2}

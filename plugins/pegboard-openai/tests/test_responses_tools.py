@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from fake_vendors.rules import payloads
+from fake_vendors.rules.samples import CITY, NOTE, WEATHER, asked
 from pegboard import Tool, ToolSpec
 from pegboard.errors import ExportError
 from pegboard.request.exporter import Exporter
@@ -10,8 +12,6 @@ from pegboard.request.model_request import NamedTool
 from pegboard.tools.spec import Grammar
 from pegboard_openai._openai import RESPONSES
 from pegboard_openai.openai_responses import OpenAIResponses
-from vendors import payloads
-from vendors.samples import CITY, NOTE, WEATHER, asked
 
 EXPORTER = OpenAIResponses()
 CLOSED = {**CITY, "additionalProperties": False}

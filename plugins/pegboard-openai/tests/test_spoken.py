@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
+from fake_vendors.rules.samples import BMP, LINK, PDF, PNG, WAV
 from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard_openai._openai import CHAT, RESPONSES, Rendered, file_name, joined, render_content, render_result
-from vendors.samples import BMP, LINK, PDF, PNG, WAV
 
 
 def test_pictures_sounds_and_files_go_as_such():

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from model_server import Call, Round
+from fake_vendors import Call, Round
 from pegboard import TurnLimits
 
 DONE = Round(text="I see.")

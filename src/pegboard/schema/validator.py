@@ -334,21 +334,30 @@ def _reason(error: ValueError) -> str:
 # jsonschema, on cold paths --------------------------------------------------------------------------------------------
 
 
-def second_opinion(schema: Any) -> str | None:
-    """What jsonschema finds wrong with a schema, by the schema of its draft: the nearest error; `None` for nothing.
+def second_opinion(schema: Any, examples: Iterable[Any] = ()) -> str | None:
+    """What jsonschema finds wrong with a schema, or of which example it judges otherwise; `None` for nothing.
 
     For cold paths: it takes some milliseconds, and 130 to be imported.
 
     Args:
-        schema: As an object; not more than 100 levels deep.
+        schema: As an object, by the schema of its draft; not more than 100 levels deep.
+        examples: JSON of the author's own, small.
     """
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match  # pyright: ignore[reportUnknownVariableType]
     from jsonschema.validators import validator_for
+    from referencing import Registry
 
     cls: Any = validator_for(schema, default=Draft202012Validator)
     error: Any = cast("Any", best_match)(cls(cls.META_SCHEMA).iter_errors(schema))
-    return None if error is None else problem(error.absolute_path, error.message[:_MOST_MESSAGE])
+    if error is not None:
+        return problem(error.absolute_path, error.message[:_MOST_MESSAGE])
+    for number, example in enumerate(examples, 1):
+        with suppress(Exception):  # a pattern that only a linear-time engine can run, say
+            fits: bool = cls(schema, registry=cast("Any", Registry)()).is_valid(example)
+            if fits != compiled(json_text(schema)).is_valid(example):
+                return f"jsonschema {'takes' if fits else 'refuses'} example {number}, jsonschema-rs doesn't agree"
+    return None
 
 
 class _TooManyChecksError(Exception):

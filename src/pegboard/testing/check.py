@@ -24,6 +24,7 @@ from pegboard.plugins.manager import LOAD_SECONDS, within
 from pegboard.plugins.manifest import PluginManifest, read_manifest
 from pegboard.schema.json import is_object
 from pegboard.schema.references import References
+from pegboard.schema.validator import second_opinion
 from pegboard.testing.argument_checks import check_arguments
 from pegboard.testing.calls import Subject, plugin_registry, subject_of
 from pegboard.testing.findings import Findings, Report
@@ -212,6 +213,12 @@ def _check_spec(spec: ToolSpec, findings: Findings) -> None:
         findings.error(f"{called} has no description: a model can't tell what it is for; give it a docstring")
     if spec.annotations.read_only_hint and spec.annotations.destructive_hint:
         findings.error(f"{called} is marked both read-only and destructive: take one of the marks off")
+    for what, schema, examples in (
+        ("input", spec.input_schema, spec.examples),
+        ("output", spec.output_schema, ()),
+    ):
+        if schema is not None and (opinion := second_opinion(schema, examples)) is not None:
+            findings.warn(f"{called}: validators don't agree on its {what} schema: {opinion}; say it more plainly")
     undescribed = list(_undescribed(spec.input_schema)) if spec.kind == "function" else []
     if undescribed:
         findings.warn(

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import pytest
 
-from model_server import Call, Error, ModelServer, Round
+from fake_vendors import Call, Error, ModelServer, Round
 
 pytestmark = pytest.mark.slow
 

@@ -20,6 +20,7 @@ from pegboard.errors import ConfigError, ExpressionError, ManifestError, suggest
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
+    from pegboard.tools.spec import ToolSpec
 
 _HAS_RIGHTS: Final = os.name == "posix"
 _WHOLE: Final = ("listed", "loaded", "partial")
@@ -133,7 +134,18 @@ def _of_configuration(session: Session) -> Iterator[Finding]:
         yield Finding("configuration: where", str(error))
     else:
         yield from (Finding("configuration: where", str(problem)) for problem in offered.problems)
+        yield from _of_schemas(tool.spec for tool in offered.tools)
     yield from names_of_configuration(session)
+
+
+def _of_schemas(specs: Iterable[ToolSpec]) -> Iterator[Finding]:
+    """Schemas that another validator refuses, as other programs may."""
+    from pegboard.schema.validator import second_opinion  # which loads jsonschema
+
+    for spec in specs:
+        for what, schema in (("input", spec.input_schema), ("output", spec.output_schema)):
+            if schema is not None and (opinion := second_opinion(schema)) is not None:
+                yield Finding(f"tool {spec.name!r}", f"its {what} schema: {opinion}", "Ask its author to correct it.")
 
 
 def _of_problems(session: Session) -> Iterator[Finding]:

@@ -1,0 +1,143 @@
+"""The shapes that MCP and Ollama want of tools: no SDK of theirs is needed to say them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from fake_vendors.rules.schema_places import Faults, schema_faults
+from fake_vendors.rules.walking import faults
+
+NAME: Final = r"[A-Za-z0-9_.-]{1,128}"
+META_KEY: Final = (
+    r"(?:[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*/)?"
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?"
+)
+_RESERVED: Final = r"(?:[^/]*\.)?(?:modelcontextprotocol|mcp)(?:\.[^/.]*)?/.*"
+OLLAMA_NAME: Final = r"[A-Za-z0-9_-]{1,64}"
+
+
+class McpAnnotations(TypedDict, total=False):
+    """`ToolAnnotations`, MCP 2025-11-25."""
+
+    title: str
+    readOnlyHint: bool
+    destructiveHint: bool
+    idempotentHint: bool
+    openWorldHint: bool
+
+
+class McpExecution(TypedDict, total=False):
+    """`ToolExecution`, MCP 2025-11-25."""
+
+    taskSupport: Literal["forbidden", "optional", "required"]
+
+
+class McpIcon(TypedDict):
+    """`Icon`, MCP 2025-11-25."""
+
+    src: str
+    mimeType: NotRequired[str]
+    sizes: NotRequired[list[str]]
+    theme: NotRequired[Literal["light", "dark"]]
+
+
+class McpTool(TypedDict):
+    """`Tool`, MCP 2025-11-25."""
+
+    name: str
+    inputSchema: dict[str, Any]
+    title: NotRequired[str]
+    description: NotRequired[str]
+    outputSchema: NotRequired[dict[str, Any]]
+    annotations: NotRequired[McpAnnotations]
+    execution: NotRequired[McpExecution]
+    icons: NotRequired[list[McpIcon]]
+    _meta: NotRequired[dict[str, Any]]
+
+
+def mcp(tools: Sequence[dict[str, Any]]) -> Faults:
+    """Of the `tools` of a `tools/list` result."""
+    found = faults(list(tools), list[McpTool])
+    if found:
+        return found
+    names = [tool["name"] for tool in tools]
+    found += [f"{name}: is there {names.count(name)} times" for name in dict.fromkeys(names) if names.count(name) > 1]
+    for tool in tools:
+        found += [f"{tool['name']}{fault}" for fault in _mcp_tool_faults(tool)]
+    return found
+
+
+def _mcp_tool_faults(tool: dict[str, Any]) -> Faults:
+    found = [] if re.fullmatch(NAME, tool["name"]) else [f": no name like {NAME}"]
+    for which in ("inputSchema", "outputSchema"):
+        schema = tool.get(which, {"type": "object"})
+        root = [] if schema.get("type") == "object" else [": its root must have the type object"]
+        found += [f": {which}{fault}" for fault in (*root, *schema_faults(schema))]
+    for key in tool.get("_meta", ()):
+        if re.fullmatch(META_KEY, key) is None:
+            found.append(f": {key!r} is no key of _meta")
+        elif re.fullmatch(_RESERVED, key):
+            found.append(f": {key!r} is kept for MCP itself")
+    return found
+
+
+# --- Ollama ---
+
+
+class OllamaProperty(TypedDict, total=False):
+    """What Ollama reads of a property; other keys are passed over."""
+
+    type: str | list[str]
+    items: Any
+    description: str
+    enum: list[Any]
+    anyOf: "list[OllamaProperty]"  # noqa: UP037  (it is made of itself)
+    properties: "dict[str, OllamaProperty]"  # noqa: UP037
+    required: list[str]
+
+
+class OllamaParameters(TypedDict, total=False):
+    """What Ollama reads of the root of a schema."""
+
+    type: Literal["object"]
+    required: list[str]
+    properties: dict[str, OllamaProperty]
+    items: Any
+
+
+OllamaProperty.__pydantic_config__ = {"extra": "allow"}
+OllamaParameters.__pydantic_config__ = {"extra": "allow"}
+
+
+class OllamaFunction(TypedDict):
+    """`api.ToolFunction`."""
+
+    name: str
+    description: NotRequired[str]
+    parameters: OllamaParameters
+
+
+class OllamaTool(TypedDict):
+    """`api.Tool`."""
+
+    type: Literal["function"]
+    function: OllamaFunction
+
+
+def ollama(tools: Sequence[dict[str, Any]]) -> Faults:
+    """Of a chat request's `tools`."""
+    found = faults(list(tools), list[OllamaTool])
+    if found:
+        return found
+    names = [tool["function"]["name"] for tool in tools]
+    found += [f"{name!r:.80}: no name like {OLLAMA_NAME}" for name in names if not re.fullmatch(OLLAMA_NAME, name)]
+    found += [f"{name}: is there {names.count(name)} times" for name in dict.fromkeys(names) if names.count(name) > 1]
+    for tool in tools:
+        schema = tool["function"]["parameters"]
+        root = [] if schema.get("type") == "object" else [": its root must have the type object"]
+        found += [f"{tool['function']['name']}{fault}" for fault in (*root, *schema_faults(schema))]
+    return found

@@ -1,0 +1,78 @@
+"""Calls round trip: what the SDKs' response types hold, dumped as their users dump them, is read as the same calls."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+
+import pytest
+
+from fake_vendors.rules import answers
+from fake_vendors.rules.answers import Called
+from fake_vendors.rules.corpus import SPECS, arguments_of
+from fake_vendors.rules.exporters import EXPORTERS
+from fake_vendors.rules.raw_tools import UNREGISTERED
+from pegboard import Tool
+from pegboard.dispatch.arguments import parse_call
+from pegboard.request.model_request import ModelRequest
+from pegboard.toolsets.resolve import resolve_tools
+
+MOST = 100
+"""Tools in a request."""
+
+CALLED = [spec for spec in SPECS if spec.kind != "provider" and spec.name.removeprefix("raw_") not in UNREGISTERED]
+
+
+def batches(items):
+    """At most so many at a time."""
+    each = iter(items)
+    while batch := list(islice(each, MOST)):
+        yield batch
+
+
+def request_for(specs):
+    tools = asyncio.run(resolve_tools([Tool(spec) for spec in specs], ()))
+    return ModelRequest("x", model="m", tools=tools)
+
+
+def calls_of(name, specs):
+    """One call for every known set of arguments of each tool."""
+    freeform = name in answers.WITH_FREEFORM
+    every = [(spec, arguments) for spec in specs for arguments in arguments_of(spec.name)]
+    return [
+        Called(f"call_{number}", spec.name, arguments, freeform and spec.kind == "freeform")
+        for number, (spec, arguments) in enumerate(every)
+    ]
+
+
+def read_back(response, request):
+    """`(name, arguments)` of each call, arguments as dispatch reads them."""
+    return [(each.name, parse_call(each, request.tools).arguments) for each in response.calls]
+
+
+@pytest.mark.parametrize("specs", list(batches(CALLED)), ids=lambda specs: specs[0].name)
+@pytest.mark.parametrize("name", sorted(answers.WHOLE))
+def test_an_answer_at_once_is_read_as_the_calls_that_it_holds(name, specs):
+    request, calls = request_for(specs), calls_of(name, specs)
+
+    for dump in answers.WHOLE[name](calls):
+        response = EXPORTERS[name]().response(dump, request)
+        assert read_back(response, request) == [(call.name, call.arguments) for call in calls]
+        assert [each.id for each in response.calls] == [call.id for call in calls]
+        assert not any(each.invalid for each in response.calls)
+        assert (response.finish_reason, response.complete) == ("tool_calls", True)
+
+
+@pytest.mark.parametrize("specs", list(batches(CALLED)), ids=lambda specs: specs[0].name)
+@pytest.mark.parametrize("name", sorted(answers.STREAMED))
+def test_a_stream_is_read_as_the_calls_that_it_brings(name, specs):
+    request, calls = request_for(specs), calls_of(name, specs)
+    reader = EXPORTERS[name]().reader(request)
+
+    for chunk in answers.STREAMED[name](calls):
+        reader.feed(chunk)
+    response = reader.response()
+
+    assert read_back(response, request) == [(call.name, call.arguments) for call in calls]
+    assert [each.id for each in response.calls] == [call.id for call in calls]
+    assert (response.finish_reason, response.complete) == ("tool_calls", True)

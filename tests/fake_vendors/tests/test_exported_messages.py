@@ -1,0 +1,188 @@
+"""Requests as exporters write them fit the vendors' own types, and their APIs' rules of pairing calls with results."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from fake_vendors.rules import answers, payloads
+from fake_vendors.rules.answers import Called
+from fake_vendors.rules.corpus import BY_NAME
+from fake_vendors.rules.exporters import EXPORTERS
+from pegboard import Tool
+from pegboard.messages.message import Message, ReasoningPart
+from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool
+from pegboard.tools.call import ToolCall
+from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
+from pegboard.toolsets.resolve import resolve_tools
+
+NAMES = sorted(payloads.MESSAGES)
+PNG = ImageContent(b"\x89PNG\r\n\x1a\n" + bytes(24))
+WAV = AudioContent(b"RIFF" + bytes(40))
+PDF = FileContent("file:///report.pdf", b"%PDF-1.7 ...", "application/pdf")
+NOTE = FileContent("file:///note.txt", "Some words.", "text/plain")
+LINK = LinkContent("https://example.com/page", "A page", "text/html")
+ODD = ImageContent(b"BM....", "image/bmp")
+
+WEATHER = ToolCall("get_weather", {"city": "Tōkyō"}, "call_1")
+SEARCH = ToolCall("search_web", '{"query": "größer", "limit": 3}', "call_2")
+FREE = ToolCall("free_by_lark", {"input": "one, two"}, "call_3")
+TOOLS = [Tool(BY_NAME[name]) for name in ("get_weather", "search_web", "free_by_lark", "draw")]
+
+ASKED = Message.user("What is this?", PNG, WAV, PDF, NOTE, LINK)
+CALLING = Message.assistant("I'll look.", WEATHER, SEARCH)
+THINKING = Message.assistant(ReasoningPart("Hm, let me see."), "I'll look.", WEATHER, SEARCH)
+FAILED = ToolResult("there is no such city", is_error=True, kind="tool_failure")
+
+CONVERSATIONS = {
+    "text alone": [Message.user("Hello."), Message.assistant("Hello!"), Message.user("Bye.")],
+    "an empty answer": [Message.user("Hello."), Message.assistant(), Message.user("Are you there?")],
+    "empty texts": [Message.user(""), Message.assistant(""), Message.user("", "x", "")],
+    "every kind of media": [ASKED],
+    "media of a kind that few take": [Message.user(ODD, "What is it?")],
+    "two calls and their results": [
+        ASKED,
+        CALLING,
+        Message.tool([(WEATHER, ToolResult("sunny")), (SEARCH, ToolResult(structured_content={"hits": [1, None]}))]),
+        Message.assistant("It is sunny."),
+    ],
+    "reasoning before calls": [
+        Message.user("Why?"),
+        THINKING,
+        Message.tool([(WEATHER, ToolResult("sunny")), (SEARCH, ToolResult("none"))]),
+    ],
+    "an error and an image": [
+        Message.user("Draw it."),
+        CALLING,
+        Message.tool([(WEATHER, FAILED), (SEARCH, ToolResult([TextContent("Here it is:"), PNG]))]),
+        Message.user("Again."),
+    ],
+    "results of every kind": [
+        Message.user("All of it."),
+        CALLING,
+        Message.tool([(WEATHER, ToolResult([PNG, WAV, PDF, NOTE, LINK, ODD])), (SEARCH, ToolResult(()))]),
+    ],
+    "structured results": [
+        Message.user("As JSON."),
+        CALLING,
+        Message.tool([(WEATHER, ToolResult(structured_content={"a": {"b": []}})), (SEARCH, FAILED)]),
+    ],
+    "text as a call's input": [
+        Message.user("Write."),
+        Message.assistant(FREE),
+        Message.tool([(FREE, ToolResult("written"))]),
+    ],
+    "round after round": [
+        Message.user("Go on."),
+        Message.assistant(WEATHER),
+        Message.tool([(WEATHER, ToolResult("sunny"))]),
+        Message.assistant("And now:", SEARCH),
+        Message.tool([(SEARCH, ToolResult("none"))]),
+        Message.assistant("Done."),
+    ],
+    "words of the host": [Message.user("Hello."), Message.system("Be brief."), Message.user("Well?")],
+    "broken words": [Message.user("half \ud83d of a pair"), Message.assistant("\udc00")],
+}
+
+
+def request_of(messages, **facts):
+    tools = asyncio.run(resolve_tools(TOOLS, ()))
+    facts = {"model": "m", "instructions": ("Be kind.", "Be brief."), "tools": tools, **facts}
+    return ModelRequest(messages, **facts)
+
+
+def body_of(name, messages, **facts):
+    return EXPORTERS[name]().request(request_of(messages, **facts))
+
+
+def body_faults(name, body):
+    """What is wrong with a body as a whole."""
+    if name == "openai":
+        return payloads.openai_chat_request(body)
+    if name == "openai-responses":
+        return payloads.openai_responses_request(body)
+    if name == "anthropic":
+        return payloads.anthropic_request(body)
+    if name == "bedrock":
+        return [
+            fault for member in body.keys() - {"modelId"} for fault in payloads.bedrock_member(body[member], member)
+        ]
+    return payloads.gemini_request(body)
+
+
+@pytest.mark.parametrize("what", CONVERSATIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_conversation_has_no_faults(name, what):
+    key, judge = payloads.MESSAGES[name]
+
+    body = body_of(name, CONVERSATIONS[what])
+
+    assert judge(body[key]) == []
+    assert body_faults(name, body) == []
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", "required", NamedTool("get_weather")], ids=str)
+@pytest.mark.parametrize("parallel", [None, False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_choice_of_tools_has_no_faults(name, choice, parallel):
+    body = body_of(name, "x", tool_choice=choice, config=ModelConfig(parallel_calls=parallel))
+
+    assert body_faults(name, body) == []
+
+
+@pytest.mark.parametrize("reasoning", [None, "none", "low", "medium", "high"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_whole_configuration_has_no_faults(name, reasoning):
+    config = ModelConfig(
+        max_output_tokens=8_000, temperature=0.5, top_p=0.9, stop=("END",), seed=7, reasoning=reasoning, strict=True
+    )
+
+    assert body_faults(name, body_of(name, "x", config=config)) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_request_without_tools_says_nothing_of_tools(name):
+    body = body_of(name, "x", tools=None, instructions=())
+
+    assert body_faults(name, body) == []
+    assert not {"tools", "toolConfig", "tool_choice"} & body.keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_model_answered_goes_back_without_a_fault(name):
+    """An answer of the SDK is read, its calls are answered, and the next request has no faults."""
+    calls = [Called("call_1", "get_weather", {"city": "Rome"}), Called("call_2", "search_web", {"query": "x"})]
+    if name in answers.WITH_FREEFORM:
+        calls.append(Called("call_3", "free_by_lark", {"input": "one, two"}, freeform=True))
+    asked = request_of([Message.user("Go.")])
+    key, judge = payloads.MESSAGES[name]
+
+    for dump in answers.WHOLE[name](calls):
+        response = EXPORTERS[name]().response(dump, asked)
+        results = Message.tool([(call, ToolResult("done")) for call in response.calls])
+        body = EXPORTERS[name]().request(asked.with_messages(response.message, results))
+        assert judge(body[key]) == []
+        assert body_faults(name, body) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_conversation_that_was_kept_as_json_is_written_the_same(name):
+    messages = CONVERSATIONS["two calls and their results"]
+    kept = [Message.from_json(json.loads(json.dumps(message.to_json()))) for message in messages]
+
+    assert body_of(name, kept) == body_of(name, messages)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_conversation_with_another_model_goes_on_with_this_one(name):
+    """Ids, signatures and hosted items of one provider are not sent to another."""
+    for other in NAMES:
+        response = EXPORTERS[other]().response(
+            answers.WHOLE[other]([Called("call_1", "get_weather", {"city": "Rome"})])[0], request_of("x")
+        )
+        results = Message.tool([(call, ToolResult("done")) for call in response.calls])
+        body = body_of(name, [Message.user("Go."), response.message, results])
+
+        assert payloads.MESSAGES[name][1](body[payloads.MESSAGES[name][0]]) == [], other

@@ -1,0 +1,402 @@
+from __future__ import annotations
+
+import copy
+import json
+
+import anthropic
+import httpx2
+import pytest
+from anthropic import AsyncAnthropic
+
+from fake_vendors import Call, Citation, Error, ModelServer, Page, Reasoning, Round, Search, Usage
+from fake_vendors.server.talk import CITY, EMPTY, LOOP, anthropic as client_of, async_until, run_async, until
+
+TOOLS = [
+    {"name": "weather", "description": "Tells the weather.", "input_schema": CITY},
+    {"name": "clock", "input_schema": EMPTY},
+]
+ASKED = [{"role": "user", "content": "What is it like?"}]
+
+
+def use(use_id="toolu_1_0", name="weather", **changes):
+    return {"type": "tool_use", "id": use_id, "name": name, "input": {}, **changes}
+
+
+def result(use_id="toolu_1_0", content="rain"):
+    return {"type": "tool_result", "tool_use_id": use_id, "content": content}
+
+
+def turn(role, *blocks):
+    return {"role": role, "content": list(blocks)}
+
+
+def words(text="x"):
+    return {"type": "text", "text": text}
+
+
+def ask(client, messages=ASKED, **changes):
+    return client.messages.create(**{"model": "m", "max_tokens": 100, "messages": messages, "tools": TOOLS, **changes})
+
+
+def whole(*rounds, messages=ASKED, **changes):
+    with ModelServer(rounds) as server, client_of(server.url) as client:
+        return ask(client, messages, **changes)
+
+
+def events(*rounds):
+    with ModelServer(rounds) as server, client_of(server.url) as client:
+        return list(ask(client, stream=True))
+
+
+def gathered(*rounds):
+    """What the SDK makes of a stream."""
+    with ModelServer(rounds) as server, client_of(server.url) as client:
+        return helped(client, ASKED)
+
+
+@pytest.fixture(scope="module")
+def refusing():
+    """A server without rounds, so that only a refusal answers, and its client: one for all that is refused."""
+    with ModelServer() as server, client_of(server.url) as client:
+        yield server, client
+
+
+def dumped(message):
+    return {"role": "assistant", "content": [block.model_dump(exclude_none=True) for block in message.content]}
+
+
+def results_of(message):
+    return turn("user", *(result(block.id) for block in message.content if block.type == "tool_use"))
+
+
+def test_a_loop_with_two_calls_side_by_side():
+    with ModelServer(LOOP) as server, client_of(server.url) as client:
+        first = ask(client)
+        assert (first.stop_reason, first.content[0].text) == ("tool_use", "Let me look.")
+        assert [(block.name, block.input) for block in first.content[1:]] == [
+            ("weather", {"city": "Oslo"}),
+            ("clock", {}),
+        ]
+        second = ask(client, [*ASKED, dumped(first), results_of(first)])
+        assert (second.stop_reason, second.content[0].text) == ("end_turn", "It is noon, and it rains.")
+        assert len(server.requests[1].body["messages"][2]["content"]) == 2
+
+
+def helped(client, messages):
+    """What the streaming helper makes of an answer."""
+    with client.messages.stream(model="m", max_tokens=9, messages=messages, tools=TOOLS) as stream:
+        return stream.get_final_message()
+
+
+def test_a_loop_through_the_streaming_helper():
+    with ModelServer(LOOP) as server, client_of(server.url) as client:
+        first = helped(client, ASKED)
+        second = helped(client, [*ASKED, dumped(first), results_of(first)])
+        assert second.content[0].text == "It is noon, and it rains."
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_loop_with_the_async_client(stream):
+    async def play():
+        async with AsyncAnthropic(api_key="x", base_url=server.url, max_retries=0) as client:
+            first = await answer(client, ASKED)
+            return await answer(client, [*ASKED, dumped(first), results_of(first)])
+
+    async def answer(client, messages):
+        if not stream:
+            return await ask(client, messages)
+        async with client.messages.stream(model="m", max_tokens=9, messages=messages, tools=TOOLS) as stream_:
+            return await stream_.get_final_message()
+
+    with ModelServer(LOOP) as server:
+        assert run_async(play).content[0].text == "It is noon, and it rains."
+
+
+def test_a_stream_has_its_events_in_order():
+    got = events(Round(text="abc", calls=[Call("weather", {"city": "Oslo"})]))
+    assert [event.type for event in got] == [
+        "message_start",
+        *("content_block_start", *["content_block_delta"] * 3, "content_block_stop"),
+        *("content_block_start", *["content_block_delta"] * 4, "content_block_stop"),
+        *("message_delta", "message_stop"),
+    ]
+    pieces = [
+        event.delta.partial_json
+        for event in got
+        if getattr(getattr(event, "delta", None), "type", "") == "input_json_delta"
+    ]
+    assert pieces == ["", '{"city', '": "Os', 'lo"}']
+    assert got[-2].delta.stop_reason == "tool_use"
+
+
+def test_a_ping_stands_on_the_wire():
+    """The SDK keeps it to itself."""
+    with ModelServer([Round(text="x")]) as server, httpx2.Client() as client:
+        body = {"model": "m", "max_tokens": 9, "messages": ASKED, "stream": True}
+        headers = {"x-api-key": "x", "anthropic-version": "2023-06-01"}
+        got = client.post(server.url + "/v1/messages", json=body, headers=headers)
+    assert got.headers["content-type"].startswith("text/event-stream")
+    assert 'event: ping\ndata: {"type": "ping"}\n\n' in got.text
+
+
+@pytest.mark.parametrize("answer", [whole, gathered])
+def test_usage(answer):
+    usage = answer(Round(text="x", usage=Usage(20, 10, cached=5))).usage
+    assert (usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens) == (15, 5, 10)
+
+
+@pytest.mark.parametrize("answer", [whole, gathered])
+def test_reasoning_searches_and_citations_are_blocks(answer):
+    played = Round(
+        text="x",
+        reasoning=Reasoning("hm", "secret"),
+        hosted=[Search("rain", [Page("u", "t")]), {"type": "redacted_thinking", "data": "d"}],
+        citations=[Citation("u", "t", "rain")],
+    )
+    thought, search, found, hosted, text = answer(played).content
+    assert (thought.thinking, thought.signature) == ("hm", "secret")
+    assert (search.type, search.name, search.input) == ("server_tool_use", "web_search", {"query": "rain"})
+    assert (found.type, found.tool_use_id, found.content[0].url) == ("web_search_tool_result", search.id, "u")
+    assert hosted.data == "d"
+    assert (text.text, text.citations[0].url, text.citations[0].cited_text) == ("x", "u", "rain")
+
+
+@pytest.mark.parametrize("answer", [whole, gathered])
+def test_redacted_thinking(answer):
+    assert answer(Round(reasoning=Reasoning(signature="d", redacted=True))).content[0].data == "d"
+
+
+@pytest.mark.parametrize("answer", [whole, gathered])
+@pytest.mark.parametrize(
+    ("finish", "reason"), [("length", "max_tokens"), ("content_filter", "refusal"), ("pause_turn", "pause_turn")]
+)
+def test_the_finish_reason_is_the_scripts(answer, finish, reason):
+    assert answer(Round(text="x", finish=finish)).stop_reason == reason
+
+
+@pytest.mark.parametrize("answer", [whole, gathered])
+def test_refusals_and_empty_answers(answer):
+    got = answer(Round(refusal="no"))
+    assert (got.stop_reason, got.stop_details.explanation) == ("refusal", "no")
+    assert (answer(Round()).content, answer(Round()).stop_reason) == ([], "end_turn")
+
+
+def test_broken_calls_go_out_as_they_are_written():
+    made = [Call("a", '{"x": ', id="1"), Call("b", "[1]", id="1"), Call("c", id=None)]
+    got = whole(Round(calls=made)).content
+    assert [getattr(block, "id", None) for block in got] == ["1", "1", None]
+    assert [block.input for block in got] == ['{"x": ', [1], {}]
+    deltas = [event.delta for event in events(Round(calls=made[:1])) if event.type == "content_block_delta"]
+    assert "".join(delta.partial_json for delta in deltas) == '{"x": '
+
+
+def test_a_new_call_under_an_old_index():
+    got = events(Round(calls=[Call("clock"), Call("clock", same_index=True)]))
+    begun = [(event.index, event.content_block.id) for event in got if event.type == "content_block_start"]
+    assert begun == [(0, "toolu_1_0"), (0, "toolu_1_1")]
+
+
+def test_a_stream_that_breaks_off():
+    with ModelServer([Round(text="abc", break_after=4)]) as server, client_of(server.url) as client:
+        got = until(httpx2.RemoteProtocolError, ask(client, stream=True))
+    assert [event.type for event in got] == ["message_start", "content_block_start", "content_block_delta"]
+
+
+def test_a_stream_that_breaks_off_for_the_async_client():
+    async def play(got):
+        async with AsyncAnthropic(api_key="x", base_url=server.url, max_retries=0) as client:
+            async for event in await ask(client, stream=True):
+                got.append(event)
+
+    with ModelServer([Round(text="abc", break_after=4)]) as server:
+        assert len(async_until(httpx2.RemoteProtocolError, play)) == 3
+
+
+def test_a_stream_that_ends_too_early_in_good_order():
+    with ModelServer([Round(text="abc", stop_after=4)]) as server, client_of(server.url) as client:
+        assert [event.type for event in ask(client, stream=True)][-1] == "content_block_delta"
+
+
+def test_arguments_that_never_end():
+    with ModelServer([Round(calls=[Call("clock")], never_ends=50)]) as server, client_of(server.url) as client:
+        got = until(httpx2.RemoteProtocolError, ask(client, stream=True))
+    assert len([event for event in got if event.type == "content_block_delta"]) == 52
+
+
+def test_an_error_inside_a_stream():
+    script = [Round(text="abc", error=Error(529, "busy", after=4))]
+    with ModelServer(script) as server, client_of(server.url) as client:
+        with pytest.raises(anthropic.APIStatusError, match="busy") as caught:
+            list(ask(client, stream=True))
+        assert caught.value.type == "overloaded_error"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "type_"),
+    [
+        (401, anthropic.AuthenticationError, "authentication_error"),
+        (429, anthropic.RateLimitError, "rate_limit_error"),
+        (500, anthropic.InternalServerError, "api_error"),
+        (529, anthropic.InternalServerError, "overloaded_error"),
+        (422, anthropic.UnprocessableEntityError, "invalid_request_error"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_error_is_the_sdks_own(status, kind, type_, stream):
+    with ModelServer([Round(error=Error(status, "no", retry_after=2))]) as server, client_of(server.url) as client:
+        with pytest.raises(kind, match="no") as caught:
+            ask(client, stream=stream)
+        assert caught.value.response.headers["retry-after"] == "2"
+        assert (caught.value.type, caught.value.request_id) == (type_, "req_1")
+
+
+def history(*turns):
+    return {"messages": [*ASKED, *turns]}
+
+
+ONE, TWO = use("a"), use("b", "clock")
+GIF = {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": ""}}
+BMP = {"type": "image", "source": {"type": "base64", "media_type": "image/bmp", "data": ""}}
+
+
+def tool(**changes):
+    return {"tools": [{**TOOLS[0], **changes}]}
+
+
+@pytest.mark.parametrize(
+    ("message", "changes"),
+    [
+        ("model", {"model": ""}),
+        ("max_tokens: Field required", {"extra_body": {"max_tokens": None}}),
+        ("at least one message", {"messages": []}),
+        ("first message must use", {"messages": [turn("assistant", words())]}),
+        ("'user', 'assistant' or 'system'", {"messages": [{"role": "tool", "content": "x"}]}),
+        ("content: Field required", {"messages": [{"role": "user", "content": None}]}),
+        ("non-empty content", {"messages": [{"role": "user", "content": ""}]}),
+        ("must be non-empty", {"messages": [turn("user", words(""))]}),
+        ("Unknown parameter", {"messages": [{"role": "user", "content": "x", "name": "y"}]}),
+        ("without `tool_result` blocks immediately after: a", history(turn("assistant", ONE))),
+        ("immediately after: b", history(turn("assistant", ONE, TWO), turn("user", result("a")))),
+        ("immediately after: a", history(turn("assistant", ONE), turn("user", words(), result("a")))),
+        ("immediately after: a", history(turn("assistant", ONE), ASKED[0], turn("user", result("a")))),
+        ("single result", history(turn("assistant", ONE, TWO), turn("user", result("a"), result("a"), result("b")))),
+        ("unexpected `tool_use_id`", history(turn("user", result("a")))),
+        ("must be unique: a", history(turn("assistant", ONE, ONE), turn("user", result("a")))),
+        (
+            "must be unique: a",
+            history(
+                turn("assistant", ONE), turn("user", result("a")), turn("assistant", ONE), turn("user", result("a"))
+            ),
+        ),
+        ("does not declare", history(turn("assistant", use("a", "gone")), turn("user", result("a")))),
+        ("must define tools", {**history(turn("assistant", ONE), turn("user", result("a"))), "tools": []}),
+        ("valid dictionary", history(turn("assistant", use("a", input="{}")), turn("user", result("a")))),
+        ("does not match pattern", history(turn("assistant", use("a b")), turn("user", result("a b")))),
+        ("tool_use.name", history(turn("assistant", use("a", "a b")), turn("user", result("a")))),
+        ("tool_result.tool_use_id", history(turn("assistant", ONE), turn("user", result(None)))),
+        ("Unknown parameter", history(turn("assistant", use("a", index=0)), turn("user", result("a")))),
+        ("not allowed in `user`", {"messages": [turn("user", ONE)]}),
+        ("not allowed in `assistant`", history(turn("assistant", result("a")))),
+        ("media_type", {"messages": [turn("user", BMP)]}),
+        ("media_type", history(turn("assistant", ONE), turn("user", result("a", [BMP])))),
+        ("Input tag 'tool_use'", history(turn("assistant", ONE), turn("user", result("a", [ONE])))),
+        ("Invalid `signature`", history(turn("assistant", {"type": "thinking", "thinking": "x", "signature": "y"}))),
+        (
+            "without its `server_tool_use`",
+            history(turn("assistant", {"type": "web_search_tool_result", "tool_use_id": "s", "content": []})),
+        ),
+        ("does not match pattern", tool(name="a.b")),
+        ("must be unique", {"tools": [TOOLS[0], TOOLS[0]]}),
+        ("input_schema: Field required", tool(input_schema=None)),
+        ("type: Input should be 'object'", tool(input_schema={})),
+        ("does not support oneOf", tool(input_schema={**CITY, "oneOf": []})),
+        ("does not match pattern", tool(input_schema={"type": "object", "properties": {"a b": {}}})),
+        ("defer_loading=false", tool(defer_loading=True)),
+        (
+            "Too many strict tools",
+            {"tools": [{**TOOLS[0], "name": f"t{number}", "strict": True} for number in range(21)]},
+        ),
+        ("only be specified while providing tools", {"tools": [], "tool_choice": {"type": "auto"}}),
+        ("not declared", {"tool_choice": {"type": "tool", "name": "gone"}}),
+        ("tool_choice.type", {"tool_choice": {"type": "required"}}),
+        (
+            "Thinking may not be enabled",
+            {"tool_choice": {"type": "any"}, "thinking": {"type": "enabled", "budget_tokens": 9}},
+        ),
+    ],
+)
+def test_what_is_refused(refusing, message, changes):
+    server, client = refusing
+    with pytest.raises(anthropic.BadRequestError, match=message) as caught:
+        ask(client, **copy.deepcopy(changes))
+    assert server.refusals[-1] == caught.value.body["error"]["message"]
+    assert caught.value.type == "invalid_request_error"
+
+
+def test_what_is_taken():
+    """The neighbours of what is refused."""
+    search = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+    messages = [
+        turn("user", GIF),
+        turn("assistant", search, found, words(), ONE, TWO),
+        turn("user", result("b", [words(), GIF])),
+        turn("user", result("a", None), words()),
+        turn("system", words("Be brief.")),
+        turn("assistant", words("and")),
+    ]
+    tools = [*TOOLS, {"type": "web_search_20250305", "name": "web_search"}]
+    choice = {"type": "tool", "name": "web_search"}
+    assert whole(Round(text="x"), messages=messages, tools=tools, tool_choice=choice).content[0].text == "x"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "kind"),
+    [
+        ({"anthropic-version": "2023-06-01"}, 401, "authentication_error"),
+        ({"x-api-key": "x"}, 400, "invalid_request_error"),
+    ],
+)
+def test_without_a_key_or_a_version_the_request_is_refused(headers, status, kind):
+    with ModelServer() as server, httpx2.Client() as client:
+        got = client.post(server.url + "/v1/messages", json={}, headers=headers)
+    assert (got.status_code, got.json()["error"]["type"]) == (status, kind)
+
+
+@pytest.mark.parametrize("thought", [Reasoning("hm", "secret"), Reasoning(signature="data", redacted=True)])
+@pytest.mark.parametrize("spoil", ["change", "drop", "keep", "drop when over"])
+def test_thinking_comes_back_unchanged(thought, spoil):
+    taken = spoil.startswith(("keep", "drop when"))
+    script = [Round(reasoning=thought, calls=[Call("clock")]), Round(text="x")][: 1 + taken]
+    with ModelServer(script) as server, client_of(server.url) as client:
+        first = ask(client)
+        answer = dumped(first)
+        if spoil.startswith("drop"):
+            answer["content"].pop(0)
+        if spoil == "change":
+            answer["content"][0]["data" if thought.redacted else "signature"] = "other"
+        messages = [*ASKED, answer, results_of(first)]
+        if taken:
+            over = [turn("assistant", words()), *ASKED] if spoil == "drop when over" else []
+            assert ask(client, [*messages, *over]).content[0].text == "x"
+            return
+        message = "Expected `thinking`" if spoil == "drop" else "Invalid `signature`"
+        with pytest.raises(anthropic.BadRequestError, match=message):
+            ask(client, messages)
+
+
+THINKING = {"type": "thinking", "thinking": "x", "signature": "y"}
+
+
+@pytest.mark.parametrize("brought", [Round(hosted=[THINKING]), Round(raw={"content": [THINKING]})])
+def test_thinking_that_the_script_has_as_json_may_come_back(brought):
+    with ModelServer([brought, Round(text="x")]) as server, client_of(server.url) as client:
+        ask(client)
+        assert ask(client, [*ASKED, turn("assistant", THINKING), *ASKED]).content[0].text == "x"
+
+
+def test_arguments_come_back_as_json():
+    assert (
+        json.dumps(gathered(Round(calls=[Call("weather", {"city": "Zürich"})])).content[0].input)
+        == '{"city": "Z\\u00fcrich"}'
+    )

@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+import copy
+import json
+
+import openai
+import pytest
+from openai import AsyncOpenAI
+
+from fake_vendors import Call, Citation, Error, ModelServer, Page, Reasoning, Round, Search, Usage
+from fake_vendors.server.talk import CITY, EMPTY, LOOP, openai as client_of, run_async, until
+
+TOOLS = [
+    {"type": "function", "name": "weather", "description": "Tells the weather.", "parameters": CITY, "strict": None},
+    {"type": "function", "name": "clock", "parameters": EMPTY, "strict": None},
+    {"type": "custom", "name": "run"},
+]
+ASKED = [{"role": "user", "content": "What is it like?"}]
+
+
+def call(call_id="call_1_0", name="weather", **changes):
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": "{}", **changes}
+
+
+def answered(call_id="call_1_0", output="rain", **changes):
+    return {"type": "function_call_output", "call_id": call_id, "output": output, **changes}
+
+
+def ask(client, items=ASKED, **changes):
+    return client.responses.create(**{"model": "m", "input": items, "tools": TOOLS, **changes})
+
+
+def whole(*rounds, items=ASKED, **changes):
+    with ModelServer(rounds) as server, client_of(server.url) as client:
+        return ask(client, items, **changes)
+
+
+def events(*rounds, **changes):
+    with ModelServer(rounds) as server, client_of(server.url) as client:
+        return list(ask(client, stream=True, **changes))
+
+
+def of(got, kind):
+    return [event for event in got if event.type == kind]
+
+
+@pytest.fixture(scope="module")
+def refusing():
+    """A server without rounds, so that only a refusal answers, and its client: one for all that is refused."""
+    with ModelServer() as server, client_of(server.url) as client:
+        yield server, client
+
+
+def dumped(response):
+    return [item.model_dump(exclude_none=True) for item in response.output]
+
+
+def results_of(response):
+    return [
+        answered(item.call_id, f"result of {item.name}") for item in response.output if item.type == "function_call"
+    ]
+
+
+def test_a_loop_with_two_calls_side_by_side():
+    with ModelServer(LOOP) as server, client_of(server.url) as client:
+        first = ask(client)
+        assert (first.status, first.output_text) == ("completed", "Let me look.")
+        made = [(item.name, json.loads(item.arguments)) for item in first.output if item.type == "function_call"]
+        assert made == [("weather", {"city": "Oslo"}), ("clock", {})]
+        second = ask(client, [*ASKED, *dumped(first), *results_of(first)])
+        assert second.output_text == "It is noon, and it rains."
+        assert len(server.requests[1].body["input"]) == 6
+
+
+def test_a_loop_that_goes_on_from_the_response_before():
+    with ModelServer(LOOP) as server, client_of(server.url) as client:
+        first = ask(client, "What is it like?")
+        second = ask(client, results_of(first), previous_response_id=first.id)
+        assert second.previous_response_id == "resp_1"
+    with ModelServer(LOOP[:1]) as server, client_of(server.url) as client:
+        first = ask(client)
+        with pytest.raises(openai.BadRequestError, match="No tool output found for function call call_1_1"):
+            ask(client, results_of(first)[:1], previous_response_id=first.id)
+
+
+def test_a_loop_through_the_streaming_helper():
+    with ModelServer(LOOP) as server, client_of(server.url) as client:
+        with client.responses.stream(model="m", input=ASKED, tools=TOOLS[1:]) as stream:
+            first = stream.get_final_response()
+        assert [item.type for item in first.output] == ["message", "function_call", "function_call"]
+        items = [{key: value for key, value in item.items() if key != "parsed_arguments"} for item in dumped(first)]
+        for item in items:
+            for part in item.get("content", ()):
+                part.pop("parsed", None)
+        assert ask(client, [*ASKED, *items, *results_of(first)]).output_text == "It is noon, and it rains."
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_loop_with_the_async_client(stream):
+    async def play():
+        async with AsyncOpenAI(api_key="x", base_url=server.url + "/v1", max_retries=0) as client:
+            first = await answer(client, ASKED)
+            return await answer(client, [*ASKED, *dumped(first), *results_of(first)])
+
+    async def answer(client, items):
+        if not stream:
+            return await ask(client, items)
+        return [event async for event in await ask(client, items, stream=True)][-1].response
+
+    with ModelServer(LOOP) as server:
+        assert run_async(play).output_text == "It is noon, and it rains."
+
+
+def test_a_stream_has_its_events_in_order():
+    got = events(Round(text="abc", calls=[Call("weather", {"city": "Oslo"})]))
+    assert [event.sequence_number for event in got] == list(range(len(got)))
+    text = [*["response.output_text.delta"] * 3, "response.output_text.done"]
+    made = [*["response.function_call_arguments.delta"] * 3, "response.function_call_arguments.done"]
+    assert [event.type for event in got] == [
+        *("response.created", "response.in_progress"),
+        *("response.output_item.added", "response.content_part.added", *text, "response.content_part.done"),
+        *("response.output_item.done", "response.output_item.added", *made, "response.output_item.done"),
+        "response.completed",
+    ]
+    pieces = of(got, "response.function_call_arguments.delta")
+    assert {(piece.item_id, piece.output_index) for piece in pieces} == {("fc_1_0", 1)}
+    assert "".join(piece.delta for piece in pieces) == '{"city": "Oslo"}'
+    assert got[-1].response.output[1].arguments == '{"city": "Oslo"}'
+
+
+def test_usage():
+    usage = whole(Round(text="x", usage=Usage(20, 10, cached=5, reasoning=4))).usage
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (20, 10, 30)
+    assert (usage.input_tokens_details.cached_tokens, usage.output_tokens_details.reasoning_tokens) == (5, 4)
+
+
+RICH = Round(
+    text="x",
+    reasoning=Reasoning("hm", "secret"),
+    hosted=[
+        Search("rain", [Page("u")]),
+        {"type": "mcp_call", "id": "m", "name": "n", "arguments": "{}", "server_label": "s"},
+    ],
+    citations=[Citation("u", "t", start=0, end=1)],
+    refusal="no",
+)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_reasoning_searches_citations_and_refusals_are_items(stream):
+    got = events(RICH)[-1].response if stream else whole(RICH)
+    thought, search, hosted, message = got.output
+    assert (thought.encrypted_content, thought.summary[0].text) == ("secret", "hm")
+    assert (search.action.query, search.action.sources[0].url) == ("rain", "u")
+    assert (hosted.type, hosted.name) == ("mcp_call", "n")
+    assert [part.type for part in message.content] == ["output_text", "refusal"]
+    assert message.content[0].annotations[0].url == "u"
+
+
+def test_their_events():
+    got = events(RICH)
+    kinds = [event.type.removeprefix("response.") for event in got]
+    assert "web_search_call.searching" in kinds
+    assert "refusal.done" in kinds
+    assert "output_text.annotation.added" in kinds
+    assert "".join(event.delta for event in of(got, "response.reasoning_summary_text.delta")) == "hm"
+
+
+def test_the_finish_reason_is_the_scripts():
+    cut = whole(Round(text="x", finish="length"))
+    assert (cut.status, cut.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+    last = events(Round(text="x", finish="content_filter"))[-1]
+    assert (last.type, last.response.incomplete_details.reason) == ("response.incomplete", "content_filter")
+
+
+def test_an_empty_answer():
+    assert whole(Round()).output == []
+    assert [event.type for event in events(Round())] == [
+        "response.created",
+        "response.in_progress",
+        "response.completed",
+    ]
+    assert whole(Round(refusal="no")).output[0].content[0].refusal == "no"
+    assert whole(Round(reasoning=Reasoning("hm"))).output[0].encrypted_content is None
+    assert whole(Round(reasoning=Reasoning(signature="s"))).output[0].summary == []
+    assert len(events(Round(reasoning=Reasoning(signature="s")))) == 5
+
+
+def test_broken_calls_go_out_as_they_are_written():
+    made = [
+        Call("a", "{x", id="1"),
+        Call("b", id="1"),
+        Call("c", id=None),
+        Call("run", "1+1", freeform=True),
+        Call("d", namespace="n"),
+    ]
+    got = whole(Round(calls=made)).output
+    assert [getattr(item, "call_id", None) for item in got] == ["1", "1", None, "call_1_3", "call_1_4"]
+    assert (got[0].arguments, got[3].type, got[3].input, got[4].namespace) == ("{x", "custom_tool_call", "1+1", "n")
+    pieces = of(events(Round(calls=made)), "response.custom_tool_call_input.delta")
+    assert "".join(piece.delta for piece in pieces) == "1+1"
+
+
+def test_a_new_call_under_an_old_index():
+    added = of(events(Round(calls=[Call("clock"), Call("clock", same_index=True)])), "response.output_item.added")
+    assert [(event.output_index, event.item.call_id) for event in added] == [(0, "call_1_0"), (0, "call_1_1")]
+
+
+def test_a_stream_that_breaks_off_is_a_connection_error():
+    with ModelServer([Round(text="abc", break_after=5)]) as server, client_of(server.url) as client:
+        got = until(openai.APIConnectionError, ask(client, stream=True))
+    assert len(got) == 5
+    assert got[-1].type == "response.output_text.delta"
+
+
+def test_arguments_that_never_end():
+    with ModelServer([Round(calls=[Call("clock")], never_ends=50)]) as server, client_of(server.url) as client:
+        got = until(openai.APIConnectionError, ask(client, stream=True))
+    assert len(of(got, "response.function_call_arguments.delta")) == 51
+
+
+def test_an_error_inside_a_stream():
+    last = events(Round(text="abc", error=Error(503, "busy", after=2)))[-1]
+    assert (last.type, last.message, last.code) == ("error", "busy", "server_error")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(401, openai.AuthenticationError), (429, openai.RateLimitError), (500, openai.InternalServerError)],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_error_is_the_sdks_own(status, kind, stream):
+    with ModelServer([Round(error=Error(status, "no", retry_after=2))]) as server, client_of(server.url) as client:
+        with pytest.raises(kind, match="no") as caught:
+            ask(client, stream=stream)
+        assert caught.value.response.headers["retry-after"] == "2"
+
+
+def history(*items):
+    return {"input": [*ASKED, *items]}
+
+
+@pytest.mark.parametrize(
+    ("message", "changes"),
+    [
+        ("model", {"model": ""}),
+        ("empty string", {"input": ""}),
+        ("an array is required, not null", {"input": openai.omit}),
+        ("No tool output found for function call call_1_0", history(call())),
+        ("No tool call found for function call output with call_id call_1_0", history(answered())),
+        ("No tool call found", history(call(), answered(), answered())),
+        ("No tool call found", history(call(), {**answered(), "type": "custom_tool_call_output"})),
+        ("Duplicate call_id", history(call(), call(), answered())),
+        (r"Missing required parameter: 'input\[1\].call_id'", history({**call(), "call_id": None})),
+        (r"Missing required parameter: 'input\[1\].name'", history({**call(), "name": None})),
+        ("input.*arguments", history({**call(), "arguments": {}})),
+        (r"Unknown parameter: 'input\[1\].parsed_arguments'", history(call(parsed_arguments={}), answered())),
+        ("does not declare", history(call(name="gone"), answered())),
+        ("an array is required", history(call(), answered(output=1))),
+        ("Invalid value: 'image_url'", history(call(), answered(output=[{"type": "image_url"}]))),
+        (
+            "Invalid value: 'input_text'",
+            history({"role": "assistant", "content": [{"type": "input_text", "text": "x"}]}),
+        ),
+        ("Invalid value: 'robot'", history({"role": "robot", "content": "x"})),
+        ("summary", history({"type": "reasoning", "id": "r"})),
+        ("could not be verified", history({"type": "reasoning", "id": "r", "summary": []})),
+        ("expected a string", history({"type": 1})),
+        ("not found", {"previous_response_id": "resp_9"}),
+        ("does not match pattern", {"tools": [{**TOOLS[0], "name": "a b"}]}),
+        ("does not match pattern", {"tools": [{"type": "custom", "name": "a.b"}]}),
+        ("Duplicate tool name", {"tools": [TOOLS[0], TOOLS[0]]}),
+        ("Unknown parameter", {"tools": [{"type": "function", "function": {"name": "x"}}]}),
+        ("must have type 'object'", {"tools": [{**TOOLS[0], "parameters": {}}]}),
+        ("array too long", {"tools": [{**TOOLS[1], "name": f"t{number}"} for number in range(129)]}),
+        (r"'tools\[0\].name'", {"tools": [{"type": "namespace", "description": "d", "tools": TOOLS[:1]}]}),
+        ("an array is required", {"tools": [{"type": "namespace", "name": "n", "description": "d"}]}),
+        ("description", {"tools": [{"type": "namespace", "name": "n", "tools": TOOLS[:1]}]}),
+        (
+            "Duplicate tool name",
+            {"tools": [{"type": "namespace", "name": "n", "description": "d", "tools": [TOOLS[0], TOOLS[0]]}]},
+        ),
+        ("not declared", {"tool_choice": {"type": "function", "name": "gone"}}),
+        ("not declared", {"tool_choice": {"type": "web_search"}}),
+        (
+            "not declared",
+            {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "custom", "name": "x"}]}},
+        ),
+    ],
+)
+def test_what_is_refused(refusing, message, changes):
+    server, client = refusing
+    with pytest.raises(openai.BadRequestError, match=message) as caught:
+        ask(client, **copy.deepcopy(changes))
+    assert server.refusals[-1] == caught.value.body["message"]
+
+
+def test_what_is_taken():
+    """The neighbours of what is refused."""
+    items = [
+        {"role": "developer", "content": [{"type": "input_text", "text": "x"}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "data:"}]},
+        call("a", namespace="n"),
+        {"type": "custom_tool_call", "call_id": "b", "name": "run", "input": "x"},
+        {"type": "custom_tool_call_output", "call_id": "b", "output": "x"},
+        answered("a", [{"type": "input_image", "image_url": "data:"}]),
+        {"type": "web_search_call", "id": "ws", "status": "completed"},
+    ]
+    inner = {"type": "namespace", "name": "n", "description": "d", "tools": TOOLS[:2]}
+    tools = [inner, TOOLS[2], {"type": "web_search"}]
+    assert whole(Round(text="x"), items=items, tools=tools, tool_choice={"type": "web_search"}).output_text == "x"
+
+
+def test_reasoning_of_a_raw_round_may_come_back():
+    thought = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"}
+    with ModelServer([Round(raw={"output": [thought]}), Round(text="x")]) as server, client_of(server.url) as client:
+        ask(client)
+        assert ask(client, [*ASKED, thought, call(name="unknown"), answered()]).output_text == "x"
+
+
+THOUGHT = Round(reasoning=Reasoning("hm", "secret"), calls=[Call("clock")])
+
+
+@pytest.mark.parametrize("spoil", ["change", "drop", "keep"])
+def test_reasoning_comes_back_unchanged(spoil):
+    with ModelServer([THOUGHT, Round(text="x")][: 1 + (spoil == "keep")]) as server, client_of(server.url) as client:
+        first = ask(client)
+        items = dumped(first)
+        if spoil == "keep":
+            assert ask(client, [*ASKED, *items, *results_of(first)]).output_text == "x"
+            return
+        items = items[1:] if spoil == "drop" else [{**items[0], "encrypted_content": "other"}, *items[1:]]
+        message = "required 'reasoning' item: 'rs_1'" if spoil == "drop" else "could not be verified"
+        with pytest.raises(openai.BadRequestError, match=message):
+            ask(client, [*ASKED, *items, *results_of(first)])

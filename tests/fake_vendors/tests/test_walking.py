@@ -1,0 +1,262 @@
+"""The walk itself: each fault that is planted is found, at its place."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, NewType, NotRequired, Optional, Required, TypeVar, Union
+
+import pydantic
+import pytest
+from anthropic.types import MessageParam, ToolUnionParam
+from google.genai import types as genai
+from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
+from openai.types.responses import ResponseInputItemParam, ToolParam
+from typing_extensions import ReadOnly, TypeAliasType, TypedDict
+
+from fake_vendors.rules.walking import faults
+
+T = TypeVar("T", bound=int)
+Name = NewType("Name", str)
+Numbers = TypeAliasType("Numbers", list[int] | int)
+Pairs = TypeAliasType("Pairs", list[T], type_params=(T,))
+
+
+class Base(TypedDict):
+    a: int
+    b: NotRequired[str]
+
+
+class Derived(Base, total=False):
+    c: Required[ReadOnly[str]]
+    d: "list[Derived]"  # noqa: UP037  (a text in a text, as SDKs have it)
+    e: Annotated[NotRequired[Iterable[Base]], "Some."]
+
+
+class Cat(TypedDict, total=False):
+    kind: Required[Literal["cat"]]
+    lives: Required[int]
+
+
+class Dog(TypedDict, total=False):
+    kind: Required[Literal["dog"]]
+    owner: str
+
+
+class Open(TypedDict, total=False):
+    a: int
+
+
+Open.__pydantic_config__ = {"extra": "allow"}
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Inner(pydantic.BaseModel):
+    count: int = 0
+
+
+class Model(pydantic.BaseModel):
+    inner: Inner
+    name: str = ""
+
+
+FITTING = [
+    ("a", str),
+    (1, int),
+    (1, float),
+    (1.5, float),
+    (True, bool),
+    (None, None),
+    (b"x", bytes),
+    ({"a": [1, None]}, object),
+    ({"a": [1, None]}, Any),
+    ("a", Literal["a", "b"]),
+    (None, Optional[int]),  # noqa: UP045  (SDKs write it)
+    ("x", Union[int, str]),  # noqa: UP007  (SDKs write it)
+    ("x", int | str),
+    (["a"], Iterable[str]),
+    (["a"], Sequence[str]),
+    ([], list),
+    ({"a": 1}, dict[str, int]),
+    ({"a": 1}, Mapping[str, object]),
+    ({}, dict),
+    ("x", Name),
+    (3, T),
+    ([1, 2], Numbers),
+    ([1], Pairs[int]),
+    ("red", Colour),
+    ({"a": 1}, Base),
+    ({"a": 1, "c": "x", "d": [{"a": 2, "c": "y"}], "e": [{"a": 1}]}, Derived),
+    ({"kind": "dog"}, Cat | Dog),
+    ({"a": 1, "z": 2}, Open),
+    ({"inner": {"count": 1}}, Model),
+]
+
+PLANTED = [
+    (1, str, ".: expected a text, found int 1"),
+    (True, int, ".: expected an integer, found bool True"),
+    (1.0, int, ".: expected an integer, found float 1.0"),
+    (True, float, ".: expected a number, found bool True"),
+    (1, bool, ".: expected a boolean, found int 1"),
+    ("x", bytes, ".: expected bytes, found str 'x'"),
+    ("", None, ".: expected null, found str ''"),
+    ({1}, object, ".: no JSON (Object of type set is not JSON serializable)"),
+    (float("nan"), Any, ".: no JSON (Out of range float values"),
+    ("c", Literal["a", "b"], ".: expected one of 'a', 'b', found str 'c'"),
+    (True, Literal[1], ".: expected one of 1, found bool True"),
+    (1.5, str | None, ".: expected str or NoneType, found float 1.5"),
+    ("abc", Iterable[str], ".: expected a list, found str 'abc'"),
+    (("a",), list[str], ".: expected a list, found tuple ('a',)"),
+    (["a", 1], Iterable[str], "[1]: expected a text, found int 1"),
+    ([], dict[str, int], ".: expected an object, found list []"),
+    ({"a": "b"}, dict[str, int], ".a: expected an integer, found str 'b'"),
+    ({1: 1}, dict[str, int], ": its key expected a text, found int 1"),
+    (1, Name, ".: expected a text, found int 1"),
+    ("x", T, ".: expected an integer, found str 'x'"),
+    ([1, "x"], Numbers, "[1]: expected an integer"),
+    (["x"], Pairs[int], "[0]: expected an integer, found str 'x'"),
+    ("blue", Colour, ".: expected one of 'red', found str 'blue'"),
+    ([], Base, ".: expected an object (Base), found list []"),
+    ({}, Base, ".: 'a' is missing (Base)"),
+    ({"a": 1, "x": 1}, Base, ".: unknown key 'x' (Base)"),
+    ({"c": "x"}, Derived, ".: 'a' is missing (Derived)"),
+    ({"a": 1}, Derived, ".: 'c' is missing (Derived)"),
+    ({"a": 1, "c": 2}, Derived, ".c: expected a text, found int 2"),
+    ({"a": 1, "c": "x", "d": [{"a": 1}]}, Derived, ".d[0]: 'c' is missing (Derived)"),
+    ({"a": 1, "c": "x", "e": [{"a": 1}, {"a": "x"}]}, Derived, ".e[1].a: expected an integer, found str 'x'"),
+    ({"kind": "cat"}, Cat | Dog, ".: 'lives' is missing (Cat)"),
+    ({"kind": "dog", "lives": 1}, Cat | Dog, ".: unknown key 'lives' (Dog)"),
+    ({"kind": "cat", "lives": 1, "name": "x"}, Cat | Dog, ".: unknown key 'name' (Cat)"),
+    ([{"kind": "dog", "owner": 1}], Iterable[Cat | Dog], "[0].owner: expected a text, found int 1"),
+    ({"a": "x", "z": 2}, Open, ".a: expected an integer, found str 'x'"),
+    ({"inner": {"count": "1"}}, Model, ".inner.count: Input should be a valid integer, found '1'"),
+    ({"inner": {"counts": 1}}, Model, ".inner.counts: Extra inputs are not permitted, found 1"),
+    ({"inner": {}, "names": 1}, Model, ".names: Extra inputs are not permitted, found 1"),
+]
+
+
+@pytest.mark.parametrize(("value", "annotation"), FITTING, ids=str)
+def test_what_fits_has_no_faults(value, annotation):
+    assert faults(value, annotation) == []
+
+
+@pytest.mark.parametrize(("value", "annotation", "fault"), PLANTED, ids=str)
+def test_a_planted_fault_is_found_at_its_place(value, annotation, fault):
+    found = faults(value, annotation)
+
+    assert len(found) == 1
+    assert found[0].startswith(fault)
+
+
+def test_every_fault_is_told_not_only_the_first():
+    assert len(faults({"b": 1, "c": 2, "x": 3}, Derived)) == 4
+
+
+def test_a_form_that_the_walk_does_not_know_is_an_error():
+    with pytest.raises(TypeError, match="knows no annotation"):
+        faults(1, complex)
+
+
+# --- the SDKs' own types ---
+
+CHAT_TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}, "strict": None}}
+CHAT_CUSTOM = {
+    "type": "custom",
+    "custom": {"name": "f", "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: /a/"}}},
+}
+TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}
+CUSTOM = {"type": "custom", "name": "f", "format": {"type": "grammar", "syntax": "regex", "definition": "a"}}
+ANTHROPIC_TOOL = {"name": "f", "input_schema": {"type": "object"}, "input_examples": [{"a": 1}]}
+CALLING = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+}
+RESULT = {
+    "role": "user",
+    "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "x"}]}],
+}
+OUTPUT = {"type": "function_call_output", "call_id": "1", "output": [{"type": "input_text", "text": "x"}]}
+DECLARED = {"functionDeclarations": [{"name": "f", "parametersJsonSchema": {"type": "object"}}]}
+CONTENT = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "AA=="}]}
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation"),
+    [
+        (CHAT_TOOL, ChatCompletionToolUnionParam),
+        (CHAT_CUSTOM, ChatCompletionToolUnionParam),
+        (TOOL, ToolParam),
+        (CUSTOM, ToolParam),
+        ({"type": "web_search", "filters": {"allowed_domains": ["example.com"]}}, ToolParam),
+        (ANTHROPIC_TOOL, ToolUnionParam),
+        ({"type": "web_search_20250305", "name": "web_search", "max_uses": 1}, ToolUnionParam),
+        (CALLING, ChatCompletionMessageParam),
+        ({"role": "tool", "tool_call_id": "1", "content": "x"}, ChatCompletionMessageParam),
+        (OUTPUT, ResponseInputItemParam),
+        (RESULT, MessageParam),
+        (DECLARED, genai.Tool),
+        (CONTENT, genai.Content),
+    ],
+)
+def test_what_an_sdk_takes_has_no_faults(value, annotation):
+    assert faults(value, annotation) == []
+
+
+CHAT_TOOLS, CHAT, TOOLS, ITEM = (
+    ChatCompletionToolUnionParam,
+    ChatCompletionMessageParam,
+    ToolParam,
+    ResponseInputItemParam,
+)
+CLAUDE_TOOL, CLAUDE, GEMINI_TOOL, GEMINI = ToolUnionParam, MessageParam, genai.Tool, genai.Content
+
+
+def changed(value, path, new):
+    """A value with one thing in it changed; `...` takes it out."""
+    if not path:
+        return new
+    copy = value.copy()
+    if len(path) == 1 and new is ...:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = changed(value[path[0]] if len(path) > 1 else None, path[1:], new)
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "new", "annotation", "fault"),
+    [
+        (CHAT_TOOL, ["function", "name"], ..., CHAT_TOOLS, ".function: 'name' is missing"),
+        (CHAT_TOOL, ["function", "strict"], "yes", CHAT_TOOLS, ".function.strict: expected bool or"),
+        (CHAT_TOOL, ["name"], "f", CHAT_TOOLS, ".: unknown key 'name' (ChatCompletionFunctionToolPa"),
+        (CHAT_CUSTOM, ["custom", "format", "grammar", "syntax"], "ebnf", CHAT_TOOLS, ".custom.format"),
+        (CHAT_CUSTOM, ["custom", "format", "syntax"], "lark", CHAT_TOOLS, ".custom.format: unknown"),
+        (TOOL, ["strict"], ..., TOOLS, ".: 'strict' is missing (FunctionToolParam)"),
+        (TOOL, ["parameters"], ..., TOOLS, ".: 'parameters' is missing (FunctionToolParam)"),
+        (TOOL, ["allowed_callers"], ["me"], TOOLS, ".allowed_callers[0]: expected one of"),
+        (TOOL, ["function"], {}, TOOLS, ".: unknown key 'function' (FunctionToolParam)"),
+        (CUSTOM, ["format", "grammar"], {}, TOOLS, ".format: unknown key 'grammar' (Grammar)"),
+        (ANTHROPIC_TOOL, ["input_examples"], [1], CLAUDE_TOOL, ".input_examples[0]: expected an object"),
+        (ANTHROPIC_TOOL, ["parameters"], {}, CLAUDE_TOOL, ".: unknown key 'parameters' (ToolParam)"),
+        (ANTHROPIC_TOOL, ["strict"], None, CLAUDE_TOOL, ".strict: expected a boolean"),
+        (CALLING, ["tool_calls", 0, "function", "arguments"], {}, CHAT, ".tool_calls[0].function.arg"),
+        (CALLING, ["tool_calls", 0, "index"], 0, CHAT, ".tool_calls[0]: unknown key 'index'"),
+        (OUTPUT, ["output"], ..., ITEM, ".: 'output' is missing (FunctionCallOutput)"),
+        (OUTPUT, ["output", 0, "type"], "text", ITEM, ".output[0].type: expected one of"),
+        (RESULT, ["content", 0, "content", 0, "text"], 1, CLAUDE, ".content[0].content[0].text: expected a text"),
+        (RESULT, ["content", 0, "error"], True, CLAUDE, ".content[0]: unknown key 'error' (ToolResultBlockParam)"),
+        (DECLARED, ["functionDeclarations", 0, "schema"], {}, GEMINI_TOOL, ".functionDeclarations.0.schema: Extra"),
+        (CONTENT, ["parts", 0, "functionCall", "args"], "{}", GEMINI, ".parts.0.functionCall.args: Input should"),
+        (CONTENT, ["parts", 0, "toolCall"], {"toolType": "X"}, GEMINI, ".: X is not a valid ToolType"),
+        (CONTENT, ["parts", 0, "thoughtSignature"], "!", GEMINI, ".parts.0.thoughtSignature: "),
+    ],
+)  # fmt: skip
+def test_what_an_sdk_does_not_take_is_found(value, path, new, annotation, fault):
+    found = faults(changed(value, path, new), annotation)
+
+    assert any(each.startswith(fault) for each in found), found
+    assert len(found) == 1
