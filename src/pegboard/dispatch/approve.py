@@ -163,9 +163,9 @@ async def ask_person(work: CallState, request: ApprovalRequest, decide: Decide) 
             comes later.
     """
     around = work.around
-    if around.asking is None:
+    if around.approvals is None:
         raise unanswerable(request)
-    answer, shown = await around.asking.ask(
+    answer, shown = await around.approvals.ask(
         request,
         work.context,
         around.approver,
