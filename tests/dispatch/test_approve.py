@@ -20,9 +20,10 @@ from pegboard.dispatch.approve import (
     denial,
     permit,
 )
+from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError, Limits
 from pegboard.dispatch.permissions.permissions import Decision, Permissions
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Limits, Surroundings, Work
+from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import ToolError
 from pegboard.testing.scripted import ScriptedApprover
 from pegboard.threads import WorkerPool
@@ -44,9 +45,9 @@ def prepared():
     def prepared(
         line, *rules, tool=SHELL, mode="default", grants=None, permissions=True, context=None, limits=DEFAULT_LIMITS
     ):
-        around = Surroundings(lambda name: tool, threads, limits=limits)
+        around = CallServices(lambda name: tool, threads, limits=limits)
         around = around.evolve(permissions=Permissions(rules, mode) if permissions else None, grants=grants)
-        made = Work(ToolCall(tool.name, {"line": line}, "1"), ToolContext(context or ReadonlyContext()), around)
+        made = CallState(ToolCall(tool.name, {"line": line}, "1"), ToolContext(context or ReadonlyContext()), around)
         made.tool, made.arguments = tool, {"line": line}
         return made
 

@@ -25,6 +25,7 @@ from pegboard import (
 from pegboard.schema.problems import StructureError
 from pegboard.tools.typed import as_tools
 from pegboard_processes import ChildProcesses
+from pegboard_processes.process import ChildProcess
 from pegboard_processes.rpc import framed
 
 MEBIBYTE = 1 << 20
@@ -476,6 +477,27 @@ def test_cancelling_a_call_that_waits_for_its_turn_starts_nothing(fresh, tmp_pat
 
     asyncio.run(cancelled())
     assert not (tmp_path / "two").exists()
+
+
+def test_cancelling_a_call_whose_child_is_being_started_leaves_no_process(fresh, monkeypatch):
+    started, cancelled, start = [], threading.Event(), ChildProcess.start
+
+    def slow(most):
+        child = start(most)
+        started.append(child.process.pid)
+        cancelled.wait(PATIENCE)
+        return child
+
+    monkeypatch.setattr(ChildProcess, "start", slow)
+
+    async def cancel():
+        task = asyncio.ensure_future(execute(fresh(), "add", a=1))
+        await asyncio.to_thread(until, lambda: started)
+        await given_up(task)
+        cancelled.set()
+
+    asyncio.run(cancel())
+    until(lambda: not is_there(started[0]))
 
 
 def test_a_call_whose_turn_never_comes_says_so_at_its_limit(fresh, tmp_path):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from contextvars import ContextVar
 
 import attrs
 import pytest
@@ -211,6 +212,24 @@ def test_a_question_is_answered_with_all_answers_before_it(talk):
 def test_tools_call_tools_several_at_once(talk, host):
     assert talk("call_twice", name="echo").output == "echo: {'a': 1} echo: {\"a\": 2}"
     assert sorted(map(str, host.asked)) == sorted(map(str, [("echo", {"a": 1}), ("echo", '{"a": 2}')]))
+
+
+def test_answers_and_events_see_the_context_variables_of_the_caller(pool):
+    caller, seen = ContextVar("caller", default=None), []
+
+    class Seeing(Host):
+        async def call(self, *_):
+            seen.append(caller.get())
+            return ToolResult("called")
+
+    async def main():
+        caller.set("ann")
+        context = ToolContext(host=Seeing(), listener=lambda _: seen.append(caller.get()))
+        await execute(pool, "call_one", context, name="echo")
+        await execute(pool, "count_up", context, to=1)
+
+    asyncio.run(main())
+    assert seen == ["ann", "ann"]
 
 
 def test_several_threads_of_a_tool_get_each_its_own_answer(talk):

@@ -136,7 +136,7 @@ class ChildProcesses:
     async def _in_child(self, session: Session, request: ExecutionRequest) -> ExecutionResponse:
         """One call from its child's start to its end."""
         try:
-            child = self._idle_child() or await self._started()
+            child = await self._free_child()
         except OSError as error:
             text = f"{request.tool} was not run: its process could not be started."
             return ExecutionResponse.failed("crashed", text, detail=str(error))
@@ -173,14 +173,16 @@ class ChildProcesses:
                 self._idle.append(child)
         return _with_printed(response, request.tool, printed)
 
-    def _idle_child(self) -> ChildProcess | None:
-        """The child that waits since the latest call; `None` where none does."""
+    async def _free_child(self) -> ChildProcess:
+        """The child that waits since the latest call; a new one where none does."""
         while True:
             with self._lock:
                 child = self._idle.pop() if self._idle else None
-            if child is None or child.is_idle:
+            if child is None:
+                return await self._started()
+            if child.is_idle:
                 return child
-            child.kill()
+            await self._in_thread(child.end, 0.0)
 
     async def _started(self) -> ChildProcess:
         return await self._in_thread(ChildProcess.start, self.message_bytes)
