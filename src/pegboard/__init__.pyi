@@ -28,10 +28,15 @@ from pegboard.dispatch.approval.request import (
     Once as Once,
     Reject as Reject,
 )
-from pegboard.dispatch.batch import Batch as Batch
-from pegboard.dispatch.batch_options import BatchOptions as BatchOptions
-from pegboard.dispatch.callbacks import Abort as Abort, ChangeArguments as ChangeArguments, Deny as Deny
-from pegboard.dispatch.chain import Chain as Chain
+from pegboard.dispatch.arguments import (
+    ArgumentsSoFar as ArgumentsSoFar,
+    Partial as Partial,
+    parse_partial as parse_partial,
+)
+from pegboard.dispatch.background import Completion as Completion, Operation as Operation
+from pegboard.dispatch.batch import Batch as Batch, BatchOptions as BatchOptions, Outcome as Outcome
+from pegboard.dispatch.callbacks import Abort as Abort, Chain as Chain, ChangeArguments as ChangeArguments, Deny as Deny
+from pegboard.dispatch.dispatcher import Health as Health
 from pegboard.dispatch.events import (
     CallAborted as CallAborted,
     CallCompleted as CallCompleted,
@@ -53,15 +58,8 @@ from pegboard.dispatch.executors.executor import (
 )
 from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
 from pegboard.dispatch.executors.remote import ExecutorCall as ExecutorCall, ToolExecutor as ToolExecutor
-from pegboard.dispatch.health import Health as Health
-from pegboard.dispatch.kept_tool import kept_result_tool as kept_result_tool
-from pegboard.dispatch.operation import Completion as Completion, Operation as Operation
-from pegboard.dispatch.outcome import Outcome as Outcome
-from pegboard.dispatch.partial import (
-    ArgumentsSoFar as ArgumentsSoFar,
-    Partial as Partial,
-    parse_partial as parse_partial,
-)
+from pegboard.dispatch.kept import kept_result_tool as kept_result_tool
+from pegboard.dispatch.limits import CallError as CallError, Limits as Limits
 from pegboard.dispatch.permissions.permissions import (
     PermissionRules as PermissionRules,
     Permissions as Permissions,
@@ -69,7 +67,6 @@ from pegboard.dispatch.permissions.permissions import (
 )
 from pegboard.dispatch.permissions.rule import Rule as Rule
 from pegboard.dispatch.repair import RepairRequest as RepairRequest
-from pegboard.dispatch.work import CallError as CallError, Limits as Limits
 from pegboard.errors import (
     ArtifactError as ArtifactError,
     CallbackError as CallbackError,

@@ -108,7 +108,7 @@ async def first_answer(chain: Sequence[Callback], *arguments: Any) -> Any:
     coroutine for an answer.
 
     Raises:
-        LinkError: A member raised; no later one is asked.
+        ChainError: A member raised; no later one is asked.
     """
     for callback in chain:
         try:
@@ -126,7 +126,7 @@ async def pipe(chain: Iterable[Callback], value: T, *arguments: Any) -> T:
     """Hands `value` through each member in order; a member that answers `None` leaves it as it is.
 
     Raises:
-        LinkError: A member raised; no later one is asked.
+        ChainError: A member raised; no later one is asked.
     """
     for callback in chain:
         try:

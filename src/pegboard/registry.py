@@ -14,7 +14,7 @@ from pegboard.catalogue import (
 )
 from pegboard.contributions import Contributions
 from pegboard.dispatch.find import refuse_registered, refuse_resolved
-from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
+from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.errors import (
     ExportError,
     ModelError,
@@ -35,19 +35,16 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.pending import PendingCalls
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.approval.resume import Answers
-    from pegboard.dispatch.batch import Batch
-    from pegboard.dispatch.batch_options import BatchOptions
-    from pegboard.dispatch.chain import Chain
-    from pegboard.dispatch.dispatcher import Dispatcher, Prepared
+    from pegboard.dispatch.background import Completion, Operation
+    from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
+    from pegboard.dispatch.callbacks import Chain
+    from pegboard.dispatch.dispatcher import Dispatcher, Health, Prepared
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.executors.executor import Executor
     from pegboard.dispatch.executors.remote import ToolExecutor
-    from pegboard.dispatch.health import Health
-    from pegboard.dispatch.kept import KeptResults
-    from pegboard.dispatch.operation import Completion, Operation
-    from pegboard.dispatch.outcome import Outcome
+    from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.permissions.permissions import Permissions
-    from pegboard.dispatch.work import Surroundings
+    from pegboard.dispatch.state import CallServices
     from pegboard.request.exporter import Exporter
     from pegboard.request.model import Model
     from pegboard.request.model_request import ModelRequest
@@ -110,7 +107,7 @@ class ToolRegistry(Contributions):
         Args:
             stage: As for `add_callback`.
         """
-        from pegboard.dispatch.chain import Chain
+        from pegboard.dispatch.callbacks import Chain
 
         await self._load_plugins(stage)
         links = self._catalogue.callbacks(stage)
@@ -120,7 +117,7 @@ class ToolRegistry(Contributions):
         return Chain(links, prepared.around)
 
     @property
-    def kept(self) -> KeptResults:
+    def kept(self) -> ResultStore:
         """The full texts of results that were cut; `kept_result_tool(registry.kept)` lets a model read on in them."""
         return self._at_work().kept
 
@@ -437,7 +434,7 @@ class ToolRegistry(Contributions):
             raw: A `ToolCall`, or a mapping with `name`, `arguments` (an object or JSON text) and `id`.
             resolved: The tools that it may call. `None`: all that are registered.
         """
-        from pegboard.dispatch.parse_call import parse_call
+        from pegboard.dispatch.arguments import parse_call
 
         find = self._find if resolved is None else partial(self._offered, resolved)
         return parse_call(raw, find, self.limits)
@@ -470,7 +467,7 @@ class ToolRegistry(Contributions):
     @property
     def health(self) -> Health:
         """What can't be ended, and what was lost: abandoned threads, blocked loops, dropped events."""
-        from pegboard.dispatch.health import Health
+        from pegboard.dispatch.dispatcher import Health
 
         return Health() if self._dispatcher is None else self._dispatcher.health()
 
@@ -581,7 +578,7 @@ class ToolRegistry(Contributions):
 
     async def _ready(
         self, calls: Iterable[ToolCall], resolved: ResolvedTools | None, context: ReadonlyContext
-    ) -> tuple[Prepared, Surroundings, tuple[ToolCall, ...]]:
+    ) -> tuple[Prepared, CallServices, tuple[ToolCall, ...]]:
         """What it takes to run these calls; plugins that have to do with them are imported."""
         calls = tuple(calls)
         for call in calls:

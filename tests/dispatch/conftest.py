@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.stages import travel, way_for
-from pegboard.dispatch.work import DEFAULT_LIMITS, Callbacks, Surroundings, Work
+from pegboard.dispatch.limits import DEFAULT_LIMITS
+from pegboard.dispatch.stages import pipeline_for, run_stages
+from pegboard.dispatch.state import Callbacks, CallServices, CallState
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ToolContext
@@ -60,10 +61,10 @@ def prepare(threads):
             return tool
 
         callbacks = Callbacks(links(before), links(after), links(on_error))
-        around = Surroundings(find, threads, callbacks, limits, observe)
+        around = CallServices(find, threads, callbacks, limits, observe)
         name = getattr(tool, "name", "missing")
         call = ToolCall(name, {} if arguments is None else arguments)
-        return Work(call, context or ToolContext(), around), way_for(callbacks)
+        return CallState(call, context or ToolContext(), around), pipeline_for(callbacks)
 
     return prepare
 
@@ -74,7 +75,7 @@ def send(prepare):
 
     def send(tool, arguments=None, **surroundings):
         work, way = prepare(tool, arguments, **surroundings)
-        asyncio.run(travel(work, way))
+        asyncio.run(run_stages(work, way))
         return work
 
     return send

@@ -6,10 +6,12 @@ import threading
 import attrs
 import pytest
 
-from pegboard.callbacks import quick
-from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny
-from pegboard.dispatch.stages import travel
-from pegboard.dispatch.work import DEFAULT_LIMITS, CallError
+from pegboard import Limits, ToolRegistry
+from pegboard.callbacks import Callback, ChainError, quick
+from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
+from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
+from pegboard.dispatch.stages import run_stages
+from pegboard.dispatch.state import Callbacks
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError
 from pegboard.tools.content import ToolResult
 from pegboard.tools.policy import ResultLimits
@@ -339,7 +341,7 @@ def test_cancellation_while_a_callback_waits_goes_through(make, prepare, diary, 
             await asyncio.Event().wait()
 
         work, way = prepare(make(diary.tool), **{stage: [stuck]})
-        task = asyncio.ensure_future(travel(work, way))
+        task = asyncio.ensure_future(run_stages(work, way))
         await waits.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -434,9 +436,9 @@ def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, diary,
         callbacks = {stage: [hangs if is_plain else hangs_too]}
         stuck, its_way = prepare(make(function), limits=limits, observe=lambda *what: told.append(what), **callbacks)
         other, way = prepare(make(lambda: "fine"))
-        call = asyncio.ensure_future(travel(stuck, its_way))
+        call = asyncio.ensure_future(run_stages(stuck, its_way))
         await asyncio.sleep(0)
-        await travel(other, way)
+        await run_stages(other, way)
         answered_meanwhile = not call.done()
         await call
         let_go.set()
@@ -484,7 +486,7 @@ def test_a_callback_that_blocks_the_loop_is_named(make, prepare):
     def main(callback):
         work, way = prepare(make(lambda: "fine"), before=[callback])
         work.around = work.around.evolve(watchdog=Watchdog())
-        asyncio.run(travel(work, way))
+        asyncio.run(run_stages(work, way))
 
     main(quick(lambda *_: None))
     assert seen[0] == "callback of plugin 0"
@@ -559,3 +561,503 @@ def test_the_model_gets_only_a_part_of_a_callbacks_long_result(make, send, diary
     limits = attrs.evolve(DEFAULT_LIMITS, results=ResultLimits(lines=1))
     work = send(make(function), limits=limits, **{stage: [lambda *_: ToolResult("1\n2\n3\n")]})
     assert work.result.text.startswith("1\n[Only the first 1 of 3 lines")
+
+
+# Chain ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def registry():
+    return ToolRegistry(limits=attrs.evolve(Limits(), callback_timeout=0.05, grace=0.05))
+
+
+def chain_of(registry, stage="before_model", *functions):
+    for function in functions:
+        registry.add_callback(stage, function)
+    return registry.chain(stage)
+
+
+def test_nobody_answers_where_nobody_is(registry):
+    async def main():
+        chain = await chain_of(registry)
+        return bool(chain), list(chain), await chain.answers(1, 2)
+
+    assert asyncio.run(main()) == (False, [], None)
+
+
+def test_the_first_answer_counts_and_says_whose_it_is(registry):
+    asked = []
+
+    def silent():
+        asked.append("silent")
+
+    async def answers(request):
+        asked.append(request)
+        return 0
+
+    async def main():
+        chain = await chain_of(registry, "before_model", silent, answers, lambda: asked.append("late"))
+        return await chain.answers("context", "request")
+
+    answer, link = asyncio.run(main())
+    assert (answer, link.owner, asked) == (0, "the host", ["silent", "request"])
+
+
+def test_one_that_hangs_is_named(registry):
+    async def hangs():
+        await asyncio.Event().wait()
+
+    async def main():
+        await (await chain_of(registry, "before_model", hangs)).answers(1, 2)
+
+    with pytest.raises(ChainError, match=r"hangs of the host: TimeoutError.*gave no answer within 0.05 s"):
+        asyncio.run(main())
+
+
+def test_one_that_exits_costs_no_more_than_its_stage(registry):
+    def leaves():
+        raise SystemExit(3)
+
+    async def main():
+        await (await chain_of(registry, "before_model", leaves)).answers(1, 2)
+
+    with pytest.raises(ChainError, match="SystemExit"):
+        asyncio.run(main())
+
+
+def test_cancelling_who_asks_is_a_cancellation(registry):
+    begun = asyncio.Event()
+
+    async def hangs():
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def main(ask):
+        asking = asyncio.ensure_future(ask(await chain_of(registry, "after_turn", hangs)))
+        await begun.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    asyncio.run(main(lambda chain: chain.tell(1, 2, 3)))
+    begun = asyncio.Event()
+    asyncio.run(main(lambda chain: chain.answers(1, 2, 3)))
+
+
+def test_telling_reaches_everybody(registry, caplog):
+    told = []
+
+    def broken():
+        raise ValueError("oops")
+
+    async def main():
+        chain = await chain_of(registry, "after_turn", broken, quick(lambda outcome: told.append(outcome) or None))
+        await chain.tell(1, 2, "the outcome")
+
+    asyncio.run(main())
+    assert told == ["the outcome"]
+    assert "oops" in caplog.text
+
+
+class TestAround:
+    def ask(self, registry, run, *wrappers):
+        async def main():
+            return await (await chain_of(registry, "wrap_model", *wrappers)).around_all(run, "context", "request")
+
+        return asyncio.run(main())
+
+    async def inner(self):
+        return "inner"
+
+    async def failing(self):
+        raise KeyError("inside")
+
+    def test_without_wrappers_it_is_what_runs(self, registry):
+        assert self.ask(registry, self.inner) == "inner"
+
+    def test_the_first_is_the_outermost(self, registry):
+        async def outer(call_next):
+            return f"({await call_next()})"
+
+        async def nested(call_next):
+            return f"[{await call_next()}]"
+
+        assert self.ask(registry, self.inner, outer, nested) == "([inner])"
+
+    def test_what_is_raised_inside_comes_through_as_it_is(self, registry):
+        async def lets_through(call_next):
+            return await call_next()
+
+        with pytest.raises(KeyError, match="inside"):
+            self.ask(registry, self.failing, lets_through, lets_through)
+
+    def test_a_wrapper_may_swallow_it(self, registry):
+        async def swallows(call_next):
+            try:
+                return await call_next()
+            except KeyError:
+                return "instead"
+
+        assert self.ask(registry, self.failing, swallows) == "instead"
+
+    def test_a_wrapper_that_fails_is_named(self, registry):
+        async def broken(call_next):
+            await call_next()
+            raise ValueError("oops")
+
+        with pytest.raises(ChainError, match="broken of the host"):
+            self.ask(registry, self.inner, broken)
+
+    def test_its_own_time_stands_still_while_the_inside_runs(self, registry):
+        ended = asyncio.Event()
+
+        async def slow():
+            asyncio.get_running_loop().call_later(0.15, ended.set)  # three times the wrapper's own limit
+            await ended.wait()
+            return "slow"
+
+        async def wraps(call_next):
+            return await call_next()
+
+        assert self.ask(registry, slow, wraps) == "slow"
+
+    def test_a_wrapper_that_hangs_by_itself_is_ended(self, registry):
+        async def hangs(call_next):
+            await asyncio.Event().wait()
+
+        with pytest.raises(ChainError, match=r"took more than 0\.05 s beside what it stands round"):
+            self.ask(registry, self.inner, hangs)
+
+
+def test_a_sleeping_plugin_is_not_asked_for_stages_that_it_does_not_have(registry):
+    woken = []
+
+    class Lazy:
+        hooks = frozenset({"register_tools"})
+
+        def load(self):
+            woken.append(1)
+
+    registry.lazy_plugins.add("sleepy", Lazy())
+    asyncio.run(registry.chain("before_model"))
+    assert woken == []
+
+
+# Wrap -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wrap(prepare, make):
+    """What comes of a tool (an async function without arguments) with these wrappers, the outermost first."""
+
+    def wrap(inner, *functions, limits=DEFAULT_LIMITS, observe=None, arguments=None):
+        links = tuple(Callback(function, f"plugin {place}") for place, function in enumerate(functions))
+        work, _ = prepare(make(), limits=limits, observe=observe)
+        work.tool = make()
+        work.arguments = {} if arguments is None else arguments
+        work.around = work.around.evolve(callbacks=Callbacks(wrap=links))
+        return asyncio.run(wrapped(work, inner))
+
+    return wrap
+
+
+class Notes(list):
+    def wrapper(self, word):
+        async def noted(context, tool, arguments, call_next):
+            self.append(f"{word} in")
+            try:
+                return await call_next()
+            finally:
+                self.append(f"{word} out")
+
+        return noted
+
+    async def tool(self):
+        self.append("tool")
+        return "value"
+
+
+@pytest.fixture
+def notes():
+    return Notes()
+
+
+async def forever():
+    await asyncio.Event().wait()
+
+
+def test_the_outermost_is_the_first_in_order(wrap, notes):
+    assert wrap(notes.tool, notes.wrapper("one"), notes.wrapper("two")) == "value"
+    assert notes == ["one in", "two in", "tool", "two out", "one out"]
+
+
+def test_without_wrappers_the_tool_runs(wrap, notes):
+    assert wrap(notes.tool) == "value"
+
+
+def test_it_gets_context_tool_and_the_arguments_read_only(wrap, notes):
+    seen = []
+
+    async def look(context, tool, arguments, call_next):
+        seen.append((context.values, tool.name, arguments))
+        with pytest.raises(TypeError, match="read-only"):
+            arguments["rows"].append(2)
+        return await call_next()
+
+    wrap(notes.tool, look, arguments={"rows": [1]})
+    assert seen == [({}, "probe", {"rows": [1]})]
+
+
+def test_call_next_takes_no_arguments(wrap, notes):
+    """What was approved is what runs."""
+
+    async def edits(context, tool, arguments, call_next):
+        return await call_next({"rows": []})
+
+    with pytest.raises(CallError) as caught:
+        wrap(notes.tool, edits)
+    assert (caught.value.kind, notes) == ("callback_failure", [])
+
+
+def test_what_the_wrapper_gives_is_what_the_call_gives(wrap, notes):
+    async def instead(context, tool, arguments, call_next):
+        return [await call_next(), "more"]
+
+    assert wrap(notes.tool, instead) == ["value", "more"]
+
+
+def test_a_wrapper_may_run_nothing_at_all(wrap, notes):
+    async def from_a_cache(context, tool, arguments, call_next):
+        return "kept"
+
+    assert wrap(notes.tool, from_a_cache) == "kept"
+    assert notes == []
+
+
+def test_a_wrapper_may_run_it_again(wrap):
+    runs = []
+
+    async def flaky():
+        runs.append(1)
+        if len(runs) < 3:
+            raise ToolError("busy", retryable=True)
+        return "value"
+
+    async def again(context, tool, arguments, call_next):
+        while True:
+            try:
+                return await call_next()
+            except ToolError:
+                continue
+
+    assert wrap(flaky, again) == "value"
+    assert len(runs) == 3
+
+
+def test_it_may_not_run_it_without_end(wrap):
+    runs = []
+
+    async def busy():
+        runs.append(1)
+        raise ToolError("busy")
+
+    async def again(context, tool, arguments, call_next):
+        while True:
+            try:
+                return await call_next()
+            except ToolError:
+                continue
+
+    with pytest.raises(CallError) as caught:
+        wrap(busy, again)
+    assert len(runs) == 100
+    assert "call_next() was called more than 100 times" in caught.value.detail
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), ToolError("for the model"), SystemExit(1)])
+def test_what_the_tool_raises_stays_the_tools(wrap, notes, error):
+    async def failing():
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        wrap(failing, notes.wrapper("one"), notes.wrapper("two"))
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("error", [ValueError("secret"), ToolError("secret"), SystemExit("secret"), StopIteration()])
+def test_what_a_wrapper_raises_is_its_failure_and_named_for_the_operator_only(wrap, notes, error):
+    told = []
+
+    async def broken(context, tool, arguments, call_next):
+        await call_next()
+        raise error
+
+    with pytest.raises(CallError) as caught:
+        wrap(notes.tool, notes.wrapper("one"), broken, observe=lambda who, _: told.append(who))
+    assert caught.value.kind == "callback_failure"
+    assert caught.value.text == "probe was not completed: a check round it failed."
+    assert "broken of plugin 1" in caught.value.detail
+    assert told == ["callback of plugin 1"]
+
+
+def test_an_error_that_is_made_of_the_tools_is_the_wrappers(wrap):
+    async def failing():
+        raise ValueError("broken")
+
+    async def other(context, tool, arguments, call_next):
+        try:
+            await call_next()
+        except ValueError as error:
+            raise ToolError("better") from error
+
+    with pytest.raises(CallError, match="a check round it failed"):
+        wrap(failing, other)
+
+
+# Plain ones -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_plain_one_runs_off_the_loop_and_may_pass_on_what_call_next_gives(wrap, notes):
+    threads = []
+
+    def passes_on(context, tool, arguments, call_next):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return call_next()
+
+    @quick
+    def passes_on_too(context, tool, arguments, call_next):
+        return passes_on(context, tool, arguments, call_next)
+
+    assert wrap(notes.tool, passes_on, passes_on_too) == "value"
+    assert threads == [False, True]
+
+
+def test_a_plain_one_may_answer_by_itself(wrap, notes):
+    assert wrap(notes.tool, lambda *_: "kept") == "kept"
+
+
+# Time -----------------------------------------------------------------------------------------------------------------
+
+SHORT = attrs.evolve(DEFAULT_LIMITS, callback_timeout=0.05, grace=0.02)
+
+
+def test_the_time_of_what_stands_inside_isnt_the_wrappers(wrap, notes):
+    async def slow():
+        await asyncio.sleep(0.15)
+        return "value"
+
+    async def later(context, tool, arguments, call_next):
+        await asyncio.sleep(0)
+        return await call_next()
+
+    assert wrap(slow, notes.wrapper("one"), later, limits=SHORT) == "value"
+
+
+@pytest.mark.parametrize("runs_it_first", [True, False])
+def test_a_wrapper_that_hangs_by_itself_is_cut_short(wrap, notes, runs_it_first):
+    async def hangs(context, tool, arguments, call_next):
+        if runs_it_first:
+            await call_next()
+        await forever()
+
+    with pytest.raises(CallError) as caught:
+        wrap(notes.tool, hangs, limits=SHORT)
+    assert caught.value.kind == "callback_failure"
+    assert "took more than 0.05 s beside what it stands round" in caught.value.detail
+
+
+def test_a_plain_wrapper_that_hangs_is_left_behind(wrap, notes):
+    let_go = threading.Event()
+    with pytest.raises(CallError, match="a check round it failed"):
+        wrap(notes.tool, lambda *_: let_go.wait(60), limits=SHORT)
+    let_go.set()
+
+
+def test_a_wrapper_may_have_a_limit_of_its_own(wrap):
+    """`asyncio.timeout` round `call_next`; the board's own count goes on as if nothing had been."""
+
+    async def limits(context, tool, arguments, call_next):
+        try:
+            async with asyncio.timeout(0.01):
+                return await call_next()
+        except TimeoutError:
+            await asyncio.sleep(0.04)
+            return "too slow"
+
+    assert wrap(forever, limits, limits=attrs.evolve(SHORT, callback_timeout=60)) == "too slow"
+
+
+# Order in time --------------------------------------------------------------------------------------------------------
+
+
+def test_it_doesnt_run_twice_at_once(wrap):
+    async def both(context, tool, arguments, call_next):
+        return await asyncio.gather(call_next(), call_next())
+
+    async def slow():
+        await asyncio.sleep(0.01)
+        return "value"
+
+    with pytest.raises(CallError) as caught:
+        wrap(slow, both)
+    assert "call_next() is running already" in caught.value.detail
+
+
+def test_it_runs_nothing_when_its_wrapper_is_done(wrap, notes):
+    kept = []
+
+    async def keeps(context, tool, arguments, call_next):
+        kept.append(call_next)
+        return "value"
+
+    async def runs_it_later(context, tool, arguments, call_next):
+        await call_next()
+        return await kept[0]()
+
+    with pytest.raises(CallError) as caught:
+        wrap(notes.tool, runs_it_later, keeps)
+    assert "call_next() runs nothing any more" in caught.value.detail
+    assert notes == []
+
+
+def test_what_a_wrapper_leaves_running_is_cancelled(wrap):
+    ended = []
+
+    async def slow():
+        try:
+            await forever()
+        finally:
+            ended.append("tool")
+
+    tasks = []
+
+    async def leaves(context, tool, arguments, call_next):
+        tasks.append(asyncio.ensure_future(call_next()))
+        await asyncio.sleep(0)
+        return "value"
+
+    assert wrap(slow, leaves) == "value"
+    assert ended == ["tool"]
+    assert tasks[0].cancelled()
+
+
+def test_cancellation_goes_through_every_wrapper(prepare, make, notes):
+    async def main():
+        waits = asyncio.Event()
+
+        async def stuck():
+            waits.set()
+            await forever()
+
+        work, _ = prepare(make())
+        work.tool = make()
+        links = (Callback(notes.wrapper("one")), Callback(notes.wrapper("two")))
+        work.around = work.around.evolve(callbacks=Callbacks(wrap=links))
+        task = asyncio.ensure_future(wrapped(work, stuck))
+        await waits.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert notes == ["one in", "two in", "two out", "one out"]

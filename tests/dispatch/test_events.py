@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
+import threading
+import weakref
 
 import pytest
 
-from pegboard import ToolResult
+from pegboard import ToolRegistry, ToolResult, tool
+from pegboard.callbacks import Callback, by_name, quick
 from pegboard.dispatch import events
 from pegboard.dispatch.events import (
     CallAborted,
@@ -16,6 +21,7 @@ from pegboard.dispatch.events import (
     CallSkipped,
     CallSuspended,
     CallUpdated,
+    Observers,
     ended,
     event_from_json,
 )
@@ -84,4 +90,329 @@ def test_what_is_no_event_is_refused(data):
 
 
 def test_there_is_a_class_for_every_state():
-    assert sorted(events._STATES) == sorted(events.CallState.__args__)
+    assert sorted(events._STATES) == sorted(events.CallStatus.__args__)
+
+
+# Observers ------------------------------------------------------------------------------------------------------------
+
+
+def event(number=0):
+    return CallPending(f"{number}", "add", 0.0)
+
+
+def told(functions, count=1, **options):
+    """Tells some events to observers, and waits until they have heard them."""
+
+    async def main():
+        watching = Observers(**options)
+        tell = watching.told([Callback(function, "a plugin") for function in functions])
+        for number in range(count):
+            tell(event(number))
+        drained = await watching.drain(60)
+        await watching.aclose()
+        return watching, drained
+
+    return asyncio.run(main())
+
+
+def test_plain_observers_hear_each_event_in_order_off_the_loop():
+    heard = []
+
+    def observe(event):
+        heard.append((event.call_id, threading.current_thread() is threading.main_thread()))
+
+    told([observe], 5)
+    assert heard == [(f"{number}", False) for number in range(5)]
+
+
+def test_async_observers_hear_each_event_in_order():
+    heard = []
+
+    async def observe(event):
+        await asyncio.sleep(0)
+        heard.append(event.call_id)
+
+    told([observe], 5)
+    assert heard == [f"{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1), KeyboardInterrupt()])
+def test_an_observer_that_raises_disturbs_no_other_and_is_told_of_once(error, caplog):
+    heard = []
+
+    def raises(_event):
+        raise error
+
+    async def raises_too(_event):
+        raise ValueError("no")
+
+    def hears(event):
+        heard.append(event.call_id)
+
+    told([raises, hears], 3)
+    told([raises_too], 3)
+    assert heard == ["0", "1", "2"]
+    assert caplog.text.count("told once") == 2
+
+
+def test_an_observer_that_cancels_itself_goes_on():
+    heard = []
+
+    async def observe(event):
+        heard.append(event.call_id)
+        raise asyncio.CancelledError
+
+    told([observe], 2)
+    assert heard == ["0", "1"]
+
+
+def test_an_async_observer_that_hangs_is_cut_short(caplog):
+    heard = []
+
+    async def hangs(event):
+        heard.append(event.call_id)
+        await asyncio.Event().wait()
+
+    told([hangs], 2, seconds=0.01)
+    assert heard == ["0", "1"]
+    assert "TimeoutError" in caplog.text
+
+
+def test_what_slow_observers_cant_take_is_dropped_and_counted():
+    async def main():
+        go = threading.Event()
+        watching = Observers(most=2)
+        tell = watching.told([Callback(lambda _event: go.wait())])
+        slow = watching.told([Callback(forever)])
+        for number in range(10):
+            tell(event(number))
+            slow(event(number))
+        drained = await watching.drain(0.01)
+        go.set()
+        await watching.aclose(0.01)
+        return watching.dropped, drained
+
+    async def forever(_event):
+        await asyncio.Event().wait()
+
+    dropped, drained = asyncio.run(main())
+    assert dropped >= 14
+    assert drained is False
+
+
+def test_a_plain_observer_that_hangs_keeps_no_other_from_hearing():
+    heard = threading.Event()
+    go = threading.Event()
+
+    async def main():
+        watching = Observers()
+        tell = watching.told([Callback(lambda _event: go.wait()), Callback(lambda _event: heard.set())])
+        tell(event())
+        assert heard.wait(60)
+        go.set()
+        await watching.aclose()
+
+    asyncio.run(main())
+
+
+def test_an_async_observer_that_takes_everything_by_name_hears_too():
+    heard = []
+
+    async def observe(**facts):
+        heard.append(facts["event"].call_id)
+
+    told([by_name(observe, ["event"])], 2)
+    assert heard == ["0", "1"]
+
+
+def test_a_quick_observer_hears_in_the_loop():
+    heard = []
+
+    @quick
+    def observe(event):
+        heard.append(threading.current_thread() is threading.main_thread())
+
+    told([observe])
+    assert heard == [True]
+
+
+def test_nobody_to_tell_is_nothing_to_wait_for():
+    watching, drained = told([], 3)
+    assert drained is True
+    assert watching.dropped == 0
+
+
+def test_after_closing_it_begins_anew():
+    heard = []
+
+    async def main():
+        watching = Observers()
+        tell = watching.told([Callback(lambda event: heard.append(event.call_id))])
+        tell(event(1))
+        await watching.aclose()
+        tell(event(2))
+        await watching.aclose()
+
+    asyncio.run(main())
+    assert heard == ["1", "2"]
+
+
+def test_the_thread_ends_when_nothing_comes(monkeypatch):
+    monkeypatch.setattr(events, "LINGER_SECONDS", 0.001)
+    heard = threading.Event()
+
+    async def main():
+        watching = Observers()
+        link = Callback(lambda _event: heard.set())
+        tell = watching.told([link])
+        tell(event())
+        thread = watching._listeners[link]._thread
+        assert heard.wait(60)
+        thread.join(60)
+        assert not thread.is_alive()
+        assert not watching._listeners[link].is_at_work
+
+    asyncio.run(main())
+
+
+def test_without_a_thread_events_wait_for_the_next_try(monkeypatch):
+    heard = []
+    start = threading.Thread.start
+
+    def none(_self):
+        raise RuntimeError("can't start new thread")
+
+    async def main():
+        watching = Observers()
+        tell = watching.told([Callback(lambda event: heard.append(event.call_id))])
+        monkeypatch.setattr(threading.Thread, "start", none)
+        tell(event(1))
+        monkeypatch.setattr(threading.Thread, "start", start)
+        tell(event(2))
+        await watching.aclose()
+
+    asyncio.run(main())
+    assert heard == ["1", "2"]
+
+
+async def never(_event):
+    await asyncio.Event().wait()
+
+
+@tool
+async def one() -> int:
+    """Give a number."""
+    return 1
+
+
+def test_async_observers_hear_of_a_call_without_a_loop_and_keep_no_loop():
+    loops, heard = [], []
+
+    async def observe(event):
+        await asyncio.sleep(0)
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        heard.append(event.state)
+
+    registry = ToolRegistry()
+    registry.register(one)
+    registry.add_callback("observe", observe)
+    for _ in range(3):
+        registry.call_sync("one")
+    gc.collect()
+    assert len(heard) == 9
+    assert registry.health.dropped_events == 0
+    assert [loop() for loop in loops] == [None] * 9
+
+
+def test_what_is_lost_with_its_loop_is_counted():
+    watching = Observers()
+
+    async def main():
+        tell = watching.told([Callback(never)])
+        tell(event(1))
+        tell(event(2))
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert watching.dropped == 2
+    assert not watching._crowds
+
+
+def test_what_is_lost_with_a_loop_that_was_just_closed_is_counted_later():
+    """No task of it has run again, so nobody could say so at once."""
+    watching = Observers()
+    heard = []
+
+    @quick
+    def observe(event):
+        heard.append(event.call_id)
+
+    tell = watching.told([Callback(observe)])
+    loop = asyncio.new_event_loop()
+    loop.call_soon(tell, event(1))
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    (task,) = asyncio.all_tasks(loop)
+    task._log_destroy_pending = False
+    task.get_coro().close()
+    loop.close()
+
+    async def main():
+        tell(event(2))
+        await watching.aclose()
+
+    asyncio.run(main())
+    assert watching.dropped == 1
+    assert heard == ["2"]
+
+
+def test_closing_gives_up_who_hangs_and_whoever_waits_for_it_too():
+    async def main():
+        watching = Observers()
+        tell = watching.told([Callback(never)])
+        tell(event(1))
+        tell(event(2))
+        waiting = asyncio.create_task(watching.drain_loop(60))
+        await asyncio.sleep(0)
+        await watching.aclose(0.01)
+        assert watching.dropped == 2
+        assert await waiting is True
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_coroutine", [True, False])
+def test_a_plain_observer_that_gives_an_awaitable_is_told_what_to_do(is_coroutine, caplog):
+    class Awaitable:
+        def __await__(self):
+            return iter(())
+
+    told([lambda event: never(event) if is_coroutine else Awaitable()], 2)
+    assert caplog.text.count("told once") == 1
+    assert "register the async function itself" in caplog.text
+
+
+def test_an_observer_that_was_taken_off_is_forgotten_when_it_has_heard_all(monkeypatch):
+    monkeypatch.setattr(events, "LINGER_SECONDS", 0.001)
+    go, heard = threading.Event(), []
+
+    def observe(event):
+        go.wait()
+        heard.append(event.call_id)
+
+    async def main():
+        watching = Observers()
+        watching.told([Callback(observe)])(event(1))
+        (listener,) = watching._listeners.values()
+        thread = listener._thread
+        del listener
+        watching.told([])
+        assert len(watching._listeners) == 1
+        go.set()
+        thread.join(60)
+        del thread
+        gc.collect()
+        assert heard == ["1"]
+        assert not watching._listeners
+
+    asyncio.run(main())

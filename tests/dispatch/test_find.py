@@ -5,11 +5,12 @@ import threading
 from difflib import get_close_matches
 
 import pytest
+from hypothesis import given, strategies as st
 
 from pegboard import ToolRegistry
-from pegboard.dispatch.find import MOST_LISTED, find, not_offered, unknown
-from pegboard.dispatch.stages import travel
-from pegboard.dispatch.work import CallError
+from pegboard.dispatch.find import _MOST_LISTED, find, meant_name, not_offered, unknown
+from pegboard.dispatch.limits import CallError
+from pegboard.dispatch.stages import run_stages
 from pegboard.errors import PluginError, StaleSpecError, suggest
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.tool import LateHandler
@@ -35,7 +36,7 @@ def test_a_name_that_differs_only_in_case_is_the_nearest():
 
 
 def test_the_list_is_capped():
-    names = [f"t{number:03}" for number in range(MOST_LISTED + 7)]
+    names = [f"t{number:03}" for number in range(_MOST_LISTED + 7)]
     assert unknown("nothing_like_it", names).text.endswith("t049 and 7 more.")
     assert unknown("x", []).text == "No tool is called 'x'. Available: none."
 
@@ -89,14 +90,14 @@ def test_not_offered_says_so_and_what_is():
         "erase is not available for this request. Available: read, list.",
     )
     assert not_offered("erase", []).text.endswith("Available: none.")
-    many = [f"t{number:03}" for number in range(MOST_LISTED + 7)]
+    many = [f"t{number:03}" for number in range(_MOST_LISTED + 7)]
     assert not_offered("erase", many).text.endswith("t049 and 7 more.")
 
 
 def test_a_call_that_the_provider_has_executed_is_never_run(make, prepare):
     work, way = prepare(make(lambda: pytest.fail("it ran")))
     work.call = ToolCall("probe", provider_executed=True)
-    asyncio.run(travel(work, way))
+    asyncio.run(run_stages(work, way))
     assert (work.result.kind, work.result.text) == (
         "not_executed",
         "probe was not run here: the model's provider has executed it.",
@@ -106,7 +107,7 @@ def test_a_call_that_the_provider_has_executed_is_never_run(make, prepare):
 def test_a_call_marked_invalid_is_answered_with_its_mark(make, prepare):
     work, way = prepare(make(lambda: pytest.fail("it ran")))
     work.call = ToolCall("probe", error=CallFault("cut_off", "The answer was cut off."))
-    asyncio.run(travel(work, way))
+    asyncio.run(run_stages(work, way))
     assert (work.result.kind, work.result.text) == ("cut_off", "The answer was cut off.")
 
 
@@ -145,3 +146,72 @@ def test_a_plugin_that_fails_late_costs_the_call_and_is_told_to_the_operator(mak
     result = send(make(None).evolve(handler=LateHandler(load))).result
     assert (result.kind, result.text) == ("tool_failure", text)
     assert str(error) in result.detail
+
+
+# Near name ------------------------------------------------------------------------------------------------------------
+
+
+names = st.from_regex(r"\A[a-z_][a-z0-9_-]{0,12}\Z")
+
+
+@pytest.mark.parametrize(
+    ("written", "tools", "meant"),
+    [
+        ("Read_File", ["read_file", "read"], "read_file"),
+        ("ADD", ["add"], "add"),
+        ("readFile", ["read_file"], "read_file"),
+        ("read.file", ["read-file"], "read-file"),
+        ("v1-2", ["v1_2"], "v1_2"),
+        ("read_fil", ["read_file", "write_file"], "read_file"),
+        ("read_filee", ["read_file"], "read_file"),
+        ("raed_file", ["read_file"], "read_file"),
+        ("read_file", ["read_files"], "read_files"),
+        ("search_wbe", ["search_web"], "search_web"),
+    ],
+)
+def test_a_slip_has_one_meaning(written, tools, meant):
+    assert meant_name(written, tools) == meant
+
+
+@pytest.mark.parametrize(
+    ("written", "tools"),
+    [
+        ("and", ["add"]),
+        ("adn", ["and"]),
+        ("get_user", ["set_user"]),
+        ("lock_door", ["block_door"]),
+        ("charge_card", ["change_card"]),
+        ("page_1", ["page_12"]),
+        ("page_21", ["page_12"]),
+        ("version_1", ["version_2"]),
+        ("v1_2", ["v12"]),
+        ("read_fl", ["read_file"]),
+        ("READ", ["read", "Read"]),
+        ("readfile", ["read_file", "read-file"]),
+        ("read_fils", ["read_files", "read_file"]),
+        ("read_file", ["raed_file", "read_flie"]),
+        ("", ["_"]),
+        ("___", ["_"]),
+        ("\u212aill_it", ["kill_it"]),
+        ("read_file" * 100, ["read_file"]),
+        ("nothing_like_it", ["read_file"]),
+        ("anything", []),
+    ],
+)
+def test_what_could_be_another_word_means_nothing(written, tools):
+    assert meant_name(written, tools) is None
+
+
+@given(names, st.lists(names, unique=True, max_size=6))
+def test_the_order_of_the_tools_does_not_matter(written, tools):
+    meant = meant_name(written, tools)
+    assert meant is None or meant in tools
+    assert meant == meant_name(written, tools[::-1])
+
+
+@given(names, st.lists(names, unique=True, max_size=6))
+def test_more_tools_never_change_what_is_meant_to_something_else_but_the_nearer(written, tools):
+    """A second name that is as near makes it unsure."""
+    meant = meant_name(written, tools)
+    if meant is not None:
+        assert meant_name(written, [*tools, meant.swapcase() + "_"]) in (meant, None)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.kept import KeptResults, _remove_folder
+from pegboard.dispatch.kept import ResultStore, _remove_folder, kept_result_tool
 from pegboard.dispatch.truncate import Place, Size
+from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.policy import ResultLimits
 
 FEW = ResultLimits(lines=2, bytes=10)
@@ -25,7 +26,7 @@ def told():
 
 @pytest.fixture
 def kept(tmp_path, told):
-    keeping = KeptResults(parent=str(tmp_path), observe=lambda who, error: told.append((who, type(error))))
+    keeping = ResultStore(parent=str(tmp_path), observe=lambda who, error: told.append((who, type(error))))
     yield keeping
     keeping.close()
 
@@ -56,7 +57,7 @@ def test_closing_removes_everything_and_the_next_text_begins_anew(kept, tmp_path
 
 
 def test_what_nobody_holds_any_more_is_removed(tmp_path):
-    keeping = KeptResults(parent=str(tmp_path))
+    keeping = ResultStore(parent=str(tmp_path))
     keeping.keep("a")
     del keeping
     gc.collect()
@@ -66,8 +67,8 @@ def test_what_nobody_holds_any_more_is_removed(tmp_path):
 def test_the_end_of_the_program_removes_it_and_that_of_a_forked_child_does_not(tmp_path):
     program = f"""
 import os, sys
-from pegboard.dispatch.kept import KeptResults, _remove_folder
-keeping = KeptResults(parent={str(tmp_path)!r})
+from pegboard.dispatch.kept import ResultStore, _remove_folder
+keeping = ResultStore(parent={str(tmp_path)!r})
 path = keeping.keep("a").path
 if os.fork() == 0:
     sys.exit()
@@ -80,7 +81,7 @@ print(os.path.exists(path))
 
 
 def test_the_oldest_goes_where_there_are_too_many(tmp_path):
-    keeping = KeptResults(most=2, parent=str(tmp_path))
+    keeping = ResultStore(most=2, parent=str(tmp_path))
     first, second, third = (keeping.keep(text) for text in "abc")
     assert len(keeping) == 2
     assert not Path(first.path).exists()
@@ -90,21 +91,21 @@ def test_the_oldest_goes_where_there_are_too_many(tmp_path):
 
 
 def test_the_oldest_go_where_they_are_too_long_together(tmp_path):
-    keeping = KeptResults(most_bytes=10, parent=str(tmp_path))
+    keeping = ResultStore(most_bytes=10, parent=str(tmp_path))
     texts = [keeping.keep(text) for text in ("aaaa", "bbbb", "cccccc")]
     assert [Path(each.path).exists() for each in texts] == [False, True, True]
 
 
 def test_a_text_that_is_too_long_by_itself_is_not_kept(tmp_path):
-    keeping = KeptResults(most_bytes=10, parent=str(tmp_path))
+    keeping = ResultStore(most_bytes=10, parent=str(tmp_path))
     before = keeping.keep("a")
     assert keeping.keep("é" * 6) is None
     assert keeping.read(before.id).text == "a"
-    assert KeptResults(most=0).keep("a") is None
+    assert ResultStore(most=0).keep("a") is None
 
 
 def test_where_nothing_can_be_written_nothing_is_kept_and_the_operator_is_told(tmp_path, told):
-    keeping = KeptResults(parent=str(tmp_path / "missing"), observe=lambda who, error: told.append((who, type(error))))
+    keeping = ResultStore(parent=str(tmp_path / "missing"), observe=lambda who, error: told.append((who, type(error))))
     assert keeping.keep("a") is None
     assert told == [("keeping a result", FileNotFoundError)]
 
@@ -144,13 +145,13 @@ def test_where_somebody_has_cleaned_up_a_new_folder_is_made(kept, tmp_path):
 
 
 def test_what_was_removed_by_others_is_no_matter_when_it_is_its_turn(tmp_path):
-    keeping = KeptResults(most=1, parent=str(tmp_path))
+    keeping = ResultStore(most=1, parent=str(tmp_path))
     Path(keeping.keep("a").path).unlink()
     assert keeping.read(keeping.keep("b").id).text == "b"
 
 
 def test_many_threads_may_keep_at_once(tmp_path):
-    keeping = KeptResults(most=20, parent=str(tmp_path))
+    keeping = ResultStore(most=20, parent=str(tmp_path))
     threads = [threading.Thread(target=lambda: [keeping.keep("text") for _ in range(20)]) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -222,7 +223,7 @@ def test_far_into_a_long_text_it_is_read_in_steps(kept):
     st.integers(6, 20),
 )
 def test_page_after_page_the_whole_text_is_read(text, lines, most):
-    keeping = KeptResults()
+    keeping = ResultStore()
     one = keeping.keep(text)
     place, pages = Place(1), []
     while place is not None:
@@ -239,3 +240,72 @@ def test_a_folder_is_removed_only_by_the_process_that_made_it(tmp_path):
     assert tmp_path.exists()
     _remove_folder(str(tmp_path), os.getpid())
     assert not tmp_path.exists()
+
+
+# Kept tool ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path):
+    keeping = ResultStore(parent=str(tmp_path))
+    yield keeping
+    keeping.close()
+
+
+@pytest.fixture
+def read(store, send):
+    """Calls the tool as a model does."""
+    tool = kept_result_tool(store, limits=ResultLimits(lines=3, bytes=20))
+
+    def read(arguments, session=None):
+        return send(tool, arguments, context=ToolContext(ReadonlyContext(session=session))).result
+
+    return read
+
+
+def test_making_the_tool_makes_its_name_known(store):
+    assert store.reader is None
+    tool = kept_result_tool(store, name="more")
+    assert (store.reader, tool.name) == ("more", "more")
+    assert tool.spec.annotations.read_only_hint
+
+
+def test_the_model_reads_on_to_the_end(store, read):
+    one = store.keep("1\n2\n3\n4\n5\n")
+    first = read({"id": one.id})
+    assert first.text == f'1\n2\n3\n[There are 5 lines. Read on with read_result(id="{one.id}", line=4).]'
+    assert first.metadata == {"truncated": True}
+    rest = read({"id": one.id, "line": 4})
+    assert (rest.text, rest.metadata) == ("4\n5\n[The end.]", {"truncated": False})
+
+
+def test_it_may_ask_for_fewer_lines_and_gets_no_more_than_there_may_be(store, read):
+    one = store.keep("1\n2\n3\n4\n5\n")
+    assert read({"id": one.id, "lines": 1}).text.startswith("1\n[There are 5 lines. Read on")
+    assert read({"id": one.id, "lines": 100}).text.startswith("1\n2\n3\n[")
+
+
+def test_a_line_that_is_too_long_is_read_in_parts_by_the_tool(store, read):
+    one = store.keep("x" * 30)
+    assert f'Read on with read_result(id="{one.id}", line=1, byte=20).' in read({"id": one.id}).text
+    assert read({"id": one.id, "byte": 20}).text == "x" * 10 + "\n[The end.]"
+
+
+@pytest.mark.parametrize("arguments", [{"id": "unknown"}, {"id": "unknown", "line": 7}])
+def test_what_isnt_kept_is_an_error_that_says_what_to_do(read, arguments):
+    result = read(arguments)
+    assert (result.kind, result.is_error) == ("tool_failure", True)
+    assert result.text == (
+        "no result 'unknown' is kept.\nCall the tool that gave the result again, and ask it for less."
+    )
+
+
+def test_another_session_cant_read_it(store, read):
+    one = store.keep("secret", session="ann")
+    assert read({"id": one.id}, "ann").text.startswith("secret")
+    assert read({"id": one.id}, "bob").text.startswith(f"no result '{one.id}' is kept.")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"id": "a", "line": 0}, {"id": "a", "byte": -1}, {"id": "a", "lines": 0}])
+def test_arguments_that_make_no_sense_are_refused(read, arguments):
+    assert read(arguments).kind == "invalid_arguments"

@@ -8,11 +8,11 @@ import pytest
 
 from pegboard import ToolRegistry
 from pegboard.callbacks import Callback
+from pegboard.dispatch.arguments import parse, validate
 from pegboard.dispatch.find import find, not_offered, unknown
-from pegboard.dispatch.parse import parse
+from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.repair import RepairRequest, repair
-from pegboard.dispatch.validate import validate
-from pegboard.dispatch.work import Callbacks, CallError, Limits, Surroundings, Work
+from pegboard.dispatch.state import Callbacks, CallServices, CallState
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.spec import ToolAnnotations
@@ -34,9 +34,9 @@ def board(make, threads):
             return known[name]
 
         callbacks = Callbacks(repair=tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers)))
-        around = Surroundings(look, threads, callbacks, limits or Limits(), observe, **facts)
+        around = CallServices(look, threads, callbacks, limits or Limits(), observe, **facts)
         context = ToolContext(ReadonlyContext(messages=["hello"]), offered=tuple(known.values()))
-        return Work(call, context, around)
+        return CallState(call, context, around)
 
     return board
 

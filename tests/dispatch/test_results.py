@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.dispatch import results
-from pegboard.dispatch.kept import KeptResults
+from pegboard.dispatch.kept import ResultStore
+from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.dispatch.results import MOST_AT_ONCE, is_large, shaped, write_json
-from pegboard.dispatch.stages import travel
-from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
+from pegboard.dispatch.stages import run_stages
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
 from pegboard.schema.unstructure import unstructurer
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
@@ -526,7 +526,7 @@ def test_while_a_large_value_is_shaped_the_loop_goes_on(make, prepare):
 
     async def main():
         work, way = prepare(make(lambda: Waiting([1, 2]), blocking=False))
-        call = asyncio.ensure_future(travel(work, way))
+        call = asyncio.ensure_future(run_stages(work, way))
         asyncio.get_running_loop().call_later(0.01, went_on.set)
         await call
         return work.result
@@ -584,9 +584,9 @@ def test_a_tools_own_limits_win_over_the_registrys(make, send):
 
 def test_the_full_text_is_kept_where_somebody_keeps_it(make, prepare, tmp_path):
     work, way = prepare(make(lambda: "line\n" * 3_000, blocking=False))
-    keeping = KeptResults(parent=str(tmp_path))
+    keeping = ResultStore(parent=str(tmp_path))
     work.around = work.around.evolve(kept=keeping)
-    asyncio.run(travel(work, way))
+    asyncio.run(run_stages(work, way))
     assert keeping.read(work.result.metadata["kept"], line=3_000).text == "line\n"
     keeping.close()
 

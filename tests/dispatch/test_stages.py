@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.stages import STAGES, Stage, Way, When, travel, way_for
-from pegboard.dispatch.work import Callbacks, CallError
+from pegboard.dispatch.limits import CallError
+from pegboard.dispatch.stages import STAGES, CallPipeline, _Stage, _When, pipeline_for, run_stages
+from pegboard.dispatch.state import Callbacks
 from pegboard.tools.content import ToolResult
 
 LINKS = (Callback(lambda *_: None),)
@@ -42,7 +43,7 @@ def test_the_stages_stand_once_in_order():
 )
 def test_a_hook_that_nobody_implements_costs_nothing(callbacks, missing):
     """Its stage isn't on the way at all."""
-    way = way_for(callbacks)
+    way = pipeline_for(callbacks)
     passed = [each.__name__ for each in (*way.fit, way.mend, *way.onward)] + [each.name for each in way.afterwards]
     assert passed == [name for name in NAMES if name not in missing]
 
@@ -51,7 +52,7 @@ def mend(work):
     raise work.error
 
 
-MEND = Stage(mend, When.UNFIT)
+MEND = _Stage(mend, _When.UNFIT)
 
 
 def visited(prepare, make, *stages):
@@ -63,22 +64,22 @@ def visited(prepare, make, *stages):
             words.append(word)
             act(work)
 
-        return Stage(function, when)
+        return _Stage(function, when)
 
     work, _ = prepare(make(print))
-    asyncio.run(travel(work, Way.of([MEND, *(stage(*each) for each in stages)])))
+    asyncio.run(run_stages(work, CallPipeline.of([MEND, *(stage(*each) for each in stages)])))
     return words, work
 
 
-@pytest.mark.parametrize("when", [When.OPEN, When.FAILED, When.ALWAYS])
+@pytest.mark.parametrize("when", [_When.OPEN, _When.FAILED, _When.ALWAYS])
 def test_what_a_stage_gives_back_is_awaited(make, prepare, when):
     async def later(work):
         await asyncio.sleep(0)
         work.value = "awaited"
 
     work, _ = prepare(make(print))
-    work.error = ValueError() if when is When.FAILED else None
-    asyncio.run(travel(work, Way.of([MEND, Stage(later, when)])))
+    work.error = ValueError() if when is _When.FAILED else None
+    asyncio.run(run_stages(work, CallPipeline.of([MEND, _Stage(later, when)])))
     assert work.value == "awaited"
 
 
@@ -89,7 +90,7 @@ def unfit(kind="unknown_tool"):
         if work.repaired is None:
             raise CallError(kind, "no such tool")
 
-    return Stage(find)
+    return _Stage(find)
 
 
 def test_an_unfit_call_that_was_mended_passes_the_stages_before_once_more(make, prepare):
@@ -104,7 +105,7 @@ def test_an_unfit_call_that_was_mended_passes_the_stages_before_once_more(make, 
         work.result = ToolResult("ran")
 
     work, _ = prepare(make(print))
-    asyncio.run(travel(work, Way.of([unfit(), Stage(mend, When.UNFIT), Stage(run)])))
+    asyncio.run(run_stages(work, CallPipeline.of([unfit(), _Stage(mend, _When.UNFIT), _Stage(run)])))
     assert (work.result.text, work.error, seen) == ("ran", None, ["unknown_tool"])
 
 
@@ -118,7 +119,7 @@ def test_a_call_that_is_unfit_again_is_shown_to_the_mending_stage_once_more_for_
         work.repaired = "mended"
 
     work, _ = prepare(make(print))
-    asyncio.run(travel(work, Way.of([Stage(find), Stage(mend, When.UNFIT)])))
+    asyncio.run(run_stages(work, CallPipeline.of([_Stage(find), _Stage(mend, _When.UNFIT)])))
     assert (work.result.text, work.result.detail) == ("still wrong", "repaired before")
 
 
@@ -127,7 +128,7 @@ def test_only_unfit_calls_are_mended(make, prepare):
         raise AssertionError("not its affair")
 
     work, _ = prepare(make(print))
-    asyncio.run(travel(work, Way.of([unfit("not_offered"), Stage(mend, When.UNFIT)])))
+    asyncio.run(run_stages(work, CallPipeline.of([unfit("not_offered"), _Stage(mend, _When.UNFIT)])))
     assert work.result.kind == "not_offered"
 
 
@@ -143,10 +144,10 @@ def test_an_error_skips_to_the_stages_for_failures_and_then_to_those_for_all(mak
     words, work = visited(
         prepare,
         make,
-        (When.OPEN, "one", fail),
-        (When.OPEN, "two"),
-        (When.FAILED, "failed"),
-        (When.ALWAYS, "always"),
+        (_When.OPEN, "one", fail),
+        (_When.OPEN, "two"),
+        (_When.FAILED, "failed"),
+        (_When.ALWAYS, "always"),
     )
     assert words == ["one", "failed", "always"]
     assert work.result.kind == "tool_failure"
@@ -156,10 +157,10 @@ def test_an_answer_skips_to_the_stages_for_all(make, prepare):
     words, work = visited(
         prepare,
         make,
-        (When.OPEN, "one", answer),
-        (When.OPEN, "two"),
-        (When.FAILED, "failed"),
-        (When.ALWAYS, "always"),
+        (_When.OPEN, "one", answer),
+        (_When.OPEN, "two"),
+        (_When.FAILED, "failed"),
+        (_When.ALWAYS, "always"),
     )
     assert words == ["one", "always"]
     assert work.result.text == "answered"
@@ -167,7 +168,7 @@ def test_an_answer_skips_to_the_stages_for_all(make, prepare):
 
 def test_a_recovered_error_leaves_the_recovery(make, prepare):
     words, work = visited(
-        prepare, make, (When.OPEN, "one", fail), (When.FAILED, "failed", answer), (When.ALWAYS, "always")
+        prepare, make, (_When.OPEN, "one", fail), (_When.FAILED, "failed", answer), (_When.ALWAYS, "always")
     )
     assert words == ["one", "failed", "always"]
     assert work.result.text == "answered"
@@ -178,18 +179,18 @@ def test_stages_for_all_find_the_error_as_a_result(make, prepare):
     visited(
         prepare,
         make,
-        (When.OPEN, "one", fail),
-        (When.ALWAYS, "always", lambda work: seen.append((work.result.kind, work.error))),
+        (_When.OPEN, "one", fail),
+        (_When.ALWAYS, "always", lambda work: seen.append((work.result.kind, work.error))),
     )
     assert seen == [("tool_failure", None)]
 
 
-@pytest.mark.parametrize("when", [When.OPEN, When.FAILED, When.ALWAYS])
+@pytest.mark.parametrize("when", [_When.OPEN, _When.FAILED, _When.ALWAYS])
 def test_whatever_a_stage_raises_there_is_one_result(make, prepare, when):
     def act(work):
         raise SystemExit
 
-    stages = [(When.OPEN, "one", fail)] if when is When.FAILED else []
+    stages = [(_When.OPEN, "one", fail)] if when is _When.FAILED else []
     _, work = visited(prepare, make, *stages, (when, "two", act))
     assert work.result.is_error
     assert work.error is None
@@ -211,7 +212,7 @@ def test_calls_on_their_way_at_once_do_not_touch_each_other(make, prepare):
             return f"answer {n}"
 
         under_way = [prepare(make(tool), {"n": number}) for number in range(50)]
-        tasks = [asyncio.ensure_future(travel(*each)) for each in under_way]
+        tasks = [asyncio.ensure_future(run_stages(*each)) for each in under_way]
         await asyncio.sleep(0)
         gate.set()
         await asyncio.gather(*tasks)

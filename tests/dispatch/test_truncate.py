@@ -8,7 +8,8 @@ import attrs
 import pytest
 from hypothesis import example, given, strategies as st
 
-from pegboard.dispatch.kept import KeptResults
+from pegboard.dispatch.kept import ResultStore
+from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
 from pegboard.dispatch.truncate import (
     MOST_ITEMS,
     Keeper,
@@ -22,7 +23,6 @@ from pegboard.dispatch.truncate import (
     size_of,
     truncated,
 )
-from pegboard.dispatch.work import DEFAULT_LIMITS, CallError
 from pegboard.errors import ToolError
 from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -35,7 +35,7 @@ NOBODY = Keeper()
 
 @pytest.fixture
 def kept(tmp_path):
-    keeping = KeptResults(parent=str(tmp_path))
+    keeping = ResultStore(parent=str(tmp_path))
     yield keeping
     keeping.close()
 
@@ -139,7 +139,7 @@ def test_only_its_session_can_read_it(kept):
 
 
 def test_a_disk_that_is_full_costs_nothing_but_the_rest(tmp_path):
-    keeping = KeptResults(parent=str(tmp_path / "missing"), observe=lambda *_: None)
+    keeping = ResultStore(parent=str(tmp_path / "missing"), observe=lambda *_: None)
     result = truncated(ToolResult(NUMBERS), THREE_LINES, Keeper(keeping))
     assert result.text.startswith("1\n2\n3\n[")
     assert result.text.endswith("The rest was not kept; ask for less at once.]")

@@ -5,9 +5,9 @@ import json
 import pytest
 from hypothesis import given
 
-from message_strategies import RESPONSES
+from message_strategies import RESPONSES, USAGES
 from pegboard.messages.message import Citation, Message, TextPart
-from pegboard.messages.response import ModelResponse, Usage
+from pegboard.messages.response import NO_USAGE, CallDelta, ModelResponse, ReasoningDelta, TextDelta, Usage
 from pegboard.tools.call import ToolCall
 from strategies import json_values, mutated
 
@@ -79,3 +79,48 @@ def test_it_evolves():
     assert ModelResponse("a").evolve(interrupted=True, complete=False) == ModelResponse(
         "a", interrupted=True, complete=False
     )
+
+
+@pytest.mark.parametrize(
+    ("delta", "data"),
+    [
+        (TextDelta("a"), {"type": "text", "text": "a"}),
+        (ReasoningDelta("b"), {"type": "reasoning", "text": "b"}),
+        (
+            CallDelta(1, '{"x', "c1", "add"),
+            {"type": "call", "index": 1, "id": "c1", "name": "add", "arguments": '{"x'},
+        ),
+        (CallDelta(0), {"type": "call", "index": 0, "id": "", "name": "", "arguments": ""}),
+    ],
+)
+def test_each_is_written_as_json(delta, data):
+    assert json.loads(json.dumps(delta.to_json())) == data
+
+
+@pytest.mark.parametrize("delta", [TextDelta("\ud800"), ReasoningDelta("\ud800"), CallDelta(0, "\ud800")])
+def test_half_a_character_is_replaced_since_no_wire_takes_it(delta):
+    assert "\ufffd" in json.dumps(delta.to_json(), ensure_ascii=False)
+    json.dumps(delta.to_json(), ensure_ascii=False).encode()
+
+
+@given(USAGES)
+def test_it_comes_back_from_json_usage(usage):
+    assert Usage.from_json(usage.to_json()) == usage
+
+
+@given(USAGES, USAGES, USAGES)
+def test_adding_is_what_adding_is(a, b, c):
+    assert a + NO_USAGE == a
+    assert a + b == b + a
+    assert (a + b) + c == a + (b + c)
+    assert (a + b).total_tokens == a.total_tokens + b.total_tokens
+
+
+def test_what_is_missing_is_none():
+    assert Usage.from_json({"input_tokens": 3, "other": "x"}) == Usage(3)
+
+
+@pytest.mark.parametrize("count", ["3", 3.0, True, [3]])
+def test_a_count_that_is_none_is_refused_by_name(count):
+    with pytest.raises(ValueError, match="output_tokens: must be a whole number"):
+        Usage.from_json({"output_tokens": count})

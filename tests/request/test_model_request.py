@@ -4,9 +4,11 @@ import asyncio
 
 import pytest
 
+from pegboard.errors import InvalidNameError
 from pegboard.messages.message import Message
-from pegboard.request.model_request import ModelRequest, ProcessorProblem
+from pegboard.request.model_request import _DEFAULT_CONFIG, ModelConfig, ModelRequest, NamedTool, ProcessorProblem
 from pegboard.tools.call import ToolCall
+from pegboard.tools.policy import Origin
 from pegboard.toolsets.resolve import resolve_tools
 from toolsets.samples import make_tool
 
@@ -92,3 +94,40 @@ def test_problems_are_kept_through_a_step_that_makes_a_request_anew():
     assert ModelRequest("b", problems=[third, first]).keeping_problems(earlier).problems == (first, second, third)
     later = earlier.with_problems(third)
     assert later.keeping_problems(earlier) is later
+
+
+def test_everything_is_left_to_the_provider_by_default():
+    assert ModelConfig() == _DEFAULT_CONFIG
+    assert (_DEFAULT_CONFIG.temperature, _DEFAULT_CONFIG.stop, _DEFAULT_CONFIG.strict) == (None, (), None)
+
+
+@pytest.mark.parametrize(("given", "stop"), [("END", ("END",)), (["a", "b"], ("a", "b")), ((), ())])
+def test_one_text_to_stop_at_is_one_text(given, stop):
+    assert ModelConfig(stop=given).stop == stop
+
+
+def test_options_of_providers_arent_shown():
+    assert "secret" not in repr(ModelConfig(provider_options={"openai": {"key": "secret"}}))
+
+
+def test_a_tool_that_must_be_called_has_a_tools_name():
+    assert NamedTool("add").name == "add"
+    for name in ("", "a b", "x" * 65, "é"):
+        with pytest.raises(InvalidNameError):
+            NamedTool(name)
+
+
+FILES = Origin("files", "pegboard-files", "0.1.0")
+
+
+def test_it_says_who_and_what():
+    assert str(ProcessorProblem("memory", "it rains", FILES)) == (
+        "request processor 'memory' of plugin 'files' (pegboard-files 0.1.0): it rains"
+    )
+    assert str(ProcessorProblem("tool_requests", "it rains", tool="today")) == (
+        "request processor 'tool_requests', tool 'today' of the host: it rains"
+    )
+
+
+def test_two_that_say_the_same_are_the_same_whatever_was_raised():
+    assert ProcessorProblem("a", "b", error=ValueError()) == ProcessorProblem("a", "b", error=ValueError())

@@ -1,19 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 
 import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.callbacks import quick
+from pegboard.callbacks import Callback, ChainError, quick
 from pegboard.errors import ProcessorError, RegistrationError
 from pegboard.messages.message import Message
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
-from pegboard.request.pipeline import Pipeline, Placed, built_in
+from pegboard.request.pipeline import Pipeline, Placed, Processor, Runner, built_in
 from pegboard.request.processors import DEFAULT_PIPELINE
-from pegboard.tools.context import ReadonlyContext
+from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.tools.policy import HOST, Origin
 
 FILES, GIT = Origin("files"), Origin("git")
@@ -321,3 +322,203 @@ def test_whoever_waits_can_be_cancelled():
             await task
 
     asyncio.run(cancelled())
+
+
+RUNNER = Runner()
+
+
+def ask(function, **facts):
+    return asyncio.run(Processor("p", function, **facts).ask(REQUEST, NOBODY, RUNNER))
+
+
+@pytest.mark.parametrize("built_in", [True, False])
+def test_a_function_gets_what_it_asks_for_by_name(built_in):
+    assert ask(lambda: 1, built_in=built_in) == 1
+    assert ask(lambda request: request, built_in=built_in) is REQUEST
+    assert ask(lambda context: context, built_in=built_in) is NOBODY
+    assert ask(lambda runner, request: (runner, request), built_in=built_in) == (RUNNER, REQUEST)
+    assert ask(lambda request, other=2: other, built_in=built_in) == 2
+
+
+@pytest.mark.parametrize("built_in", [True, False])
+def test_what_it_raises_is_told_alike(built_in):
+    with pytest.raises(ChainError) as caught:
+        ask(lambda: 1 / 0, built_in=built_in)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_function_that_asks_for_something_else_is_refused_at_once():
+    with pytest.raises(RegistrationError, match=r"request processor 'p': .* asks for 'tools'; there are request, "):
+        Processor("p", lambda tools: None)
+
+
+@pytest.mark.parametrize("function", [None, 5, "text"])
+def test_what_is_no_function_is_refused(function):
+    with pytest.raises(RegistrationError, match=r"request processor 'p': .* is not a callable object"):
+        Processor("p", function)
+
+
+@pytest.mark.parametrize("name", ["", None, 5])
+def test_what_is_no_name_is_refused(name):
+    with pytest.raises(RegistrationError, match="name has to be a text"):
+        Processor(name, print)
+
+
+def test_its_summary_is_the_first_line_of_its_docstring():
+    def remember(request):
+        """Adds what is remembered.
+
+        And more.
+        """
+
+    class Limit:
+        """Limits."""
+
+        def __call__(self, request):
+            """Cuts what is long."""
+
+    assert Processor("p", remember).summary == "Adds what is remembered."
+    assert Processor("p", Limit()).summary == "Cuts what is long."
+    assert Processor("p", lambda: None).summary == ""
+
+
+def test_a_placed_one_stands_before_or_after_another():
+    files = Origin("files")
+    function = Placed(lambda request: None, after="x").function
+    assert Processor.of("p", Placed(function, after="x"), files) == Processor("p", function, files, registered=True)
+    assert Processor.of("p", function, HOST) == Processor("p", function, registered=True)
+
+
+@pytest.mark.parametrize("places", [{}, {"before": "a", "after": "b"}])
+def test_one_place_has_to_be_named(places):
+    with pytest.raises(ValueError, match="name one of the two"):
+        Placed(print, **places)
+
+
+SHORT = Runner(timeout=0.05)
+
+
+def ask_runner(function, *arguments, runner=SHORT):
+    return asyncio.run(runner.ask(Callback(function), *arguments))
+
+
+@quick
+def on_the_loop(value):
+    assert threading.current_thread() is threading.main_thread()
+    return value + 1
+
+
+def off_the_loop(value):
+    assert threading.current_thread() is not threading.main_thread()
+    return value + 1
+
+
+async def later(value):
+    await asyncio.sleep(0)
+    return value + 1
+
+
+def gives_a_coroutine(value):
+    return later(value)
+
+
+FUNCTIONS = [on_the_loop, off_the_loop, later, gives_a_coroutine]
+
+
+@pytest.mark.parametrize("runner", [SHORT, Runner(timeout=None)])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_kind_of_function_answers(function, runner):
+    assert ask_runner(function, 1, runner=runner) == 2
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, StopIteration, asyncio.CancelledError, GeneratorExit])
+def test_whatever_a_function_raises_costs_only_its_answer(error):
+    def plain():
+        raise error
+
+    async def waiting():
+        await asyncio.sleep(0)
+        raise error
+
+    for function in (plain, quick(lambda: plain() or None), waiting):
+        with pytest.raises(ChainError) as caught:
+            ask_runner(function)
+        assert caught.value.__cause__ is not None
+
+
+async def is_interrupted():
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_is_the_users_runner():
+    with pytest.raises(KeyboardInterrupt):
+        ask_runner(is_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ask_runner(quick(lambda: (_ for _ in ()).throw(KeyboardInterrupt)))
+
+
+def test_one_that_never_answers_is_given_up():
+    released = threading.Event()
+
+    async def waits():
+        await asyncio.Event().wait()
+
+    for function in (waits, released.wait):
+        with pytest.raises(ChainError, match=r"gave no answer within 0\.05 s") as caught:
+            ask_runner(function)
+        assert isinstance(caught.value.__cause__, TimeoutError)
+    released.set()
+
+
+def test_one_that_ignores_its_cancellation_holds_nobody_up():
+    async def both():
+        ended = asyncio.Event()
+
+        async def stubborn():
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                await asyncio.sleep(0)
+                ended.set()
+
+        with pytest.raises(ChainError, match="gave no answer"):
+            await SHORT.ask(Callback(stubborn))
+        assert not ended.is_set()
+        gc.collect()  # what is left behind isn't lost
+        await ended.wait()
+
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize("runner", [Runner(), Runner(timeout=None)])
+def test_whoever_waits_can_be_cancelled_runner(runner):
+    cancelled = []
+
+    async def waits():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+
+    async def both():
+        task = asyncio.ensure_future(runner.ask(Callback(waits)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(both())
+    assert cancelled == [True]
+
+
+def test_plain_functions_run_where_they_are_told():
+    seen = []
+
+    async def elsewhere(function, *arguments):
+        seen.append(arguments)
+        return function(*arguments)
+
+    assert ask_runner(lambda value: value, "a", runner=Runner(elsewhere)) == "a"
+    assert seen == [("a",)]

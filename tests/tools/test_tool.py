@@ -1,14 +1,28 @@
+"""Tools that have to do with requests: `process_request`, `instructions`, `offered`."""
+
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
+import functools
+import math
+import re
 import types
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
+import attrs
 import pytest
+import typing_extensions
 
+from pegboard.callbacks import Flavour
+from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
+from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Preview
-from pegboard.tools.policy import HOST, Origin
-from pegboard.tools.spec import ToolSpec
-from pegboard.tools.tool import LateHandler, Tool, tool_from_function
+from pegboard.tools.policy import DEFAULT_POLICY, HOST, Origin, Policy
+from pegboard.tools.spec import EXCLUSIVE, Concurrency, Grammar, ToolAnnotations, ToolSpec
+from pegboard.tools.tool import LateHandler, Tool, tool, tool_from_function
+from pegboard.tools.typed import tool_of
 
 
 def function(day: dt.date, count: int = 1) -> dt.date:
@@ -107,3 +121,735 @@ def test_a_preview_has_a_summary_and_perhaps_details():
 def test_whatever_takes_more_than_the_handler_is_not_run_plainly(options, plainly):
     """The short way through `run` leaves all of that out."""
     assert tool_from_function(function, **options).runs_plainly is plainly
+
+
+CONTEXT = ToolContext(call_id="c1")
+
+
+@attrs.frozen
+class Filter:
+    """A condition."""
+
+    field: str
+    value: float
+
+
+def run(made, arguments, context=CONTEXT):
+    """What the tool's function gives for a call with these arguments, which have to be valid."""
+    assert made.check(arguments) == ()
+    args, kwargs = made.bind(context, arguments)
+    return made.handler.function(*args, **kwargs)
+
+
+def search(
+    query: str,
+    limit: Annotated[int, "How many.", {"maximum": 100}] = 10,
+    mode: Literal["fast", "exact"] = "fast",
+    filters: list[Filter] | None = None,
+    *,
+    context: ToolContext,
+) -> list[str]:
+    """Search the warehouse.
+
+    In order.
+
+    Args:
+        query: What to look for.
+        limit: Told by the docstring.
+        filters: Conditions.
+    """
+    return [query, str(limit), mode, *(each.field for each in filters or ()), context.call_id]
+
+
+def test_a_function_says_all_that_a_tool_needs():
+    made = tool_from_function(search)
+    assert made.spec.to_json() == {
+        "name": "search",
+        "description": "Search the warehouse.\n\nIn order.",
+        "kind": "function",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "What to look for."},
+                "limit": {"type": "integer", "description": "How many.", "maximum": 100, "default": 10},
+                "mode": {"type": "string", "enum": ["fast", "exact"], "default": "fast"},
+                "filters": {
+                    "anyOf": [
+                        {
+                            "type": "array",
+                            "items": {
+                                "type": "object",
+                                "description": "A condition.",
+                                "properties": {"field": {"type": "string"}, "value": {"type": "number"}},
+                                "required": ["field", "value"],
+                                "additionalProperties": False,
+                            },
+                        },
+                        {"type": "null"},
+                    ],
+                    "description": "Conditions.",
+                    "default": None,
+                },
+            },
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+        "outputSchema": {
+            "type": "object",
+            "properties": {"result": {"type": "array", "items": {"type": "string"}}},
+            "required": ["result"],
+            "additionalProperties": False,
+        },
+    }
+
+
+class Described:
+    """As pydantic's Field has it."""
+
+    description = "Said beside the type."
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        "Said beside the type.",
+        {"description": "Said beside the type."},
+        typing_extensions.Doc("Said beside the type."),
+        Described(),
+    ],
+)
+def test_what_is_said_beside_the_type_wins_over_the_docstring(marker):
+    def function(a, b): ...
+
+    function.__doc__ = "Do.\n\nArgs:\n    a: Said by the docstring.\n    b: Said by the docstring."
+    function.__annotations__ = {"a": Annotated[int, marker], "b": Annotated[int, 5, {"minimum": 1}, math]}
+    properties = tool_from_function(function).spec.input_schema["properties"]
+    assert properties["a"]["description"] == "Said beside the type."
+    assert properties["b"]["description"] == "Said by the docstring."
+
+
+def test_a_call_reaches_the_function():
+    made = tool_from_function(search)
+    assert run(made, {"query": "q"}) == ["q", "10", "fast", "c1"]
+    arguments = {"query": "q", "limit": 1, "mode": "exact", "filters": [{"field": "f", "value": 1}]}
+    assert run(made, arguments) == ["q", "1", "exact", "f", "c1"]
+
+
+def test_what_the_types_refuse_is_refused():
+    made = tool_from_function(search)
+    assert made.check({"query": 1, "limit": 5000, "mode": "x", "filters": [{"field": "f"}], "nosuch": 1}) == (
+        "query: must be a string, got number 1",
+        "limit: must be at most 100, got 5000",
+        'mode: must be one of "fast", "exact"',
+        "filters[0].value: required, missing",
+        "nosuch: unknown key (known: query, limit, mode, filters)",
+    )
+
+
+def test_a_decorated_function_stays_what_it_was():
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    assert tool(add) is add
+    assert add(1, 2) == 3
+    assert run(tool_of(add), {"a": 1}) == 2
+
+
+def test_the_decorator_takes_options():
+    @tool(name="plus", description="Sum.", tags=["b", "a"], read_only=True)
+    def add(a: int, b: int) -> int:
+        """Not this."""
+        return a + b
+
+    spec = tool_of(add).spec
+    assert (spec.name, spec.description, spec.tags) == ("plus", "Sum.", ("a", "b"))
+    assert spec.annotations == ToolAnnotations(read_only_hint=True)
+    assert tool_of(tool(add, name="other")).name == "other"
+
+
+def test_all_flavours_are_kept():
+    @tool
+    async def coroutine(a: int) -> int:
+        return a
+
+    @tool
+    def generator(a: int) -> Iterator[int]:
+        yield a
+
+    @tool
+    async def async_generator(a: int) -> AsyncIterator[int]:
+        yield a
+
+    async def collect():
+        return [each async for each in run(tool_of(async_generator), {"a": 3})]
+
+    assert asyncio.run(run(tool_of(coroutine), {"a": 1})) == 1
+    assert list(run(tool_of(generator), {"a": 2})) == [2]
+    assert asyncio.run(collect()) == [3]
+    flavours = [tool_of(each).handler.flavour for each in (coroutine, generator, async_generator)]
+    assert flavours == [Flavour.ASYNC, Flavour.GENERATOR, Flavour.ASYNC_GENERATOR]
+
+
+class Adder:
+    """Adds what it was made with."""
+
+    def __init__(self, more: int) -> None:
+        self.more = more
+
+    def __call__(self, a: int) -> int:
+        """Add."""
+        return a + self.more
+
+    def add(self, a: int) -> int:
+        return a + self.more
+
+
+def test_bound_methods_partials_and_callable_objects_are_functions():
+    made = tool_from_function(Adder(1).add)
+    assert (made.name, run(made, {"a": 1})) == ("add", 2)
+    made = tool_from_function(Adder(2))
+    assert (made.name, made.spec.description, run(made, {"a": 1})) == ("adder", "Add.", 3)
+    made = tool_from_function(functools.partial(functools.partial(search, mode="exact"), limit=3))
+    assert (made.name, made.spec.description) == ("search", "Search the warehouse.\n\nIn order.")
+    assert made.spec.input_schema["properties"].keys() == {"query", "filters"}
+    assert run(made, {"query": "q"}) == ["q", "3", "exact", "c1"]
+
+
+def test_a_callable_object_without_words_of_its_own_is_described_by_its_class():
+    class Silent:
+        """Told by the class."""
+
+        def __call__(self, a: int): ...
+
+    assert tool_from_function(Silent()).spec.description == "Told by the class."
+
+
+def test_wrappers_keep_the_signature_and_run():
+    calls = []
+
+    def logged(function):
+        @functools.wraps(function)
+        def wrapper(*args, **kwargs):
+            calls.append(kwargs)
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    @tool
+    @logged
+    def below(a: int) -> int:
+        return a
+
+    @logged
+    @tool
+    def above(a: int) -> int:
+        return a
+
+    assert run(tool_of(below), {"a": 1}) == 1
+    assert run(tool_of(above), {"a": 2}) == 2
+    assert calls == [{"a": 1}, {"a": 2}]
+
+
+def test_a_lambda_needs_a_name():
+    with pytest.raises(DefinitionError, match=r"a lambda has no name of its own\. Pass name="):
+        tool_from_function(lambda a: a)
+    assert tool_from_function(lambda a: a, name="same").name == "same"
+
+
+def test_a_name_that_some_provider_refuses_is_refused():
+    with pytest.raises(InvalidNameError):
+        tool_from_function(search, name="no name")
+
+
+def test_a_class_is_no_function():
+    with pytest.raises(DefinitionError, match="Adder is a class"):
+        tool(Adder)
+
+
+def test_what_cannot_carry_a_tool_is_refused_with_the_other_way():
+    with pytest.raises(DefinitionError, match=r"Tool\.from_function"):
+        tool(Adder(1).add)
+
+
+def test_a_type_that_json_cannot_say_is_refused_with_its_place():
+    class Socket: ...
+
+    def function(good: int, bad: dict[str, list[Socket]]): ...
+
+    with pytest.raises(DefinitionError) as caught:
+        tool_from_function(function)
+    assert caught.value.tool == "function"
+    assert caught.value.parameter.startswith("bad")
+    assert caught.value.hint
+
+
+def test_a_return_type_that_json_cannot_say_is_refused_with_the_way_out():
+    class Frame: ...
+
+    def function() -> Frame: ...
+
+    with pytest.raises(DefinitionError, match="output_schema=None") as caught:
+        tool_from_function(function)
+    assert caught.value.parameter == "return"
+    assert tool_from_function(function, output_schema=None).spec.output_schema is None
+
+
+def test_a_nan_default_never_reaches_a_schema():
+    def function(a: float = math.nan, b: float = math.inf):
+        return a, b
+
+    made = tool_from_function(function)
+    assert made.spec.input_schema["properties"] == {"a": {"type": "number"}, "b": {"type": "number"}}
+    assert "required" not in made.spec.input_schema
+    assert run(made, {}) == (pytest.approx(math.nan, nan_ok=True), math.inf)
+
+
+class Options(TypedDict, total=False):
+    """Unpacked."""
+
+    depth: int
+
+
+def test_stars_are_arrays_and_open_objects():
+    def function(a: int, /, *names: str, **others: float):
+        return a, names, others
+
+    made = tool_from_function(function)
+    schema = made.spec.input_schema
+    assert schema["properties"]["names"] == {"type": "array", "items": {"type": "string"}, "default": []}
+    assert (schema["required"], schema["additionalProperties"]) == (["a"], {"type": "number"})
+    assert run(made, {"a": 1, "names": ["x"], "b": 2.5}) == (1, ("x",), {"b": 2.5})
+    assert made.check({"a": 1, "b": "x"}) == ('b: must be a number, got string "x"',)
+
+
+def test_unpacked_keys_are_properties():
+    def function(a: int, **options: Unpack[Options]):
+        return options
+
+    made = tool_from_function(function)
+    assert made.spec.input_schema["required"] == ["a"]
+    assert made.spec.input_schema["additionalProperties"] is False
+    assert run(made, {"a": 1}) == {}
+    assert run(made, {"a": 1, "depth": 2}) == {"depth": 2}
+
+
+def test_a_function_without_types_takes_anything():
+    def function(a, b=1, **rest):
+        return a, b, rest
+
+    made = tool_from_function(function)
+    assert made.spec.input_schema["properties"] == {"a": {}, "b": {"default": 1}}
+    assert run(made, {"a": None, "c": [1]}) == (None, 1, {"c": [1]})
+
+
+def test_a_function_without_parameters_takes_nothing():
+    made = tool_from_function(lambda: "pong", name="ping")
+    assert run(made, {}) == "pong"
+    assert made.check({"a": 1}) == ("a: unknown key (none is known here)",)
+
+
+def test_every_option_finds_its_place():
+    def preview(arguments): ...
+    def check(arguments): ...
+    def write(problems): ...
+    def confirm(arguments): ...
+    def process(request): ...
+
+    made = tool_from_function(
+        search,
+        title="T",
+        annotations=ToolAnnotations(read_only_hint=True, open_world_hint=True),
+        read_only=False,
+        destructive=True,
+        idempotent=True,
+        edit=True,
+        strict=True,
+        long_running=True,
+        deferred=True,
+        concurrency="exclusive",
+        permission="p",
+        permission_arguments={"query": "text"},
+        requires_confirmation=confirm,
+        version="1",
+        provider_options={"a": {}},
+        meta={"m": 1},
+        preview=preview,
+        check=check,
+        format_validation_error=write,
+        timeout=1.5,
+        coerce=True,
+        expose_errors=False,
+        retries=2,
+        max_concurrency=3,
+        blocking=False,
+        process_request=process,
+    )
+    spec = made.spec
+    assert spec.annotations == ToolAnnotations(
+        read_only_hint=False,
+        destructive_hint=True,
+        idempotent_hint=True,
+        open_world_hint=True,
+        edit_hint=True,
+    )
+    assert (spec.title, spec.strict, spec.long_running, spec.deferred) == ("T", True, True, True)
+    assert spec.permission_arguments == {"query": "text"}
+    assert (spec.permission, spec.requires_confirmation, spec.version) == ("p", True, "1")
+    assert (spec.provider_options, spec.meta, spec.concurrency) == ({"a": {}}, {"m": 1}, EXCLUSIVE)
+    assert (made.preview, made.checks, made.format_validation_error) == (preview, check, write)
+    assert (made.confirms, made.process_request, made.handler.blocking) == (confirm, process, False)
+    assert made.policy == Policy(timeout=1.5, coerce=True, expose_errors=False, retries=2, max_concurrency=3)
+
+
+def test_options_that_say_nothing_leave_the_defaults():
+    made = tool_from_function(search, name=None, title=None, timeout=None, requires_confirmation=False)
+    assert made.spec == tool_from_function(search).spec
+    assert made.policy is DEFAULT_POLICY
+    assert made.confirms is None
+    by_key = Concurrency("key", ("query",))
+    assert tool_from_function(search, concurrency=by_key).spec.concurrency is by_key
+    assert tool_from_function(search, requires_confirmation=True).confirms is None
+
+
+async def wait(arguments):
+    """What can't be asked from where it is needed."""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"readonly": True}, "there is no option 'readonly' here. Did you mean 'read_only'?"),
+        ({"timeout": 0}, "timeout must be more than 0"),
+        ({"timeout": "5"}, "timeout must be a number of seconds, got '5'"),
+        ({"timeout": True}, "timeout must be a number of seconds, got True"),
+        ({"retries": True}, "retries must be a whole number, got True"),
+        ({"retries": 1.5}, "retries must be a whole number, got 1.5"),
+        ({"preview": 5}, "preview must be a function, got 5"),
+        ({"check": "no"}, "check must be a function, got 'no'"),
+        ({"format_validation_error": []}, "format_validation_error must be a function"),
+        ({"process_request": {}}, "process_request must be a function"),
+        ({"requires_confirmation": "yes"}, "requires_confirmation must be True, False or a function"),
+        ({"read_only": 1}, "read_only must be True or False"),
+        ({"tags": 5}, "tags must be a collection of texts"),
+        ({"check": wait}, "check must not be async: its answer is needed at once. Write it with def"),
+        ({"preview": wait}, "preview must not be async"),
+        ({"requires_confirmation": wait}, "requires_confirmation must not be async"),
+        ({"title": "t", "permission": "\ud800"}, "permission: '\\ud800' must not hold lone surrogates"),
+        ({"permission_arguments": ["query"]}, "permission_arguments must be a mapping"),
+        ({"permission_arguments": {"query": "file"}}, "permission_arguments.query: 'file' is no kind of argument"),
+        ({"permission_arguments": {"qery": "text"}}, "there is no argument 'qery'. Did you mean 'query'?"),
+        ({"permission_arguments": {"x": "text"}}, "there is no argument 'x'. There are query"),
+        ({"meta": {"a": ["\ud800"]}}, "meta: a[0]: must not hold lone surrogates"),
+        ({"timeout": float("nan")}, "timeout must be more than 0"),
+        ({"retries": -1}, "retries must be a whole number"),
+        ({"max_concurrency": 0}, "max_concurrency must be a whole number and at least 1, got 0"),
+        ({"max_concurrency": 1.5}, "max_concurrency must be a whole number, got 1.5"),
+        ({"max_concurrency": True}, "max_concurrency must be a whole number, got True"),
+        ({"concurrency": "alone"}, "there is no concurrency 'alone'"),
+        ({"tags": "abc"}, "tags must be a collection of strings"),
+        ({"meta": {"a": object()}}, "not JSON serializable"),
+        ({"examples": [{"query": 1}]}, "example 0 doesn't fit: query: must be a string"),
+        ({"examples": [["q"]]}, "example 0 is no mapping of arguments: ['q']"),
+        ({"examples": [{"query": "q"}, {}]}, "example 1 doesn't fit: query: required, missing"),
+    ],
+)
+def test_wrong_options_are_refused_at_definition(options, said):
+    with pytest.raises(DefinitionError) as caught:
+        tool_from_function(search, **options)
+    assert said in str(caught.value)
+    assert caught.value.tool == "search"
+
+
+def test_examples_are_kept():
+    example = {"query": "q", "filters": [{"field": "f", "value": 1}]}
+    made = tool_from_function(search, examples=[example], check=lambda arguments: ["never asked"])
+    assert made.spec.examples == (example,)
+
+
+INPUT = {
+    "type": "object",
+    "properties": {"query": {"type": "string", "minLength": 3}, "limit": {"type": "integer"}},
+    "required": ["query"],
+}
+
+
+def test_an_input_schema_may_be_given():
+    made = tool_from_function(search, input_schema=INPUT)
+    assert made.spec.input_schema == INPUT
+    assert made.check({"query": "q"}) == ("query: must have at least 3 characters, got 1",)
+
+
+def test_the_types_judge_too_where_the_given_schema_lets_more_through():
+    made = tool_from_function(search, input_schema={"type": "object", "properties": {}, "required": ["query"]})
+    assert made.check({"query": 5}) == ("query: must be a string, got number 5",)
+
+
+@pytest.mark.parametrize(
+    ("schema", "parameter"),
+    [
+        ({**INPUT, "required": []}, "query"),
+        ({**INPUT, "properties": {**INPUT["properties"], "nosuch": {}}}, "nosuch"),
+    ],
+)
+def test_a_given_schema_that_drifts_from_the_function_is_refused(schema, parameter):
+    with pytest.raises(DefinitionError) as caught:
+        tool_from_function(search, input_schema=schema)
+    assert caught.value.parameter == parameter
+
+
+def test_an_open_function_takes_a_schema_with_more_properties():
+    made = tool_from_function(lambda **rest: rest, name="t", input_schema={"type": "object", "properties": {"a": {}}})
+    assert run(made, {"a": 1}) == {"a": 1}
+
+
+@pytest.mark.parametrize("option", ["input_schema", "output_schema"])
+def test_given_schemas_are_checked(option):
+    with pytest.raises(SchemaError, match=option):
+        tool_from_function(search, **{option: {"type": "array"}})
+
+
+def test_an_output_schema_may_be_given():
+    schema = {"type": "object", "properties": {"rows": {"type": "integer"}}}
+    made = tool_from_function(search, output_schema=schema)
+    assert made.spec.output_schema == schema
+    assert not made.handler.wraps_result
+
+
+# ---- methods ----
+
+
+class Store:
+    """Holds rows."""
+
+    def __init__(self, rows: dict[str, int]) -> None:
+        self.rows = rows
+
+    def _preview(self, arguments: dict[str, Any]) -> str:
+        return f"{arguments['key']} of {len(self.rows)}"
+
+    @tool(preview=_preview, check=lambda arguments: None)
+    def read(self, key: str) -> int:
+        """Read a row."""
+        return self.rows[key]
+
+    @classmethod
+    @tool
+    def kind(cls, suffix: str) -> str:
+        return cls.__name__ + suffix
+
+    @tool
+    @classmethod
+    def kind_too(cls, suffix: str) -> str:
+        return cls.__name__ + suffix
+
+    @staticmethod
+    @tool
+    def twice(a: int) -> int:
+        return 2 * a
+
+    @tool
+    @staticmethod
+    def thrice(a: int) -> int:
+        return 3 * a
+
+
+def test_a_method_belongs_to_its_instance():
+    one, other = Store({"a": 1}), Store({"a": 2, "b": 3})
+    assert one.read("a") == 1
+    assert tool_of(one.read).spec.input_schema["required"] == ["key"]
+    assert run(tool_of(one.read), {"key": "a"}) == 1
+    assert run(tool_of(other.read), {"key": "a"}) == 2
+    assert tool_of(other.read).preview({"key": "a"}) == "a of 2"
+    assert tool_of(one.read).spec is tool_of(other.read).spec
+
+
+def test_class_and_static_methods_are_tools_in_either_order():
+    class Derived(Store): ...
+
+    assert run(tool_of(Derived.kind), {"suffix": "!"}) == "Derived!"
+    assert run(tool_of(Derived({}).kind_too), {"suffix": "!"}) == "Derived!"
+    assert run(tool_of(Store.twice), {"a": 2}) == 4
+    assert run(tool_of(Store({}).thrice), {"a": 2}) == 6
+    assert (Store.kind("?"), Store.kind_too("?"), Store.twice(1), Store.thrice(1)) == ("Store?", "Store?", 2, 3)
+
+
+def test_errors_in_methods_are_told_when_the_class_is_written():
+    with pytest.raises(DefinitionError, match="bad"):
+
+        class Broken:
+            @tool
+            def method(self, bad: list[Store]): ...
+
+
+# ---- raw schemas, text, providers ----
+
+
+def test_a_raw_schema_has_a_handler_on_a_mapping():
+    def handler(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        """Told by the handler."""
+        return {**arguments, "id": context.call_id}
+
+    made = Tool.from_schema("raw", INPUT, handler, read_only=True)
+    assert made.spec.input_schema == INPUT
+    assert made.spec.description == "Told by the handler."
+    assert made.spec.output_schema == {"type": "object", "additionalProperties": True}
+    assert run(made, {"query": "abc"}) == {"query": "abc", "id": "c1"}
+    assert made.check({}) == ("query: required, missing",)
+
+
+def test_a_tool_without_a_handler_is_legal():
+    made = Tool.from_schema("raw", INPUT, description="D", output_schema=INPUT)
+    assert (made.handler, made.spec.description, made.spec.output_schema) == (None, "D", INPUT)
+    assert made.check({"query": "abc"}) == ()
+
+
+def test_a_raw_schema_is_checked():
+    with pytest.raises(SchemaError):
+        Tool.from_schema("raw", {"type": "object", "$ref": "#"})
+
+
+def test_a_freeform_tool_gets_its_text():
+    grammar = Grammar("regex", "^a+$")
+    made = Tool.freeform("note", lambda text: text.upper(), grammar=grammar, title="Note")
+    assert (made.spec.kind, made.spec.grammar, made.spec.title) == ("freeform", grammar, "Note")
+    assert made.spec.input_schema["properties"] == {"input": {"type": "string"}}
+    assert run(made, {"input": "a"}) == "A"
+    assert Tool.freeform("note").handler is None
+
+
+def test_a_provider_tool_may_have_a_handler():
+    made = Tool.provider("shell", "openai.local_shell", {"x": 1}, lambda arguments: arguments["command"])
+    assert (made.spec.kind, made.spec.provider_id, made.spec.provider_arguments) == (
+        "provider",
+        "openai.local_shell",
+        {"x": 1},
+    )
+    assert run(made, {"command": "ls"}) == "ls"
+    assert Tool.provider("search", "openai.web_search").handler is None
+    assert Tool.provider("shell", "x.shell", input_schema=INPUT).spec.input_schema == INPUT
+
+
+@pytest.mark.parametrize("handler", [lambda: None, lambda a, b: None, lambda *a: None, lambda **a: None])
+def test_a_handler_takes_exactly_one_thing(handler):
+    with pytest.raises(DefinitionError, match="exactly one parameter, the arguments as a mapping"):
+        Tool.from_schema("raw", INPUT, handler)
+    with pytest.raises(DefinitionError, match="exactly one parameter, the text"):
+        Tool.freeform("note", handler)
+
+
+def test_options_of_functions_only_are_refused_elsewhere():
+    with pytest.raises(DefinitionError, match="no option 'nmae'"):
+        Tool.from_schema("raw", INPUT, nmae="x")
+
+
+def test_from_function_makes_what_the_decorator_makes():
+    assert Tool.from_function(search, title="T").spec == tool_from_function(search, title="T").spec
+
+
+@pytest.mark.parametrize("thing", [5, "name", None])
+def test_options_go_by_name(thing):
+    with pytest.raises(DefinitionError, match=re.escape("is no function. Options go by name: write @tool(name=...)")):
+        tool()(thing) if thing is None else tool(thing)
+
+
+def test_a_check_may_be_a_generator():
+    def check(arguments):
+        yield "query: no"
+
+    assert tool_from_function(search, check=check).check({"query": "q"}) == ("query: no",)
+
+
+@pytest.mark.parametrize("default", [10**5000, -(10**5000), "x" * 10_000, ["x" * 100] * 100], ids=range(4))
+def test_a_long_default_is_left_out(default):
+    """Every request would carry it."""
+
+    def long(x: Any = default):
+        return x
+
+    schema = tool_from_function(long).spec.input_schema
+    assert schema["properties"]["x"] == {}
+    assert "required" not in schema
+
+
+@pytest.mark.parametrize("default", [10**4000, "x" * 9_000, ["x"] * 100], ids=range(3))
+def test_a_short_default_is_kept(default):
+    def short(x: Any = default):
+        return x
+
+    assert tool_from_function(short).spec.input_schema["properties"]["x"]["default"] == default
+
+
+def test_a_default_that_utf_8_cannot_say_is_refused():
+    def odd(x: str = "\ud800"):
+        return x
+
+    with pytest.raises(DefinitionError, match=r"input_schema: properties\.x\.default: must not hold"):
+        tool_from_function(odd)
+
+
+def test_a_context_too_many_says_what_to_do():
+    def two(a: ToolContext, b: ToolContext): ...
+    def starred(*a: ToolContext): ...
+
+    with pytest.raises(DefinitionError, match=r"takes the context\. Keep one"):
+        tool_from_function(two)
+    with pytest.raises(DefinitionError, match=r"can't be starred\. Give it"):
+        tool_from_function(starred)
+
+
+def test_rules_may_look_at_what_only_kwargs_take():
+    def fetch(**rest: str): ...
+
+    assert tool_from_function(fetch, permission_arguments={"url": "url"}).spec.permission_arguments == {"url": "url"}
+
+
+def remember(request):
+    """Adds what is remembered.
+
+    And more.
+    """
+
+
+def test_one_that_only_processes_requests_has_no_handler_and_is_never_offered():
+    made = Tool.processor("memory", remember, tags=["memory"])
+    assert (made.name, made.handler, made.offered, made.process_request) == ("memory", None, False, remember)
+    assert made.spec.description == "Adds what is remembered.\n\nAnd more."
+    assert made.spec.tags == ("memory",)
+
+
+def test_it_may_be_described_and_speak():
+    made = Tool.processor("memory", remember, description="Remembers.", instructions="You remember.")
+    assert (made.spec.description, made.instructions) == ("Remembers.", "You remember.")
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "error"),
+    [("memory", 5, DefinitionError), ("memory", None, DefinitionError), ("a b", remember, InvalidNameError)],
+)
+def test_what_is_none_is_refused(name, function, error):
+    with pytest.raises(error):
+        Tool.processor(name, function)
+
+
+def test_what_it_has_to_do_with_requests_is_no_part_of_what_is_approved():
+    """A tool's digest is over its spec."""
+    plain = Tool.from_schema("a", {"type": "object"})
+    made = Tool.from_schema("a", {"type": "object"}, process_request=remember, instructions="x", offered=False)
+    assert (made.process_request, made.instructions, made.offered) == (remember, "x", False)
+    assert made.spec.digest == plain.spec.digest
+    assert (plain.process_request, plain.instructions, plain.offered) == (None, None, True)
+
+
+def test_functions_say_it_as_options():
+    @tool(process_request=remember, instructions="Add with me.", offered=True)
+    def add(a: int) -> int:
+        return a
+
+    made = tool_of(add)
+    assert (made.process_request, made.instructions, made.offered) == (remember, "Add with me.", True)
+
+
+@pytest.mark.parametrize("option", [{"instructions": 5}, {"offered": "no"}, {"process_request": "no"}])
+def test_options_of_the_wrong_form_are_refused_by_name(option):
+    with pytest.raises(DefinitionError, match=next(iter(option))):
+        Tool.from_schema("a", {"type": "object"}, **option)

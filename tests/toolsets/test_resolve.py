@@ -1,23 +1,28 @@
+"""`ResolvedTools` with fewer tools and with more, and what it says of them afterwards."""
+
 from __future__ import annotations
 
 import asyncio
 import subprocess
 import sys
 
+import attrs
 import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.errors import DuplicateToolError, ToolsetError
+from pegboard.schema.json import digest_of
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.tools.policy import Origin
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import custom, for_user, from_toolset, named, tagged
-from pegboard.toolsets.resolve import _ordered, _picked, resolve_tools
-from pegboard.toolsets.toolset import OwnedToolset
+from pegboard.toolsets.resolve import Explanation, _ordered, _picked, _Reason, resolve_tools, settled_names
+from pegboard.toolsets.toolset import Offer, OwnedToolset, ToolsetProblem
+from pegboard.toolsets.toolsets import StaticToolset
 from pegboard.toolsets.wrappers import RenamedToolset
 from toolsets.predicate_strategies import contexts, predicates
-from toolsets.samples import CallingToolset, Hanging, PlainToolset, called, make_tool, names
+from toolsets.samples import BOMB, CallingToolset, Hanging, PlainToolset, called, late_tool, make_tool, names
 
 STATIC = [make_tool("a", tags=["x"]), make_tool("b"), make_tool("c", tags=["x"]), make_tool("d")]
 
@@ -188,3 +193,287 @@ def test_a_note_is_no_reason_to_fail():
     toolset = RenamedToolset(PlainToolset("t", [make_tool("e")]), {"absent": "x"})
     tools = resolved(toolsets=[toolset], on_toolset_error="fail")
     assert ("e" in tools.names, [each.note for each in tools.problems]) == (True, [True])
+
+
+STATIC_NAMES = make_tool("a")
+PLUGINS = make_tool("a", plugin="p")
+FIRST = make_tool("a", plugin="p", toolset="first")
+SECOND = make_tool("a", plugin="q", toolset="second")
+
+
+def settled(static, *offers, policy="keep"):
+    return settled_names(static, [Offer(offer) for offer in offers], policy)
+
+
+def test_everything_is_one_list_sorted_by_name():
+    candidates = settled([make_tool("b"), make_tool("d")], [make_tool("e"), make_tool("a")], [make_tool("c")])
+    assert (names(candidates.tools), candidates.held, candidates.problems) == (list("abcde"), (), ())
+
+
+def test_without_toolsets_the_static_tools_are_taken_as_they_are():
+    static = (STATIC_NAMES,)
+    assert settled_names(static, []).tools is static
+
+
+@pytest.mark.parametrize(
+    ("policy", "static", "offers", "winner"),
+    [
+        ("keep", [STATIC_NAMES], [[FIRST]], STATIC_NAMES),
+        ("keep", [PLUGINS], [[SECOND]], PLUGINS),
+        ("keep", [], [[FIRST], [SECOND]], FIRST),
+        ("keep", [PLUGINS], [[make_tool("a", toolset="mine")]], "mine"),
+        ("keep", [], [[FIRST], [make_tool("a", toolset="mine")]], "mine"),
+        ("keep", [STATIC_NAMES], [[make_tool("a", toolset="mine")]], STATIC_NAMES),
+        ("replace", [], [[FIRST], [SECOND]], SECOND),
+        ("shadow", [PLUGINS], [[SECOND]], SECOND),
+        ("replace", [STATIC_NAMES], [[FIRST]], STATIC_NAMES),
+        ("replace", [STATIC_NAMES], [[make_tool("a", toolset="mine")]], "mine"),
+    ],
+)
+def test_who_has_the_name(policy, static, offers, winner):
+    """A host's tool before any plugin's; then the policy."""
+    candidates = settled(static, *offers, policy=policy)
+    (tool,) = candidates.tools
+    assert tool.origin.toolset == winner if isinstance(winner, str) else tool is winner
+    everyone = [*static, *(tool for offer in offers for tool in offer)]
+    assert [held for held, _ in candidates.held] == [other for other in everyone if other is not tool]
+    assert all(holder is tool for _, holder in candidates.held)
+
+
+def test_what_is_held_back_is_a_problem_that_names_both():
+    (problem,) = settled([], [FIRST], [SECOND]).problems
+    assert (problem.toolset, problem.tool, problem.origin) == ("second", "a", SECOND.origin)
+    assert "plugin 'p', toolset 'first' has the name" in problem.cause
+
+
+def test_an_error_names_both():
+    with pytest.raises(DuplicateToolError) as caught:
+        settled([STATIC_NAMES], [FIRST], policy="error")
+    assert (caught.value.held_by, caught.value.wanted_by) == (str(STATIC_NAMES.origin), str(FIRST.origin))
+
+
+def test_a_prefix_tells_where_the_later_comes_from():
+    candidates = settled([STATIC_NAMES], [FIRST], [SECOND], policy="prefix")
+    assert (names(candidates.tools), candidates.held) == (["a", "p_a", "q_a"], ())
+
+
+def test_a_tool_found_late_is_found_under_its_prefix():
+    late, _ = late_tool(FIRST)
+    _, prefixed = settled([STATIC_NAMES], [late], policy="prefix").tools
+    assert prefixed.handler.load().name == "p_a"
+
+
+@pytest.mark.parametrize("taken", [[make_tool("a"), make_tool("p_a")], [make_tool("a" * 63)]])
+def test_a_prefix_that_makes_no_free_name_holds_back(taken):
+    tool = make_tool(taken[0].name, plugin="p")
+    candidates = settled(taken, [tool], policy="prefix")
+    assert (names(candidates.tools), candidates.held) == (names(taken), ((tool, taken[0]),))
+
+
+def test_a_hosts_toolset_is_prefixed_by_its_own_name():
+    candidates = settled([STATIC_NAMES], [make_tool("a", toolset="mine")], [make_tool("a")], policy="prefix")
+    assert names(candidates.tools) == ["a", "host_a", "mine_a"]
+
+
+def test_the_same_tool_twice_is_no_clash():
+    assert settled([STATIC_NAMES], [STATIC_NAMES], policy="error").held == ()
+
+
+def test_problems_and_what_was_dropped_are_kept():
+    offer = Offer([], [ToolsetProblem("t", "x")])
+    assert settled_names([], [offer]).problems == offer.problems
+
+
+STATIC_RESOLVED = [make_tool("a", tags=["x"]), make_tool("b"), make_tool("c", tags=["x"])]
+
+
+def resolved_resolved(static=STATIC_RESOLVED, toolsets=(), **options):
+    return asyncio.run(resolve_tools(static, toolsets, **options))
+
+
+def test_it_is_a_collection_of_tools():
+    tools = resolved_resolved(where=tagged("x"))
+    assert (len(tools), list(tools), tools.names) == (2, [STATIC_RESOLVED[0], STATIC_RESOLVED[2]], ("a", "c"))
+    assert ("a" in tools, "b" in tools, STATIC_RESOLVED[0] in tools) == (True, False, False)
+    assert (tools.get("a"), tools.get("b")) == (STATIC_RESOLVED[0], None)
+
+
+def test_it_keeps_the_tools_themselves():
+    """A request runs exactly the tools that it was offered."""
+    static = list(STATIC_RESOLVED)
+    tools = resolved_resolved(static)
+    static.clear()
+    assert tools.tools == tuple(STATIC_RESOLVED)
+
+
+def test_held_back_is_what_exists_and_isnt_offered():
+    toolset = StaticToolset("t", [make_tool("e")]).filtered("edit")
+    tools = resolved_resolved(toolsets=[toolset], where=tagged("x"))
+    assert [tools.was_held_back(name) for name in ("a", "b", "e", "zzz")] == [False, True, True, False]
+    assert tools.considered == {"a", "b", "c", "e"}
+
+
+def test_its_digest_is_over_the_digests_of_its_tools_in_order():
+    tools = resolved_resolved()
+    assert tools.digest == digest_of([tool.spec.digest for tool in STATIC_RESOLVED])
+    assert tools.digest == tools.digest
+    assert resolved_resolved(order=["c"]).digest != tools.digest
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "text"),
+    [
+        ("a", {}, "a: offered\n  + offered: by the host\n  + order: place 1 of 3"),
+        (
+            "c",
+            {"default": named("?"), "where": tagged("x"), "active": ["c", "a"], "order": ["a"]},
+            (
+                "c: offered\n  + offered: by the host\n  + default: name:? is so (name: c)\n"
+                "  + where: tag:x is so (tag: x)\n  + active: among the active names\n  + order: place 2 of 2"
+            ),
+        ),
+        (
+            "b",
+            {"where": named("?") & tagged("x")},
+            "b: not offered\n  + offered: by the host\n  - where: tag:x is not so (tag: none)",
+        ),
+        (
+            "b",
+            {"default": tagged("x"), "where": named("z")},
+            "b: not offered\n  + offered: by the host\n  - default: tag:x is not so (tag: none)",
+        ),
+        ("b", {"active": ["a"]}, "b: not offered\n  + offered: by the host\n  - active: not among the active names"),
+        ("bb", {}, "bb: nothing brings a tool of this name. Did you mean 'b'?"),
+    ],
+)
+def test_an_explanation_tells_each_step(name, options, text):
+    assert str(resolved_resolved(**options).explain(name)) == text
+
+
+def test_an_explanation_tells_who_was_held_back():
+    toolset = PlainToolset("t", [make_tool("a")])
+    explanation = resolved_resolved(toolsets=[toolset]).explain("a")
+    assert str(explanation) == (
+        "a: offered\n  + offered: by the host\n"
+        "  - name: the tool of the host, toolset 't' is held back: the host has the name\n  + order: place 1 of 3"
+    )
+
+
+def test_an_explanation_tells_what_a_toolset_dropped():
+    toolset = StaticToolset("t", [make_tool("push")]).filtered("edit").prefixed("git")
+    explanation = resolved_resolved(toolsets=[toolset]).explain("git_push")
+    assert str(explanation) == "git_push: not offered\n  - filtered: edit is not so"
+
+
+def test_an_explanation_names_toolsets_that_failed():
+    """They might have had it."""
+    tools = resolved_resolved(toolsets=[PlainToolset("down", error=OSError("gone"))])
+    assert tools.explain("zzz") == Explanation(
+        "zzz", offered=False, reasons=(), notes=("toolset 'down': OSError: gone",)
+    )
+    assert "note: toolset 'down': OSError: gone" in str(tools.explain("zzz"))
+    assert tools.explain("a").notes == ()
+
+
+def test_the_reasons_of_all_are_those_of_each():
+    tools = resolved_resolved(toolsets=[PlainToolset("t", [make_tool("a")])], where=tagged("x"), active=["c"])
+    assert list(tools.reasons) == ["a", "b", "c"]
+    assert tools.reasons == {name: tools.explain(name).reasons for name in "abc"}
+    assert tools.reasons["a"][-1] == _Reason("active", "out", "not among the active names")
+
+
+STATIC_RESOLVED_CHANGED = [make_tool("a", tags=["x"]), make_tool("b"), make_tool("c", tags=["x"])]
+FILES = make_tool("files", plugin="files")
+
+
+def resolved_resolved_changed(static=STATIC_RESOLVED_CHANGED, toolsets=(), **options):
+    return asyncio.run(resolve_tools(static, toolsets, **options))
+
+
+def test_what_is_left_out_says_by_which_step_and_why():
+    tools = resolved_resolved_changed().without("budget", {"b": "it is too long"})
+    assert tools.names == ("a", "c")
+    assert str(tools.explain("b")) == "b: not offered\n  + offered: by the host\n  - budget: it is too long"
+    assert str(tools.explain("c")) == (
+        "c: offered\n  + offered: by the host\n  + budget: kept\n  + order: place 2 of 2"
+    )
+    assert tools.was_held_back("b")
+
+
+def test_leaving_out_what_isnt_there_changes_nothing():
+    tools = resolved_resolved_changed(where=tagged("x"))
+    assert tools.without("budget", {"b": "", "nosuch": ""}) is tools
+
+
+def test_what_came_before_stays_as_it_is():
+    tools = resolved_resolved_changed()
+    tools.without("budget", {"b": "it is too long"})
+    tools.with_tools(FILES)
+    assert tools.names == ("a", "b", "c")
+    assert "files" not in tools.considered
+
+
+def test_more_tools_stand_behind_the_others_and_say_who_brought_them():
+    tools = resolved_resolved_changed(where=tagged("x")).with_tools(FILES).without("budget", {"a": "it is too long"})
+    assert tools.names == ("c", "files")
+    assert tools.get("files") is FILES
+    assert str(tools.explain("files")) == (
+        "files: offered\n  + offered: by plugin 'files'\n  + budget: kept\n  + order: place 2 of 2"
+    )
+    assert "- where: tag:x is not so" in str(tools.explain("b"))
+
+
+def test_a_name_that_is_taken_stays_with_whoever_has_it_even_if_that_is_left_out():
+    """A tool that is filtered out keeps its name, and no other tool slips under it."""
+    tools = resolved_resolved_changed(where=tagged("x")).with_tools(
+        make_tool("a", plugin="p"), make_tool("b", plugin="p")
+    )
+    assert tools.names == ("a", "c")
+    assert tools.get("a") is STATIC_RESOLVED_CHANGED[0]
+    assert [(problem.tool, problem.origin.plugin) for problem in tools.problems] == [("a", "p"), ("b", "p")]
+    assert "- name: the tool of plugin 'p' is held back: the host has the name" in str(tools.explain("b"))
+
+
+def test_of_two_new_tools_of_one_name_the_first_has_it():
+    first, second = make_tool("n"), make_tool("n", plugin="p")
+    tools = resolved_resolved_changed().with_tools(first, second)
+    assert tools.get("n") is first
+    assert [problem.tool for problem in tools.problems] == ["n"]
+
+
+def test_a_new_tool_whose_schema_cant_judge_is_refused():
+    tools = resolved_resolved_changed().with_tools(make_tool("bad", input_schema=BOMB))
+    assert tools.names == ("a", "b", "c")
+    assert [problem.tool for problem in tools.problems] == ["bad"]
+
+
+def test_each_name_is_made_to_stand_there_once():
+    tools = resolved_resolved_changed()
+    assert tools.distinct() is tools
+    twice = attrs.evolve(tools, tools=(*tools.tools, make_tool("a", plugin="p"), make_tool("a", plugin="q")))
+    made = twice.distinct()
+    assert made.names == ("a", "b", "c")
+    assert [problem.origin.plugin for problem in made.problems] == ["p", "q"]
+
+
+def test_what_a_search_may_find_is_kept_beside():
+    tools = resolved_resolved_changed()
+    assert tools.finding(()) is tools
+    assert tools.finding([FILES]).finding([STATIC_RESOLVED_CHANGED[0]]).findable == (FILES, STATIC_RESOLVED_CHANGED[0])
+
+
+def test_it_knows_the_toolsets_that_were_asked():
+    toolset = StaticToolset("t", [make_tool("t")])
+    assert resolved_resolved_changed(toolsets=[toolset]).toolsets == (toolset,)
+    assert resolved_resolved_changed().without("budget", {"a": ""}).toolsets == ()
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abcdefg"))))
+def test_every_tool_has_its_explanation_whatever_is_done(changes):
+    tools = resolved_resolved_changed()
+    for adds, name in changes:
+        tools = tools.with_tools(make_tool(name)) if adds else tools.without("step", {name: "out"})
+    for name in tools.considered:
+        explanation = tools.explain(name)
+        assert explanation.offered is (name in tools)
+        assert explanation.reasons[-1].verdict == ("in" if name in tools else "out")

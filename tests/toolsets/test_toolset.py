@@ -1,12 +1,47 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import gc
+import weakref
 
 import pytest
 
-from pegboard.toolsets.toolset import Toolset, _close, close_all, is_toolset, name_of, speaking
+from pegboard.callbacks import Flavour
+from pegboard.errors import DefinitionError, SchemaError
+from pegboard.schema.json import JsonText
+from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
+from pegboard.tools.policy import HOST, Origin
+from pegboard.tools.spec import ToolSpec
+from pegboard.tools.tool import Tool
+from pegboard.toolsets import toolset as module
+from pegboard.toolsets.predicate import Predicate
+from pegboard.toolsets.predicates import custom, edit, everything, named, state, tagged
+from pegboard.toolsets.toolset import (
+    MAX_REMEMBERED_CHARACTERS,
+    ChangedToolset,
+    Offer,
+    OwnedToolset,
+    Remaker,
+    Source,
+    Step,
+    Toolset,
+    ToolsetProblem,
+    _close,
+    check_sound,
+    checked,
+    close_all,
+    described,
+    failed,
+    is_toolset,
+    name_of,
+    remade,
+    sift,
+    speaking,
+    why,
+)
 from pegboard.toolsets.toolsets import StaticToolset
-from toolsets.samples import Closing, PlainToolset, make_tool
+from toolsets.samples import BOMB, CallingToolset, Closing, PlainToolset, called, late_tool, make_tool, names, offered
 
 
 class Nameless:
@@ -70,3 +105,399 @@ def test_those_speak_that_have_instructions_or_else_those_inside():
     assert list(speaking(Speaking(None, a, PlainToolset(), Speaking(None, b), unwilling))) == [a, b, unwilling]
     outer = Speaking("outer", a)
     assert list(speaking(outer)) == [outer]
+
+
+@pytest.fixture
+def looked_at(monkeypatch):
+    """The texts that are looked at."""
+    texts = []
+    look = module._looked_at
+
+    def looked(text, what):
+        texts.append((what, text))
+        return look(text, what)
+
+    monkeypatch.setattr(module, "_looked_at", looked)
+    monkeypatch.setattr(module, "_remembered", module.lru_cache(10)(looked))
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"input_schema": BOMB}, "input_schema is refused: it comes to more than 100000 schemas"),
+        ({"output_schema": BOMB}, "output_schema is refused: it comes to more than 100000 schemas"),
+        ({"input_schema": {"type": "string"}}, "input_schema is refused: its root must be"),
+        ({"input_schema": JsonText("nonsense")}, "input_schema is refused: it is no JSON"),
+        ({"input_schema": {"type": "object", "patternProperties": 5}}, "input_schema is refused: patternProperties"),
+        ({"input_schema": {"type": "object", "$ref": "http://x"}}, "input_schema is refused: its reference 'http://x'"),
+    ],
+)
+def test_a_schema_that_cannot_judge_is_refused(facts, said):
+    for _ in range(2):
+        with pytest.raises(SchemaError) as caught:
+            check_sound(make_tool("bad", **facts))
+        assert str(caught.value).startswith(f"tool 'bad': {said}")
+
+
+def test_a_text_is_looked_at_once(looked_at):
+    schema = {"type": "object", "title": "once"}
+    for name in "abc":
+        check_sound(make_tool(name, input_schema=schema, output_schema=schema))
+    assert [what for what, _ in looked_at] == ["input_schema", "output_schema"]
+
+
+def test_a_long_text_is_not_remembered_but_its_tool_is(looked_at):
+    schema = {"type": "object", "description": "x" * MAX_REMEMBERED_CHARACTERS}
+    tool = make_tool("a", input_schema=schema)
+    check_sound(tool)
+    check_sound(tool)
+    assert len(looked_at) == 1
+    check_sound(make_tool("a", input_schema=schema))
+    assert len(looked_at) == 2
+
+
+def test_a_tool_is_not_kept_alive():
+    before = len(module._sound)
+    check_sound(make_tool())
+    gc.collect()
+    assert len(module._sound) <= before
+
+
+OWNER = Origin(plugin="mcp", distribution="pegboard-mcp", version="1.0", trusted=False)
+
+
+def test_a_plugins_tools_carry_its_name_whatever_they_say():
+    inner = PlainToolset("server", [make_tool("a", plugin="files", distribution="pegboard-files")])
+    (tool,) = offered(OwnedToolset(inner, OWNER))
+    assert tool.origin == Origin("mcp", "pegboard-mcp", "1.0", "server", trusted=False)
+
+
+def test_the_hosts_toolset_may_pass_on_a_plugins_tools():
+    (tool,) = offered(OwnedToolset(PlainToolset("mine", [make_tool("a", plugin="files", trusted=False)])))
+    assert tool.origin == Origin("files", toolset="mine", trusted=False)
+
+
+def test_a_tool_that_says_it_already_stays_itself():
+    tool = make_tool("a", toolset="mine")
+    assert offered(OwnedToolset(PlainToolset("mine", [tool])))[0] is tool
+
+
+def test_a_tool_found_late_is_owned_once_it_is_found():
+    late, _ = late_tool(make_tool("a"))
+    (tool,) = offered(OwnedToolset(PlainToolset("server", [late]), OWNER))
+    assert tool.handler.load().origin.plugin == "mcp"
+
+
+def test_problems_are_the_owners():
+    (problem,) = offered(OwnedToolset(PlainToolset("server", [None]), OWNER)).problems
+    assert (problem.toolset, problem.origin) == ("server", OWNER)
+
+
+def test_closing_closes_the_inner_one():
+    inner = PlainToolset()
+    asyncio.run(OwnedToolset(inner, OWNER).close())
+    assert inner.closed == 1
+
+
+def test_an_unsound_tool_of_a_made_up_offer_costs_only_itself():
+    inner = PlainToolset("t", Offer([make_tool("bad", input_schema=BOMB), make_tool("good")]))
+    offer = offered(OwnedToolset(inner))
+    assert ([tool.name for tool in offer], [each.tool for each in offer.problems]) == (["good"], ["bad"])
+
+
+def shout(tool):
+    return tool.with_spec(name=tool.name.upper())
+
+
+def test_a_tool_found_late_is_changed_once_it_is_found():
+    late, loads = late_tool(make_tool("a", description="loaded"))
+    changed = remade(late, shout)
+    assert (changed.name, loads.count) == ("A", 0)
+    loaded = changed.handler.load()
+    assert (loaded.name, loaded.spec.description, loads.count) == ("A", "loaded", 1)
+
+
+def test_what_isnt_changed_is_the_same():
+    late, _ = late_tool(make_tool("a"))
+    assert remade(late, lambda tool: tool) is late
+
+
+def test_the_same_tool_gives_the_same_tool():
+    remaker, tool = Remaker(shout), make_tool("a")
+    assert remaker.one(tool) is remaker.one(tool)
+    assert remaker.one(make_tool("a")) is not remaker.one(tool)
+
+
+def test_tools_that_are_no_longer_offered_are_forgotten():
+    remaker = Remaker(shout)
+    gone = [weakref.ref(tool) for tool in remaker.all([make_tool(f"t{index}") for index in range(300)])]
+    kept = make_tool("kept")
+    first = remaker.all([kept])
+    gc.collect()
+    assert not any(reference() for reference in gone)
+    assert remaker.all([kept])[0] is first[0]
+
+
+def test_an_offer_is_its_tools():
+    tool = make_tool()
+    offer = Offer([tool], [ToolsetProblem("t", "x")])
+    assert (list(offer), len(offer), offer.problems[0].cause, offer.dropped) == ([tool], 1, "x", ())
+
+
+@pytest.mark.parametrize("kind", [list, tuple, collections.UserList])
+def test_any_sequence_of_tools_will_do(kind):
+    tool = make_tool()
+    assert checked("t", kind([tool])) == ([tool], [])
+
+
+@pytest.mark.parametrize("answer", [None, "tools", b"", {"a": 1}, {1}, iter([]), (tool for tool in ()), 7, make_tool()])
+def test_what_is_no_list_is_refused(answer):
+    with pytest.raises(TypeError, match="list of tools"):
+        checked("t", answer)
+
+
+def test_what_is_no_tool_costs_only_itself():
+    tool = make_tool()
+    tools, problems = checked("t", ["x", tool, None])
+    assert tools == [tool]
+    assert [str(problem) for problem in problems] == [
+        "toolset 't': item 0 is no Tool but str",
+        "toolset 't': item 2 is no Tool but NoneType",
+    ]
+
+
+def test_a_second_tool_of_a_name_costs_only_itself():
+    first, second = make_tool("a"), make_tool("a")
+    tools, problems = checked("t", [first, second, first])
+    assert tools == [first]
+    assert [(problem.tool, "two tools called 'a'" in problem.cause) for problem in problems] == [("a", True)]
+
+
+def test_many_problems_are_cut_short():
+    _, problems = checked("t", [None] * 50)
+    assert len(problems) == 21
+    assert problems[-1].cause == "and 30 more problems of this kind"
+
+
+def test_a_list_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_TOOLS", 3)
+    with pytest.raises(ValueError, match="3 tools, and gave more"):
+        checked("t", [None] * 4)
+
+
+class SpeechlessError(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("a\n b"), "ValueError: a b"),
+        (ValueError(), "ValueError"),
+        (SpeechlessError(), "SpeechlessError"),
+        (DefinitionError("no such argument", parameter="x"), "'x': no such argument"),
+        (ValueError("x" * 5000), "ValueError: " + "x" * 500),
+    ],
+)
+def test_an_error_in_one_short_line(error, text):
+    assert described(error) == text
+
+
+def test_the_offer_of_a_toolset_that_failed():
+    error = OSError("down")
+    (problem,) = failed("t", error).problems
+    assert (problem.toolset, problem.cause, problem.error) == ("t", "OSError: down", error)
+
+
+def test_problems_get_an_owner():
+    origin = Origin(plugin="p")
+    assert failed("t", OSError()).owned_by(origin).problems[0].origin == origin
+    whole = failed("t", OSError())
+    assert whole.owned_by(HOST) is whole
+
+
+def test_a_problem_without_a_toolset_prints_its_cause():
+    assert str(ToolsetProblem("", "no tool is called 'x'")) == "no tool is called 'x'"
+
+
+def test_an_unsound_tool_costs_only_itself():
+    good, bad = make_tool("good"), make_tool("bad", input_schema=BOMB)
+    tools, problems = checked("t", [bad, good])
+    assert tools == [good]
+    assert [(each.tool, type(each.error)) for each in problems] == [("bad", SchemaError)]
+    assert str(problems[0]).startswith("toolset 't': tool 'bad': input_schema is refused: it comes to more than")
+
+
+def test_an_interrupt_while_an_error_is_described_passes_on():
+    class RudeError(Exception):
+        def __str__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        described(RudeError())
+
+
+def test_notes_are_no_failures():
+    assert not Offer((), [ToolsetProblem("t", "x", note=True)]).has_failed
+    assert Offer((), [ToolsetProblem("t", "x", note=True), ToolsetProblem("t", "x")]).has_failed
+
+
+TOOLS = [make_tool(name) for name in ("b", "a", "c")]
+
+
+def test_what_is_so_stays_in_order():
+    kept, faults = sift(TOOLS, named("?") & ~named("a"), NOBODY)
+    assert (names(kept), faults) == (["b", "c"], {})
+
+
+def fails_for_a(tool, context):
+    if tool.name == "a":
+        raise KeyError("owner")
+    return True
+
+
+def exits(tool, context):
+    raise SystemExit(2)
+
+
+def test_where_it_raises_that_tool_is_out_even_behind_a_not():
+    for predicate in (custom(fails_for_a), ~~custom(fails_for_a), ~(~custom(fails_for_a) & everything)):
+        kept, faults = sift(TOOLS, predicate, NOBODY)
+        assert (names(kept), faults) == (["b", "c"], {"a": "KeyError: 'owner'"})
+    kept, faults = sift(TOOLS, ~custom(fails_for_a), NOBODY)
+    assert (names(kept), list(faults)) == ([], ["a"])
+
+
+def test_a_predicate_cannot_end_the_program():
+    kept, faults = sift(TOOLS, custom(exits), NOBODY)
+    assert (kept, len(faults)) == ([], 3)
+
+
+class Broken(dict):
+    def __contains__(self, key):
+        raise OSError("no state")
+
+
+def test_where_it_cannot_even_be_bound_every_tool_is_out():
+    kept, faults = sift(TOOLS, state("a", "b") | everything, ReadonlyContext(state=Broken()))
+    assert (kept, faults) == ([], dict.fromkeys("bac", "OSError: no state"))
+
+
+def test_why_names_the_part_and_what_the_tool_says():
+    tool = make_tool("a", tags=["x", "y z"])
+    assert why(named("a") & tagged("net"), tool, NOBODY) == 'tag:net is not so (tag: x, "y z")'
+    assert why(named("a") & ~tagged("x"), tool, NOBODY) == 'tag:x is so (tag: x, "y z")'
+    assert why(edit | named("a"), tool, NOBODY) == "name:a is so (name: a)"
+    assert why(edit, tool, NOBODY) == "edit is not so"
+    assert why(custom(exits), tool, NOBODY) == "<custom> failed: SystemExit: 2"
+
+
+def odd(error):
+    def predicate(tool, context):
+        raise error
+
+    return custom(predicate)
+
+
+def test_whatever_a_predicate_raises_costs_only_the_tool():
+    assert sift(TOOLS[:1], odd(GeneratorExit()), NOBODY) == ([], {"b": "GeneratorExit"})
+    assert "GeneratorExit" in why(odd(GeneratorExit()), TOOLS[0], NOBODY)
+
+
+def test_an_interrupt_passes_on():
+    with pytest.raises(KeyboardInterrupt):
+        sift(TOOLS, odd(KeyboardInterrupt()), NOBODY)
+    with pytest.raises(KeyboardInterrupt):
+        why(odd(KeyboardInterrupt()), TOOLS[0], NOBODY)
+    with pytest.raises(KeyboardInterrupt):
+        sift(TOOLS, Interrupted(), NOBODY)
+
+
+class Interrupted(Predicate):
+    def bound(self, context):
+        raise KeyboardInterrupt
+
+    def to_json(self): ...
+
+    def __str__(self): ...
+
+
+def bare(name="bare", **facts):
+    return Tool(ToolSpec(name, "", {"type": "object"}, **facts))
+
+
+def test_a_tool_without_a_handler_is_run_by_its_toolset():
+    toolset = CallingToolset(tools=[bare("a")])
+    (tool,) = asyncio.run(Source(toolset).offer(NOBODY))
+    assert called(tool, {"x": 1}, ToolContext(ReadonlyContext(user="ann"))) == {"ran": "a"}
+    assert toolset.calls == [("a", {"x": 1}, "ann")]
+
+
+def test_what_has_a_handler_keeps_it():
+    late, _ = late_tool(make_tool("late"))
+    tools = [make_tool("a"), late, bare("web", kind="provider", provider_id="openai.web_search")]
+    assert list(asyncio.run(Source(CallingToolset(tools=tools)).offer(NOBODY))) == tools
+
+
+def test_a_toolset_without_call_leaves_its_tools_as_they_are():
+    tool = bare()
+    (offered,) = asyncio.run(Source(PlainToolset(tools=[tool])).offer(NOBODY))
+    assert offered is tool
+
+
+class Plain(PlainToolset):
+    def call(self, name, arguments, context):
+        return name
+
+
+def test_a_plain_call_runs_where_plain_functions_run():
+    (tool,) = asyncio.run(Source(Plain(tools=[bare("a")])).offer(NOBODY))
+    assert (tool.handler.flavour, tool.handler.blocking) == (Flavour.PLAIN, True)
+    assert called(tool, {}) == "a"
+
+
+def test_the_same_tool_is_served_by_the_same_tool():
+    """What is compiled for it is compiled once."""
+    source = Source(CallingToolset(tools=[bare("a")]))
+    first, second = (asyncio.run(source.offer(NOBODY)) for _ in range(2))
+    assert first[0] is second[0]
+
+
+class Unasked(PlainToolset):
+    def tools(self, context):
+        return [make_tool("plain")]
+
+
+def test_a_plain_tools_method_will_do():
+    assert [tool.name for tool in asyncio.run(Source(Unasked()).offer(NOBODY))] == ["plain"]
+
+
+def test_what_a_toolset_raises_is_raised():
+    with pytest.raises(OSError, match="down"):
+        asyncio.run(Source(PlainToolset(error=OSError("down"))).offer(NOBODY))
+
+
+def changing(error):
+    def change(tool):
+        if tool.name == "a":
+            raise error
+        return tool
+
+    return ChangedToolset(PlainToolset("t", [make_tool("a"), make_tool("b")]), Step("changed", change))
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), GeneratorExit("no"), SystemExit("no")])
+def test_whatever_a_change_raises_costs_only_the_tool(error):
+    offer = offered(changing(error))
+    kind = type(error).__name__
+    assert (names(offer), [each.cause for each in offer.problems]) == (
+        ["b"],
+        [f"tool 'a' can't be changed: {kind}: no"],
+    )
+
+
+def test_an_interrupt_passes_on_wrapper():
+    with pytest.raises(KeyboardInterrupt):
+        offered(changing(KeyboardInterrupt()))

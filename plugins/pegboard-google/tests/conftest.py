@@ -86,7 +86,7 @@ def registry():
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Nobody waits before another attempt, unless the provider asks for it."""
-    monkeypatch.setattr("pegboard.dispatch.retry.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)
 
 
 @pytest.fixture(params=[False, True], ids=["whole", "streamed"])

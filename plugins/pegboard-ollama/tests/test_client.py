@@ -42,7 +42,7 @@ def registry():
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Nobody waits before another attempt."""
-    monkeypatch.setattr("pegboard.dispatch.retry.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)
     for name in ("OLLAMA_HOST", "OLLAMA_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 

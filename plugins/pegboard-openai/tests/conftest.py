@@ -179,4 +179,4 @@ def asked(kind):
 @pytest.fixture
 def no_pauses(monkeypatch):
     """Turns try again at once, but for as long as the provider asks to wait."""
-    monkeypatch.setattr("pegboard.dispatch.retry.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)

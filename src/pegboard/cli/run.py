@@ -18,8 +18,8 @@ from pegboard.tools.content import ToolResult
 from pegboard.tools.policy import ResultLimits
 
 if TYPE_CHECKING:
+    from pegboard.dispatch.batch import Outcome
     from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.outcome import Outcome
     from pegboard.registry import ToolRegistry
     from pegboard.tools.call import ToolCall
     from pegboard.tools.context import ReadonlyContext

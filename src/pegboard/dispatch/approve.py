@@ -22,9 +22,10 @@ from pegboard.dispatch.approval.pending import (
 )
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
-from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions, policy_of
+from pegboard.dispatch.limits import CallError
+from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions, ToolPolicy, policy_of
 from pegboard.dispatch.permissions.rule import Rule, exactly
-from pegboard.dispatch.work import CallError, Work
+from pegboard.dispatch.state import CallState
 from pegboard.schema.json import json_faults, json_text
 from pegboard.tools.call import Confirmation, writable
 from pegboard.tools.tool import Tool
@@ -33,7 +34,7 @@ MOST_AT_ONCE: Final = 2_000
 """Characters (an item of a list counts as 10 more) that are looked at on the event loop; more are in a thread."""
 
 
-def permit(work: Work) -> Awaitable[None] | None:
+def permit(work: CallState) -> Awaitable[None] | None:
     """Fills in `work.asks` where a person has to be asked.
 
     Raises:
@@ -48,22 +49,22 @@ def permit(work: Work) -> Awaitable[None] | None:
     if policy.is_settled:
         return None
     if tool.confirms is not None:
-        return _decide_in_time(work, permissions, tool)
+        return _decide_in_time(work, permissions, policy)
     if _is_long(work.arguments):
-        return work.around.threads.run(_decide, work, permissions, tool)
-    _decide(work, permissions, tool)
+        return work.around.threads.run(_decide, work, permissions, policy)
+    _decide(work, permissions, policy)
     return None
 
 
-async def _decide_in_time(work: Work, permissions: Permissions, tool: Tool) -> None:
+async def _decide_in_time(work: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
     """Decides in a thread, as the tool's own predicate is asked, which may take long."""
     import asyncio
 
     try:
         async with asyncio.timeout(work.around.limits.callback_timeout):
-            await work.around.threads.run(_decide, work, permissions, tool)
+            await work.around.threads.run(_decide, work, permissions, policy)
     except TimeoutError:
-        text = f"{tool.name} was not run: it didn't say in time whether the call has to be confirmed."
+        text = f"{policy.spec.name} was not run: it didn't say in time whether the call has to be confirmed."
         raise CallError("denied", text) from None
 
 
@@ -76,15 +77,15 @@ def _is_long(arguments: Mapping[str, Any]) -> bool:
     return left < 0
 
 
-def _decide(work: Work, permissions: Permissions, tool: Tool) -> None:
+def _decide(work: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
     request, grants = work.context.request, work.around.grants
     granted = () if grants is None else grants.rules(session_key(request))
     arguments, folder = work.arguments, request.work_dir
-    decision = permissions.decide(tool, arguments, work_dir=folder, grants=granted)
+    decision = policy.decide(arguments, folder, granted)
     if decision.action == "deny":
-        raise denial(permissions, tool, decision)
+        raise denial(permissions, tool_of(work), decision)
     if decision.action == "ask":
-        work.asks = permissions.ask(tool, arguments, decision, work_dir=folder, grants=granted)
+        work.asks = permissions.ask(tool_of(work), arguments, decision, work_dir=folder, grants=granted)
 
 
 def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> CallError:
@@ -115,19 +116,19 @@ Decide = Callable[[tuple[Rule, ...]], Decision]
 """What the rules say, with what has been granted to the session."""
 
 
-def tool_of(work: Work) -> Tool:
+def tool_of(work: CallState) -> Tool:
     """The tool, which every call has that asks."""
     assert work.tool is not None
     return work.tool
 
 
-def granted_to(work: Work) -> tuple[Rule, ...]:
+def granted_to(work: CallState) -> tuple[Rule, ...]:
     """What people have allowed in this call's session."""
     grants = work.around.grants
     return () if grants is None else grants.rules(session_key(work.context.request))
 
 
-def request_of(work: Work, **facts: Any) -> ApprovalRequest:
+def request_of(work: CallState, **facts: Any) -> ApprovalRequest:
     """What a person is asked about this call; its arguments are written down as text, so that they can't change.
 
     Args:
@@ -146,7 +147,7 @@ def request_of(work: Work, **facts: Any) -> ApprovalRequest:
     )
 
 
-async def ask_person(work: Work, request: ApprovalRequest, decide: Decide) -> Answer:
+async def ask_person(work: CallState, request: ApprovalRequest, decide: Decide) -> Answer:
     """Asks, and fills in `work.pending` and `work.ends`, and `work.context.confirmation`.
 
     Args:
@@ -162,9 +163,9 @@ async def ask_person(work: Work, request: ApprovalRequest, decide: Decide) -> An
             comes later.
     """
     around = work.around
-    if around.asking is None:
+    if around.approvals is None:
         raise unanswerable(request)
-    answer, shown = await around.asking.ask(
+    answer, shown = await around.approvals.ask(
         request,
         work.context,
         around.approver,
@@ -184,7 +185,7 @@ async def ask_person(work: Work, request: ApprovalRequest, decide: Decide) -> An
     return answer
 
 
-def _covered(work: Work, decide: Decide) -> Callable[[], bool]:
+def _covered(work: CallState, decide: Decide) -> Callable[[], bool]:
     """Whether the rules allow by now what they didn't when the request was made."""
     before = granted_to(work)
 
@@ -195,7 +196,7 @@ def _covered(work: Work, decide: Decide) -> Callable[[], bool]:
     return covered
 
 
-def _pending(work: Work, request: ApprovalRequest) -> PendingCall:
+def _pending(work: CallState, request: ApprovalRequest) -> PendingCall:
     return PendingCall.of(
         request,
         tool_of(work).spec.digest,
@@ -205,7 +206,7 @@ def _pending(work: Work, request: ApprovalRequest) -> PendingCall:
     )
 
 
-def _history(work: Work) -> tuple[Confirmation, ...]:
+def _history(work: CallState) -> tuple[Confirmation, ...]:
     """What was answered to this call so far, the latest first."""
     return () if work.context.confirmation is None else work.context.confirmation.history()
 
@@ -214,12 +215,12 @@ QUESTION: Final = "confirmation"
 """The permission that a question asks for; its pattern is the tool's name."""
 
 MOST_HINT: Final = 10_000
-_answers: Final[WeakKeyDictionary[Work, list[Confirmation]]] = WeakKeyDictionary()
+_answers: Final[WeakKeyDictionary[CallState, list[Confirmation]]] = WeakKeyDictionary()
 """Of calls that run again: the answers that came with them and that no ask has used yet, the oldest first."""
 
 
 async def ask_inside(
-    work: Work,
+    work: CallState,
     permission: str,
     patterns: Sequence[str] = ("*",),
     always: Sequence[str] = (),
@@ -274,7 +275,7 @@ async def ask_inside(
     await ask_person(work, request, decide)
 
 
-async def confirm_inside(work: Work, hint: str, payload: Any = None) -> Confirmation:
+async def confirm_inside(work: CallState, hint: str, payload: Any = None) -> Confirmation:
     """A person's answer to a question of a running call; a no is an answer too.
 
     Where the call runs again because an answer came later, that answer is given.
@@ -348,7 +349,7 @@ def _lasting(patterns: tuple[str, ...], always: tuple[str, ...]) -> tuple[str, .
     return tuple(each for each in patterns if each == "*" or exactly(each) is not None)
 
 
-def _was_allowed(work: Work, permission: str, patterns: tuple[str, ...]) -> bool:
+def _was_allowed(work: CallState, permission: str, patterns: tuple[str, ...]) -> bool:
     """Whether an answer that came with the call allows this; each is good for one ask."""
     if work not in _answers:
         latest = work.context.confirmation
@@ -360,7 +361,7 @@ def _was_allowed(work: Work, permission: str, patterns: tuple[str, ...]) -> bool
     return False
 
 
-def approve(work: Work) -> Awaitable[None] | None:
+def approve(work: CallState) -> Awaitable[None] | None:
     """Asks a person where `permit` says so; fills in `work.approval`, or `work.pending` and `work.ends`.
 
     A call that comes with the approval of an earlier turn isn't asked about again.
@@ -374,7 +375,7 @@ def approve(work: Work) -> Awaitable[None] | None:
     return _approve(work, work.asks)
 
 
-def consume_approval(work: Work) -> None:
+def consume_approval(work: CallState) -> None:
     """Uses the approval up, right before the call runs; the arguments become those that were approved.
 
     Raises:
@@ -387,7 +388,7 @@ def consume_approval(work: Work) -> None:
         raise CallError("denied", f"{work.call.name} was not run: it isn't approved. Ask again.")
 
 
-async def _approve(work: Work, asks: PermissionPrompt) -> None:
+async def _approve(work: CallState, asks: PermissionPrompt) -> None:
     tool, permissions, folder = tool_of(work), work.around.permissions, work.context.work_dir
     request = request_of(
         work, permission=asks.permission, patterns=asks.patterns, always=asks.always, reason=asks.reason

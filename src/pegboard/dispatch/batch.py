@@ -1,33 +1,137 @@
-"""`Batch`: the calls of one answer, run together or one by one, each with exactly one result."""
+"""Batches: the calls of one answer, run together or one by one, each with exactly one result."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import PendingCalls
-from pegboard.dispatch.events import CallEvent, CallUpdated
-from pegboard.dispatch.outcome import Outcome
+from pegboard.dispatch.events import CallEvent, CallUpdated, emit_end, emit_pending
+from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_go_on, overtaking
-from pegboard.dispatch.stages import Way, finish, travel
-from pegboard.dispatch.telling import tell_end, tell_pending
-from pegboard.dispatch.work import CallError, Work
-from pegboard.errors import log_failure
-from pegboard.tools.call import merged
+from pegboard.dispatch.stages import CallPipeline, finish, run_stages
+from pegboard.dispatch.state import CallState
+from pegboard.errors import did_you_mean, log_failure, suggest
+from pegboard.tools.call import Actions, ToolCall, merged
 from pegboard.tools.content import ToolResult
+
+if TYPE_CHECKING:
+    from pegboard.dispatch.approval.queue import AnyApprover
+    from pegboard.dispatch.events import CallEvent
+    from pegboard.dispatch.permissions.permissions import Permissions
+    from pegboard.tools.policy import ResultLimits
+
+
+@frozen
+class Outcome:
+    """What came of a batch of calls: one result for each, in call order, and beside them what ends the turn.
+
+    Attributes:
+        calls: As the model made them.
+        results: One for each call, in the same order.
+        fatal: What ends the turn (`FatalToolError`, `TurnAbortedError`), or `None`; raise it once the results are kept.
+        ended: Why the turn should end all the same: `"fatal"`, `"rejected"`, `"cancelled"`, what `interrupt` was told
+            (`"interrupted"` by steering), or `None`.
+        actions: What the calls ask the host to do, merged in call order.
+        pending: The calls that wait for an answer that comes later.
+        ignored: For a resumption: answers that fit no pending call.
+    """
+
+    calls: tuple[ToolCall, ...]
+    results: tuple[ToolResult, ...]
+    fatal: BaseException | None = None
+    ended: str | None = None
+    actions: Actions = field(factory=Actions)
+    pending: PendingCalls = field(factory=PendingCalls)
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def is_error(self) -> bool:
+        """Whether any result is an error."""
+        return any(result.is_error for result in self.results)
+
+    def __iter__(self) -> Iterator[tuple[ToolCall, ToolResult]]:
+        return zip(self.calls, self.results, strict=True)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """`[{"id", "name", "isError", "kind", "content", "structuredContent"}]`, in call order."""
+        return [
+            {"id": call.id, "name": call.name, "isError": result.is_error, "kind": result.kind, **_content(result)}
+            for call, result in self
+        ]
+
+
+def _content(result: ToolResult) -> dict[str, Any]:
+    written = result.to_json()
+    return {"content": written["content"], "structuredContent": written["structuredContent"]}
+
+
+class BatchOptions(TypedDict, total=False):
+    """How the calls of one answer are run; everything may be left out.
+
+    Attributes:
+        approver: Asks a person, instead of the registry's own.
+        permissions: What may run, instead of the registry's own.
+        max_concurrency: How many of the calls may run at once.
+        sequential: Whether each waits for the one before it.
+        steering: Asked between calls, plain or async: anything true says that the user spoke.
+        on_steering: What becomes of the calls then: `"skip"` (running ones finish, the rest is skipped; the default),
+            `"abort"` (running ones are aborted too), `"finish"` (they all finish first).
+        cut_off: Whether the answer was cut off by the token limit: then none of its calls runs.
+        timeout: Seconds that no call may exceed, whatever its tool says.
+        results: How long a result's text may be, for tools that say nothing else.
+        instructions: The request's instructions, for repairers.
+        listener: Gets each event, beside the registry's observers; plain, called on the event loop, must not raise.
+    """
+
+    approver: AnyApprover | None
+    permissions: Permissions | None
+    max_concurrency: int | None
+    sequential: bool
+    steering: _Steering | None
+    on_steering: Interruption
+    cut_off: bool
+    timeout: float | None
+    results: ResultLimits | None
+    instructions: str | None
+    listener: Callable[[CallEvent], None] | None
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuses options that there aren't, and values that can't be meant.
+
+    Raises:
+        TypeError: An option that there isn't; with near misses.
+        ValueError: A value that isn't allowed.
+    """
+    known = BatchOptions.__annotations__
+    for name in options:
+        if name not in known:
+            raise TypeError(f"there is no option {name!r}.{did_you_mean(suggest(name, known))}")
+    timeout = options.get("timeout")
+    if timeout is not None and not (isinstance(timeout, int | float) and isfinite(timeout) and timeout > 0):
+        raise ValueError(f"timeout must be a number of seconds above 0, got {timeout!r}")
+    how = options.get("on_steering", "skip")
+    if how not in ("abort", "skip", "finish"):
+        raise ValueError(f'on_steering must be "abort", "skip" or "finish", got {how!r}')
+
 
 Interruption: TypeAlias = Literal["abort", "skip", "finish"]
 """What becomes of a batch that is interrupted: running calls are aborted and the rest is skipped; running calls finish
 and the rest is skipped; everything finishes."""
 
-Steering: TypeAlias = Callable[[], Any]
+_Steering: TypeAlias = Callable[[], Any]
 """Asked between calls, plain or async: anything true says that the user spoke."""
 
 MOST_WAITING: Final = 10_000
@@ -50,10 +154,10 @@ class Batch:
         listener: Gets each event, beside the registry's observers, on the event loop; what it raises costs no call.
     """
 
-    works: Sequence[Work]
-    way: Way
+    works: Sequence[CallState]
+    way: CallPipeline
     sequential: bool = False
-    steering: Steering | None = None
+    steering: _Steering | None = None
     on_steering: Interruption = "skip"
     cut_off: bool = False
     left: PendingCalls = field(factory=PendingCalls)
@@ -155,7 +259,7 @@ class Batch:
                 work.around = around
         for work in self.works:
             if work.around.events is not None:
-                tell_pending(work)
+                emit_pending(work)
 
     async def _together(self) -> None:
         if not self.works:
@@ -185,7 +289,7 @@ class Batch:
                 await finish(work, self.way)
                 self._settle(work)
 
-    async def _one(self, work: Work) -> None:
+    async def _one(self, work: CallState) -> None:
         self._begun.add(work.index)
         try:
             await self._travel_to_the_end(work)
@@ -193,7 +297,7 @@ class Batch:
             self._settle(work)
             self._count(work)
 
-    async def _travel_to_the_end(self, work: Work) -> None:
+    async def _travel_to_the_end(self, work: CallState) -> None:
         try:
             await self._travel(work)
         except asyncio.CancelledError:
@@ -203,7 +307,7 @@ class Batch:
             work.error = self._interrupted(work)
             await finish(work, self.way)
 
-    async def _travel(self, work: Work) -> None:
+    async def _travel(self, work: CallState) -> None:
         if self.cut_off:
             text = f"{work.call.name} was not run: the answer was cut off before it was whole. Call it again, in full."
             work.error = CallError("cut_off", text)
@@ -214,10 +318,10 @@ class Batch:
         elif self.sequential and any(earlier.pending is not None for earlier in self.works[: work.index]):
             work.error = overtaking(work)
         else:
-            return await travel(work, self.way)
+            return await run_stages(work, self.way)
         return await finish(work, self.way)
 
-    def _interrupted(self, work: Work) -> CallError:
+    def _interrupted(self, work: CallState) -> CallError:
         reason = self._ended or "cancelled"
         if work.since is None:
             return CallError("skipped", f"{work.call.name} was not run: the turn had ended ({reason}).")
@@ -225,7 +329,7 @@ class Batch:
         note = " Its work may still be going on." if may_go_on(work) else ""
         return CallError("aborted", f"{work.call.name} was aborted after {seconds:.1f} s ({reason}).{note}")
 
-    def _settle(self, work: Work) -> None:
+    def _settle(self, work: CallState) -> None:
         """Keeps what came of one call, and what it means for the others; once."""
         if work.index in self._settled:
             return
@@ -237,14 +341,14 @@ class Batch:
         if work.result is None:
             work.result = failure_result(work, work.error or self._interrupted(work))
         if work.around.events is not None:
-            tell_end(work)
+            emit_end(work)
         if work.fatal is not None:
             self._fatal = self._fatal or work.fatal
             self.interrupt("fatal", "skip")
         elif work.ends is not None:
             self.interrupt(work.ends, "skip")
 
-    def _count(self, work: Work) -> None:
+    def _count(self, work: CallState) -> None:
         self._tasks.pop(work.index, None)
         self._left -= 1
         if self._all_done is None:

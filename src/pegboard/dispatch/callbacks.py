@@ -1,19 +1,295 @@
-"""The stages `before`, `on_error` and `after`: the callbacks round one call."""
+"""Callbacks round one call: before, after, on error, around; each within a time limit."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from functools import partial
+from inspect import isawaitable
+from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
-from pegboard.callbacks import Callback, quick
-from pegboard.dispatch.callback import asked, failure, shown
-from pegboard.dispatch.read_only import plain
+from pegboard.callbacks import Callback, ChainError
+from pegboard.dispatch.limits import CallError, cancels_the_call
+from pegboard.dispatch.state import CallServices, CallState, plain, read_only
+from pegboard.dispatch.timeout import Deadline, LimitExpiredError, running_task, watched, within
 from pegboard.dispatch.truncate import hold_to_limits
-from pegboard.dispatch.work import CallError, Work
-from pegboard.dispatch.wrap import wrapped
-from pegboard.errors import TurnAbortedError
+from pegboard.errors import FatalToolError, TurnAbortedError, log_failure
 from pegboard.tools.content import ToolResult
+
+_MOST_RUNS: Final = 100
+"""How often one wrapper may run what stands inside it."""
+
+
+async def _answer_of(link: Callback, around: CallServices, *facts: Any) -> Any:
+    """What one member answers to the facts.
+
+    A plain one is called in a thread, unless it says that it is quick: whatever it waits for, the loop goes on.
+
+    Raises:
+        TimeoutError: It gave no answer in time.
+        BaseException: Whatever it raised.
+    """
+    limits, watchdog = around.limits, around.watchdog
+    name = "" if watchdog is None else f"callback of {link.owner}"
+    try:
+        if link.blocking:
+            running = around.threads.run(link.function, *facts)
+            answer = await within(limits.callback_timeout, running, grace=limits.grace)
+        else:
+            answer = watched(watchdog, name, link.function, *facts)
+        if answer is not None and isawaitable(answer):
+            rest = within(limits.callback_timeout, answer, grace=limits.grace, watchdog=watchdog, name=name)
+            answer = await rest
+    except LimitExpiredError:
+        raise TimeoutError(f"gave no answer within {limits.callback_timeout:g} s") from None
+    return answer
+
+
+class _InnerError(Exception):
+    """What stands inside a wrapper has raised, and the wrapper let it through.
+
+    Attributes:
+        error: What it raised.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+
+async def _answer_round(
+    link: Callback, around: CallServices, run_inner: Callable[[], Awaitable[Any]], *facts: Any
+) -> Any:
+    """What one wrapper gives; it gets the facts and `call_next`, and its own time stands still while that runs.
+
+    Args:
+        link: The wrapper.
+        around: How it is asked.
+        run_inner: Runs what stands inside, and gives what that gave.
+        facts: What it is handed before `call_next`.
+
+    Raises:
+        InnerError: What `run_inner` raised, where the wrapper let it through.
+        TimeoutError: It took too long by itself.
+        BaseException: Whatever the wrapper itself raised.
+    """
+    limits, watchdog = around.limits, around.watchdog
+    name = "" if watchdog is None else f"callback of {link.owner}"
+    deadline = Deadline(running_task(), limits.callback_timeout, limits.grace, watchdog, name)
+    call_next = _CallNext(run_inner, deadline)
+    try:
+        return await within(deadline, _answer(link, around, *facts, call_next))
+    except LimitExpiredError:
+        raise TimeoutError(f"took more than {limits.callback_timeout:g} s beside what it stands round") from None
+    except BaseException as error:
+        if call_next.has_raised(error):
+            raise _InnerError(error) from error
+        raise
+    finally:
+        await call_next.end(limits.grace)
+
+
+async def _answer(link: Callback, around: CallServices, *arguments: Any) -> Any:
+    if link.blocking:
+        answer = await around.threads.run(link.function, *arguments)
+    else:
+        answer = link.function(*arguments)
+    return await answer if isawaitable(answer) else answer
+
+
+@define(eq=False)
+class _CallNext:
+    """Runs what stands inside one wrapper; the wrapper's own time stands still meanwhile."""
+
+    _run_inner: Callable[[], Awaitable[Any]]
+    _deadline: Deadline
+    _is_open: bool = True
+    _task: asyncio.Task[Any] | None = None
+    _runs: int = 0
+    _raised: list[BaseException] = field(factory=list[BaseException])
+
+    def __call__(self) -> Coroutine[Any, Any, Any]:
+        """Await what it gives."""
+        return self._run()
+
+    def has_raised(self, error: BaseException) -> bool:
+        """Whether an exception came from inside."""
+        return any(error is each for each in self._raised)
+
+    async def end(self, grace: float) -> None:
+        """Runs nothing any more; what a wrapper has left running in a task of its own is cancelled."""
+        self._is_open = False
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=2 * grace)
+
+    async def _run(self) -> Any:
+        self._begin()
+        self._deadline.pause()
+        try:
+            return await self._run_inner()
+        except BaseException as error:
+            self._raised.append(error)
+            raise
+        finally:
+            self._deadline.resume()
+            self._task = None
+
+    def _begin(self) -> None:
+        if not self._is_open:
+            raise RuntimeError("call_next() runs nothing any more: its wrapper is done")
+        if self._task is not None:
+            raise RuntimeError("call_next() is running already; await it before the next call")
+        if self._runs == _MOST_RUNS:
+            raise RuntimeError(f"call_next() was called more than {_MOST_RUNS} times")
+        self._task = running_task()
+        self._runs += 1
+
+
+async def _asked(link: Callback, work: CallState, *facts: Any) -> Any:
+    """What one callback answers; it gets the context, the tool and the facts.
+
+    A plain one is called in a thread, unless it says that it is quick: whatever it waits for, the loop goes on.
+
+    Raises:
+        CallError: `callback_failure`: it raised, or took too long.
+        asyncio.CancelledError: Whoever waits for the call was cancelled.
+    """
+    try:
+        return await _answer_of(link, work.around, work.context, work.tool, *facts)
+    except BaseException as error:  # a callback's SystemExit costs this call only
+        if cancels_the_call(error) or isinstance(error, CallError):  # what it asked for was denied
+            raise
+        raise _failure(work, link, error) from error
+
+
+def _failure(work: CallState, link: Callback, error: BaseException) -> CallError:
+    """The model learns that something failed; the operator, who and how, and what was being handled."""
+    from pegboard.errors import detail_of
+
+    if work.around.observe is not None:
+        work.around.observe(f"callback of {link.owner}", error)
+    if isinstance(work.error, FatalToolError):
+        work.fatal = work.error
+    detail = f"{ChainError(link, error)}\n{detail_of(error)}"
+    if work.error is not None:
+        detail += f"\nIt was handling:\n{detail_of(work.error)}"
+    text = f"{work.call.name} was not completed: a check round it failed."
+    return CallError("callback_failure", text, detail=detail)
+
+
+def shown(work: CallState) -> Mapping[str, Any]:
+    """The arguments as callbacks see them; made once for as long as they stay what they are."""
+    made = work.shown
+    if made is None or made[0] is not work.arguments:
+        made = work.shown = work.arguments, read_only(work.arguments, is_tree=work.parsed)
+    return made[1]
+
+
+@frozen(eq=False)
+class Chain:
+    """Callbacks in their order, plugins' first, each asked within its time limit.
+
+    Attributes:
+        links: The callbacks.
+        around: How they are asked.
+    """
+
+    links: tuple[Callback, ...]
+    around: CallServices
+
+    def __bool__(self) -> bool:
+        """Whether anybody is there."""
+        return bool(self.links)
+
+    async def answers(self, *facts: Any) -> Any:
+        """The first answer that is not `None`, and who gave it; no later one is asked.
+
+        Returns:
+            `(answer, link)`, or `None` where nobody answers.
+
+        Raises:
+            ChainError: A callback failed, or took too long; `link` is who, `__cause__` what it raised.
+        """
+        for link in self.links:
+            try:
+                answer = await _answer_of(link, self.around, *facts)
+            except BaseException as error:
+                raise _own(link, error) from error
+            if answer is not None:
+                return answer, link
+        return None
+
+    async def tell(self, *facts: Any) -> None:
+        """Tells everybody; who fails is named to the operator, and costs nobody else anything."""
+        for link in self.links:
+            try:
+                await _answer_of(link, self.around, *facts)
+            except BaseException as error:
+                if cancels_the_call(error):
+                    raise
+                log_failure(f"callback of {link.owner}", error)
+
+    async def around_all(self, run: Callable[[], Awaitable[Any]], *facts: Any) -> Any:
+        """What the outermost wrapper gives; the first in order is the outermost, `run` the innermost.
+
+        Raises:
+            ChainError: A wrapper failed by itself.
+            BaseException: What `run` raised, where the wrappers let it through.
+        """
+        for link in reversed(self.links):
+            run = partial(self._round, link, run, facts)
+        return await run()
+
+    async def _round(self, link: Callback, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...]) -> Any:
+        try:
+            return await _answer_round(link, self.around, run, *facts)
+        except _InnerError as inner:
+            raise inner.error from None
+        except BaseException as error:
+            raise _own(link, error) from error
+
+    def __iter__(self) -> Iterator[Callback]:
+        return iter(self.links)
+
+
+def _own(link: Callback, error: BaseException) -> BaseException:
+    """The failure of one callback; a cancellation of whoever asks stays one."""
+    return error if cancels_the_call(error) else ChainError(link, error)
+
+
+async def wrapped(work: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
+    """What the outermost wrapper gives: what the tool gave, or something instead of it.
+
+    Nothing is edited after approval: `call_next` takes no arguments. It may be called again, for a retry, or not at
+    all; never twice at once, nor when its wrapper is done. For a call that a person approved it runs once: an approval
+    is for one run.
+
+    Args:
+        work: The call; its `around.callbacks.wrap` stand round it, the first one outermost.
+        run_inner: Runs the tool once, and gives what it gave.
+
+    Raises:
+        CallError: `callback_failure`: a wrapper raised something of its own, or took too long by itself.
+        BaseException: What the tool raised, where the wrappers let it through.
+    """
+    run = run_inner
+    for link in reversed(work.around.callbacks.wrap):
+        run = partial(_round, link, work, run)
+    return await run()
+
+
+async def _round(link: Callback, work: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
+    try:
+        return await _answer_round(link, work.around, run_inner, work.context, work.tool, shown(work))
+    except _InnerError as inner:
+        raise inner.error from None
+    except BaseException as error:  # a wrapper's SystemExit costs this call only
+        if cancels_the_call(error):
+            raise
+        raise _failure(work, link, error) from error
 
 
 @frozen
@@ -51,14 +327,14 @@ class Abort:
     reason: str = field(converter=str)
 
 
-async def before(work: Work) -> None:
+async def before(work: CallState) -> None:
     """Asks each callback; fills in `work.result` where one answers, `work.arguments` where one changes them.
 
     Raises:
         CallError: `denied`, or `callback_failure` where a callback raised, hung or answered nonsense.
     """
     for link in work.around.callbacks.before:
-        answer = await asked(link, work, shown(work))
+        answer = await _asked(link, work, shown(work))
         if isinstance(answer, ToolResult):
             work.result = await hold_to_limits(work, answer)
             return
@@ -74,14 +350,14 @@ async def before(work: Work) -> None:
             raise _nonsense(work, link, answer, "ToolResult, ChangeArguments, Deny, Abort")
 
 
-async def on_error(work: Work) -> None:
+async def on_error(work: CallState) -> None:
     """Asks each callback; the first result clears the error.
 
     Raises:
         CallError: `callback_failure`, which then stands instead of the error.
     """
     for link in work.around.callbacks.on_error:
-        answer = await asked(link, work, shown(work), work.error)
+        answer = await _asked(link, work, shown(work), work.error)
         if answer is not None:
             if not isinstance(answer, ToolResult):
                 raise _nonsense(work, link, answer, "ToolResult")
@@ -89,14 +365,14 @@ async def on_error(work: Work) -> None:
             return
 
 
-async def after(work: Work) -> None:
+async def after(work: CallState) -> None:
     """Shows each callback the result; the first that answers replaces it, or ends the turn.
 
     Raises:
         CallError: `callback_failure`, which then stands instead of the result.
     """
     for link in work.around.callbacks.after:
-        answer = await asked(link, work, shown(work), work.result)
+        answer = await _asked(link, work, shown(work), work.result)
         if isinstance(answer, Abort):
             return _abort(work, answer)
         if answer is not None:
@@ -107,13 +383,13 @@ async def after(work: Work) -> None:
     return None
 
 
-def _abort(work: Work, answer: Abort) -> None:
+def _abort(work: CallState, answer: Abort) -> None:
     if work.fatal is None:
         work.fatal = TurnAbortedError(answer.reason)
 
 
-def _nonsense(work: Work, link: Callback, answer: object, wanted: str) -> CallError:
-    return failure(work, link, TypeError(f"answered {type(answer).__name__}; it may answer {wanted} or None"))
+def _nonsense(work: CallState, link: Callback, answer: object, wanted: str) -> CallError:
+    return _failure(work, link, TypeError(f"answered {type(answer).__name__}; it may answer {wanted} or None"))
 
 
-__all__ = ["Abort", "ChangeArguments", "Deny", "after", "before", "on_error", "quick", "wrapped"]
+__all__ = ["Abort", "Chain", "ChangeArguments", "Deny", "after", "before", "on_error", "shown"]

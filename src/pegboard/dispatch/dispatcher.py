@@ -1,8 +1,9 @@
-"""`Dispatcher`: what one registry needs to run calls, made at the first of them."""
+"""`Dispatcher`: what one registry shares between its calls."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -13,22 +14,22 @@ from attrs import define, field, frozen
 from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.queue import ApprovalQueue
-from pegboard.dispatch.batch import Batch
-from pegboard.dispatch.batch_options import check_options
-from pegboard.dispatch.calling import work_for
-from pegboard.dispatch.health import Health
-from pegboard.dispatch.hosted import Hosted
-from pegboard.dispatch.kept import KeptResults
+from pegboard.dispatch.approve import ask_inside, confirm_inside
+from pegboard.dispatch.background import Operations
+from pegboard.dispatch.batch import Batch, check_options
+from pegboard.dispatch.events import Observers, emit_end, emit_pending
+from pegboard.dispatch.kept import ResultStore
+from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, Semaphore
-from pegboard.dispatch.observers import Observers
-from pegboard.dispatch.operations import Operations
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
-from pegboard.dispatch.stages import Way, travel_alone, way_for
-from pegboard.dispatch.telling import tell_end, tell_pending
-from pegboard.dispatch.watchdog import Watchdog
-from pegboard.dispatch.work import Callbacks, CallError, Limits, Surroundings, Work
-from pegboard.errors import log_failure
+from pegboard.dispatch.run import deadline_of
+from pegboard.dispatch.stages import CallPipeline, pipeline_for, run_alone, work_for, work_inside
+from pegboard.dispatch.state import Callbacks, CallServices, CallState
+from pegboard.dispatch.timeout import Watchdog
+from pegboard.errors import CallStoppedError, log_failure
 from pegboard.threads import WorkerPool
+from pegboard.tools.call import Confirmation, ToolCall
+from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 
 if TYPE_CHECKING:
@@ -36,11 +37,119 @@ if TYPE_CHECKING:
 
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.approval.resume import ResumedCall, Resumption
-    from pegboard.dispatch.batch_options import BatchOptions
-    from pegboard.tools.call import ToolCall
-    from pegboard.tools.content import ToolResult
+    from pegboard.dispatch.batch import BatchOptions
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
+
+
+@frozen
+class Health:
+    """What a host may want to know of a board that has run for long. All zero is well.
+
+    Attributes:
+        abandoned_threads: Threads that still work for calls that were given up. They never delay exit.
+        abandoned_coroutines: Coroutines that ignored that they were cancelled, and were closed by force.
+        blocked: How often an async tool has blocked the event loop for more than 100 ms.
+        dropped_events: Events that observers were too slow for.
+    """
+
+    abandoned_threads: int = 0
+    abandoned_coroutines: int = 0
+    blocked: int = 0
+    dropped_events: int = 0
+
+
+@frozen(eq=False)
+class _Hosted:
+    """The `CallHost` of calls that dispatch runs.
+
+    Attributes:
+        way: The stages that calls from inside a tool pass: the same as all.
+    """
+
+    way: CallPipeline
+
+    async def ask(
+        self,
+        context: ToolContext,
+        permission: str,
+        patterns: Sequence[str],
+        always: Sequence[str],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """Comes back where the rules, or a person, let the call go on; the tool's time stands still meanwhile."""
+        work = _work_of(context)
+        with _time_stands_still(work):
+            await ask_inside(work, permission, patterns, always, metadata)
+
+    async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
+        """What a person says; the tool's time stands still meanwhile."""
+        work = _work_of(context)
+        with _time_stands_still(work):
+            return await confirm_inside(work, hint, payload)
+
+    async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
+        """Runs another tool by the same rules as any call: of the same request, for the same user and session.
+
+        It holds what its caller holds, and has its own time limit. What it asks of the host is added to its caller's.
+
+        Raises:
+            FatalToolError: The inner tool ends the turn.
+            TurnAbortedError: A callback ends the turn.
+        """
+        outer = _work_of(context)
+        if context.depth >= outer.around.limits.depth:
+            text = f"{name} was not run: tools call tools more than {outer.around.limits.depth} deep here."
+            return ToolResult.error("limit", text)
+        outer.calls += 1
+        inner = work_inside(outer, ToolCall(name, arguments, f"{context.call_id}/{outer.calls}"))
+        if inner.around.events is not None:
+            emit_pending(inner)
+        with _time_stands_still(outer):  # the inner call has a limit of its own, and may wait for a person
+            try:
+                await run_alone(inner, self.way)
+            finally:
+                if inner.around.events is not None and inner.result is not None:
+                    emit_end(inner)
+        if inner.fatal is not None:
+            raise inner.fatal
+        outer.ends = outer.ends or inner.ends
+        if inner.context.said is not None:
+            context.actions.add(inner.context.said.actions)
+        assert inner.result is not None
+        if inner.result.kind == "confirmation_required":
+            text = f"{name} was not run: its approval comes later, and a tool that calls it can't wait so long."
+            return ToolResult.error("denied", text)
+        return inner.result
+
+    def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
+        """Goes on after the call's first result; what comes of it replaces that result, once."""
+        call = _work_of(context)
+        operations = call.around.operations
+        assert operations is not None
+        return operations.go_on(call, work)
+
+
+def _work_of(context: ToolContext) -> CallState:
+    """The call that this context belongs to.
+
+    Raises:
+        CallStoppedError: It has its result already: a thread that was abandoned, or work after the call's end.
+    """
+    if not isinstance(context.frame, CallState):
+        raise CallStoppedError("the call has its result already; nothing can be asked for it any more")
+    return context.frame
+
+
+@contextmanager
+def _time_stands_still(work: CallState) -> Generator[None]:
+    deadline = deadline_of(work)
+    deadline.pause()
+    try:
+        yield
+    finally:
+        deadline.resume()
+
 
 HOOKS = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call")
 """The stages of `Callbacks`, in the order of its attributes."""
@@ -56,7 +165,7 @@ class Dispatcher:
         grants: What people have allowed.
         locks: Where calls wait for each other.
         threads: Where plain functions run.
-        asking: What waits for a person.
+        approvals: Queue of requests that wait for a person.
         kept: The full texts of results that were cut.
         operations: What goes on after its first result.
         observers: Who is told of every event.
@@ -68,8 +177,8 @@ class Dispatcher:
     grants: Grants
     locks: LockManager
     threads: WorkerPool = field(factory=WorkerPool)
-    asking: ApprovalQueue = field(factory=ApprovalQueue)
-    kept: KeptResults = field(factory=KeptResults)
+    approvals: ApprovalQueue = field(factory=ApprovalQueue)
+    kept: ResultStore = field(factory=ResultStore)
     operations: Operations = field(factory=Operations)
     observers: Observers = field(factory=Observers)
     watchdog: Watchdog = field(factory=Watchdog)
@@ -92,10 +201,10 @@ class Dispatcher:
     ) -> Prepared:
         """Works out what calls share while the catalogue stays the same."""
         callbacks = Callbacks(*(catalogue.callbacks(hook) for hook in HOOKS))
-        way = way_for(callbacks)
+        way = pipeline_for(callbacks)
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
         events = self.operations.tell = self.observers.told(watching) if watching else None
-        around = Surroundings(
+        around = CallServices(
             find,
             self.threads,
             callbacks,
@@ -104,14 +213,14 @@ class Dispatcher:
             locks=self.locks,
             permissions=permissions or DEFAULT_PERMISSIONS,
             grants=self.grants,
-            asking=self.asking,
+            approvals=self.approvals,
             approver=approver,
             remote=partial(_run_remote, executor),
             events=events,
             kept=self.kept,
             operations=self.operations,
             watchdog=self.watchdog,
-            host=Hosted(way),
+            host=_Hosted(way),
         )
         return Prepared(catalogue, around, way, self.services)
 
@@ -131,7 +240,7 @@ class Dispatcher:
         self.threads.close()
 
 
-async def _run_remote(executor: Callable[[str], Awaitable[Any]], work: Work) -> ToolResult:
+async def _run_remote(executor: Callable[[str], Awaitable[Any]], work: CallState) -> ToolResult:
     """See `run_remote`, which is loaded by the first call that needs it."""
     from pegboard.dispatch.executors.remote import run_remote
 
@@ -150,31 +259,31 @@ class Prepared:
     """
 
     catalogue: Any
-    around: Surroundings
-    way: Way
+    around: CallServices
+    way: CallPipeline
     services: Services
 
-    def work(self, call: ToolCall, context: ReadonlyContext | ToolContext, around: Surroundings) -> Work:
+    def work(self, call: ToolCall, context: ReadonlyContext | ToolContext, around: CallServices) -> CallState:
         """One call, ready to travel."""
         return work_for(call, context, around, self.services)
 
-    def travel(self, work: Work) -> Awaitable[None]:
+    def travel(self, work: CallState) -> Awaitable[None]:
         """Takes one call all the way, and tells of it where somebody listens."""
-        return travel_alone(work, self.way) if work.around.events is None else self._travel_told(work)
+        return run_alone(work, self.way) if work.around.events is None else self._travel_told(work)
 
-    async def _travel_told(self, work: Work) -> None:
-        tell_pending(work)
+    async def _travel_told(self, work: CallState) -> None:
+        emit_pending(work)
         try:
-            await travel_alone(work, self.way)
+            await run_alone(work, self.way)
         finally:
             if work.result is not None:
-                tell_end(work)
+                emit_end(work)
 
     def batch(
         self,
         calls: Iterable[ToolCall],
         context: ReadonlyContext,
-        around: Surroundings,
+        around: CallServices,
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """The calls of one answer, ready to run."""
@@ -201,7 +310,7 @@ class Prepared:
         self,
         resumption: Resumption,
         context: ReadonlyContext,
-        around: Surroundings,
+        around: CallServices,
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """The calls that have their answer now, ready to run."""
@@ -211,7 +320,7 @@ class Prepared:
             await self._open(work, resumed)
         return batch
 
-    async def _open(self, work: Work, resumed: ResumedCall) -> None:
+    async def _open(self, work: CallState, resumed: ResumedCall) -> None:
         grants = work.around.grants
         assert grants is not None
         try:
@@ -227,7 +336,7 @@ class Prepared:
             work.approval, work.context.confirmation = authorized
 
 
-def _with(around: Surroundings, options: BatchOptions) -> Surroundings:
+def _with(around: CallServices, options: BatchOptions) -> CallServices:
     """The surroundings of one batch."""
     changes: dict[str, Any] = {}
     for name in ("approver", "permissions", "instructions"):
@@ -246,7 +355,7 @@ def _with(around: Surroundings, options: BatchOptions) -> Surroundings:
     return around.evolve(**changes) if changes else around
 
 
-def _put_in_order(works: Sequence[Work]) -> None:
+def _put_in_order(works: Sequence[CallState]) -> None:
     """Where any of the calls may have to wait for another, they acquire their locks in call order."""
     modes = [_mode_of(work) for work in works]
     if all(mode == "shared" for mode in modes):
@@ -258,7 +367,7 @@ def _put_in_order(works: Sequence[Work]) -> None:
             scheduler.know(work.index, SHARED if mode == "shared" else EXCLUSIVE)
 
 
-def _mode_of(work: Work) -> str | None:
+def _mode_of(work: CallState) -> str | None:
     """How the call shares; `None` where that isn't known yet: a name may be mended."""
     try:
         return work.around.find(work.call.name).spec.concurrency.mode

@@ -1,17 +1,20 @@
-"""`KeptResults`: the full texts of results that were cut, in a private folder, for as long as the board stands."""
+"""Whole texts of results that were cut, in a private folder, and the tool by which a model reads on."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, BinaryIO, Final
+from typing import Annotated, Any, BinaryIO, Final
 
 from attrs import define, field, frozen
 
 from pegboard.dispatch.truncate import Place, Size, cut, size_of
-from pegboard.errors import log_failure
-from pegboard.tools.policy import ResultLimits
+from pegboard.errors import ToolError, log_failure
+from pegboard.tools.content import TextContent, ToolResult
+from pegboard.tools.context import ToolContext
+from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.tool import Tool
 
 MOST_KEPT: Final = 200
 MOST_BYTES: Final = 536_870_912
@@ -21,7 +24,7 @@ _LONGEST_CHARACTER: Final = 4
 
 
 @frozen
-class Kept:
+class StoredResult:
     """One text that is kept.
 
     Attributes:
@@ -38,7 +41,7 @@ class Kept:
 
 
 @frozen
-class Page:
+class _Page:
     """A part of a text that is kept.
 
     Attributes:
@@ -55,7 +58,7 @@ class Page:
 
 
 @define(eq=False)
-class KeptResults:
+class ResultStore:
     """Keeps the full texts of results that were cut, each in a file that only this user may read.
 
     The folder is made when the first text is kept, and removed by `close`, with this object, or at the end of the
@@ -75,7 +78,7 @@ class KeptResults:
     parent: str | None = None
     reader: str | None = None
     observe: Callable[[str, BaseException], None] = log_failure
-    _kept: dict[str, Kept] = field(factory=dict[str, Kept], init=False)
+    _kept: dict[str, StoredResult] = field(factory=dict[str, StoredResult], init=False)
     _folder: str | None = field(default=None, init=False)
     _remove: Callable[[], Any] | None = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
@@ -83,7 +86,7 @@ class KeptResults:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def keep(self, text: str, *, session: str | None = None) -> Kept | None:
+    def keep(self, text: str, *, session: str | None = None) -> StoredResult | None:
         """Keeps a text. Blocks while it is written; never raises.
 
         Args:
@@ -106,7 +109,7 @@ class KeptResults:
 
     def read(
         self, key: str, *, line: int = 1, byte: int = 0, session: str | None = None, limits: ResultLimits | None = None
-    ) -> Page:
+    ) -> _Page:
         """A part of a text, whole lines where they aren't too long by themselves. Blocks while it is read.
 
         Args:
@@ -139,7 +142,7 @@ class KeptResults:
 
     # How it does it ----------------------------------------------------------------------------------------------
 
-    def _write(self, text: str, size: Size, session: str | None) -> Kept:
+    def _write(self, text: str, size: Size, session: str | None) -> StoredResult:
         import secrets
 
         name = secrets.token_hex(_NAME_BYTES)
@@ -149,7 +152,7 @@ class KeptResults:
             with self._lock:
                 self._folder = None
             path = self._write_file(name, text)
-        return Kept(name, path, size, session)
+        return StoredResult(name, path, size, session)
 
     def _write_file(self, name: str, text: str) -> str:
         path = f"{self._made_folder()}{os.sep}{name}.txt"
@@ -172,10 +175,10 @@ class KeptResults:
                 self._remove = weakref.finalize(self, _remove_folder, folder, os.getpid())
             return self._folder
 
-    def _add(self, kept: Kept) -> None:
+    def _add(self, kept: StoredResult) -> None:
         with self._lock:
             self._kept[kept.id] = kept
-            gone: list[Kept] = []
+            gone: list[StoredResult] = []
             total = sum(each.size.bytes for each in self._kept.values())
             while len(self._kept) > self.most or total > self.most_bytes:
                 oldest = self._kept.pop(next(iter(self._kept)))
@@ -200,7 +203,7 @@ def _remove_folder(folder: str, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _page(file: BinaryIO, whole: Size, start: Place, limits: ResultLimits) -> Page:
+def _page(file: BinaryIO, whole: Size, start: Place, limits: ResultLimits) -> _Page:
     if not 1 <= start.line <= max(whole.lines, 1) or start.byte < 0:
         raise LookupError(f"there are lines 1 to {whole.lines}, and bytes from 0; nothing stands at line {start.line}")
     _skip_lines(file, start.line - 1)
@@ -213,10 +216,10 @@ def _page(file: BinaryIO, whole: Size, start: Place, limits: ResultLimits) -> Pa
     start = Place(start.line, start.byte + first)
     done = cut(text, limits)
     if done is None:
-        return Page(text, start, None, whole)
+        return _Page(text, start, None, whole)
     gap = done.gap
     behind = Place(start.line, start.byte + gap.byte) if gap.line == 1 else Place(start.line + gap.line - 1, gap.byte)
-    return Page(done.head, start, behind, whole)
+    return _Page(done.head, start, behind, whole)
 
 
 def _skip_lines(file: BinaryIO, lines: int) -> None:
@@ -242,4 +245,62 @@ def _skip_bytes(file: BinaryIO, start: Place) -> None:
         left -= len(block)
 
 
-__all__ = ["Kept", "KeptResults", "Page"]
+_MOST_LINES: Final = 2_000
+
+
+def kept_result_tool(
+    kept: ResultStore, *, name: str = "read_result", limits: ResultLimits = DEFAULT_RESULT_LIMITS
+) -> Tool:
+    """A tool that reads what was left out of a result; from now on, what says how to read on names it.
+
+    Each session reads its own results only.
+
+    Args:
+        kept: What it reads in.
+        name: The tool's name.
+        limits: How much one call reads at most.
+    """
+
+    def read_result(
+        context: ToolContext,
+        id: str,  # noqa: A002  the word that the model reads
+        line: Annotated[int, {"minimum": 1}] = 1,
+        byte: Annotated[int, {"minimum": 0}] = 0,
+        lines: Annotated[int, {"minimum": 1}] = _MOST_LINES,
+    ) -> ToolResult:
+        """Reads on in an earlier tool result of which a part was left out.
+
+        Args:
+            context: Whose results.
+            id: The id that the earlier result names.
+            line: The first line to read, from 1.
+            byte: Where in that line to begin; only for lines that are too long to be read at once.
+            lines: How many lines to read at most.
+        """
+        most = lines if limits.lines is None else min(lines, limits.lines)
+        page_limits = ResultLimits(most, limits.bytes, limits.tokens, "head", limits.count_tokens)
+        try:
+            page = kept.read(id, line=line, byte=byte, session=context.session, limits=page_limits)
+        except LookupError as error:
+            raise ToolError(
+                f"{error}.", hint="Call the tool that gave the result again, and ask it for less."
+            ) from None
+        return ToolResult(TextContent(_told(page, id, name)), metadata={"truncated": page.next is not None})
+
+    kept.reader = name
+    return Tool.from_function(read_result, name=name, title="Read on", read_only=True, idempotent=True)
+
+
+def _told(page: _Page, key: str, reader: str) -> str:
+    """The part, and how to read on."""
+    if page.next is None:
+        return f"{page.text}{_line_end(page.text)}[The end.]"
+    asked = f'id="{key}", line={page.next.line}' + (f", byte={page.next.byte}" if page.next.byte else "")
+    return f"{page.text}{_line_end(page.text)}[There are {page.whole.lines} lines. Read on with {reader}({asked}).]"
+
+
+def _line_end(text: str) -> str:
+    return "" if text.endswith("\n") else "\n"
+
+
+__all__ = ["ResultStore", "StoredResult", "kept_result_tool"]

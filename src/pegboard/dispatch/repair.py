@@ -14,11 +14,11 @@ import attrs
 from attrs import frozen
 
 from pegboard.callbacks import Callback, ChainError
-from pegboard.dispatch.cancellation import cancels_the_call
+from pegboard.dispatch.events import note
 from pegboard.dispatch.find import UnknownNameError
-from pegboard.dispatch.note import note
+from pegboard.dispatch.limits import CallError, cancels_the_call
+from pegboard.dispatch.state import NO_ARGUMENTS, CallState
 from pegboard.dispatch.timeout import LimitExpiredError, within
-from pegboard.dispatch.work import NO_ARGUMENTS, CallError, Work
 from pegboard.errors import detail_of
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.context import NOBODY, ReadonlyContext
@@ -60,7 +60,7 @@ Repairer: TypeAlias = "Callable[[RepairRequest], Repaired | Awaitable[Repaired]]
 """Plain ones run off the loop."""
 
 
-def repair(work: Work) -> Awaitable[None] | None:
+def repair(work: CallState) -> Awaitable[None] | None:
     """Puts the repaired call into `work.call`, ready to be found, parsed and validated; else raises the error again.
 
     Args:
@@ -82,7 +82,7 @@ def repair(work: Work) -> Awaitable[None] | None:
     return None
 
 
-async def _ask(work: Work, error: CallError) -> None:
+async def _ask(work: CallState, error: CallError) -> None:
     """Asks each callback; the first that answers has repaired the call."""
     request = _request(work, error)
     for link in work.around.callbacks.repair:
@@ -99,7 +99,7 @@ async def _ask(work: Work, error: CallError) -> None:
     _mend_name(work, error)
 
 
-def _request(work: Work, error: CallError) -> RepairRequest:
+def _request(work: CallState, error: CallError) -> RepairRequest:
     around, asker = work.around, work.context.request
     schema = None if work.tool is None else work.tool.spec.input_schema
     tools = cast("Sequence[Tool]", work.context.offered) if around.tools is None else around.tools
@@ -107,7 +107,7 @@ def _request(work: Work, error: CallError) -> RepairRequest:
     return RepairRequest(work.call, tools, schema, around.instructions, asker.messages, fault, asker)
 
 
-async def _answer(link: Callback, request: RepairRequest, work: Work) -> object:
+async def _answer(link: Callback, request: RepairRequest, work: CallState) -> object:
     """What a repairer answers, within the time that a callback has; a plain one is called in a thread."""
     limits = work.around.limits
     try:
@@ -130,7 +130,7 @@ def _call_of(answer: object, call: ToolCall) -> ToolCall:
     raise TypeError(f"answered {type(answer).__name__}; it may answer ToolCall, a mapping of arguments, or None")
 
 
-def _mend_name(work: Work, error: CallError) -> None:
+def _mend_name(work: CallState, error: CallError) -> None:
     """The built-in repair: the one tool that a wrong name can only be a slip for, where running it does no harm."""
     call = work.call
     name = _meant(work, error) if work.around.limits.repair and error.kind == "unknown_tool" else None
@@ -139,8 +139,8 @@ def _mend_name(work: Work, error: CallError) -> None:
     _take(work, attrs.evolve(call, name=name, error=None), f"the name {call.name!r} was taken for {name!r}")
 
 
-def _meant(work: Work, error: CallError) -> str | None:
-    from pegboard.dispatch.near_name import meant_name
+def _meant(work: CallState, error: CallError) -> str | None:
+    from pegboard.dispatch.find import meant_name
 
     around = work.around
     if not isinstance(work.call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
@@ -160,7 +160,7 @@ def _is_delicate(tool: Tool) -> bool:
     return asks or spec.annotations.destructive_hint is True
 
 
-def _take(work: Work, call: ToolCall, done: str) -> None:
+def _take(work: CallState, call: ToolCall, done: str) -> None:
     """Starts the work anew with another call, and says so."""
     note(work, "repaired", (done,))
     work.call, work.repaired, work.error = call, done, None
@@ -174,7 +174,7 @@ def _changes(old: ToolCall, new: ToolCall) -> str:
     return f"{new.name!r:.80} for {old.name!r:.80}"
 
 
-def _failure(work: Work, error: CallError, link: Callback, failed: BaseException) -> CallError:
+def _failure(work: CallState, error: CallError, link: Callback, failed: BaseException) -> CallError:
     """The model learns what was wrong with its call; the operator, that the repair failed too, and how."""
     if work.around.observe is not None:
         work.around.observe(f"repairer of {link.owner}", failed)

@@ -12,9 +12,10 @@ from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
+from pegboard.dispatch.limits import CallError
+from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.dispatch.truncate import cut_short, hold_to_limits, is_within, keeper_of, limits_of, truncated
-from pegboard.dispatch.work import CallError, Work
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
 from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
 from pegboard.schema.validator import Validator
@@ -44,7 +45,7 @@ _readers: Final[dict[type[Any], _Reader]] = {}
 # What a function returns ----------------------------------------------------------------------------------------------
 
 
-def shape(work: Work) -> Awaitable[None] | None:
+def shape(work: CallState) -> Awaitable[None] | None:
     """Fills in `work.result`, now or once what is given back has been awaited.
 
     A `ToolResult` is taken as it is; a text, bytes and content become content; other data becomes structured
@@ -70,24 +71,24 @@ def shape(work: Work) -> Awaitable[None] | None:
     return _hold(work, result, limits)
 
 
-def _hold(work: Work, result: ToolResult, limits: ResultLimits) -> Awaitable[None] | None:
+def _hold(work: CallState, result: ToolResult, limits: ResultLimits) -> Awaitable[None] | None:
     if is_within(result, limits):
         work.result = result
         return None
     return _shorten(work, result)
 
 
-def _take(work: Work, tool: Tool, given: ToolResult) -> Awaitable[None] | None:
+def _take(work: CallState, tool: Tool, given: ToolResult) -> Awaitable[None] | None:
     if given.structured_content is not None and is_large(given.structured_content):
         return _shape_off_the_loop(work, tool, given)
     return _hold(work, result_of(tool, given), limits_of(work))
 
 
-async def _shorten(work: Work, result: ToolResult) -> None:
+async def _shorten(work: CallState, result: ToolResult) -> None:
     work.result = await hold_to_limits(work, result)
 
 
-async def _shape_off_the_loop(work: Work, tool: Tool, value: Any) -> None:
+async def _shape_off_the_loop(work: CallState, tool: Tool, value: Any) -> None:
     around = work.around
     seconds = around.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
     shaping = around.threads.run(_large_result_of, tool, value, limits_of(work), keeper_of(work))
@@ -349,7 +350,7 @@ def _number(value: Any, above: tuple[int, ...]) -> int:
 # What a function raises -----------------------------------------------------------------------------------------------
 
 
-def failure_result(work: Work, error: BaseException) -> ToolResult:
+def failure_result(work: CallState, error: BaseException) -> ToolResult:
     """The error result for what ended a call. Never raises.
 
     A `ToolError` speaks for itself. Of anything else the model learns the tool's name and the exception's type, and
@@ -363,7 +364,7 @@ def failure_result(work: Work, error: BaseException) -> ToolResult:
         return ToolResult.error("tool_failure", f"{work.call.name} failed.", detail=detail_of(failed))
 
 
-def _short(work: Work, result: ToolResult) -> ToolResult:
+def _short(work: CallState, result: ToolResult) -> ToolResult:
     """An error's text is held to the limits too."""
     text, limits = result.text, limits_of(work)
     if len(text) <= limits.small:
@@ -371,7 +372,7 @@ def _short(work: Work, result: ToolResult) -> ToolResult:
     return attrs.evolve(result, content=cut_short(text, limits))
 
 
-def _told(work: Work, error: BaseException) -> ToolResult:
+def _told(work: CallState, error: BaseException) -> ToolResult:
     if isinstance(error, CallError):
         return error.result()
     if isinstance(error, CallStoppedError):
@@ -406,6 +407,6 @@ def _text_of(error: BaseException) -> str:
         return "(no text)"
 
 
-def _exposes(work: Work) -> bool:
+def _exposes(work: CallState) -> bool:
     policy = work.tool.policy.expose_errors if work.tool is not None else None
     return work.around.limits.expose_errors if policy is None else policy

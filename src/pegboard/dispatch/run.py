@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
-from types import CoroutineType
-from typing import Any, Final, TypeAlias
+from math import isfinite
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.approve import consume_approval
-from pegboard.dispatch.exhausted import exhausted, exhausted_async
+from pegboard.dispatch.arguments import refused
+from pegboard.dispatch.callbacks import wrapped
+from pegboard.dispatch.events import emit_note, emit_running
+from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
-from pegboard.dispatch.read_only import plain
-from pegboard.dispatch.telling import tell_note, tell_running
+from pegboard.dispatch.state import CallState, plain
 from pegboard.dispatch.timeout import Deadline, LimitExpiredError, finish_within, within
-from pegboard.dispatch.validate import refused
-from pegboard.dispatch.work import CallError, Work
+from pegboard.errors import CallStoppedError, ToolError
 from pegboard.schema.problems import StructureError, problem
 from pegboard.threads import WorkerPool
 from pegboard.tools.context import ToolContext
@@ -27,17 +29,188 @@ from pegboard.tools.injection import opened
 from pegboard.tools.portal import LoopPortal
 from pegboard.tools.tool import Tool
 
-ASYNC: Final = Flavour.ASYNC
-HERE: Final = (None, "loop", "thread")
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+_MOST_ITEMS: Final = 1_000_000
+"""How many items a generator may give."""
+
+TURN: Final = 1_000
+"""After how many items an async generator lets the rest of the loop go on."""
+
+
+def exhausted(source: Iterable[Any], context: ToolContext) -> Any:
+    """What the generator returns, or else the list of its items; each item is emitted on the way.
+
+    Raises:
+        CallError: `limit`: it gives too many.
+        CallStoppedError: The call was cancelled meanwhile; the generator is closed.
+    """
+    generator, items = iter(source), list[Any]()
+    try:
+        while not context.cancelled:
+            try:
+                item = next(generator)
+            except StopIteration as end:
+                return items if end.value is None else end.value
+            _take(item, items, context)
+    finally:
+        if isinstance(generator, GeneratorType):
+            generator.close()
+    raise CallStoppedError("the call was cancelled", kind="aborted")
+
+
+async def exhausted_async(source: AsyncIterable[Any], context: ToolContext) -> list[Any]:
+    """The list of an async generator's items; each is emitted on the way.
+
+    Raises:
+        CallError: `limit`: it gives too many.
+    """
+    items: list[Any] = []
+    try:
+        async for item in source:
+            _take(item, items, context)
+            if not len(items) % TURN:
+                await asyncio.sleep(0)
+    finally:
+        if isinstance(source, AsyncGeneratorType):
+            await source.aclose()
+    return items
+
+
+def _take(item: Any, items: list[Any], context: ToolContext) -> None:
+    if len(items) == _MOST_ITEMS:
+        raise CallError("limit", f"The tool gave more than {_MOST_ITEMS} items and was ended. Ask for less.")
+    items.append(item)
+    context.emit(item)
+
+
+FIRST_PAUSE: Final = 0.5
+"""Seconds before the second attempt, at most; twice as many before each further one."""
+
+LONGEST_PAUSE: Final = 30.0
+"""Seconds between two attempts, at most, unless the tool asks for more."""
+
+
+def _retries(tool: Tool) -> bool:
+    """Whether calls of this tool may be tried again.
+
+    Its host allows it, and the tool says that the same call twice has the effect of one; the word of an untrusted
+    origin doesn't count.
+    """
+    return tool.policy.retries > 0 and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted
+
+
+async def _retried(
+    attempt: Callable[[], Awaitable[Any]],
+    tool: Tool,
+    *,
+    on_retry: Callable[[int, BaseException, float], None],
+    limit: float | None = None,
+    sleep: Callable[[float], Awaitable[None]] | None = None,
+) -> Any:
+    """Makes attempts until one succeeds, fails for good, or as many have been made as the tool's policy allows.
+
+    A tool whose calls may not be tried again gets one attempt.
+
+    Only a `ToolError` that says `retryable` leads to another attempt. Before each there is a pause: of a random length
+    up to 0.5 s, 1 s, 2 s ... 30 s, so that calls that failed together don't come back together ("full jitter",
+    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/); or as long as the error's
+    `retry_after` asks for, in seconds, if that is longer.
+
+    Args:
+        attempt: Runs the tool once. Whoever sets the time limit sets it round all attempts.
+        tool: Whose policy counts.
+        on_retry: Told before each pause: the attempts made so far, the error of the last, the pause in seconds.
+        limit: Seconds for all attempts: no pause is begun that would not end within them. `None` is no limit.
+        sleep: How to pause, for a number of seconds; `asyncio.sleep` by default.
+
+    Returns:
+        What the first attempt that succeeds gives.
+
+    Raises:
+        ToolError: The last attempt's.
+        BaseException: Whatever else an attempt raised.
+    """
+    if not _retries(tool):
+        return await attempt()
+    return await tried_again(
+        attempt, tool.policy.retries, _asks_for_another, on_retry=on_retry, limit=limit, sleep=sleep
+    )
+
+
+async def tried_again(  # noqa: PLR0913  facets of one question, by name
+    attempt: Callable[[], Awaitable[Any]],
+    retries: int,
+    asks: Callable[[BaseException], bool],
+    *,
+    on_retry: Callable[[int, BaseException, float], None],
+    limit: float | None = None,
+    sleep: Callable[[float], Awaitable[None]] | None = None,
+) -> Any:
+    """Makes one attempt and, while its error asks for another, so many more, with pauses as `_retried` tells.
+
+    Args:
+        attempt: Tries once.
+        retries: How many attempts may follow the first.
+        asks: Whether an error asks for another.
+        on_retry: As for `_retried`.
+        limit: As for `_retried`.
+        sleep: As for `_retried`.
+    """
+    import asyncio
+
+    import tenacity
+
+    async def attempt_once() -> Any:  # tenacity awaits what an async function gives, and nothing else
+        return await attempt()
+
+    def tell(state: RetryCallState) -> None:
+        assert state.outcome is not None
+        error = state.outcome.exception()
+        assert error is not None
+        on_retry(state.attempt_number, error, state.upcoming_sleep)
+
+    stop: Any = tenacity.stop_after_attempt(retries + 1)
+    if limit is not None:
+        stop |= tenacity.stop_before_delay(limit)
+    attempts = tenacity.AsyncRetrying(
+        sleep=sleep or asyncio.sleep,
+        stop=stop,
+        wait=_pause,
+        retry=tenacity.retry_if_exception(asks),
+        before_sleep=tell,
+        reraise=True,
+    )
+    return await attempts(attempt_once)
+
+
+def _asks_for_another(error: BaseException) -> bool:
+    return isinstance(error, ToolError) and error.retryable is True
+
+
+def _pause(state: RetryCallState) -> float:
+    import tenacity
+
+    pause = tenacity.wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE)(state)
+    asked = getattr(state.outcome and state.outcome.exception(), "retry_after", None)
+    if isinstance(asked, int | float) and isfinite(asked):
+        return max(pause, asked)
+    return pause
+
+
+_ASYNC: Final = Flavour.ASYNC
+_HERE: Final = (None, "loop", "thread")
 """The executors that are this process."""
 
 _COROUTINE: Final[type] = CoroutineType
+
 Starter: TypeAlias = Callable[
     [Handler, Sequence[Any], Mapping[str, Any], ToolContext, WorkerPool | None], Coroutine[Any, Any, Any]
 ]
 
 
-def run(work: Work) -> Awaitable[None] | None:
+def run(work: CallState) -> Awaitable[None] | None:
     """Fills in `work.value`, now or once what is given back has been awaited.
 
     An async function takes its first step here: one that waits for nothing costs no task, no timer and no frame.
@@ -51,7 +224,7 @@ def run(work: Work) -> Awaitable[None] | None:
     assert tool is not None
     handler = tool.handler
     if not isinstance(handler, Handler):
-        if tool.policy.executor in HERE:
+        if tool.policy.executor in _HERE:
             raise CallError("not_executed", f"{tool.name} has no handler on this board; the host has to run it.")
         return _in_turn(work, tool)  # whoever runs it elsewhere needs no code of it here
     if (
@@ -80,13 +253,11 @@ def run(work: Work) -> Awaitable[None] | None:
     return _released_after(pending, lock)
 
 
-async def _in_turn(work: Work, tool: Tool) -> None:
+async def _in_turn(work: CallState, tool: Tool) -> None:
     """Runs the tool when its turn has come: after the calls that it has to wait for, and not beside them."""
     work.lock = lock = await _turn(work, tool)
     try:
         if work.around.callbacks.wrap:
-            from pegboard.dispatch.callbacks import wrapped
-
             work.value = await wrapped(work, partial(_attempts, work, tool, plain(work.arguments)))
         else:
             work.value = await _attempts(work, tool)
@@ -97,7 +268,7 @@ async def _in_turn(work: Work, tool: Tool) -> None:
     work.goes_on = tool.spec.long_running
 
 
-def locks_known(work: Work, tool: Tool) -> LockRequest:
+def locks_known(work: CallState, tool: Tool) -> LockRequest:
     """The locks that the call needs; worked out once for as long as its arguments stay what they are."""
     known = work.request
     if known is None or known[0] is not work.arguments:
@@ -107,7 +278,7 @@ def locks_known(work: Work, tool: Tool) -> LockRequest:
     return known[1]
 
 
-async def _turn(work: Work, tool: Tool) -> LockHandle:
+async def _turn(work: CallState, tool: Tool) -> LockHandle:
     """Acquires the call's locks: after the earlier calls of its batch, and then within its time limit.
 
     Raises:
@@ -132,13 +303,13 @@ async def _turn(work: Work, tool: Tool) -> LockHandle:
     return lock
 
 
-def overtaking(work: Work) -> CallError:
+def overtaking(work: CallState) -> CallError:
     """Why a call isn't run before one that a person has to answer first."""
     text = "an earlier call, which it must not overtake, waits for an answer. Call it again after that."
     return CallError("skipped", f"{work.call.name} was not run: {text}")
 
 
-async def _attempts(work: Work, tool: Tool, given: dict[str, Any] | None = None) -> Any:
+async def _attempts(work: CallState, tool: Tool, given: dict[str, Any] | None = None) -> Any:
     """What the tool gives, tried again where it may be; no attempt sees what an earlier one did to its arguments.
 
     Args:
@@ -150,25 +321,23 @@ async def _attempts(work: Work, tool: Tool, given: dict[str, Any] | None = None)
         work.arguments = plain(given)
     consume_approval(work)
     if tool.policy.retries:
-        from pegboard.dispatch.retry import retried
-
         pristine = plain(work.arguments)
 
         async def attempt() -> Any:
             work.arguments = plain(pristine)
             return await _attempt(work, tool)
 
-        return await retried(attempt, tool, on_retry=partial(_tell_retry, work), limit=_limit_of(work, tool))
+        return await _retried(attempt, tool, on_retry=partial(_tell_retry, work), limit=_limit_of(work, tool))
     return await _attempt(work, tool)
 
 
-def _tell_retry(work: Work, number: int, error: BaseException, seconds: float) -> None:
+def _tell_retry(work: CallState, number: int, error: BaseException, seconds: float) -> None:
     if work.around.events is not None:
-        tell_note(work, f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
+        emit_note(work, f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
 
 
-async def _attempt(work: Work, tool: Tool) -> Any:
-    if tool.policy.executor not in HERE:
+async def _attempt(work: CallState, tool: Tool) -> Any:
+    if tool.policy.executor not in _HERE:
         assert work.around.remote is not None
         _note_start(work, tool)
         return await work.around.remote(work)
@@ -189,7 +358,7 @@ async def _released_after(pending: Awaitable[None], lock: LockHandle) -> None:
         lock.release()
 
 
-def _limit_of(work: Work, tool: Tool) -> float | None:
+def _limit_of(work: CallState, tool: Tool) -> float | None:
     """The seconds that the call may take in all."""
     limit, longest = tool.policy.timeout, work.around.longest
     if limit is None:
@@ -197,7 +366,7 @@ def _limit_of(work: Work, tool: Tool) -> float | None:
     return limit if longest is None else longest if limit is None else min(limit, longest)
 
 
-def _note_start(work: Work, tool: Tool) -> float | None:
+def _note_start(work: CallState, tool: Tool) -> float | None:
     """Notes when the tool was started, at its first attempt, and gives the seconds that are left to it."""
     limit = _limit_of(work, tool)
     now = time.monotonic()
@@ -205,13 +374,13 @@ def _note_start(work: Work, tool: Tool) -> float | None:
         work.since = now
         work.context.deadline = None if limit is None else now + limit
         if work.around.events is not None:
-            tell_running(work)
+            emit_running(work)
         return limit
     deadline = work.context.deadline
     return None if deadline is None else max(deadline - now, 0.0)
 
 
-def _start(work: Work, tool: Tool, handler: Handler) -> Awaitable[None] | None:
+def _start(work: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | None:
     """Calls the handler's function, and makes its first step."""
     context = work.context
     limit = _note_start(work, tool)
@@ -222,7 +391,7 @@ def _start(work: Work, tool: Tool, handler: Handler) -> Awaitable[None] | None:
         args, kwargs = tool.bind(context, work.arguments)
     except StructureError as error:
         return refused(work, tool, (problem(error.path, error.reason),))
-    if handler.flavour is ASYNC:
+    if handler.flavour is _ASYNC:
         running = handler.function(*args, **kwargs)
     else:
         threads = work.around.threads if off_the_loop else None
@@ -242,7 +411,7 @@ def _start(work: Work, tool: Tool, handler: Handler) -> Awaitable[None] | None:
 
 
 async def _finish(
-    work: Work, tool: Tool, limit: float | None, coroutine: Coroutine[Any, Any, Any], waits_for: Any
+    work: CallState, tool: Tool, limit: float | None, coroutine: Coroutine[Any, Any, Any], waits_for: Any
 ) -> None:
     deadline = deadline_of(work)
     deadline.seconds = limit
@@ -258,7 +427,7 @@ async def _finish(
         work.context.bridge.close()
 
 
-def deadline_of(work: Work) -> Deadline:
+def deadline_of(work: CallState) -> Deadline:
     """The deadline of a running call; its first step may ask a person, and so pause it before it starts."""
     if work.deadline is None:
         task = asyncio.current_task()
@@ -276,13 +445,13 @@ def _off_the_loop(tool: Tool, handler: Handler) -> bool:
     return handler.blocking and handler.flavour in (Flavour.PLAIN, Flavour.GENERATOR) and tool.policy.executor != "loop"
 
 
-def _give_up(work: Work, deadline: Deadline) -> None:
+def _give_up(work: CallState, deadline: Deadline) -> None:
     work.context.stop()
     if deadline.was_ignored and work.around.watchdog is not None:
         work.around.watchdog.given_up += 1
 
 
-def _too_long(tool: Tool, work: Work) -> CallError:
+def _too_long(tool: Tool, work: CallState) -> CallError:
     if may_go_on(work):
         note = "Its work may still be going on."
     else:
@@ -291,7 +460,7 @@ def _too_long(tool: Tool, work: Work) -> CallError:
     return CallError("timeout", f"{tool.name} gave no result within {_limit_of(work, tool):g} s. {note}")
 
 
-def may_go_on(work: Work) -> bool:
+def may_go_on(work: CallState) -> bool:
     """Whether something of a call that was ended may still run: a thread, or what a coroutine has left behind."""
     return work.context.bridge is not None or (work.deadline is not None and work.deadline.was_ignored)
 
@@ -333,3 +502,6 @@ _STARTERS: Final[dict[Flavour, Starter]] = {
     Flavour.GENERATOR: _generator,
     Flavour.ASYNC_GENERATOR: _async_generator,
 }
+
+
+__all__ = ["exhausted", "exhausted_async", "tried_again"]

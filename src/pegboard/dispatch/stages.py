@@ -1,4 +1,4 @@
-"""The way of one call: `STAGES`, in order, and the loop over them."""
+"""The stages of one call, in order, and the loop over them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,65 @@ import attrs
 from attrs import frozen
 
 from pegboard.dispatch.approve import approve, permit
+from pegboard.dispatch.arguments import parse, revalidate, validate
 from pegboard.dispatch.callbacks import after, before, on_error
-from pegboard.dispatch.cancellation import cancels_the_call
 from pegboard.dispatch.find import find
-from pegboard.dispatch.parse import parse
+from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.repair import repair
 from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import locks_known, run
-from pegboard.dispatch.validate import revalidate, validate
-from pegboard.dispatch.work import Callbacks, CallError, Work
+from pegboard.dispatch.state import Callbacks, CallServices, CallState
+from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ErrorKind, ToolResult
+from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.services import Services
+from pegboard.tools.state import PendingActions
 
 
-class When(enum.Enum):
+def work_for(
+    call: ToolCall, context: ReadonlyContext | ToolContext, around: CallServices, services: Services
+) -> CallState:
+    """One call, ready to travel. Of a host's own `ToolContext`, `values` stays the host's."""
+    if isinstance(context, ToolContext):
+        own = _completed(context, call, around, services.over(context.services))
+    else:
+        own = ToolContext(context, call.id, call.name, services=services, host=around.host)
+        if around.tools is not None:
+            own.offered = around.tools
+    work = CallState(call, own, around)
+    own.frame = work
+    return work
+
+
+def work_inside(outer: CallState, call: ToolCall) -> CallState:
+    """A call by a tool: of the same request, one deeper, in its caller's place in the order."""
+    context = outer.context
+    own = _completed(context, call, outer.around, context.services)
+    own.values, own.depth = {}, context.depth + 1
+    own.confirmation = None
+    if context.said is not None:
+        own.said = PendingActions(context.state)  # it sees what its caller has changed
+    work = CallState(call, own, outer.around)
+    work.parent, work.index = outer.lock, outer.index
+    own.frame = work
+    return work
+
+
+def _completed(context: ToolContext, call: ToolCall, around: CallServices, services: object) -> ToolContext:
+    return attrs.evolve(
+        context,
+        call_id=call.id or context.call_id,
+        tool=call.name,
+        services=services,
+        host=around.host,
+        offered=around.tools or (),
+        cancelled=False,
+        deadline=None,
+        frame=None,
+    )
+
+
+class _When(enum.Enum):
     """The calls that a stage sees."""
 
     OPEN = "neither answered nor failed"
@@ -32,12 +78,12 @@ class When(enum.Enum):
     ALWAYS = "every call"
 
 
-OPEN, UNFIT, FAILED, ALWAYS = When.OPEN, When.UNFIT, When.FAILED, When.ALWAYS
+_OPEN, _UNFIT, _FAILED, _ALWAYS = _When.OPEN, _When.UNFIT, _When.FAILED, _When.ALWAYS
 UNFIT_KINDS: Final[tuple[ErrorKind, ...]] = ("unknown_tool", "invalid_arguments")
 
 
 @frozen
-class Stage:
+class _Stage:
     """One step of a call.
 
     Attributes:
@@ -46,8 +92,8 @@ class Stage:
         needs: The chain without which it has nothing to do, or `None`.
     """
 
-    function: Callable[[Work], Awaitable[None] | None]
-    when: When = OPEN
+    function: Callable[[CallState], Awaitable[None] | None]
+    when: _When = _OPEN
     needs: str | None = None
 
     @property
@@ -57,25 +103,25 @@ class Stage:
 
 
 STAGES: Final = (
-    Stage(find),
-    Stage(parse),
-    Stage(validate),
-    Stage(repair, UNFIT),
-    Stage(before, needs="before"),
-    Stage(revalidate, needs="before"),
-    Stage(permit),
-    Stage(approve),
-    Stage(run),
-    Stage(shape),
-    Stage(on_error, FAILED, needs="on_error"),
-    Stage(after, ALWAYS, needs="after"),
+    _Stage(find),
+    _Stage(parse),
+    _Stage(validate),
+    _Stage(repair, _UNFIT),
+    _Stage(before, needs="before"),
+    _Stage(revalidate, needs="before"),
+    _Stage(permit),
+    _Stage(approve),
+    _Stage(run),
+    _Stage(shape),
+    _Stage(on_error, _FAILED, needs="on_error"),
+    _Stage(after, _ALWAYS, needs="after"),
 )
 """Every stage, in order. Those before `repair` are passed once more by a call that it mended; the `wrap` callbacks
 stand round `run`."""
 
 
 @frozen
-class Way:
+class CallPipeline:
     """Stages as calls pass them.
 
     Attributes:
@@ -85,30 +131,30 @@ class Way:
         afterwards: The other stages, in order.
     """
 
-    fit: tuple[Callable[[Work], Awaitable[None] | None], ...]
-    mend: Callable[[Work], Awaitable[None] | None]
-    onward: tuple[Callable[[Work], Awaitable[None] | None], ...]
-    afterwards: tuple[Stage, ...]
+    fit: tuple[Callable[[CallState], Awaitable[None] | None], ...]
+    mend: Callable[[CallState], Awaitable[None] | None]
+    onward: tuple[Callable[[CallState], Awaitable[None] | None], ...]
+    afterwards: tuple[_Stage, ...]
 
     @classmethod
-    def of(cls, stages: Iterable[Stage]) -> Way:
+    def of(cls, stages: Iterable[_Stage]) -> CallPipeline:
         """The way through these stages, one of which mends unfit calls."""
         stages = tuple(stages)
-        middle = next(place for place, stage in enumerate(stages) if stage.when is UNFIT)
+        middle = next(place for place, stage in enumerate(stages) if stage.when is _UNFIT)
         return cls(
             tuple(stage.function for stage in stages[:middle]),
             stages[middle].function,
-            tuple(stage.function for stage in stages[middle:] if stage.when is OPEN),
-            tuple(stage for stage in stages if stage.when in (FAILED, ALWAYS)),
+            tuple(stage.function for stage in stages[middle:] if stage.when is _OPEN),
+            tuple(stage for stage in stages if stage.when in (_FAILED, _ALWAYS)),
         )
 
 
-def way_for(callbacks: Callbacks) -> Way:
+def pipeline_for(callbacks: Callbacks) -> CallPipeline:
     """The stages that have something to do with these callbacks: a hook that nobody implements costs nothing."""
-    return Way.of(stage for stage in STAGES if stage.needs is None or getattr(callbacks, stage.needs))
+    return CallPipeline.of(stage for stage in STAGES if stage.needs is None or getattr(callbacks, stage.needs))
 
 
-async def travel(work: Work, way: Way) -> None:  # noqa: C901  in one frame: another would cost every call
+async def run_stages(work: CallState, way: CallPipeline) -> None:  # noqa: C901  in one frame: another would cost every call
     """Takes the work all the way; afterwards `work.result` is there, whatever happened.
 
     Raises:
@@ -135,25 +181,25 @@ async def travel(work: Work, way: Way) -> None:  # noqa: C901  in one frame: ano
     if way.afterwards or work.goes_on or work.context.opened is not None:
         await _end(work, way)
     elif work.error is not None:
-        settle_error(work)
-    leave(work)
+        _settle_error(work)
+    _leave(work)
 
 
-async def travel_alone(work: Work, way: Way) -> None:
-    """`travel` for a call that no batch looks after: where it is cancelled, callbacks are told and services closed.
+async def run_alone(work: CallState, way: CallPipeline) -> None:
+    """`run_stages` for a call that no batch looks after: where it is cancelled, callbacks are told and services closed.
 
     Raises:
         asyncio.CancelledError: Whoever waits for this call was cancelled.
     """
     try:
-        await travel(work, way)
+        await run_stages(work, way)
     except asyncio.CancelledError:
         work.error = CallError("aborted", f"{work.call.name} was aborted.")
         await finish(work, way)
         raise
 
 
-async def finish(work: Work, way: Way) -> None:
+async def finish(work: CallState, way: CallPipeline) -> None:
     """The rest of the way for a call that was ended from outside: `work.error` says why.
 
     Raises:
@@ -161,20 +207,20 @@ async def finish(work: Work, way: Way) -> None:
     """
     work.result = None
     await _end(work, way)
-    leave(work)
+    _leave(work)
 
 
-async def _end(work: Work, way: Way) -> None:
+async def _end(work: CallState, way: CallPipeline) -> None:
     if work.goes_on and work.result is not None:
         _begin(work)
     failure = work.error
     await _travel_on(work, way.afterwards)
-    settle_error(work)
+    _settle_error(work)
     if work.context.opened is not None:
         await work.context.close_services(failure)
 
 
-async def _mended(work: Work, way: Way, error: CallError) -> None:
+async def _mended(work: CallState, way: CallPipeline, error: CallError) -> None:
     """Takes a call that can't run as it is through `repair`, and the stages before it once more."""
     if error.kind not in UNFIT_KINDS:
         raise error
@@ -188,13 +234,13 @@ async def _mended(work: Work, way: Way, error: CallError) -> None:
         await _mend(work, way, still)
 
 
-def _take_place(work: Work) -> None:
+def _take_place(work: CallState) -> None:
     """Says what the call will have to wait for, so that later ones of its batch don't overtake it."""
     assert work.tool is not None
     locks_known(work, work.tool)
 
 
-async def _mend(work: Work, way: Way, error: CallError) -> None:
+async def _mend(work: CallState, way: CallPipeline, error: CallError) -> None:
     work.error = error
     try:
         pending = way.mend(work)
@@ -204,10 +250,10 @@ async def _mend(work: Work, way: Way, error: CallError) -> None:
         work.error = None
 
 
-async def _travel_on(work: Work, stages: Iterable[Stage]) -> None:
+async def _travel_on(work: CallState, stages: Iterable[_Stage]) -> None:
     for stage in stages:
-        if stage.when is ALWAYS:
-            settle_error(work)
+        if stage.when is _ALWAYS:
+            _settle_error(work)
         elif work.error is None:
             continue
         try:
@@ -218,14 +264,14 @@ async def _travel_on(work: Work, stages: Iterable[Stage]) -> None:
             _fail(work, error)
 
 
-def _begin(work: Work) -> None:
+def _begin(work: CallState) -> None:
     """Makes the result of a long-running tool a pending one."""
     operations, result = work.around.operations, work.result
     if operations is not None and result is not None and not result.is_error:
         operations.begin(work)
 
 
-def leave(work: Work) -> None:
+def _leave(work: CallState) -> None:
     """The call is over: nothing can be asked for it any more, and its result says what it has told people."""
     work.context.frame = work.context.listener = None
     said, result = work.context.said, work.result
@@ -239,13 +285,13 @@ def leave(work: Work) -> None:
         work.result = attrs.evolve(result, title=title, metadata={**said.facts, **result.metadata})
 
 
-def _fail(work: Work, error: BaseException) -> None:
+def _fail(work: CallState, error: BaseException) -> None:
     if cancels_the_call(error):
         raise error
     work.error = error
 
 
-def settle_error(work: Work) -> None:
+def _settle_error(work: CallState) -> None:
     """Turns an error that nobody recovered into the result."""
     if work.error is not None:
         from pegboard.dispatch.results import failure_result
@@ -253,4 +299,4 @@ def settle_error(work: Work) -> None:
         work.result, work.error = failure_result(work, work.error), None
 
 
-__all__ = ["STAGES", "Stage", "Way", "When", "finish", "travel", "travel_alone", "way_for"]
+__all__ = ["STAGES", "CallPipeline", "finish", "pipeline_for", "run_alone", "run_stages"]

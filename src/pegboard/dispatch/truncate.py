@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 import attrs
 from attrs import frozen
 
-from pegboard.dispatch.work import Work
+from pegboard.dispatch.state import CallState
 from pegboard.schema.problems import counted
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.policy import BYTES_A_TOKEN, ResultLimits
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.kept import Kept, KeptResults
+    from pegboard.dispatch.kept import ResultStore, StoredResult
 
 MOST_ITEMS: Final = 1_000
 """Pieces of content in one result."""
@@ -37,12 +37,12 @@ class Keeper:
         reader: The name of the tool that reads it, where the model has one.
     """
 
-    kept: KeptResults | None = None
+    kept: ResultStore | None = None
     session: str | None = None
     reader: str | None = None
 
 
-def limits_of(work: Work) -> ResultLimits:
+def limits_of(work: CallState) -> ResultLimits:
     """What the result of this call is held to: its tool's own limits, else the registry's."""
     own = work.tool.policy.result_limits if work.tool is not None else None
     return work.around.limits.results if own is None else own
@@ -74,7 +74,7 @@ def _do_texts_fit(texts: list[str], limits: ResultLimits) -> bool:
     return cut(_joined(texts), limits) is None
 
 
-async def hold_to_limits(work: Work, result: ToolResult) -> ToolResult:
+async def hold_to_limits(work: CallState, result: ToolResult) -> ToolResult:
     """The result, or what stays of it. Whatever is too long is cut off the loop, as that writes a file."""
     limits = limits_of(work)
     if is_within(result, limits):
@@ -82,7 +82,7 @@ async def hold_to_limits(work: Work, result: ToolResult) -> ToolResult:
     return await work.around.threads.run(truncated, result, limits, keeper_of(work))
 
 
-def keeper_of(work: Work) -> Keeper:
+def keeper_of(work: CallState) -> Keeper:
     """Where the full text of this call's result goes."""
     kept, offered = work.around.kept, work.context.offered
     reader = None if kept is None else kept.reader
@@ -381,7 +381,7 @@ def _with_text(content: tuple[Content, ...], text: str) -> tuple[Content, ...]:
     return (*content[:first], TextContent(text), *others)
 
 
-def _told(done: Cut, kept: Kept | None, reader: str | None) -> str:
+def _told(done: Cut, kept: StoredResult | None, reader: str | None) -> str:
     """What stays, and between its parts what was left out and how to read it."""
     head = f"{done.head}{_line_end(done.head)}" if done.head else ""
     tail = f"\n{done.tail}" if done.tail else ""
@@ -406,7 +406,7 @@ def _stretch(done: Cut) -> str:
     return f"Lines {done.gap.line} to {done.end.line - 1} of {done.whole.lines} are"
 
 
-def _how_to_read(gap: Place, kept: Kept | None, reader: str | None) -> str:
+def _how_to_read(gap: Place, kept: StoredResult | None, reader: str | None) -> str:
     if kept is None:
         return "The rest was not kept; ask for less at once."
     if reader is None:

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from pegboard.catalogue import Problem
 from pegboard.config.config import Config
-from pegboard.dispatch.work import DEFAULT_LIMITS, Limits
+from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.errors import ManifestError
 from pegboard.plugins.manager import LOAD_SECONDS, PluginManager
 from pegboard.registry import ToolRegistry, Where

@@ -10,8 +10,8 @@ import attrs
 from attrs import define, field
 
 from pegboard.dispatch.approval.pending import PendingCalls
-from pegboard.dispatch.operation import Completion
-from pegboard.dispatch.outcome import Outcome
+from pegboard.dispatch.background import Completion
+from pegboard.dispatch.batch import Outcome
 from pegboard.messages.message import CallPart, Message, ResultPart
 from pegboard.messages.response import NO_USAGE, ModelResponse, Usage
 from pegboard.tools.call import Actions, CallFault, ToolCall, merged

@@ -13,9 +13,7 @@ from attrs import define, field
 
 from pegboard.callbacks import ChainError, settle
 from pegboard.dispatch.approval.resume import Answers
-from pegboard.dispatch.batch import Batch
-from pegboard.dispatch.batch_options import BatchOptions
-from pegboard.dispatch.outcome import Outcome
+from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
 from pegboard.errors import CallbackError, ModelError, TurnAbortedError, log_failure
 from pegboard.messages.message import Message
 from pegboard.messages.response import ModelResponse

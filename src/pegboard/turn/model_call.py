@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from pegboard.callbacks import ChainError, settle
-from pegboard.dispatch.retry import tried_again
+from pegboard.dispatch.run import tried_again
 from pegboard.errors import CallbackError, ModelError
 from pegboard.messages.response import DELTA_TYPES, Delta, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.model import Model, can_stream
@@ -18,7 +18,7 @@ from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.options import TurnLimits
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.chain import Chain
+    from pegboard.dispatch.callbacks import Chain
     from pegboard.registry import ToolRegistry
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from attrs import Attribute, field, frozen
 
-from pegboard.dispatch.batch_options import BatchOptions, check_options
+from pegboard.dispatch.batch import BatchOptions, check_options
 from pegboard.errors import did_you_mean, suggest
 from pegboard.messages.message import Message
 from pegboard.turn.events import TurnOutcome

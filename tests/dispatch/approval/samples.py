@@ -10,8 +10,9 @@ from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approval.request import ApprovalRequest
 from pegboard.dispatch.approval.resume import ResumedCall
 from pegboard.dispatch.approve import approve, permit
+from pegboard.dispatch.limits import DEFAULT_LIMITS
 from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.work import DEFAULT_LIMITS, Surroundings, Work
+from pegboard.dispatch.state import CallServices, CallState
 from pegboard.schema.json import json_text
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
@@ -61,16 +62,16 @@ class Operator:
         return [who for who, _ in self.told]
 
 
-def surroundings(approver=None, *, seconds=60.0, grants=None, operator=None, asking=None, rules=(), **changes):
+def surroundings(approver=None, *, seconds=60.0, grants=None, operator=None, approvals=None, rules=(), **changes):
     limits = evolve(DEFAULT_LIMITS, approval_timeout=seconds, **changes.pop("limits", {}))
-    return Surroundings(
+    return CallServices(
         a_tool,
         WorkerPool(),
         limits=limits,
         observe=operator,
         permissions=changes.pop("permissions", Permissions(rules)),
         grants=MemoryGrants() if grants is None else grants,
-        asking=asking or ApprovalQueue(),
+        approvals=approvals or ApprovalQueue(),
         approver=approver,
         **changes,
     )
@@ -80,7 +81,7 @@ def a_work(around, tool=None, arguments=None, *, session="s", user=None, call_id
     """A call on its way, permitted as far as `permit` goes."""
     tool = tool or a_tool(destructive=True)
     context = ToolContext(ReadonlyContext(session=session, user=user), call_id, tool.name)
-    work = Work(ToolCall(tool.name, {}, call_id), context, around)
+    work = CallState(ToolCall(tool.name, {}, call_id), context, around)
     context.frame = work
     work.tool, work.arguments = tool, {"path": "a.txt"} if arguments is None else arguments
     return work

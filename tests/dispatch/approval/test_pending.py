@@ -26,7 +26,7 @@ from pegboard.dispatch.approval.pending import (
     signed_by,
 )
 from pegboard.dispatch.approval.request import ApprovalRequest, Once, Reject
-from pegboard.dispatch.work import CallError
+from pegboard.dispatch.limits import CallError
 from pegboard.errors import PendingError
 from pegboard.schema.json import canonical_json, json_text
 from pegboard.tools.call import Confirmation, ToolCall

@@ -9,7 +9,7 @@ from dispatch.approval.samples import NOW, a_pending, a_request, a_tool, resumed
 from pegboard.dispatch.approval.pending import PendingCalls, RejectedError, confirmation_of
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.approval.resume import match_answers
-from pegboard.dispatch.work import CallError
+from pegboard.dispatch.limits import CallError
 from pegboard.tools.call import Confirmation
 from pegboard.tools.context import ReadonlyContext
 

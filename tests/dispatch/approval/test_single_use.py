@@ -21,7 +21,7 @@ from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.approval.request import Later, Once, Reject
 from pegboard.dispatch.approval.resume import match_answers
 from pegboard.dispatch.approve import consume_approval
-from pegboard.dispatch.work import CallError
+from pegboard.dispatch.limits import CallError
 from pegboard.errors import PendingError
 from pegboard.tools.context import ReadonlyContext
 

@@ -13,7 +13,7 @@ from fake_vendors.rules.corpus import SPECS, arguments_of
 from fake_vendors.rules.exporters import EXPORTERS
 from fake_vendors.rules.raw_tools import UNREGISTERED
 from pegboard import Tool
-from pegboard.dispatch.parse_call import parse_call
+from pegboard.dispatch.arguments import parse_call
 from pegboard.request.model_request import ModelRequest
 from pegboard.toolsets.resolve import resolve_tools
 

@@ -18,7 +18,7 @@ from fake_vendors.rules.gemini_rules import as_json_schema
 from fake_vendors.rules.raw_tools import UNREGISTERED
 from fake_vendors.rules.rules import RULES
 from pegboard import Tool
-from pegboard.dispatch.parse_call import parse_call
+from pegboard.dispatch.arguments import parse_call
 from pegboard.request.model_request import ModelConfig, ModelRequest
 from pegboard.schema.references import References
 from pegboard.schema.validator import validator_of

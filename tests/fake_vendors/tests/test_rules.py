@@ -76,8 +76,8 @@ TREE = {
 }
 LIST = {
     "type": "object",
-    "properties": {"first": {"$ref": "#/$defs/Link"}},
-    "$defs": {"Link": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Link"}}}},
+    "properties": {"first": {"$ref": "#/$defs/Callback"}},
+    "$defs": {"Callback": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Callback"}}}},
 }
 
 

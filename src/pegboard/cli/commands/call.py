@@ -21,7 +21,7 @@ from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.outcome import Outcome
+    from pegboard.dispatch.batch import Outcome
     from pegboard.tools.context import ReadonlyContext
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
@@ -123,8 +123,8 @@ def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> Js
 def _base(text: str | None) -> JsonObject | None:
     if text is None:
         return None
-    from pegboard.dispatch.parse import parse_arguments
-    from pegboard.dispatch.work import CallError
+    from pegboard.dispatch.arguments import parse_arguments
+    from pegboard.dispatch.limits import CallError
 
     try:
         return dict(parse_arguments(text, most_bytes=MOST_INPUT))

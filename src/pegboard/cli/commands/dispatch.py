@@ -14,8 +14,8 @@ from pegboard.cli.session import Session, open_session
 from pegboard.cli.terminal import write, write_through
 
 if TYPE_CHECKING:
+    from pegboard.dispatch.batch import Outcome
     from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.outcome import Outcome
     from pegboard.tools.call import ToolCall
     from pegboard.tools.context import ReadonlyContext
 

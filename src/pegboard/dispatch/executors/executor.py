@@ -415,8 +415,8 @@ class ExecutionResponse:
         Raises:
             BaseException: What the function raised, or `invalid_output`; `of_error` is the response for it.
         """
-        from pegboard.dispatch.exhausted import exhausted, exhausted_async
         from pegboard.dispatch.results import result_of
+        from pegboard.dispatch.run import exhausted, exhausted_async
 
         handler = tool.handler
         assert isinstance(handler, Handler)
@@ -443,15 +443,16 @@ class ExecutionResponse:
             error: What was raised.
             expose: Whether the model may read the text of an unexpected exception.
         """
+        from pegboard.dispatch.limits import Limits
         from pegboard.dispatch.results import failure_result
-        from pegboard.dispatch.work import Limits, Surroundings, Work
+        from pegboard.dispatch.state import CallServices, CallState
         from pegboard.threads import WorkerPool
         from pegboard.tools.call import ToolCall
 
-        work = Work(
+        work = CallState(
             ToolCall(context.tool, {}, context.call_id),
             ToolContext(),
-            Surroundings(lambda _: tool, WorkerPool(), limits=Limits(expose_errors=expose)),
+            CallServices(lambda _: tool, WorkerPool(), limits=Limits(expose_errors=expose)),
         )
         work.tool = tool.evolve(policy=attrs.evolve(tool.policy, expose_errors=None))
         return cls.of_result(failure_result(work, error), context)

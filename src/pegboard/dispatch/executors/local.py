@@ -14,6 +14,7 @@ from attrs import define, field, frozen
 from pegboard.dispatch.approval.pending import digest_of_call
 from pegboard.dispatch.approval.request import preview_of
 from pegboard.dispatch.approve import denial, permit
+from pegboard.dispatch.arguments import parse, parse_arguments, validate
 from pegboard.dispatch.executors.executor import (
     ExecutionRequest,
     ExecutionResponse,
@@ -22,14 +23,13 @@ from pegboard.dispatch.executors.executor import (
 )
 from pegboard.dispatch.executors.remote import ToolExecutor, close_executors, run_remote
 from pegboard.dispatch.find import find, not_offered, unknown
+from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError, Limits
 from pegboard.dispatch.locks import LockManager
-from pegboard.dispatch.parse import parse, parse_arguments
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import run
-from pegboard.dispatch.stages import Way, travel
-from pegboard.dispatch.validate import validate
-from pegboard.dispatch.work import DEFAULT_LIMITS, CallError, Limits, Surroundings, Work
+from pegboard.dispatch.stages import CallPipeline, run_stages
+from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import ToolError, log_failure, not_provided
 from pegboard.schema.json import digest_of
 from pegboard.threads import WorkerPool
@@ -94,7 +94,7 @@ class LocalExecutor:
         self.active = active
         self._permissions: Final = permissions
         self._executors: Final = dict(executors or {})
-        self._around: Final = Surroundings(
+        self._around: Final = CallServices(
             self._find,
             WorkerPool(),
             limits=limits,
@@ -124,8 +124,8 @@ class LocalExecutor:
         host = _Host(self.execute, request, self._permissions, limits)
         context = request.context(host=host)
         around = self._around.evolve(limits=limits, longest=request.timeout, host=host)
-        context.frame = work = Work(ToolCall(request.tool, request.arguments, request.call_id), context, around)
-        await travel(work, Way((find, parse, validate), _unmended, (permit, host.allow, run, shape), ()))
+        context.frame = work = CallState(ToolCall(request.tool, request.arguments, request.call_id), context, around)
+        await run_stages(work, CallPipeline((find, parse, validate), _unmended, (permit, host.allow, run, shape), ()))
         if work.fatal is not None:
             raise work.fatal
         if host.required is not None:
@@ -150,7 +150,7 @@ class LocalExecutor:
         raise not_offered(name, available) if name in self._tools else unknown(name, available)
 
 
-def _unmended(work: Work) -> NoReturn:
+def _unmended(work: CallState) -> NoReturn:
     """Calls aren't repaired here."""
     assert work.error is not None
     raise work.error
@@ -179,7 +179,7 @@ class _Host:
     limits: Limits
     required: PermissionRequired | None = field(default=None, init=False)
 
-    def allow(self, work: Work) -> Awaitable[None] | None:
+    def allow(self, work: CallState) -> Awaitable[None] | None:
         """The stage after `permit`: a call that asks goes on if exactly this was approved.
 
         Raises:
@@ -259,7 +259,7 @@ class _Host:
         limits = self.limits
         return parse_arguments(arguments, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)
 
-    async def _allow(self, work: Work, tool: Tool) -> None:
+    async def _allow(self, work: CallState, tool: Tool) -> None:
         assert work.asks is not None
         approval = digest_of_call(tool, work.arguments)
         if approval in self.request.approvals:
@@ -278,12 +278,12 @@ class _Host:
         raise CallError("confirmation_required", f"{tool.name} needs the permission {required.permission}.")
 
 
-def _work_of(context: ToolContext) -> Work:
+def _work_of(context: ToolContext) -> CallState:
     work = context.frame
-    assert isinstance(work, Work)
+    assert isinstance(work, CallState)
     return work
 
 
-def _tool_of(work: Work) -> Tool:
+def _tool_of(work: CallState) -> Tool:
     assert work.tool is not None
     return work.tool

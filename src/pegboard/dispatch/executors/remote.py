@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 from attrs import define, field
 
-from pegboard.dispatch.cancellation import cancels_the_call
+from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.executors.executor import (
     ExecutionRequest,
     ExecutionResponse,
@@ -22,9 +22,10 @@ from pegboard.dispatch.executors.executor import (
     event_from_json,
     read_json,
 )
-from pegboard.dispatch.validate import refused
-from pegboard.dispatch.work import CallError, Work
-from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure
+from pegboard.dispatch.limits import CallError, cancels_the_call
+from pegboard.dispatch.results import detail_of
+from pegboard.dispatch.state import CallState
+from pegboard.errors import FatalToolError, PluginError, ToolError, log_failure
 from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.call import Actions
 from pegboard.tools.content import ToolResult, content_from_json
@@ -215,7 +216,7 @@ _ANSWERS: Final[Mapping[str, tuple[dict[str, str], dict[str, str], Callable[...,
 # One call ------------------------------------------------------------------------------------------------------------
 
 
-async def run_remote(find: Callable[[str], Awaitable[Any]], work: Work) -> ToolResult:
+async def run_remote(find: Callable[[str], Awaitable[Any]], work: CallState) -> ToolResult:
     """Runs a call in the executor that its tool names, within its time limit; gives what the tool has answered.
 
     The executor may come from a plugin, so nothing that it does is trusted.
@@ -266,7 +267,7 @@ async def _found(find: Callable[[str], Awaitable[Any]], tool: Tool) -> Any:
         raise CallError("not_executed", text, detail=detail_of(error)) from error
 
 
-def _request(work: Work, tool: Tool) -> ExecutionRequest:
+def _request(work: CallState, tool: Tool) -> ExecutionRequest:
     policy, limits = tool.policy, work.around.limits
     return ExecutionRequest.of_call(
         tool.name,
@@ -278,7 +279,7 @@ def _request(work: Work, tool: Tool) -> ExecutionRequest:
     )
 
 
-def _limit(work: Work, tool: Tool) -> float | None:
+def _limit(work: CallState, tool: Tool) -> float | None:
     """The seconds that the call may take; a later attempt gets what the first has left."""
     limit = work.around.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
     limits = [seconds for seconds in (limit, work.around.longest) if seconds is not None]
@@ -288,7 +289,7 @@ def _limit(work: Work, tool: Tool) -> float | None:
     return min(limits) if left is None or left > 0.9 * min(limits) else left
 
 
-async def _response(work: Work, call: ExecutorCall, executor: Any) -> object:
+async def _response(work: CallState, call: ExecutorCall, executor: Any) -> object:
     if hasattr(executor, "execute_tool"):
         return await executor.execute_tool(call)
     request = call.request
@@ -306,7 +307,7 @@ async def _response(work: Work, call: ExecutorCall, executor: Any) -> object:
     raise CallError("denied", f"{call.tool.name} was not run: where it runs, what was allowed here isn't enough.")
 
 
-async def _executed(work: Work, executor: Any, request: ExecutionRequest) -> object:
+async def _executed(work: CallState, executor: Any, request: ExecutionRequest) -> object:
     """What an executor answers that may not keep to the limit: then it is cancelled a moment later."""
     if request.timeout is None:
         return await executor.execute(request)
@@ -333,7 +334,7 @@ def _settled(tool: Tool, response: ExecutionResponse) -> ToolResult:
     raise CallError(kind, result.text or f"{tool.name} failed.", detail=response.detail)
 
 
-def _failure(work: Work, tool: Tool, error: BaseException) -> CallError:
+def _failure(work: CallState, tool: Tool, error: BaseException) -> CallError:
     if work.around.observe is not None:
         work.around.observe(f"executor {tool.policy.executor!r}", error)
     text = f"{tool.name} was not completed: where it runs failed. What it had done by then may stand."

@@ -96,8 +96,8 @@ RAW: Mapping[str, Any] = {
         B=closed((), a={"$ref": "#/$defs/A"}, more={"type": "array", "items": {"$ref": "#/$defs/B"}}),
     ),
     "nullable_cycle": with_defs(
-        value({"$ref": "#/$defs/Link"}),
-        Link=closed(next={"anyOf": [{"$ref": "#/$defs/Link"}, {"type": "null"}]}),
+        value({"$ref": "#/$defs/Callback"}),
+        Callback=closed(next={"anyOf": [{"$ref": "#/$defs/Callback"}, {"type": "null"}]}),
     ),
     "unused_definitions": with_defs(closed(a=TEXT), A=closed(x=INTEGER), B={"$ref": "#/$defs/A"}),
     # choices

@@ -1,0 +1,398 @@
+"""Long-running tools: what goes on after the first result of its call, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Container, Iterator
+from contextlib import suppress
+from functools import partial
+from inspect import isawaitable, iscoroutine
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+import attrs
+from attrs import define, field, frozen
+
+from pegboard.dispatch.limits import CallError, cancels_the_call
+from pegboard.dispatch.results import failure_result, result_of
+from pegboard.dispatch.state import CallState
+from pegboard.dispatch.truncate import is_within, keeper_of, limits_of, truncated
+from pegboard.errors import OperationError, log_failure
+from pegboard.tools.content import TextContent, ToolResult
+from pegboard.typing import JsonObject
+
+if TYPE_CHECKING:
+    from pegboard.dispatch.events import CallEvent
+
+
+@frozen
+class Operation:
+    """Something that goes on after the first result of its call.
+
+    Attributes:
+        id: Of the operation; the model is told it.
+        call_id: Of the call.
+        tool: The tool's name.
+        session: The conversation's id, or `None`.
+        started: When, in seconds since 1970 (UTC).
+        replaces: Whether what comes of it replaces the call's result, which says so; else it stands beside it.
+        is_background: Whether it goes on in this process and completes itself; else somebody has to complete it.
+    """
+
+    id: str
+    call_id: str
+    tool: str
+    session: str | None
+    started: float
+    replaces: bool = True
+    is_background: bool = False
+
+    def to_json(self) -> JsonObject:
+        """All facts by name."""
+        return attrs.asdict(self)
+
+
+@frozen
+class Completion:
+    """What came of an operation.
+
+    Attributes:
+        operation: What has ended.
+        result: Shaped, and held to the tool's output schema and to limits as any result is.
+    """
+
+    operation: Operation
+    result: ToolResult
+
+    @property
+    def call_id(self) -> str:
+        """Of the call that it belongs to."""
+        return self.operation.call_id
+
+    @property
+    def tool(self) -> str:
+        """The tool's name."""
+        return self.operation.tool
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it replaces the call's pending result; else it is a message of its own."""
+        return self.operation.replaces
+
+    def to_json(self) -> JsonObject:
+        """`{"operation": ..., "result": ...}`; the result as `ToolResult.to_data` writes it."""
+        return {"operation": self.operation.to_json(), "result": self.result.to_data()}
+
+
+def _pending_result(first: ToolResult | None, operation: Operation) -> ToolResult:
+    """The first result of a call that goes on: it tells the model so, and not to call again meanwhile."""
+    note = (
+        f"This is pending as operation {operation.id}. Its result comes later by itself: "
+        f"don't call {operation.tool} again for it meanwhile."
+    )
+    first = first or ToolResult()
+    metadata = {**first.metadata, "pending": True, "operation": operation.id}
+    return attrs.evolve(first, content=(*first.content, TextContent(note)), metadata=metadata)
+
+
+def _unknown_result(operation: Operation) -> ToolResult:
+    """What comes of an operation that nobody has completed, and that had to make room for a newer one."""
+    text = (
+        f"{operation.tool} ran, but nobody has said what came of operation {operation.id}, and it is awaited no more. "
+        "Find out what it has done before calling it again."
+    )
+    return ToolResult.error("unknown_outcome", text)
+
+
+def _later_result(work: CallState, value: object) -> ToolResult:
+    """What a value is as the result of a call that has gone on. May block, as it writes what is too long into a file.
+
+    Args:
+        work: The call.
+        value: A `ToolResult`, an exception, or what the tool would have given.
+    """
+    if isinstance(value, BaseException):
+        return failure_result(work, value)
+    assert work.tool is not None
+    try:
+        result = result_of(work.tool, value)
+        limits = limits_of(work)
+        return result if is_within(result, limits) else truncated(result, limits, keeper_of(work))
+    except CallError as error:
+        return error.result()
+    except Exception as error:  # noqa: BLE001  what a value makes of being looked at costs its own result only
+        return failure_result(work, error)
+
+
+MOST: Final = 10_000
+BACKGROUND_SECONDS: Final = 3600.0
+CLOSE_SECONDS: Final = 5.0
+"""How long what goes on in the background may take to end once it is cancelled."""
+
+
+@define(eq=False)
+class Operations:
+    """What goes on, and what has come of it and not been taken yet. May be used from any thread.
+
+    A long-running tool gives its first result, which says that it is pending, and somebody completes it later; or it
+    goes on by itself, by `context.background(...)`. Another tool may go on in the background, too: what comes of
+    that stands beside its result.
+
+    Attributes:
+        most: How many may go on at once. Beyond that, the oldest that nobody has completed ends as `unknown_outcome`;
+            where all go on in this process, more are refused. As many results may wait to be taken; beyond that the
+            oldest are dropped.
+        seconds: How long something in the background may take; `None` is no limit.
+        tell: Told of each completion as an event; `None`: nobody listens.
+        dropped: How many results were dropped because nobody took them.
+    """
+
+    most: int = MOST
+    seconds: float | None = BACKGROUND_SECONDS
+    tell: Callable[[CallEvent], None] | None = None
+    dropped: int = field(default=0, init=False)
+    _pending: dict[str, tuple[Operation, CallState]] = field(factory=dict[str, tuple[Operation, CallState]], init=False)
+    _completed: OrderedDict[str, Completion] = field(factory=OrderedDict[str, Completion], init=False)
+    _by_call: WeakKeyDictionary[CallState, str] = field(factory=WeakKeyDictionary[CallState, str], init=False)
+    _tasks: set[asyncio.Task[ToolResult]] = field(factory=set["asyncio.Task[ToolResult]"], init=False)
+    _lock: Lock = field(factory=Lock, init=False)
+
+    @property
+    def pending(self) -> tuple[Operation, ...]:
+        """What goes on, the oldest first."""
+        with self._lock:
+            return tuple(operation for operation, _ in self._pending.values())
+
+    def begin(self, work: CallState) -> Operation | None:
+        """Makes the result of a long-running tool a pending one.
+
+        Args:
+            work: It has its first result. Where the tool goes on in the background, that is the operation; where that
+                has ended already, what came of it is the result, and nothing is pending.
+
+        Returns:
+            The operation, or `None` where nothing is pending: it has ended already, or too many are (`limit`).
+        """
+        with self._lock:
+            id_ = self._by_call.pop(work, "")
+            known = self._pending.get(id_)
+            ended = self._completed.pop(id_, None)
+        if ended is not None:
+            work.result = ended.result
+            return None
+        try:
+            operation = self._added(work) if known is None else known[0]
+        except CallError:
+            work.result = ToolResult.error("limit", f"{work.context.tool} ran, but {self._full()}")
+            return None
+        work.result = _pending_result(work.result, operation)
+        return operation
+
+    def go_on(self, work: CallState, doing: Awaitable[Any] | Callable[[], Any]) -> str:
+        """Goes on in the background, in the call's event loop; gives the operation's id. From any thread.
+
+        Args:
+            work: The call that it belongs to.
+            doing: What goes on; a plain function runs in a thread.
+
+        Raises:
+            CallError: `limit`: too many go on already.
+            RuntimeError: The call's event loop can't be told in this thread, or is closed.
+        """
+        try:
+            loop = _loop_of(work)
+            operation = self._added(work, is_background=True)
+            if loop is _running_loop():
+                self._start(loop, operation, work, doing)
+            else:
+                loop.call_soon_threadsafe(self._start, loop, operation, work, doing)
+        except BaseException:
+            if iscoroutine(doing):
+                doing.close()
+            raise
+        return operation.id
+
+    def complete(self, name: str, value: Any) -> Completion:
+        """Notes what has come of a long-running tool, once. From any thread; may block, as it keeps long texts.
+
+        Args:
+            name: The operation's id, or its call's where that is the only one of its name.
+            value: A `ToolResult`, an exception, or what the tool would have given.
+
+        Raises:
+            OperationError: Nothing of that id is pending (it may have its result already), several calls are, or it
+                goes on in the background and will complete itself.
+        """
+        operation, work = self._taken(name)
+        return self._note(operation, work, _later_result(work, value))
+
+    def take(self, session: str | None = None, calls: Container[str] | None = None) -> tuple[Completion, ...]:
+        """What has been completed in a session, by some of its calls or any, and not been taken yet, in order."""
+        with self._lock:
+            mine = [
+                id_
+                for id_, each in self._completed.items()
+                if each.operation.session == session and (calls is None or each.call_id in calls)
+            ]
+            return tuple(self._completed.pop(id_) for id_ in mine)
+
+    async def aclose(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Cancels what goes on in the background; each has its result all the same, `aborted`."""
+        loop, here = asyncio.get_running_loop(), set[asyncio.Task[ToolResult]]()
+        for task in list(self._tasks):
+            if task.get_loop() is loop:
+                task.cancel()
+                here.add(task)
+            else:
+                with suppress(RuntimeError):  # that loop is closed
+                    task.get_loop().call_soon_threadsafe(task.cancel)
+        if here:
+            await asyncio.wait(here, timeout=seconds)
+
+    # How it does it ----------------------------------------------------------------------------------------------
+
+    def _added(self, work: CallState, *, is_background: bool = False) -> Operation:
+        import secrets
+
+        assert work.tool is not None
+        context, id_ = work.context, f"op_{secrets.token_hex(8)}"
+        with self._lock:
+            given_up = self._make_room()
+            if len(self._pending) >= self.most:
+                raise CallError("limit", f"{context.tool} can't go on in the background: {self._full()}")
+            replaces = work.tool.spec.long_running and work not in self._by_call
+            operation = Operation(
+                id_, context.call_id, context.tool, context.session, time.time(), replaces, is_background
+            )
+            self._pending[id_] = operation, work
+            if replaces and is_background:
+                self._by_call[work] = id_
+        if given_up is not None:
+            self._note(*given_up, _unknown_result(given_up[0]))
+        return operation
+
+    def _make_room(self) -> tuple[Operation, CallState] | None:
+        """Takes out the oldest that somebody else should have completed, where too many are pending."""
+        if len(self._pending) >= self.most:
+            for id_, (operation, _) in self._pending.items():
+                if not operation.is_background:
+                    return self._pending.pop(id_)
+        return None
+
+    def _full(self) -> str:
+        return f"{self.most:,} operations go on already, and the result of one more can't be awaited."
+
+    def _taken(self, name: str) -> tuple[Operation, CallState]:
+        with self._lock:
+            ids = [name] if name in self._pending else [*self._of_call(name)]
+            if len(ids) == 1 and not self._pending[ids[0]][0].is_background:
+                return self._pending.pop(ids[0])
+        if not ids:
+            raise OperationError(f"no call or operation {name!r:.80} is pending; it may have its result already")
+        if len(ids) == 1:
+            raise OperationError(f"{name!r:.80} goes on in the background, and completes itself")
+        raise OperationError(f"{len(ids)} calls {name!r:.80} are pending: name the operation, {' or '.join(ids[:3])}")
+
+    def _of_call(self, call_id: str) -> Iterator[str]:
+        for id_, (operation, _) in self._pending.items():
+            if operation.call_id == call_id and operation.replaces:
+                yield id_
+
+    def _note(self, operation: Operation, work: CallState, result: ToolResult) -> Completion:
+        completion = Completion(operation, result)
+        with self._lock:
+            self._completed[operation.id] = completion
+            while len(self._completed) > self.most:
+                self._completed.popitem(last=False)
+                self.dropped += 1
+        self._tell(completion, work)
+        return completion
+
+    def _start(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        operation: Operation,
+        work: CallState,
+        doing: Awaitable[Any] | Callable[[], Any],
+    ) -> None:
+        task = loop.create_task(self._result(operation, work, doing))
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._over, operation, work, doing))
+
+    def _over(
+        self,
+        operation: Operation,
+        work: CallState,
+        doing: Awaitable[Any] | Callable[[], Any],
+        task: asyncio.Task[ToolResult],
+    ) -> None:
+        """A task may be cancelled before it has begun, so it can't note its own end."""
+        self._tasks.discard(task)
+        if iscoroutine(doing):
+            doing.close()
+        if task.cancelled():
+            seconds = time.time() - operation.started
+            text = f"{operation.tool} was aborted after {seconds:.1f} s in the background."
+            result = ToolResult.error("aborted", text)
+        else:
+            result = task.result()
+        with self._lock:
+            self._pending.pop(operation.id)
+        self._note(operation, work, result)
+
+    async def _result(
+        self, operation: Operation, work: CallState, doing: Awaitable[Any] | Callable[[], Any]
+    ) -> ToolResult:
+        threads = work.around.threads
+        limit = asyncio.timeout(self.seconds)
+        try:
+            async with limit:
+                given = doing if isawaitable(doing) else await threads.run(doing)
+                value = (await given) if isawaitable(given) else given
+                return await threads.run(_later_result, work, value)
+        except BaseException as error:  # a tool's SystemExit costs its own result only
+            if cancels_the_call(error):
+                raise
+            # Python 3.11's timeout passes on a CancelledError of another class.
+            if limit.expired() and isinstance(error, TimeoutError | asyncio.CancelledError):
+                text = f"{operation.tool} gave no result within {self.seconds:g} s in the background."
+                return ToolResult.error("timeout", text)
+            return _later_result(work, error)
+
+    def _tell(self, completion: Completion, work: CallState) -> None:
+        if self.tell is None:
+            return
+        from pegboard.dispatch.events import ended
+
+        operation, result = completion.operation, completion.result
+        now = time.time()
+        event = ended(result)(
+            operation.call_id, operation.tool, now, work.index, result=result, seconds=now - operation.started
+        )
+        try:
+            self.tell(event)
+        except Exception as error:  # noqa: BLE001  who only watches disturbs nobody
+            log_failure("telling of a completion", error)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _loop_of(work: CallState) -> asyncio.AbstractEventLoop:
+    """The event loop of a call, in it or in the thread that its tool runs in."""
+    loop, bridge = _running_loop(), work.context.bridge
+    if loop is None and bridge is not None:
+        loop = bridge.loop
+    if loop is None or loop.is_closed():
+        raise RuntimeError("context.background(...) has to be called in the call's event loop or thread")
+    return loop
+
+
+__all__ = ["Completion", "Operation", "Operations"]

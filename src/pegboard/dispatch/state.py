@@ -1,0 +1,263 @@
+"""State of one call, and what calls share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
+
+from attrs import frozen
+
+from pegboard.callbacks import Callback
+from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
+from pegboard.tools.call import ToolCall
+from pegboard.tools.content import ToolResult
+from pegboard.tools.context import ToolContext
+
+if TYPE_CHECKING:
+    from pegboard.dispatch.approval.grants import Grants
+    from pegboard.dispatch.approval.pending import Approval, PendingCall
+    from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
+    from pegboard.dispatch.background import Operations
+    from pegboard.dispatch.events import CallEvent
+    from pegboard.dispatch.kept import ResultStore
+    from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
+    from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
+    from pegboard.dispatch.timeout import Deadline, Watchdog
+    from pegboard.threads import WorkerPool
+    from pegboard.tools.context import CallHost
+    from pegboard.tools.tool import Tool
+
+_FLAT: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def _refuse(*_given: object, **_named: object) -> NoReturn:
+    raise TypeError("arguments are read-only here; answer ChangeArguments({...}) to change them")
+
+
+class _ReadOnlyDict(dict[Any, Any]):
+    """A dict that refuses every change; a copy of it is a plain one."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+class _ReadOnlyList(list[Any]):
+    """A list that refuses every change; a copy of it is a plain one."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = append = extend = insert = _refuse  # pyright: ignore[reportAssignmentType]
+    remove = pop = clear = sort = reverse = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
+def _shown_tree(value: Any) -> Any:
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return _ReadOnlyDict({key: each if type(each) in _FLAT else _shown_tree(each) for key, each in members.items()})
+    if isinstance(value, list):
+        return _ReadOnlyList([each if type(each) in _FLAT else _shown_tree(each) for each in cast("list[Any]", value)])
+    return value
+
+
+def read_only(arguments: Mapping[str, Any], *, is_tree: bool = False) -> Mapping[str, Any]:
+    """The arguments as callbacks see them: read-only all the way down, equal to what they show, plain when copied.
+
+    Args:
+        arguments: What they see.
+        is_tree: Whether they were made by our own parser: plain dicts and lists, of bounded depth, without cycles.
+    """
+    if all(type(value) in _FLAT for value in arguments.values()):
+        return MappingProxyType(arguments)
+    if is_tree:
+        return MappingProxyType(_shown_tree(arguments))
+    return MappingProxyType(_remade(dict(arguments), _ReadOnlyDict, _ReadOnlyList))
+
+
+def plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy all the way down, in plain dicts and lists: whoever gave the original can't change the copy with it."""
+    return _remade(dict(arguments), dict, list)
+
+
+def _remade(value: Any, dict_type: type[dict[Any, Any]], list_type: type[list[Any]]) -> Any:
+    """A copy in other containers, of any depth; what holds itself holds its own copy."""
+    done: dict[int, Any] = {}
+    pending: list[tuple[Any, Any]] = []
+
+    def begun(item: Any) -> Any:
+        kind = cast("type[Any]", type(item))
+        if not issubclass(kind, dict | list | tuple):
+            return item
+        if id(item) not in done:
+            done[id(item)] = dict_type() if issubclass(kind, dict) else list_type()
+            pending.append((item, done[id(item)]))
+        return done[id(item)]
+
+    whole = begun(value)
+    while pending:
+        source, target = pending.pop()
+        if isinstance(source, dict):
+            dict[Any, Any].update(target, {key: begun(member) for key, member in cast("_Dict", source).items()})
+        else:
+            list[Any].extend(target, [begun(member) for member in source])
+    return whole
+
+
+_Dict: TypeAlias = dict[Any, Any]
+
+
+@frozen
+class Callbacks:
+    """The chains round one call, plugins' first, in the order in which they are asked.
+
+    Attributes:
+        before: Asked before the tool runs.
+        after: Asked with every outcome.
+        on_error: Asked when a call failed.
+        wrap: Round the running of the tool, the outermost first.
+        repair: Asked for another call where one can't run.
+    """
+
+    before: tuple[Callback, ...] = ()
+    after: tuple[Callback, ...] = ()
+    on_error: tuple[Callback, ...] = ()
+    wrap: tuple[Callback, ...] = ()
+    repair: tuple[Callback, ...] = ()
+
+
+NO_CALLBACKS: Final = Callbacks()
+
+
+@frozen(eq=False, slots=False)
+class CallServices:
+    """What calls share: all of one registry, or those of one batch.
+
+    Attributes:
+        find: Gives the tool of a name, or raises `CallError`.
+        threads: Where plain functions run.
+        callbacks: The chains round each call.
+        limits: What a call may use.
+        observe: Told of what only the operator should see: who failed, and how.
+        locks: Where calls wait for each other; `None`: none has to.
+        slots: How many of the batch may run at once; `None` is no limit.
+        permissions: What may run; `None` lets everything run.
+        grants: What people have allowed for longer than one call.
+        approvals: Queue of requests that wait for a person.
+        approver: Asks a person; `None`: nobody is there.
+        remote: Runs a call in the executor that its tool names; `None`: tools run here only.
+        events: Gets each event; `None`: nobody listens.
+        kept: Keeps the full text of results that were cut.
+        operations: What goes on after its first result.
+        watchdog: Notices a coroutine that blocks the loop.
+        host: What running calls may ask for.
+        tools: The tools of the request that the calls answer.
+        instructions: The request's instructions, for repairers.
+        longest: Seconds that no call may exceed, whatever its tool says; `None` is no limit.
+    """
+
+    find: Callable[[str], Tool]
+    threads: WorkerPool
+    callbacks: Callbacks = NO_CALLBACKS
+    limits: Limits = DEFAULT_LIMITS
+    observe: Callable[[str, BaseException], None] | None = None
+    locks: LockManager | None = None
+    slots: Semaphore | None = None
+    permissions: Permissions | None = None
+    grants: Grants | None = None
+    approvals: ApprovalQueue | None = None
+    approver: AnyApprover | None = None
+    remote: Callable[[CallState], Awaitable[ToolResult]] | None = None
+    events: Callable[[CallEvent], None] | None = None
+    kept: ResultStore | None = None
+    operations: Operations | None = None
+    watchdog: Watchdog | None = None
+    host: CallHost | None = None
+    tools: tuple[Tool, ...] | None = None
+    instructions: str | None = None
+    longest: float | None = None
+
+    def evolve(self, **changes: Any) -> CallServices:
+        """The same, with some attributes changed; cheap, as it is done for each batch."""
+        other = object.__new__(CallServices)
+        other.__dict__.update(self.__dict__, **changes)
+        return other
+
+
+NO_ARGUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class CallState:
+    """One call on its way. Each stage fills in its own part and changes no other's.
+
+    A plain class whose defaults stand in the class: making one sets three attributes, and a call that needs nothing
+    else pays for nothing else.
+
+    Attributes:
+        call: What the model asked for; by `repair`, what was meant.
+        context: What the tool gets to know.
+        around: What calls share.
+        index: The call's place in its batch, from 0.
+        taken_in: When the call was taken in, in seconds of `time.monotonic()`, where somebody listens.
+        scheduler: Keeps the batch's calls in their order, or `None`.
+        parent: The locks of the calling tool, for a nested call.
+        tool: By `find`.
+        arguments: By `parse`, and by `before` where a callback changes them.
+        parsed: By `parse`: whether the arguments were read from text, and so are JSON for sure.
+        coercions: By `validate`: what was converted, `"path: from -> to"` each.
+        repaired: By `repair`: what was changed, for people, or `None`.
+        changed: By `before`: whether a callback changed the arguments.
+        shown: By the callbacks' stages: the arguments, and as callbacks see them.
+        asks: By `permit`: what a person has to allow, or `None`.
+        approval: By `approve`: that a person has allowed exactly this, once.
+        pending: By `approve`: what has to be kept where the answer comes later.
+        calls: How many tools its tool has called.
+        ends: Why the turn should end after this call, or `None`.
+        request: By `run`: the arguments, and the locks that the call needs with them.
+        lock: By `run`: the locks that the call holds.
+        deadline: By `run`: what is left of the time limit; paused while a person is asked.
+        since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
+        goes_on: By `run`: whether the result will be a pending one.
+        value: By `run`: what the function gave back.
+        result: By `shape`; or by a callback that answers.
+        error: What ended the way forward, until a callback recovers.
+        fatal: What ends the turn once every call has its result.
+    """
+
+    index: int = 0
+    taken_in: float = 0.0
+    scheduler: BatchScheduler | None = None
+    parent: LockHandle | None = None
+    tool: Tool | None = None
+    arguments: Mapping[str, Any] = NO_ARGUMENTS
+    parsed: bool = False
+    coercions: tuple[str, ...] = ()
+    repaired: str | None = None
+    changed: bool = False
+    shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
+    asks: PermissionPrompt | None = None
+    approval: Approval | None = None
+    pending: PendingCall | None = None
+    calls: int = 0
+    ends: str | None = None
+    request: tuple[Mapping[str, Any], LockRequest] | None = None
+    lock: LockHandle | None = None
+    deadline: Deadline | None = None
+    since: float | None = None
+    goes_on: bool = False
+    value: Any = None
+    result: ToolResult | None = None
+    error: BaseException | None = None
+    fatal: BaseException | None = None
+
+    def __init__(self, call: ToolCall, context: ToolContext, around: CallServices) -> None:
+        self.call = call
+        self.context = context
+        self.around = around
+
+
+__all__ = ["plain", "read_only"]

@@ -1,0 +1,1137 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import threading
+from collections import OrderedDict, UserDict, defaultdict
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard import ToolRegistry, ToolsetFunction
+from pegboard.callbacks import quick
+from pegboard.dispatch import arguments as module
+from pegboard.dispatch.arguments import (
+    _MOST_OF_A_PROBLEM,
+    ArgumentsSoFar,
+    Partial,
+    _NotPlainError,
+    _plain_object,
+    _take_arguments,
+    parse,
+    parse_arguments,
+    parse_call,
+    parse_partial,
+    revalidate,
+    validate,
+)
+from pegboard.dispatch.callbacks import ChangeArguments
+from pegboard.dispatch.find import unknown
+from pegboard.dispatch.limits import CallError, Limits
+from pegboard.schema.json import MAX_DEPTH, json_faults
+from pegboard.tools.call import CallFault, ToolCall
+from pegboard.tools.policy import Origin, Policy
+from strategies import json_values
+
+ENOUGH = 1000
+
+
+def problems(given_value, most_nodes=ENOUGH):
+    with pytest.raises(_NotPlainError) as caught:
+        _plain_object(given_value, most_nodes=most_nodes)
+    return caught.value.problems
+
+
+@given(json_values())
+def test_plain_json_is_copied_as_it_is(value):
+    assert _plain_object({"a": value}, most_nodes=ENOUGH) == {"a": value}
+
+
+def test_nothing_of_the_copy_is_the_hosts():
+    inner = {"list": [{"deep": 1}]}
+    copy = _plain_object(inner, most_nodes=ENOUGH)
+    assert copy["list"] is not inner["list"]
+    assert copy["list"][0] is not inner["list"][0]
+
+
+def test_a_tuple_is_an_array():
+    assert _plain_object({"a": (1, (2,))}, most_nodes=ENOUGH) == {"a": [1, [2]]}
+
+
+@pytest.mark.parametrize("kind", [MappingProxyType, OrderedDict, UserDict, lambda members: defaultdict(list, members)])
+def test_the_outermost_may_be_any_mapping(kind):
+    copy = _plain_object(kind({"a": [1]}), most_nodes=ENOUGH)
+    assert (copy, type(copy)) == ({"a": [1]}, dict)
+
+
+@pytest.mark.parametrize("inner", [MappingProxyType({}), OrderedDict(), UserDict(), {1}, b"", object(), iter(())])
+def test_what_is_inside_has_to_be_json_exactly(inner):
+    (problem,) = problems({"a": [inner]})
+    assert problem.startswith("a[0]: must be JSON")
+    assert problem.endswith(f"got a Python {type(inner).__name__}")
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (float("nan"), "a: must be a finite number, got NaN"),
+        (float("-inf"), "a: must be a finite number, got -Infinity"),
+        (10**4300, "a: must have at most 4300 digits"),
+        (-(10**4300), "a: must have at most 4300 digits"),
+        ("\ud800", "a: must not hold lone surrogates"),
+        ({"\ud800": 1}, "a: keys must not hold lone surrogates"),
+        ({1: 1}, "a: keys must be strings, got one of type int"),
+        ({None: 1}, "a: keys must be strings, got one of type NoneType"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.isascii() else type(value).__name__,
+)
+def test_what_json_cannot_say_is_refused_by_its_place(value, why):
+    assert problems({"a": value}) == (why,)
+
+
+def test_a_key_of_the_outermost_mapping_is_looked_at_too():
+    assert problems({1: 1}) == ("(root): keys must be strings, got one of type int",)
+
+
+def test_all_faults_are_told():
+    assert len(problems({"a": float("nan"), "b": b"", "c": [object()]})) == 3
+
+
+def test_the_largest_integers_and_texts_are_taken():
+    value = {"a": 10**4300 - 1, "b": "é" * 1000}
+    assert _plain_object(value, most_nodes=ENOUGH) == value
+
+
+def test_a_mapping_that_holds_itself_is_refused():
+    endless = {}
+    endless["again"] = [endless]
+    assert any("must not contain itself" in problem for problem in problems(endless))
+
+
+def nested(levels):
+    value = {}
+    for _ in range(levels - 1):
+        value = {"a": value}
+    return value
+
+
+def test_depth_is_limited():
+    assert _plain_object(nested(MAX_DEPTH), most_nodes=ENOUGH)
+    (problem,) = problems(nested(MAX_DEPTH + 1))
+    assert problem.endswith("must not be nested more than 64 levels deep")
+
+
+def test_what_a_recursion_could_not_survive_is_refused():
+    assert problems(nested(100_000), 200_000)
+
+
+def test_values_are_counted_where_they_are_reached():
+    """A small value whose parts are shared may be endless once it is written."""
+    wide = [0] * 10
+    for _ in range(9):
+        wide = [wide] * 10
+    assert problems({"a": wide}) == ("(root): holds more than 1,000 values",)
+    assert _plain_object({"a": [1, 2]}, most_nodes=3) == {"a": [1, 2]}
+    assert problems({"a": [1, 2]}, 2) == ("(root): holds more than 2 values",)
+
+
+@pytest.mark.parametrize(
+    ("odd", "kind"), [(None, "null"), ([], "an array"), ("x", "a string"), (1, "a number"), (True, "a boolean")]
+)
+def test_what_is_no_mapping_is_named(odd, kind):
+    assert problems(odd) == (f"(root): expected a JSON object, found {kind}",)
+
+
+class Endless(Mapping):
+    """A mapping whose keys never end."""
+
+    def __getitem__(self, key):
+        return key
+
+    def __iter__(self):
+        while True:
+            yield "again"
+
+    def __len__(self):
+        return 0
+
+
+def test_a_mapping_without_end_is_read_only_so_far():
+    assert problems(Endless()) == ("(root): holds more than 1,000 values",)
+
+
+def test_what_is_mended_while_the_fault_is_looked_for_is_still_refused(monkeypatch):
+    monkeypatch.setattr("pegboard.dispatch.arguments.json_faults", lambda *_: ())
+    assert problems({"a": b""}) == ("(root): must be JSON",)
+
+
+# Parse ----------------------------------------------------------------------------------------------------------------
+
+
+ENOUGH_PARSE = 1_000_000
+
+
+def json_of(value):
+    """A value as text, where Python writes one."""
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        return "{}"
+
+
+json_trees = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+def parsed(text, most_bytes=ENOUGH_PARSE):
+    return parse_arguments(text, most_bytes=most_bytes)
+
+
+def reason(text, most_bytes=ENOUGH_PARSE):
+    with pytest.raises(CallError) as caught:
+        parsed(text, most_bytes)
+    assert caught.value.kind == "invalid_arguments"
+    (problem,) = caught.value.problems
+    return problem
+
+
+@given(st.dictionaries(st.text(), json_trees))
+def test_a_json_object_is_read_as_it_was_written(value):
+    assert parsed(json.dumps(value)) == value
+    assert parsed(json.dumps(value, ensure_ascii=False).encode()) == value
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t ", b"", b"  "])
+def test_blank_means_no_arguments(blank):
+    assert parsed(blank) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"a": 1, "a": 2}', "duplicate key"),
+        ('{"a": {"b": 1, "b": 1}}', "duplicate key"),
+        ('{"a": NaN}', "not JSON"),
+        ('{"a": Infinity}', "not JSON"),
+        ('{"a": -Infinity}', "not JSON"),
+        ('{"a": 1e400}', "a number is too large"),
+        ('{"a": [{"b": -1E+400}]}', "a number is too large"),
+        ('{"a": 1' + "0" * 400 + ".0}", "a number is too large"),
+        ('{"a": 1' + "0" * 250 + "e99}", "a number is too large"),
+        ('{"a": 1' + "0" * 5000 + "}", "number out of range"),
+        (r'{"a": "\ud800"}', "not JSON"),
+        (r'{"a": "\udc00 later"}', "not JSON"),
+        ('{"a": "\ud800"}', "lone surrogate"),
+        (b'{"a": "\xff"}', "not JSON"),
+        (b'{"a": "\xed\xa0\x80"}', "not JSON"),
+        ('{"a": 1', "not JSON"),
+        ('{"a": 1}}', "not JSON"),
+        ("{'a': 1}", "not JSON"),
+        ('{"a": 01}', "not JSON"),
+        ("\ufeff{}", "not JSON"),
+        ('{"a":' + "[" * 100_000, "not JSON"),
+        ("[1]", "expected a JSON object, found an array"),
+        ('"text"', "expected a JSON object, found a string"),
+        ("1", "expected a JSON object, found a number"),
+        ("1.5", "expected a JSON object, found a number"),
+        ("true", "expected a JSON object, found a boolean"),
+        ("null", "expected a JSON object, found null"),
+    ],
+)
+def test_what_is_not_one_clean_json_object_is_refused_with_the_reason(text, why):
+    assert why.lower() in reason(text).lower()
+
+
+def test_text_is_limited_in_bytes_not_characters():
+    text = json.dumps({"a": "é" * 10}, ensure_ascii=False)
+    assert parsed(text, len(text.encode())) == {"a": "é" * 10}
+    assert reason(text, len(text)) == "(root): 29 bytes of JSON, at most 19 are taken"
+
+
+def nested_text(levels):
+    return '{"a":' + "[" * (levels - 1) + "]" * (levels - 1) + "}"
+
+
+def test_the_depth_of_json_text_is_limited():
+    assert parsed(nested_text(MAX_DEPTH))
+    assert reason(nested_text(MAX_DEPTH + 1)) == "(root): nested deeper than 64 levels"
+    assert reason('{"a":' * 65 + "{}" + "}" * 65) == "(root): nested deeper than 64 levels"
+
+
+def test_width_is_no_depth_and_digits_in_words_are_no_number():
+    wide = {"a": [[]] * 100, "words": "1" * 400 + " 1e400 {[{[" * 50, "large": 1.7e308}
+    assert parsed(json.dumps(wide)) == wide
+
+
+def test_long_integers_are_taken_up_to_pythons_own_limit():
+    assert parsed('{"a": 1' + "0" * 4000 + "}") == {"a": 10**4000}
+
+
+def test_the_reason_tells_the_model_what_to_send():
+    with pytest.raises(CallError, match="Send one JSON object that fits the tool's schema"):
+        parsed("[]")
+
+
+@pytest.mark.parametrize("odd", [["list"], 3, None, bytearray(b"{}"), object()])
+def test_arguments_of_another_kind_are_refused(make, prepare, odd):
+    """The host passes on what a provider's client gave it."""
+    work, _ = prepare(make(print))
+    work.call = ToolCall("probe", odd)
+    with pytest.raises(CallError, match="expected a JSON object"):
+        parse(work)
+
+
+def test_a_mapping_is_taken_as_a_deep_copy(make, prepare):
+    """What is judged and approved is what runs, and a tool that changes its arguments changes nobody else's."""
+    inner = [1]
+    work, _ = prepare(make(print), MappingProxyType({"a": inner}))
+    parse(work)
+    inner.append(2)
+    assert (work.arguments, type(work.arguments), work.parsed) == ({"a": [1]}, dict, True)
+
+
+def test_the_registrys_limits_are_kept(make, send):
+    assert send(make(print), '{"a": 1}', limits=Limits(argument_bytes=4)).result.kind == "invalid_arguments"
+    few = Limits(argument_nodes=2)
+    assert "more than 2 values" in send(make(print), '{"a": [1, 2]}', limits=few).result.text
+    assert "more than 2 values" in send(make(print), {"a": [1, 2]}, limits=few).result.text
+
+
+@pytest.mark.parametrize(
+    ("text", "values"), [("{}", 0), ('{"a": 1}', 1), ('{"a": [1, [], {"b": 2}]}', 5), ('{"a": ",,,,[[[[{"}', 1)]
+)
+def test_every_value_in_the_arguments_counts(text, values):
+    assert parse_arguments(text, most_bytes=ENOUGH_PARSE, most_nodes=values) == json.loads(text)
+    if values:
+        with pytest.raises(CallError, match=f"holds more than {values - 1} values"):
+            parse_arguments(text, most_bytes=ENOUGH_PARSE, most_nodes=values - 1)
+
+
+def test_commas_in_words_are_no_values():
+    text = json.dumps({"a": "," * 200_000})
+    assert parsed(text) == {"a": "," * 200_000}
+
+
+@pytest.mark.parametrize("item", ["[]", "{}", "0", '"a,b"', '"\\\\"', '"\\",\\""'])
+def test_very_many_values_are_refused_before_they_are_made(monkeypatch, item):
+    monkeypatch.setattr("pegboard.dispatch.arguments.from_json", lambda *_, **__: pytest.fail("it was parsed"))
+    assert reason('{"a":[' + f"{item}," * 150_000 + f"{item}]}}", 10**7) == "(root): it holds more than 100,000 values"
+
+
+@pytest.mark.parametrize(
+    "text", ['"' + '\\"' * 400_000, '"' + ",\\" * 300_000, '{"a":' + '"' * 700_001 + "," * 200_000]
+)
+def test_a_text_that_never_ends_is_looked_through_once(text):
+    assert reason(text).startswith("(root): ")
+
+
+def test_values_in_single_containers_count_too():
+    """Fewer commas than values: they are counted once they are there."""
+    text = '{"a":[' + "[0]," * 60_000 + "[0]]}"
+    assert reason(text) == "(root): it holds more than 100,000 values"
+
+
+@pytest.mark.parametrize("text", ["x" * 20, b"x" * 20])
+def test_what_is_far_too_long_is_refused_before_anything_is_done_with_it(text):
+    class Untouchable(type(text)):
+        def encode(self, *_):
+            raise AssertionError("encoded")
+
+    unit = "characters" if isinstance(text, str) else "bytes"
+    assert reason(Untouchable(text), 10) == f"(root): 20 {unit} of JSON, at most 10 bytes are taken"
+
+
+def test_a_reason_is_cut_short():
+    """A duplicate key may be as long as the text."""
+    key = "k" * 10_000
+    assert len(reason(f'{{"{key}": 1, "{key}": 2}}')) < 300
+
+
+class Text(str):
+    """A host's own kind of text, which says odd things of itself."""
+
+    __slots__ = ()
+
+    def encode(self, *_):
+        return b'{"b": 2}'
+
+    def __len__(self):
+        return 0
+
+    def __str__(self):
+        return '{"c": 3}'
+
+
+class Bytes(bytes):
+    """The same of bytes."""
+
+    def __len__(self):
+        return 0
+
+    def __bytes__(self):
+        return b'{"c": 3}'
+
+
+@pytest.mark.parametrize("given_text", [Text('{"a": 1}'), Bytes(b'{"a": 1}')], ids=["str", "bytes"])
+def test_text_of_a_type_of_its_own_is_taken_for_what_it_holds(given_text):
+    assert _take_arguments(given_text, most_bytes=ENOUGH_PARSE, most_nodes=9) == {"a": 1}
+    with pytest.raises(CallError, match="8"):
+        _take_arguments(given_text, most_bytes=7, most_nodes=9)
+
+
+class Raising(Mapping):
+    """A mapping that is there until one looks."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __getitem__(self, key):
+        raise self.error
+
+    def __iter__(self):
+        yield "a"
+
+    def __len__(self):
+        return 1
+
+
+@pytest.mark.parametrize("error", [KeyError("gone"), ValueError("secret path"), RecursionError(), StopIteration()])
+def test_a_mapping_that_raises_when_it_is_read_is_refused_and_told_to_the_operator(error):
+    with pytest.raises(CallError) as caught:
+        _take_arguments(Raising(error), most_bytes=ENOUGH_PARSE, most_nodes=9)
+    assert caught.value.problems == ("(root): they can't be read",)
+    assert "secret" not in caught.value.text
+    assert type(error).__name__ in caught.value.detail
+
+
+def test_several_reasons_are_listed():
+    with pytest.raises(CallError) as caught:
+        _take_arguments({"a": float("nan"), "b": {1}}, most_bytes=ENOUGH_PARSE, most_nodes=9)
+    assert caught.value.text == (
+        "The arguments were refused:\n"
+        "- a: must be a finite number, got NaN\n"
+        "- b: must be JSON (null, boolean, number, string, list, dict), got a Python set\n"
+        "Send one JSON object that fits the tool's schema."
+    )
+
+
+# Whatever is given ---------------------------------------------------------------------------------------------------
+
+odd_leaves = st.sampled_from([object(), {1}, b"x", float("nan"), float("inf"), "\ud800", Text("x"), print])
+huge_integers = st.sampled_from([4299, 4300, 5000]).map(lambda digits: 10**digits)  # Python writes none of the larger
+odd_keys = st.text(max_size=3) | st.integers() | st.none() | st.just(Text("k"))
+odd_values = st.recursive(
+    json_trees | odd_leaves | huge_integers,
+    lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(odd_keys, inner, max_size=4),
+    max_leaves=8,
+)
+json_like = st.text('{}[]",:0123456789eE.+-truefalsn \\u\ud800', max_size=40)
+
+
+@given(st.text(max_size=30) | st.binary(max_size=30) | json_like | odd_values | odd_values.map(json_of))
+def test_whatever_is_given_ends_in_a_mapping_or_a_call_error(anything):
+    refusal = None
+    try:
+        arguments = _take_arguments(anything, most_bytes=200, most_nodes=20)
+    except CallError as error:
+        refusal = error
+    if refusal is None:
+        assert type(arguments) is dict
+        assert json_faults(arguments) == ()
+    else:
+        assert refusal.kind == "invalid_arguments"
+        assert refusal.problems
+
+
+@given(json_like.map(lambda text: f'{{"a":{text}}}') | json_like)
+def test_what_both_take_is_what_pythons_own_parser_reads(text):
+    try:
+        arguments = parsed(text)
+    except CallError:
+        return
+    assert arguments == ({} if not text.strip() else json.loads(text))
+
+
+# Parse call -----------------------------------------------------------------------------------------------------------
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"count": {"type": "integer"}},
+    "required": ["count"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture
+def tools(make):
+    """A finder over two tools: `probe` takes a count, `ping` anything."""
+    probe = make(print, name="probe", schema=SCHEMA)
+    known = {
+        "probe": probe.with_spec(title="Probe it"),
+        "ping": make(print, name="ping", origin=Origin("net", toolset="remote")),
+    }
+
+    def find(name):
+        if name not in known:
+            raise unknown(name, sorted(known))
+        return known[name]
+
+    return find
+
+
+WHOLE = {"id": "1", "name": "probe", "arguments": {"count": 3}}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        WHOLE,
+        {"id": "1", "name": "probe", "arguments": '{"count": 3}'},
+        {"id": "1", "name": "probe", "input": {"count": 3}},
+        {"id": "1", "name": "probe", "args": '{"count": 3}'},
+        {"id": 1, "name": "probe", "arguments": b'{"count": 3}'},
+        {"type": "call", "unheard": "of", **WHOLE},
+        MappingProxyType(WHOLE),
+        UserDict(WHOLE),
+        defaultdict(list, {"id": "1", "name": "probe", "input": {"count": 3}}),
+        ToolCall("probe", {"count": 3}, "1"),
+        ToolCall("probe", '{"count": 3}', "1"),
+        ToolCall("probe", {"count": 3}, "1").to_json(),
+    ],
+    ids=lambda raw: type(raw).__name__,
+)
+def test_a_call_comes_in_several_shapes(tools, raw):
+    assert parse_call(raw, tools) == ToolCall("probe", {"count": 3}, "1", title="Probe it")
+
+
+@pytest.mark.parametrize("raw", [{"name": "ping"}, {"name": "ping", "arguments": None}, {"name": "ping", "args": ""}])
+def test_nothing_and_blank_text_are_no_arguments(tools, raw):
+    assert parse_call(raw, tools).arguments == {}
+
+
+def test_a_tool_of_a_toolset_makes_the_call_dynamic(tools):
+    assert parse_call({"name": "ping"}, tools).dynamic
+    assert not parse_call(WHOLE, tools).dynamic
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("", "count: required, missing"),
+        ('{"count": 3', "(root): not JSON"),
+        ('{"count": "3"}', "count: must be an integer"),
+        ({"count": "3"}, "count: must be an integer"),
+        ({"count": float("nan")}, "count: must be a finite number"),
+        ([1], "(root): expected a JSON object, found an array"),
+        (7, "(root): expected a JSON object, found a number"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_mark_the_call_invalid_with_what_is_wrong(tools, arguments, problem):
+    call = parse_call({"id": "1", "name": "probe", "arguments": arguments}, tools)
+    assert (call.invalid, call.error.kind, call.id, call.name) == (True, "invalid_arguments", "1", "probe")
+    assert call.error.problems[0].startswith(problem)
+    assert problem.removeprefix("(root): ") in call.error.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [
+        ('{"count": 3', '{"count": 3'),
+        (b"{", b"{"),
+        ({"count": "3"}, {"count": "3"}),
+        (MappingProxyType({"count": "3"}), {"count": "3"}),
+        ({"count": float("nan")}, {}),
+        ([1], {}),
+    ],
+    ids=str,
+)
+def test_an_invalid_call_keeps_what_was_written_where_it_is_text_or_json(tools, arguments, kept):
+    assert parse_call({"name": "probe", "arguments": arguments}, tools).arguments == kept
+
+
+def test_an_unknown_name_marks_the_call_invalid_with_what_there_is(tools):
+    call = parse_call({"id": "1", "name": "prob", "arguments": {"count": 3}}, tools)
+    assert (call.error.kind, call.arguments) == ("unknown_tool", {"count": 3})
+    assert "Did you mean 'probe'?" in call.error.text
+
+
+@pytest.mark.parametrize("name", [None, 3, "", ["probe"], {}])
+def test_a_call_without_a_name_is_marked_and_keeps_its_id(tools, name):
+    call = parse_call({"id": "1", "name": name, "arguments": {"count": 3}}, tools)
+    assert (call.id, call.name) == ("1", "")
+    assert call.error == CallFault(
+        "unknown_tool", "The call names no tool: a call is an object with name, arguments and id."
+    )
+
+
+@pytest.mark.parametrize("call_id", [None, [1], 1.5, True, 10**5000], ids=lambda value: type(value).__name__)
+def test_an_id_that_is_none_is_left_out(tools, call_id):
+    call = parse_call({**WHOLE, "id": call_id}, tools)
+    assert call.id == "" or call.invalid
+
+
+class Broken(Mapping):
+    """A mapping that can't be looked at."""
+
+    def __getitem__(self, key):
+        raise RuntimeError(key)
+
+    def __iter__(self):
+        raise RuntimeError
+
+    def __len__(self):
+        raise RuntimeError
+
+
+class Liar:
+    """An object that raises even for its class."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError
+
+
+def cyclic():
+    endless = {"name": "probe"}
+    endless["arguments"] = endless
+    return endless
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [None, 3, "probe", b"{}", [], [WHOLE], object(), SimpleNamespace(**WHOLE), Broken(), ToolCall, cyclic()],
+    ids=lambda raw: type(raw).__name__,
+)
+def test_what_is_no_call_is_a_call_marked_invalid(tools, raw):
+    call = parse_call(raw, tools)
+    assert type(call) is ToolCall
+    assert call.invalid
+    assert json.dumps(call.to_json())
+
+
+def test_an_object_that_lies_about_its_class_is_a_call_marked_invalid(tools):
+    text = "This is no call of a tool: a call is an object with name, arguments and id."
+    assert parse_call(Liar(), tools) == ToolCall("", error=CallFault("unknown_tool", text))
+    assert parse_call({**WHOLE, "arguments": Liar()}, tools).invalid
+
+
+@pytest.mark.parametrize("raw", [ToolCall(None), ToolCall(3, None, None), ToolCall("probe", object(), 5, title=3)])
+def test_a_tool_call_made_of_nonsense_is_marked_too(tools, raw):
+    call = parse_call(raw, tools)
+    assert call.invalid
+    assert json.dumps(call.to_json())
+
+
+def test_huge_names_and_arguments_are_refused_in_few_words(tools):
+    assert len(parse_call({"name": "x" * 1_000_000}, tools).error.text) < 300
+    assert len(parse_call({"name": "probe", "arguments": "x" * 10_000_000}, tools).error.text) < 300
+
+
+# What is marked ------------------------------------------------------------------------------------------------------
+
+EXECUTED = {"id": "1", "name": "web_search", "arguments": "not JSON", "providerExecuted": True}
+
+
+def test_a_call_that_the_provider_has_executed_is_judged_by_nobody(tools):
+    call = parse_call({**EXECUTED, "providerMetadata": {"signature": "abc"}, "title": "Searched"}, tools)
+    assert (call.provider_executed, call.invalid, call.arguments, call.title) == (True, False, "not JSON", "Searched")
+    assert call.provider_metadata == {"signature": "abc"}
+
+
+def test_the_providers_metadata_is_the_same_object(tools):
+    metadata = object()
+    for raw in ({**WHOLE, "providerMetadata": metadata}, ToolCall("probe", {"count": 3}, provider_metadata=metadata)):
+        assert parse_call(raw, tools).provider_metadata is metadata
+
+
+def test_a_call_that_is_marked_keeps_its_mark(tools):
+    """An exporter marks the calls of an answer that was cut off."""
+    cut_off = CallFault("cut_off", "The answer was cut off.")
+    assert parse_call(ToolCall("probe", '{"cou', error=cut_off), tools).error == cut_off
+    assert parse_call({**WHOLE, "error": cut_off.to_json()}, tools).error == cut_off
+
+
+def test_a_mark_that_cannot_be_read_is_a_mark(tools):
+    assert parse_call({**WHOLE, "error": "bad"}, tools).error.kind == "invalid_arguments"
+
+
+@pytest.mark.parametrize("flag", [1, "true", [True]])
+def test_flags_are_only_what_json_calls_true(tools, flag):
+    call = parse_call({**WHOLE, "providerExecuted": flag, "dynamic": flag}, tools)
+    assert (call.provider_executed, call.dynamic) == (False, False)
+
+
+# What it is judged by ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("allowed", ["tool", "registry"])
+def test_arguments_that_dispatch_may_convert_are_valid_as_they_are(make, allowed):
+    policy = Policy(coerce=True) if allowed == "tool" else Policy()
+    tool = make(print, schema=SCHEMA, policy=policy)
+    limits = Limits(coerce=allowed == "registry")
+    call = parse_call({"name": "probe", "arguments": {"count": "3"}}, lambda _: tool, limits)
+    assert (call.invalid, call.arguments) == (False, {"count": "3"})
+    assert parse_call({"name": "probe", "arguments": {"count": "x"}}, lambda _: tool, limits).invalid
+
+
+def test_the_limits_hold(tools):
+    assert parse_call(WHOLE, tools, Limits(argument_nodes=0)).error.problems == ("(root): holds more than 0 values",)
+
+
+def test_a_finder_that_fails_costs_only_the_call(make):
+    def find(name):
+        raise RuntimeError("the board fell down")
+
+    call = parse_call(WHOLE, find)
+    assert call.error == CallFault("tool_failure", "probe can't be called: RuntimeError.")
+
+
+def test_the_tools_of_a_request_are_asked(make):
+    registry = ToolRegistry(where="not name:hidden")
+    registry.register(make(print, name="probe", schema=SCHEMA), make(print, name="hidden"))
+    registry.register(ToolsetFunction("remote", lambda _: [make(print, name="ping")]))
+    resolved = asyncio.run(registry.resolve())
+    assert not parse_call(WHOLE, resolved).invalid
+    assert parse_call({"name": "ping"}, resolved).dynamic
+    assert parse_call({"name": "hidden"}, resolved).error.kind == "not_offered"
+    assert parse_call({"name": "nothing"}, resolved).error.kind == "unknown_tool"
+
+
+scraps = st.sampled_from(["name", "arguments", "id", "input", "title", "error", "providerExecuted", "dynamic"])
+raws = st.dictionaries(scraps, json_values() | st.just("probe") | st.binary(max_size=5), max_size=6) | json_values()
+
+
+@given(raws)
+def test_whatever_json_holds_becomes_a_call_that_can_be_written(raw):
+    def find(name):
+        raise unknown(name, ["probe"])
+
+    call = parse_call(raw, find)
+    assert json.loads(json.dumps(call.to_json()))["name"] == call.name
+    assert call.invalid or call.provider_executed
+
+
+# Partial --------------------------------------------------------------------------------------------------------------
+
+
+objects = st.dictionaries(st.text(max_size=4), json_values(), max_size=4)
+
+
+@given(objects, st.booleans(), st.booleans())
+def test_each_beginning_can_be_shown_and_the_last_is_what_the_strict_parser_reads(value, escaped, as_bytes):
+    text = json.dumps(value, ensure_ascii=escaped)
+    if as_bytes:
+        text = text.encode()
+    for end in range(len(text)):
+        shown = parse_partial(text[:end])
+        assert (type(shown.value), shown.complete) == (dict, False)
+    assert parse_partial(text) == Partial(parse_arguments(text, most_bytes=1_000_000), complete=True)
+
+
+@given(st.text(max_size=30) | st.binary(max_size=30) | st.text('{}[]":,0123eE.-tru\\\ud800', max_size=30))
+def test_anything_can_be_shown_and_is_complete_where_the_strict_parser_takes_it(text):
+    shown = parse_partial(text)
+    try:
+        read = parse_arguments(text, most_bytes=1_000_000)
+    except CallError:
+        assert not shown.complete
+    else:
+        assert shown == Partial(read, complete=bool(text.strip()))
+    assert json.dumps(shown.value, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", {}),
+        ("{", {}),
+        ('{"pa', {}),
+        ('{"path"', {}),
+        ('{"path": ', {}),
+        ('{"path": "src/ma', {"path": "src/ma"}),
+        ('{"path": "a\\', {"path": "a"}),
+        ('{"path": "a\\u00e', {"path": "a"}),
+        ('{"path": "a\\ud83d\\ude', {"path": "a"}),
+        (b'{"path": "a\xc3', {"path": "a"}),
+        ('{"n": 12', {"n": 12}),
+        ('{"n": 1.', {}),
+        ('{"n": tr', {}),
+        ('{"n": [1, {"a": "b', {"n": [1, {"a": "b"}]}),
+        ('{"n": 1, "m', {"n": 1}),
+    ],
+)
+def test_what_has_come_is_shown_as_far_as_it_goes(text, value):
+    assert parse_partial(text) == Partial(value)
+
+
+@pytest.mark.parametrize("text", ["[1", '"a', "nul", "12", "x", '{"a": 1e400', '{"a": NaN', "{'a", '{"a": "\ud800'])
+def test_what_is_no_object_shows_nothing(text):
+    assert parse_partial(text) == Partial({})
+
+
+def test_what_is_beyond_the_limits_is_not_shown():
+    assert parse_partial('{"a": "bcd', most_bytes=9) == Partial({})
+    assert parse_partial('{"a": [1, 2', most_nodes=2) == Partial({})
+    assert parse_partial('{"a": [1, 2, 3, 4', most_nodes=2) == Partial({})
+    assert parse_partial('{"a":' + "[" * 100) == Partial({})
+    assert parse_partial('{"a":' + "[" * 100_000) == Partial({})
+
+
+def test_a_duplicate_key_is_shown_but_never_complete():
+    assert parse_partial('{"a": 1, "a": 2}') == Partial({"a": 2})
+
+
+# Piece by piece ------------------------------------------------------------------------------------------------------
+
+
+def cut(text, length):
+    return [text[start : start + length] for start in range(0, len(text), length)]
+
+
+def test_pieces_are_gathered_and_shown():
+    so_far = ArgumentsSoFar()
+    seen = []
+    for piece in ['{"pa', 'th": "a', "b", '"}']:
+        so_far.feed(piece)
+        seen.append(so_far.partial)
+    assert seen == [
+        Partial({}),
+        Partial({"path": "a"}),
+        Partial({"path": "ab"}),
+        Partial({"path": "ab"}, complete=True),
+    ]
+    assert so_far.text == b'{"path": "ab"}'
+
+
+def test_bytes_may_be_cut_inside_a_character():
+    so_far = ArgumentsSoFar()
+    for piece in cut('{"name": "Zoë 🙂"}'.encode(), 1):
+        so_far.feed(piece)
+        assert so_far.partial
+    assert so_far.partial == Partial({"name": "Zoë 🙂"}, complete=True)
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The lengths of the texts that were read."""
+    lengths = []
+
+    def counting(text, **limits):
+        lengths.append(len(text))
+        return parse_partial(text, **limits)
+
+    monkeypatch.setattr(module, "parse_partial", counting)
+    return lengths
+
+
+def test_nothing_is_read_until_somebody_looks_nor_twice(read):
+    so_far = ArgumentsSoFar()
+    for piece in cut('{"a": "bcd"}', 3):
+        so_far.feed(piece)
+    assert read == []
+    assert so_far.partial is so_far.partial
+    assert read == [12]
+
+
+def test_looking_after_each_piece_of_a_long_text_reads_in_proportion_to_it(read):
+    text = json.dumps({"text": "word " * 40_000})
+    so_far = ArgumentsSoFar()
+    behind = 0
+    for piece in cut(text, 40):
+        so_far.feed(piece)
+        shown = so_far.partial.value.get("text", "")
+        behind = max(behind, 1 - (len(shown) + 20) / len(so_far.text))
+    assert sum(read) < 20 * len(text)
+    assert behind < 1 / 16
+    assert so_far.exact() == Partial(json.loads(text), complete=True)
+
+
+def test_short_arguments_are_never_behind():
+    text = json.dumps({"text": "x" * 4000})
+    so_far = ArgumentsSoFar()
+    for piece in cut(text, 100):
+        so_far.feed(piece)
+        assert so_far.partial == so_far.exact()
+    assert so_far.partial.complete
+
+
+def test_no_more_is_kept_than_makes_the_call_too_long():
+    so_far = ArgumentsSoFar(most_bytes=10)
+    for _ in range(100):
+        so_far.feed('{"a": "bcd')
+    assert len(so_far.text) == 11
+    with pytest.raises(CallError, match="11 bytes"):
+        parse_arguments(so_far.text, most_bytes=10)
+    assert so_far.partial == Partial({})
+
+
+def test_a_lone_surrogate_shows_nothing_and_stays_refused():
+    so_far = ArgumentsSoFar()
+    so_far.feed('{"a": "\ud800"}')
+    assert so_far.partial == Partial({})
+    with pytest.raises(CallError):
+        parse_arguments(so_far.text, most_bytes=100)
+
+
+def test_the_limits_hold_for_partial_arguments():
+    so_far = ArgumentsSoFar(most_nodes=2)
+    so_far.feed('{"a": [1, 2]}')
+    assert so_far.partial == Partial({})
+
+
+# Validate -------------------------------------------------------------------------------------------------------------
+
+
+BAD_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+        "mode": {"enum": ["fast", "exact"]},
+        "filters": {"type": "array", "items": {"type": "object", "properties": {"value": {"type": "number"}}}},
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+}
+BAD = {"limit": 5000, "mode": "sideways", "filters": [{"value": "high"}], "extra": 1}
+PLACES = ("query", "limit", "mode", "filters[0].value", "extra")
+
+
+def kind_of(value):
+    return type(value).__name__
+
+
+def never(**_):
+    raise AssertionError("the tool ran")
+
+
+@pytest.mark.parametrize("given", [BAD, json.dumps(BAD)], ids=["mapping", "text"])
+def test_all_errors_are_listed_each_with_its_path_and_the_tool_does_not_run(make, send, given):
+    work = send(make(never, schema=BAD_SCHEMA), given)
+    assert work.result.kind == "invalid_arguments"
+    listed = work.result.text.splitlines()
+    assert listed[0] == "Invalid arguments for probe:"
+    assert listed[-1] == "Correct them and call the tool again."
+    for place in PLACES:
+        assert any(place in line for line in listed[1:-1]), place
+
+
+@pytest.mark.parametrize("limit", ["25", True, 25.5, None])
+def test_nothing_is_coerced(make, send, limit):
+    assert send(make(never, schema=BAD_SCHEMA), {"query": "q", "limit": limit}).result.kind == "invalid_arguments"
+
+
+@pytest.mark.parametrize(
+    "odd", [float("nan"), float("inf"), {1, 2}, object(), b"bytes", "\ud800", 10**5000, {1: "a"}], ids=kind_of
+)
+def test_a_mapping_that_is_no_json_is_refused(make, send, odd):
+    """Arguments that come as a mapping have passed no parser."""
+    result = send(make(never), {"query": odd}).result
+    assert result.kind == "invalid_arguments"
+    assert "query" in result.text
+
+
+def test_a_mapping_that_contains_itself_is_refused(make, send):
+    endless = {}
+    endless["self"] = endless
+    assert send(make(never), endless).result.kind == "invalid_arguments"
+
+
+def test_no_more_than_twenty_errors_are_listed(make, send):
+    arguments = {f"extra_{number}": 1 for number in range(50)}
+    result = send(make(never, schema=BAD_SCHEMA), arguments).result
+    assert len([line for line in result.text.splitlines() if line.startswith("- ")]) <= 20
+
+
+def test_blank_arguments_mean_none_and_are_validated(make, send):
+    assert "query" in send(make(never, schema=BAD_SCHEMA), "").result.text
+    assert send(make(lambda: "ran"), " ").result.text == "ran"
+
+
+def test_the_tools_own_check_comes_after_the_schema(make, send):
+    seen = []
+
+    def check(arguments):
+        seen.append(dict(arguments))
+        return ["limit: must be odd"]
+
+    tool = make(never, schema=BAD_SCHEMA, checks=check)
+    assert "limit: must be odd" in send(tool, {"query": "q", "limit": 2}).result.text
+    assert send(tool, {"query": 1}).result.kind == "invalid_arguments"
+    assert seen == [{"query": "q", "limit": 2}]
+
+
+@pytest.mark.parametrize("answer", [None, [], ()])
+def test_a_check_that_finds_nothing_lets_the_call_through(make, send, answer):
+    assert send(make(lambda: "ran", checks=lambda arguments: answer)).result.text == "ran"
+
+
+def test_a_check_that_finds_without_end_is_cut(make, send):
+    tool = make(never, checks=lambda arguments: [f"x{number}: no" for number in range(1000)])
+    assert send(tool).result.text.count("\n- ") == 20
+
+
+def test_a_check_without_end_is_left_after_twenty(make, send):
+    tool = make(never, checks=lambda arguments: (f"x{number}: no" for number in itertools.count()))
+    assert send(tool).result.text.count("\n- ") == 20
+
+
+def test_a_check_may_give_one_text(make, send):
+    assert "\n- all: wrong\n" in send(make(never, checks=lambda arguments: "all: wrong")).result.text
+
+
+def test_a_problem_is_cut_short(make, send):
+    """A union of a thousand words would fill pages."""
+    words = {"anyOf": [{"const": f"word {number} of a sentence that has many of them"} for number in range(1000)]}
+    schema = {"type": "object", "properties": {"a": words, "b": words}}
+    text = send(make(never, schema=schema), {"a": "x", "b": "y"}).result.text
+    assert len(text) < 3 * _MOST_OF_A_PROBLEM
+    assert text.count("...") == 2
+
+
+# Conversions ---------------------------------------------------------------------------------------------------------
+
+
+def echo(**arguments):
+    return arguments
+
+
+@pytest.mark.parametrize(
+    ("tool_says", "registry_says", "converts"),
+    [(None, False, False), (None, True, True), (True, False, True), (False, True, False)],
+)
+def test_conversion_is_settable_by_tool_and_by_registry(make, send, tool_says, registry_says, converts):
+    tool = make(echo, schema=BAD_SCHEMA, policy=Policy(coerce=tool_says))
+    work = send(tool, '{"query": "q", "limit": "5"}', limits=Limits(coerce=registry_says))
+    if converts:
+        assert work.result.structured_content == {"query": "q", "limit": 5}
+        assert work.coercions == ('limit: string "5" -> number 5',)
+        assert work.result.metadata == {"coerced": ['limit: string "5" -> number 5']}
+    else:
+        assert work.result.kind == "invalid_arguments"
+
+
+def test_conversions_are_told_as_an_event(make, prepare):
+    tool = make(echo, schema=BAD_SCHEMA)
+    work, _ = prepare(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
+    events = []
+    work.around = work.around.evolve(events=events.append)
+    work.tool, work.arguments = tool, {"query": "q", "limit": "5"}
+    validate(work)
+    assert [event.note for event in events] == ['coerced: limit: string "5" -> number 5']
+
+
+def test_what_cannot_be_converted_is_refused_as_it_was_written(make, send):
+    work = send(make(never, schema=BAD_SCHEMA), {"limit": "500", "mode": "FAST"}, limits=Limits(coerce=True))
+    assert 'limit: must be an integer, got string "500"' in work.result.text
+    assert work.coercions == ()
+
+
+def test_valid_arguments_are_not_touched(make, send):
+    work = send(make(echo, schema=BAD_SCHEMA), {"query": "5"}, limits=Limits(coerce=True))
+    assert (work.result.structured_content, work.coercions) == ({"query": "5"}, ())
+
+
+def test_what_a_callback_changed_is_converted_too(make, send):
+    tool = make(echo, schema=BAD_SCHEMA)
+    change = ChangeArguments({"query": "q", "limit": "7"})
+    work = send(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True), before=[lambda *_: change])
+    assert work.result.structured_content == {"query": "q", "limit": 7}
+    assert work.coercions == ('limit: string "5" -> number 5', 'limit: string "7" -> number 7')
+
+
+def test_what_a_callback_changed_is_judged_again_and_what_it_left_is_not(make, prepare):
+    tool = make(echo, schema=BAD_SCHEMA)
+    work, _ = prepare(tool, {"query": 1})
+    work.tool, work.arguments = tool, {"query": 1}
+    revalidate(work)
+    work.changed = True
+    with pytest.raises(CallError, match="query"):
+        revalidate(work)
+    work.arguments = {"query": "q"}
+    revalidate(work)
+    assert work.arguments == {"query": "q"}
+
+
+def test_the_tools_own_check_sees_what_was_converted(make, send):
+    seen = []
+    tool = make(echo, schema=BAD_SCHEMA, checks=lambda arguments: seen.append(dict(arguments)))
+    send(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
+    assert seen == [{"query": "q", "limit": 5}]
+
+
+def test_a_tool_may_word_what_is_wrong_itself(make, send):
+    tool = make(never, schema=BAD_SCHEMA, format_validation_error=lambda problems: f"{len(problems)} things are wrong")
+    result = send(tool, BAD).result
+    assert (result.kind, result.text) == ("invalid_arguments", "5 things are wrong")
+
+
+def test_wording_that_fails_falls_back_to_ours_and_is_told_to_the_operator(make, send):
+    tool = make(never, schema=BAD_SCHEMA, format_validation_error=lambda problems: 1 / 0)
+    result = send(tool, BAD).result
+    assert result.kind == "invalid_arguments"
+    assert "limit" in result.text
+    assert "ZeroDivisionError" in result.detail
+
+
+# What the tool's author has written may block -------------------------------------------------------------------------
+
+
+def threads_of(make, send, arguments, **facts):
+    """The threads in which the functions of a tool ran; each is told its own by `note`."""
+    ran = []
+
+    def note(given):
+        ran.append(threading.current_thread() is threading.main_thread())
+        return ["(root): no"] if isinstance(given, dict) else "in my words"
+
+    tool = make(echo, schema=BAD_SCHEMA, **{name: quick(note) if fast else note for name, fast in facts.items()})
+    return send(tool, arguments).result, ran
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_tools_check_runs_off_the_loop_unless_it_is_quick(make, send, fast):
+    result, ran = threads_of(make, send, {"query": "q"}, checks=fast)
+    assert (result.kind, ran) == ("invalid_arguments", [fast])
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_tools_own_wording_is_made_off_the_loop_unless_it_is_quick(make, send, fast):
+    result, ran = threads_of(make, send, {"query": 1}, format_validation_error=fast)
+    assert (result.text, ran) == ("in my words", [fast])
+
+
+def test_a_check_that_hangs_costs_its_own_call_only(make, send):
+    go = threading.Event()
+    tool = make(never, schema=BAD_SCHEMA, checks=lambda _arguments: go.wait())
+    result = send(tool, {"query": "q"}, limits=Limits(callback_timeout=0.01)).result
+    go.set()
+    assert result.kind == "tool_failure"
+    assert "didn't say within 0.01 s" in result.text
+
+
+def test_a_wording_that_hangs_leaves_the_plain_words(make, send):
+    go = threading.Event()
+    tool = make(never, schema=BAD_SCHEMA, format_validation_error=lambda _problems: go.wait())
+    result = send(tool, {"query": 1}, limits=Limits(callback_timeout=0.01)).result
+    go.set()
+    assert result.kind == "invalid_arguments"
+    assert result.text.startswith("Invalid arguments for probe:\n- query:")
+
+
+# Large arguments of heavy schemas -------------------------------------------------------------------------------------
+
+
+def test_arguments_that_a_heavy_schema_cannot_judge_in_good_time_are_refused_at_once(make, send):
+    tool = make(never, schema={"type": "object", "properties": {"text": {"pattern": "a[ab]{300}d"}}})
+    result = send(tool, {"text": "ab" * 300_000}).result
+    assert result.kind == "invalid_arguments"
+    assert "too large for its schema; send at most" in result.text

@@ -1,0 +1,695 @@
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+
+import attrs
+import pytest
+
+from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolError, ToolRegistry, ToolResult, tool
+from pegboard.dispatch.background import Completion, Operation, Operations, _later_result, _pending_result
+from pegboard.dispatch.events import CallAborted, CallCompleted, CallFailed
+from pegboard.dispatch.limits import CallError, Limits
+from pegboard.dispatch.state import CallServices, CallState
+from pegboard.errors import OperationError
+from pegboard.threads import WorkerPool
+from pegboard.tools.content import TextContent
+from pegboard.tools.policy import ResultLimits
+from pegboard.tools.portal import LoopPortal
+from pegboard.tools.tool import Tool
+from pegboard.tools.typed import as_tools
+
+PATIENCE = 10  # seconds; only a broken test waits so long
+
+
+@attrs.frozen
+class Report:
+    pages: int
+
+
+def build() -> Report:
+    """Builds a report."""
+
+
+LONG = Tool.from_function(build, long_running=True)
+SHORT = Tool.from_function(build)
+
+
+@pytest.fixture
+def work():
+    """The work for a call that has its first result."""
+
+    def work(tool=LONG, call_id="c1", *, session="s1", limits=None):
+        around = CallServices(lambda _: tool, WorkerPool(), limits=limits or Limits())
+        context = ToolContext(ReadonlyContext(session=session), call_id, tool.name)
+        made = CallState(ToolCall(tool.name, {}, call_id), context, around)
+        made.tool, made.result = tool, ToolResult("job 7")
+        return made
+
+    return work
+
+
+# A result that is pending ---------------------------------------------------------------------------------------------
+
+
+def test_a_pending_result_says_so_with_its_id_and_not_to_call_again(work):
+    operations, call = Operations(), work()
+    operation = operations.begin(call)
+    assert call.result.content[0] == TextContent("job 7")
+    assert call.result.content[1].text == (
+        f"This is pending as operation {operation.id}. Its result comes later by itself: "
+        "don't call build again for it meanwhile."
+    )
+    assert call.result.metadata == {"pending": True, "operation": operation.id}
+    assert (operation.call_id, operation.tool, operation.session) == ("c1", "build", "s1")
+    assert operations.pending == (operation,)
+
+
+def test_a_tool_that_gave_nothing_yet_is_pending_all_the_same():
+    operation = Operation("op_1", "c1", "build", None, 0.0)
+    (content,) = _pending_result(None, operation).content
+    assert "pending as operation op_1" in content.text
+
+
+def test_ids_cant_be_guessed(work):
+    operations = Operations()
+    ids = {operations.begin(work(call_id=f"{number}")).id for number in range(20)}
+    assert len(ids) == 20
+    assert all(len(id_) == len("op_") + 16 for id_ in ids)
+
+
+# Its later result -----------------------------------------------------------------------------------------------------
+
+
+def test_a_completion_replaces_the_result_of_the_same_call(work):
+    operations = Operations()
+    operation = operations.begin(work())
+    completion = operations.complete("c1", Report(3))
+    assert (completion.call_id, completion.tool, completion.replaces) == ("c1", "build", True)
+    assert completion.operation == operation
+    assert completion.result == ToolResult('{"pages": 3}', {"pages": 3})
+    assert operations.pending == ()
+
+
+def test_a_second_completion_is_refused_and_changes_nothing(work):
+    operations = Operations()
+    operations.begin(work())
+    operations.complete("c1", Report(1))
+    with pytest.raises(OperationError, match="no call or operation 'c1' is pending; it may have its result already"):
+        operations.complete("c1", Report(2))
+    assert [each.result.structured_content for each in operations.take("s1")] == [{"pages": 1}]
+
+
+def test_many_threads_complete_it_once(work):
+    operations, outcomes = Operations(), []
+    operations.begin(work())
+
+    def complete(number):
+        try:
+            outcomes.append(operations.complete("c1", Report(number)))
+        except OperationError as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=complete, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sum(isinstance(outcome, Completion) for outcome in outcomes) == 1
+    assert len(outcomes) == 8
+
+
+def test_an_unknown_id_is_refused():
+    with pytest.raises(OperationError, match="'nobody'"):
+        Operations().complete("nobody", 1)
+
+
+def test_of_two_calls_with_one_id_the_operation_has_to_be_named(work):
+    operations = Operations()
+    first, _ = operations.begin(work(session="a")), operations.begin(work(session="b"))
+    with pytest.raises(OperationError, match=f"2 calls 'c1' are pending: name the operation, {first.id} or op_"):
+        operations.complete("c1", Report(1))
+    assert operations.complete(first.id, Report(1)).operation == first
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (ToolResult("done", {"pages": 1}), None, "done"),
+        (ToolError("no paper"), "tool_failure", "no paper"),
+        (ValueError("secret"), "tool_failure", "build failed: ValueError."),
+        (CallError("denied", "no"), "denied", "no"),
+        ({"pages": "many"}, "invalid_output", "build ran, but its result was refused"),
+        (float("nan"), "invalid_output", "build ran, but its result was refused"),
+    ],
+    ids=["result", "tool error", "exception", "call error", "breach of the schema", "no JSON"],
+)
+def test_what_completes_it_is_shaped_as_any_result(work, value, kind, text):
+    result = _later_result(work(), value)
+    assert (result.kind, result.is_error) == (kind, kind is not None)
+    assert result.text.startswith(text)
+
+
+def test_a_later_result_is_held_to_limits(work):
+    limits = Limits(results=ResultLimits(lines=3))
+    plain = Tool.from_schema("log", {"type": "object"}, lambda arguments: None, long_running=True)
+    result = _later_result(work(plain, limits=limits), "line\n" * 100)
+    assert result.text.count("line\n") == 3
+    assert "truncated" in result.metadata
+
+
+def test_a_value_that_cant_even_be_looked_at_costs_its_own_result(work, monkeypatch):
+    monkeypatch.setattr("pegboard.dispatch.background.is_within", lambda *_: 1 / 0)
+    assert _later_result(work(SHORT), Report(1)).text == "build failed: ZeroDivisionError."
+
+
+# Taking what was completed --------------------------------------------------------------------------------------------
+
+
+def test_each_session_takes_its_own_once_in_order(work):
+    operations = Operations()
+    for call_id, session in [("1", "a"), ("2", "b"), ("3", "a"), ("4", None)]:
+        operations.begin(work(call_id=call_id, session=session))
+    for call_id in ("3", "2", "1", "4"):
+        operations.complete(call_id, Report(1))
+    assert [each.call_id for each in operations.take("a")] == ["3", "1"]
+    assert operations.take("a") == ()
+    assert [each.call_id for each in operations.take("b")] == ["2"]
+    assert [each.call_id for each in operations.take()] == ["4"]
+
+
+def test_results_that_nobody_takes_are_bounded(work):
+    operations = Operations(most=2)
+    for number in range(4):
+        operations.begin(work(call_id=f"{number}"))
+        operations.complete(f"{number}", Report(number))
+    assert [each.call_id for each in operations.take("s1")] == ["2", "3"]
+    assert operations.dropped == 2
+
+
+def test_of_more_pending_operations_than_may_be_the_oldest_is_given_up(work):
+    operations = Operations(most=1)
+    first = operations.begin(work())
+    second = operations.begin(work(call_id="2"))
+    assert operations.pending == (second,)
+    (given_up,) = operations.take("s1")
+    assert (given_up.operation, given_up.result.kind) == (first, "unknown_outcome")
+
+
+def test_both_are_json_data(work):
+    operations = Operations()
+    operations.begin(work())
+    data = operations.complete("c1", Report(1)).to_json()
+    assert data["operation"]["call_id"] == "c1"
+    assert data["result"]["structuredContent"] == {"pages": 1}
+
+
+# Who watches ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_completion_is_told_as_an_event(work):
+    told = []
+    operations = Operations(tell=told.append)
+    operations.begin(work())
+    operations.complete("c1", Report(1))
+    operations.begin(work(call_id="c2"))
+    operations.complete("c2", ToolError("no paper"))
+    done, failed = told
+    assert isinstance(done, CallCompleted)
+    assert isinstance(failed, CallFailed)
+    assert (done.call_id, done.name, done.result.structured_content) == ("c1", "build", {"pages": 1})
+
+
+def test_whoever_watches_and_raises_disturbs_nobody(work, caplog):
+    operations = Operations(tell=lambda _: 1 / 0)
+    operations.begin(work())
+    assert operations.complete("c1", Report(1)).result.structured_content == {"pages": 1}
+    assert "telling of a completion failed" in caplog.text
+
+
+# In the background ----------------------------------------------------------------------------------------------------
+
+
+async def over(operations):
+    """Everything in the background has ended."""
+    await asyncio.wait(operations._tasks, timeout=PATIENCE)
+
+
+def going_on(operations, call, doing):
+    """Goes on in the background until there is a completion, which it gives."""
+
+    async def go():
+        id_ = operations.go_on(call, doing)
+        await over(operations)
+        (completion,) = operations.take("s1")
+        assert completion.operation.id == id_
+        return completion
+
+    return asyncio.run(go())
+
+
+async def report():
+    await asyncio.sleep(0)
+    return Report(4)
+
+
+def test_what_goes_on_in_the_background_stands_beside_the_result(work):
+    told = []
+    completion = going_on(Operations(tell=told.append), work(SHORT), report())
+    assert (completion.replaces, completion.operation.is_background) == (False, True)
+    assert completion.result.structured_content == {"pages": 4}
+    assert told[0].result is completion.result
+
+
+@pytest.mark.parametrize(("doing", "pages"), [(lambda: Report(5), 5), (report, 4)], ids=["plain", "gives a coroutine"])
+def test_a_plain_function_goes_on_in_a_thread(work, doing, pages):
+    assert going_on(Operations(), work(SHORT), doing).result.structured_content == {"pages": pages}
+
+
+def test_what_it_raises_is_its_result(work):
+    async def fail():
+        raise ToolError("no paper")
+
+    async def leave():
+        raise SystemExit(1)
+
+    async def cancel_itself():
+        raise asyncio.CancelledError
+
+    assert going_on(Operations(), work(SHORT), fail()).result.text == "no paper"
+    assert going_on(Operations(), work(SHORT), leave()).result.text == "build failed: SystemExit."
+    assert going_on(Operations(), work(SHORT), cancel_itself()).result.kind == "aborted"
+
+
+def test_it_has_a_limit(work):
+    completion = going_on(Operations(seconds=0.01), work(SHORT), asyncio.Event().wait())
+    assert (completion.result.kind, completion.result.text) == (
+        "timeout",
+        "build gave no result within 0.01 s in the background.",
+    )
+
+
+def test_the_limit_holds_for_one_that_waits_for_a_thread(work):
+    """Cancelled before a thread had begun, it ends with another kind of cancellation."""
+    call, gate = work(SHORT), threading.Event()
+    call.around = call.around.evolve(threads=WorkerPool(most=1))
+    operations = Operations(seconds=0.01)
+
+    async def go():
+        held = asyncio.ensure_future(call.around.threads.run(gate.wait, PATIENCE))
+        await asyncio.sleep(0)
+        operations.go_on(call, print)
+        while operations.pending:  # noqa: ASYNC110  what ends it tells no event
+            await asyncio.sleep(0.001)
+        gate.set()
+        await held
+
+    asyncio.run(go())
+    assert operations.take("s1")[0].result.kind == "timeout"
+
+
+def test_its_own_time_out_is_its_own(work):
+    async def fail():
+        raise TimeoutError
+
+    assert going_on(Operations(), work(SHORT), fail()).result.kind == "tool_failure"
+
+
+def test_closing_ends_it_and_it_has_its_result(work):
+    told = []
+    operations = Operations(tell=told.append)
+
+    async def closed():
+        operations.go_on(work(SHORT), asyncio.Event().wait())
+        await asyncio.sleep(0)
+        await operations.aclose()
+        return operations.take("s1")
+
+    (completion,) = asyncio.run(closed())
+    assert completion.result.kind == "aborted"
+    assert completion.result.text.startswith("build was aborted after 0.0 s in the background.")
+    assert isinstance(told[0], CallAborted)
+
+
+def test_one_that_had_not_begun_has_its_result_too(work):
+    """A task that is cancelled before its first step never runs a line of its own."""
+    operations = Operations()
+
+    async def closed():
+        operations.go_on(work(SHORT), report())
+        await operations.aclose()
+        return operations.take("s1")
+
+    assert asyncio.run(closed())[0].result.kind == "aborted"
+
+
+def test_the_end_of_the_event_loop_ends_it_too(work):
+    operations = Operations()
+
+    async def leave():
+        operations.go_on(work(SHORT), asyncio.Event().wait())
+
+    asyncio.run(leave())
+    assert operations.take("s1")[0].result.kind == "aborted"
+
+
+def test_closing_in_another_loop_ends_it_there(work):
+    operations, begun, taken = Operations(), threading.Event(), []
+
+    def other():
+        async def go():
+            operations.go_on(work(SHORT), asyncio.Event().wait())
+            begun.set()
+            await over(operations)
+            taken.append(operations.take("s1"))
+
+        asyncio.run(go())
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    begun.wait(PATIENCE)
+    asyncio.run(operations.aclose())
+    thread.join(PATIENCE)
+    assert taken[0][0].result.kind == "aborted"
+
+
+def test_a_tool_in_a_thread_goes_on_in_the_calls_loop(work):
+    operations, call, ids = Operations(), work(SHORT), []
+
+    async def go():
+        call.context.bridge = LoopPortal(asyncio.get_running_loop())
+        ids.append(await asyncio.to_thread(operations.go_on, call, report()))
+        await over(operations)
+        return operations.take("s1")
+
+    (completion,) = asyncio.run(go())
+    assert (completion.operation.id, completion.result.structured_content) == (ids[0], {"pages": 4})
+
+
+def test_without_an_event_loop_nothing_goes_on_and_the_coroutine_is_closed(work):
+    operations = Operations()
+    with pytest.raises(RuntimeError, match="event loop"):
+        operations.go_on(work(SHORT), report())
+    with pytest.raises(RuntimeError, match="event loop"):
+        operations.go_on(work(SHORT), print)
+    assert operations.pending == ()
+
+
+def test_what_goes_on_in_the_background_completes_itself(work):
+    operations = Operations()
+
+    async def go():
+        id_ = operations.go_on(work(SHORT), report())
+        with pytest.raises(OperationError, match="completes itself"):
+            operations.complete(id_, 1)
+        with pytest.raises(OperationError, match="no call or operation"):
+            operations.complete("c1", 1)
+        await operations.aclose()
+
+    asyncio.run(go())
+
+
+# A long-running tool that goes on by itself ---------------------------------------------------------------------------
+
+
+def test_the_background_of_a_long_running_tool_is_its_operation(work):
+    operations, call = Operations(), work()
+
+    async def go():
+        id_ = operations.go_on(call, report())
+        assert operations.begin(call).id == id_
+        assert f"pending as operation {id_}" in call.result.text
+        with pytest.raises(OperationError, match="completes itself"):
+            operations.complete("c1", 1)
+        await over(operations)
+        return operations.take("s1")
+
+    (completion,) = asyncio.run(go())
+    assert completion.replaces
+    assert completion.result.structured_content == {"pages": 4}
+
+
+def test_one_that_ended_before_the_first_result_was_there_is_the_result(work):
+    operations, call = Operations(), work()
+
+    async def go():
+        operations.go_on(call, report())
+        await over(operations)
+        assert operations.begin(call) is None
+
+    asyncio.run(go())
+    assert call.result.structured_content == {"pages": 4}
+    assert operations.take("s1") == ()
+
+
+def test_more_than_one_stand_beside_it(work):
+    operations, call = Operations(), work()
+
+    async def go():
+        first, second = operations.go_on(call, report()), operations.go_on(call, report())
+        by_id = {each.id: each for each in operations.pending}
+        assert (by_id[first].replaces, by_id[second].replaces) == (True, False)
+        await operations.aclose()
+
+    asyncio.run(go())
+
+
+# What the model reads of such a tool ----------------------------------------------------------------------------------
+
+
+def test_the_description_of_a_long_running_tool_says_not_to_call_it_again_meanwhile():
+    @tool(long_running=True)
+    def bake() -> str:
+        """Bakes a cake."""
+        return "oven"
+
+    (made,) = as_tools(bake)
+    assert made.spec.description == (
+        "Bakes a cake.\n\nThis takes long: its first result says that it is pending, and the real one comes later by "
+        "itself. Do not call it again for the same thing meanwhile."
+    )
+    assert "pending" not in SHORT.spec.description
+
+
+# Operations -----------------------------------------------------------------------------------------------------------
+
+
+@tool(long_running=True)
+async def order(item: str) -> str:
+    """Order something."""
+    return f"order of {item}"
+
+
+@tool(long_running=True)
+async def refuses() -> str:
+    """Fail at once."""
+    raise ToolError("sold out")
+
+
+@pytest.fixture
+def registry():
+    made = ToolRegistry()
+    made.register(order, refuses)
+    return made
+
+
+def ordered(registry, call_id="1", session=None):
+    call = ToolCall("order", {"item": "tea"}, call_id)
+    return asyncio.run(registry.dispatch([call], context=ReadonlyContext(session=session))).results[0]
+
+
+def test_a_long_running_tool_answers_with_an_id_and_a_pending_result(registry):
+    result = ordered(registry)
+    assert result.text.startswith("order of tea\n")
+    assert result.metadata["pending"] is True
+    assert result.metadata["operation"] in result.text
+    assert "don't call order again" in result.text
+
+
+def test_one_that_fails_at_once_isnt_pending(registry):
+    result = asyncio.run(registry.call("refuses"))
+    assert "pending" not in result.metadata
+    with pytest.raises(OperationError):
+        registry.complete("", "late")
+
+
+def test_the_later_result_replaces_the_pending_one_once(registry):
+    ordered(registry)
+    completion = registry.complete("1", "it has arrived")
+    assert (completion.call_id, completion.tool, completion.result.text) == ("1", "order", "it has arrived")
+    with pytest.raises(OperationError, match="may have its result already"):
+        registry.complete("1", "again")
+
+
+def test_it_is_found_by_the_id_of_the_operation_too(registry):
+    operation = ordered(registry).metadata["operation"]
+    assert registry.complete(operation, "done").operation.id == operation
+
+
+def test_two_pending_calls_of_one_id_have_to_be_told_apart(registry):
+    first, second = ordered(registry).metadata["operation"], ordered(registry).metadata["operation"]
+    with pytest.raises(OperationError, match="name the operation"):
+        registry.complete("1", "done")
+    registry.complete(second, "second")
+    assert registry.complete("1", "first").operation.id == first
+
+
+def test_what_has_come_is_taken_by_session_once(registry):
+    ordered(registry, "1", "a")
+    ordered(registry, "2", "b")
+    registry.complete("1", "for a")
+    registry.complete("2", "for b")
+    assert [each.call_id for each in registry.completions("a")] == ["1"]
+    assert registry.completions("a") == ()
+    assert registry.completions(None) == ()
+    assert [each.call_id for each in registry.completions("b")] == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (ToolResult("done"), None, "done"),
+        ({"state": "done"}, "invalid_output", "refused"),
+        (ToolError("lost"), "tool_failure", "lost"),
+        (ValueError("secret"), "tool_failure", "order failed: ValueError."),
+    ],
+)
+def test_a_later_result_is_shaped_as_any(registry, value, kind, text):
+    @registry.register
+    @tool(long_running=True, name="typed")
+    async def typed() -> int:
+        """Give a number later."""
+        return 0
+
+    ordered(registry)
+    asyncio.run(registry.call("typed", call_id="2"))
+    result = registry.complete("2" if kind == "invalid_output" else "1", value).result
+    assert result.kind == kind
+    assert text in result.text
+
+
+def in_background(doing, *, close=True, seconds=None, listen=False):
+    """A tool that goes on with `doing`; gives its first result, what came later, and the events."""
+    events = []
+
+    async def main():
+        registry = ToolRegistry()
+        if listen:
+            registry.add_callback("observe", events.append)
+
+        @registry.register
+        @tool
+        async def start(context: ToolContext) -> str:
+            """Start something."""
+            return context.background(doing(context) if inspect.iscoroutinefunction(doing) else doing)
+
+        first = await registry.call("start", call_id="1")
+        operations = registry._dispatcher.operations
+        if seconds is not None:
+            operations.seconds = seconds
+        while operations.pending and not close:  # noqa: ASYNC110  what ends it tells no event
+            await asyncio.sleep(0)
+        later = registry.completions()
+        dispatcher = registry._dispatcher
+        await registry.aclose()
+        return first, later or dispatcher.operations.take()
+
+    first, later = asyncio.run(main())
+    return first, later, events
+
+
+def test_a_tool_may_go_on_after_its_first_result():
+    async def doing(context):
+        await asyncio.sleep(0)
+        return "later"
+
+    first, (completion,), events = in_background(doing, close=False, listen=True)
+    assert first.text == completion.operation.id
+    assert (completion.call_id, completion.result.text) == ("1", "later")
+    assert [(event.state, event.result.text) for event in events if event.state == "completed"][-1] == (
+        "completed",
+        "later",
+    )
+
+
+def test_plain_work_goes_on_in_a_thread():
+    _, (completion,), _ = in_background(lambda: "from a thread", close=False)
+    assert completion.result.text == "from a thread"
+
+
+def test_work_in_the_background_that_fails_has_its_result():
+    async def doing(context):
+        raise SystemExit(1)
+
+    _, (completion,), _ = in_background(doing, close=False)
+    assert (completion.result.kind, completion.result.text) == ("tool_failure", "start failed: SystemExit.")
+
+
+def test_closing_ends_what_goes_on_with_a_result():
+    async def doing(context):
+        await asyncio.Event().wait()
+
+    _, (completion,), _ = in_background(doing)
+    assert completion.result.kind == "aborted"
+
+
+def test_a_plain_tool_may_go_on_too():
+    async def main():
+        registry = ToolRegistry()
+
+        @registry.register
+        @tool
+        def start(context: ToolContext) -> str:
+            """Start something from a thread."""
+            return context.background(lambda: "later")
+
+        await registry.call("start", call_id="1")
+        while not (later := registry.completions()):  # noqa: ASYNC110  what ends it tells no event
+            await asyncio.sleep(0)
+        await registry.aclose()
+        return later
+
+    (completion,) = asyncio.run(main())
+    assert completion.result.text == "later"
+
+
+def test_beyond_the_most_the_oldest_that_nobody_completes_is_given_up(registry):
+    """A host that never completes anything costs no later call its result."""
+    ordered(registry, "0")
+    registry._dispatcher.operations.most = 1
+    assert ordered(registry, "1").metadata["pending"] is True
+    (given_up,) = registry.completions()
+    assert (given_up.call_id, given_up.result.kind) == ("0", "unknown_outcome")
+    assert given_up.result.text.startswith("order ran, but nobody has said")
+    assert [each.call_id for each in registry.operations()] == ["1"]
+    with pytest.raises(OperationError, match="may have its result already"):
+        registry.complete("0", "too late")
+
+
+def test_where_all_go_on_in_this_process_no_more_can_be_awaited(registry):
+    """The text says whether the tool ran."""
+
+    async def main():
+        never = asyncio.Event()
+
+        @registry.register
+        @tool
+        async def start(context: ToolContext) -> str:
+            """Start something."""
+            return context.background(never.wait())
+
+        await registry.call("start")
+        registry._dispatcher.operations.most = 1
+        refused = await registry.call("start"), await registry.call("order", {"item": "tea"})
+        await registry.aclose()
+        return refused
+
+    started, bought = asyncio.run(main())
+    assert (started.kind, bought.kind) == ("limit", "limit")
+    assert started.text.startswith("start can't go on in the background: 1 operations go on already")
+    assert bought.text.startswith("order ran, but 1 operations go on already")
+
+
+def test_nothing_going_on_is_nothing_to_close():
+    asyncio.run(Operations().aclose())

@@ -1,0 +1,831 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import unicodedata
+
+import attrs
+import pytest
+from hypothesis import given, strategies as st
+
+from message_strategies import MESSAGES
+from pegboard.callbacks import quick
+from pegboard.messages.message import CallPart, HostedPart, Message, ResultPart, TextPart
+from pegboard.request.model_request import ModelRequest, NamedTool
+from pegboard.request.pipeline import Runner
+from pegboard.request.processors import (
+    _MOST_CHARACTERS,
+    DEFAULT_PIPELINE,
+    LEAST,
+    BudgetTools,
+    LimitResults,
+    _estimated_tokens,
+    _instructions,
+    _is_sound,
+    _pack_tools,
+    _rebuilt,
+    _repair_history,
+    _shortened,
+    _tool_requests,
+    repaired,
+)
+from pegboard.tools.call import CallFault, ToolCall
+from pegboard.tools.content import ImageContent, TextContent, ToolResult
+from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.policy import Origin
+from pegboard.tools.spec import ToolSpec
+from pegboard.tools.tool import Tool
+from pegboard.toolsets.resolve import resolve_tools
+from pegboard.toolsets.search import search_tool
+from pegboard.toolsets.toolset import OwnedToolset
+from pegboard.toolsets.toolsets import CombinedToolset, StaticToolset
+from toolsets.samples import PlainToolset, make_tool
+
+
+def test_its_order_is_what_adds_first_and_what_makes_sound_last():
+    assert DEFAULT_PIPELINE.names == (
+        "tool_requests",
+        "instructions",
+        "repair_history",
+        "limit_results",
+        "budget_tools",
+        "pack_tools",
+    )
+
+
+def test_every_step_comes_with_pegboard_and_says_what_it_does():
+    assert all(step.built_in and step.summary.endswith(".") for step in DEFAULT_PIPELINE)
+
+
+def test_none_of_them_leaves_the_loop():
+    """A request of a host without plugins costs no thread."""
+    assert not any(step.link.blocking for step in DEFAULT_PIPELINE)
+
+
+FILES = Origin("files")
+
+
+def speaking(given, name="t", tools=None):
+    """A toolset of a user's own that has instructions."""
+    toolset = PlainToolset(name, [make_tool(f"{name}_tool")] if tools is None else tools)
+    toolset.instructions = given
+    return toolset
+
+
+def asked(*toolsets, static=(), context=NOBODY, where=None, **facts):
+    tools = asyncio.run(resolve_tools(static, toolsets, context, where=where))
+    request = ModelRequest("a", tools=tools, **facts)
+    return asyncio.run(_instructions(request, context, Runner(timeout=0.05)))
+
+
+@quick
+def on_the_loop(context):
+    assert threading.current_thread() is threading.main_thread()
+    return f"for {context.user}"
+
+
+def off_the_loop(context):
+    assert threading.current_thread() is not threading.main_thread()
+    return [f"for {context.user}", "more"]
+
+
+async def later():
+    return "later"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("a", ("a",)),
+        (["a", "b"], ("a", "b")),
+        (("a",), ("a",)),
+        ([], ()),
+        (None, ()),
+        (on_the_loop, ("for ann",)),
+        (off_the_loop, ("for ann", "more")),
+        (later, ("later",)),
+        (lambda: None, ()),
+        ("\ud800", ("\ufffd",)),
+    ],
+)
+def test_toolsets_speak_by_texts_or_functions(given, said):
+    made = asked(speaking(given), context=ReadonlyContext(user="ann"))
+    assert (made.instructions, made.problems) == (said, ())
+
+
+def test_toolsets_speak_first_then_tools_each_once_behind_what_is_said_already():
+    static = [make_tool("a").evolve(instructions="tool"), make_tool("b").evolve(instructions="mine")]
+    made = asked(speaking("set"), speaking("set", "u"), static=static, instructions="mine")
+    assert made.instructions == ("mine", "set", "tool")
+
+
+def test_a_toolset_that_has_no_tool_in_the_request_is_silent():
+    from pegboard.toolsets.predicates import named
+
+    assert asked(speaking("a"), where=named("nosuch")).instructions == ()
+    assert asked(speaking("a", tools=[])).instructions == ()
+
+
+def test_deferred_tools_are_silent_until_they_were_found():
+    late = make_tool("late", deferred=True).evolve(instructions="late")
+    toolset = speaking("set", tools=[make_tool("x", deferred=True)])
+    assert asked(toolset, static=[late]).instructions == ()
+    assert asked(toolset, static=[late], loads_deferred=True).instructions == ("set", "late")
+
+
+def test_a_tool_that_no_model_is_offered_may_speak():
+    assert asked(static=[make_tool("a").evolve(offered=False, instructions="a")]).instructions == ("a",)
+
+
+def test_toolsets_inside_others_speak_for_themselves():
+    inner = [StaticToolset(name, [make_tool(name)], instructions=name) for name in "ab"]
+    both = CombinedToolset("both", [inner[0].prefixed("x_"), inner[1].filtered("not destructive")])
+    assert asked(OwnedToolset(both, FILES)).instructions == ("a", "b")
+
+
+def test_a_wrapper_that_speaks_speaks_instead():
+    wrapper = speaking("outer")
+    wrapper.inner_toolsets = [speaking("inner")]
+    assert asked(wrapper).instructions == ("outer",)
+
+
+def test_the_hosts_toolset_may_pass_on_tools_of_plugins():
+    passed_on = speaking("a", tools=[make_tool("x", plugin="files")])
+    assert asked(passed_on).instructions == ("a",)
+
+
+def raises():
+    raise ValueError("no luck")
+
+
+class Unwilling(PlainToolset):
+    @property
+    def instructions(self):
+        raise RuntimeError("not today")
+
+
+@pytest.mark.parametrize("origin", [Origin(), FILES])
+@pytest.mark.parametrize(
+    ("toolset", "cause"),
+    [
+        (speaking(raises), "toolset 't': ValueError: no luck"),
+        (speaking(lambda: asyncio.Event().wait()), "toolset 't': TimeoutError: gave no answer within 0.05 s"),
+        (speaking(lambda nosuch: None), "asks for 'nosuch'; there are context"),
+        (speaking(5), "toolset 't': TypeError: instructions have to be a text or a list of texts, not int"),
+        (speaking(["a", 5]), "toolset 't': TypeError: instructions have to be a text or a list of texts, not list"),
+        (speaking("x" * (_MOST_CHARACTERS + 1)), "instructions may have 100,000 characters, and have more"),
+        (Unwilling("t", [make_tool("t_tool")]), "toolset 't': RuntimeError: not today"),
+    ],
+)
+def test_what_a_toolset_does_wrong_costs_only_its_own_word(toolset, cause, origin):
+    made = asked(OwnedToolset(toolset, origin), speaking("heard", "u"))
+    assert made.instructions == ("heard",)
+    (problem,) = made.problems
+    assert cause in problem.cause
+    assert (problem.processor, problem.origin) == ("instructions", origin)
+
+
+def test_what_a_tool_says_wrong_costs_only_its_own_word():
+    made = asked(static=[make_tool("a").evolve(instructions=5), make_tool("b").evolve(instructions="b")])
+    assert made.instructions == ("b",)
+    assert [(problem.tool, problem.error.__class__) for problem in made.problems] == [("a", TypeError)]
+
+
+def test_a_request_without_tools_or_without_words_is_left():
+    request = ModelRequest("a")
+    assert asyncio.run(_instructions(request, NOBODY, Runner())) is request
+    made = asked(static=[make_tool("a")])
+    assert made.instructions == ()
+
+
+ANN = ReadonlyContext(user="ann")
+
+
+def says(text):
+    return quick(lambda request: request.with_instructions(text))
+
+
+def processed(*tools, context=NOBODY, **facts):
+    request = ModelRequest("a", tools=asyncio.run(resolve_tools(tools)), **facts)
+    return asyncio.run(_tool_requests(request, context, Runner(timeout=0.05)))
+
+
+def test_tools_process_the_request_in_their_order():
+    made = processed(make_tool("b").evolve(process_request=says("b")), make_tool("c"), Tool.processor("a", says("a")))
+    assert made.instructions == ("b", "a")
+    assert made.tools.names == ("b", "c", "a")
+
+
+def test_a_tool_may_be_plain_or_async_and_gets_what_it_asks_for():
+    async def later(request, context):
+        return request.with_instructions(f"for {context.user}")
+
+    def plain(context, request):
+        return request.with_messages(f"{context.user} speaks")
+
+    made = processed(Tool.processor("a", later), Tool.processor("b", plain), context=ANN)
+    assert made.instructions == ("for ann",)
+    assert made.messages[1] == Message.user("ann speaks")
+
+
+def test_nothing_given_leaves_it():
+    request = processed(Tool.processor("a", lambda: None))
+    assert (request.instructions, request.problems) == ((), ())
+
+
+def test_a_request_without_tools_is_left():
+    request = ModelRequest("a")
+    assert asyncio.run(_tool_requests(request, NOBODY, Runner())) is request
+
+
+@pytest.mark.parametrize(("loads_deferred", "said"), [(False, ()), (True, ("late",))])
+def test_a_deferred_tool_does_so_once_it_was_found(loads_deferred, said):
+    late = make_tool("late", deferred=True).evolve(process_request=says("late"))
+    assert processed(late, loads_deferred=loads_deferred).instructions == said
+
+
+def test_one_that_an_earlier_one_has_taken_out_does_so_no_more():
+    without = quick(lambda request: request.evolve(tools=request.tools.without("mine", {"b": "not today"})))
+    made = processed(Tool.processor("a", without), Tool.processor("b", says("b")))
+    assert (made.instructions, made.tools.names) == ((), ("a",))
+
+
+def test_a_tool_may_bring_others():
+    brings = quick(lambda request: request.evolve(tools=request.tools.with_tools(make_tool("x"))))
+    assert processed(Tool.processor("a", brings)).tools.names == ("a", "x")
+
+
+async def ends():
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("plugin", [None, "files"])
+@pytest.mark.parametrize(
+    ("function", "cause"),
+    [
+        (raises, "ValueError: no luck"),
+        (ends, "SystemExit: 3"),
+        (lambda: asyncio.Event().wait(), "TimeoutError: gave no answer within 0.05 s"),
+        (lambda: "text", "TypeError: process_request gave str; it may give a ModelRequest or None"),
+        (lambda nosuch: None, "asks for 'nosuch'; there are request, context"),
+    ],
+)
+def test_what_one_does_wrong_costs_only_its_own_part(function, cause, plugin):
+    bad = make_tool("bad", plugin=plugin).evolve(process_request=function)
+    made = processed(Tool.processor("a", says("a")), bad, Tool.processor("c", says("c")))
+    assert made.instructions == ("a", "c")
+    (problem,) = made.problems
+    assert (problem.processor, problem.tool, problem.origin.plugin) == ("tool_requests", "bad", plugin)
+    assert cause in problem.cause
+
+
+def test_problems_outlive_a_request_that_a_tool_makes_anew():
+    anew = quick(lambda request: ModelRequest("new", tools=request.tools))
+    made = processed(Tool.processor("a", raises), Tool.processor("b", anew))
+    assert (made.messages, [problem.tool for problem in made.problems]) == ((Message.user("new"),), ["a"])
+
+
+def sized(name, tokens, **facts):
+    """A tool that takes so many tokens."""
+    empty = _estimated_tokens(ToolSpec(name))
+    tool = make_tool(name, description="x" * 4 * (tokens - empty), **facts)
+    assert _estimated_tokens(tool.spec) == tokens
+    return tool
+
+
+def asks(*tools, **facts):
+    return ModelRequest("a", tools=asyncio.run(resolve_tools(tools)), **facts)
+
+
+def kept(step, *tools, **facts):
+    request = asks(*tools, **facts)
+    return (step(request) or request).tools.names
+
+
+A, B, C, D = (sized(name, tokens) for name, tokens in (("a", 100), ("b", 50), ("c", 200), ("d", 50)))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "names"),
+    [(None, "abcd"), (400, "abcd"), (399, "abc"), (210, "abd"), (200, "abd"), (100, "a"), (99, "b"), (10, ""), (0, "")],
+)
+def test_what_fits_is_kept_in_the_order_of_the_request(tokens, names):
+    assert kept(BudgetTools(tokens), A, B, C, D) == tuple(names)
+
+
+def test_it_is_off_by_default_and_costs_nothing():
+    assert BudgetTools()(asks(A)) is None
+    assert BudgetTools(1)(ModelRequest("a")) is None
+    assert BudgetTools(100)(asks(A)) is None
+
+
+def test_those_that_rank_highest_are_kept_and_stand_where_they_stood():
+    by_size = BudgetTools(260, rank=lambda tool: _estimated_tokens(tool.spec))
+    assert kept(by_size, A, B, C, D) == ("b", "c")
+    same = BudgetTools(160, rank=lambda tool: 0)
+    assert kept(same, A, B, C, D) == ("a", "b")
+
+
+def test_pinned_ones_stay_whatever_they_take():
+    assert kept(BudgetTools(10, pinned=["c"]), A, B, C) == ("c",)
+    assert kept(BudgetTools(260, pinned=["c"]), A, B, C, D) == ("b", "c")
+    assert kept(BudgetTools(10), A, B, tool_choice=NamedTool("b")) == ("b",)
+
+
+def test_what_takes_nothing_isnt_counted():
+    """Tools that aren't sent, and deferred ones, which their provider loads."""
+    hidden = sized("h", 500).evolve(offered=False)
+    deferred = sized("z", 500, deferred=True)
+    assert BudgetTools(100)(asks(A, hidden, deferred)) is None
+    assert BudgetTools(100)(asks(A, hidden, deferred, loads_deferred=True)) is None
+
+
+def test_each_that_is_left_out_says_why():
+    tools = BudgetTools(120)(asks(A, B)).tools
+    assert str(tools.explain("b")) == (
+        "b: not offered\n  + offered: by the host\n  - budget: it takes about 50 tokens, and 20 of 120 are left"
+    )
+    assert "+ budget: kept" in str(tools.explain("a"))
+
+
+@given(
+    st.lists(st.integers(32, 90), max_size=8),
+    st.integers(0, 400),
+    st.sets(st.integers(0, 7)),
+    st.sampled_from([None, lambda tool: tool.name, lambda tool: -len(tool.spec.description)]),
+)
+def test_the_budget_is_kept_and_the_same_request_gives_the_same(sizes, tokens, pinned, rank):
+    tools = [sized(f"t{number}", size) for number, size in enumerate(sizes)]
+    step = BudgetTools(tokens, pinned=[f"t{number}" for number in pinned], rank=rank)
+    request = asks(*tools)
+    made = step(request) or request
+    fixed = sum(size for number, size in enumerate(sizes) if number in pinned)
+    assert sum(_estimated_tokens(tool.spec) for tool in made.offered) <= max(tokens, fixed)
+    assert {f"t{number}" for number in pinned if number < len(sizes)} <= set(made.tools.names)
+    assert (step(request) or request).tools.names == made.tools.names
+    assert step(made) is None or fixed > tokens
+    assert list(made.tools.names) == [tool.name for tool in tools if tool.name in made.tools]
+
+
+def test_the_estimate_is_of_bytes_and_kept_with_the_spec():
+    plain, wide = ToolSpec("a", "x" * 400), ToolSpec("a", "\N{CJK UNIFIED IDEOGRAPH-5B57}" * 400)
+    assert _estimated_tokens(wide) - _estimated_tokens(plain) == 200
+    assert _estimated_tokens(plain) == _estimated_tokens(ToolSpec("a", "x" * 400))
+    with_examples = plain.evolve(examples=({"a": "x" * 40},))
+    assert _estimated_tokens(with_examples) > _estimated_tokens(plain)
+
+
+LONG = "x" * 1_000
+EVERY = LimitResults(keep=0, most=300, stride=1)
+
+
+def rounds(count, result=None):
+    """A conversation of so many rounds, each with a long result."""
+    messages = [Message.user("go")]
+    for number in range(count):
+        call = ToolCall("read", id=f"c{number}")
+        messages += [Message.assistant(call), Message.tool([(call, result or ToolResult(LONG))])]
+    return ModelRequest(messages)
+
+
+def cut(request):
+    """Which rounds were cut, counted from 0."""
+    texts = [part.result.text for message in request.messages for part in message.results]
+    return [number for number, text in enumerate(texts) if len(text) < len(LONG)]
+
+
+@pytest.mark.parametrize(
+    ("count", "keep", "stride", "old"),
+    [(3, 2, 1, 1), (2, 2, 1, 0), (3, 0, 1, 3), (12, 2, 5, 10), (11, 2, 5, 5), (6, 2, 5, 0), (0, 0, 1, 0)],
+)
+def test_the_newest_rounds_keep_theirs_whole(count, keep, stride, old):
+    step = LimitResults(keep=keep, most=300, stride=stride)
+    assert cut(step(rounds(count)) or rounds(count)) == list(range(old))
+
+
+def test_what_is_old_moves_on_in_strides():
+    """So that a provider's cache of what was sent before stays good in between."""
+    step = LimitResults(keep=2, most=300, stride=5)
+    prefixes = {cut(step(rounds(count)) or rounds(count))[-1:] == [4] for count in range(7, 12)}
+    assert prefixes == {True}
+
+
+def test_by_default_only_long_conversations_are_touched():
+    assert LimitResults()(rounds(29, ToolResult("x" * 9_000))) is None
+    assert LimitResults()(rounds(30, ToolResult("x" * 9_000))) is not None
+    assert LimitResults()(rounds(200)) is None
+
+
+def test_it_can_be_switched_off():
+    assert LimitResults(keep=0, most=None)(rounds(50)) is None
+
+
+def test_messages_that_nothing_is_cut_in_stay_the_same():
+    request = rounds(3, ToolResult("short")).with_messages(*rounds(1).messages)
+    made = EVERY(request)
+    assert made.messages[:-1] == request.messages[:-1]
+    assert all(new is old for new, old in zip(made.messages[:-1], request.messages[:-1], strict=True))
+
+
+def test_only_texts_are_cut_and_the_data_that_says_the_same_goes():
+    picture = ImageContent(b"png")
+    result = ToolResult([picture, LONG, LONG], {"long": LONG}, title="Long", is_error=True, kind="tool_failure")
+    made = EVERY(rounds(1, result)).messages[2].results[0].result
+    assert [type(item) for item in made.content] == [TextContent, ImageContent]
+    assert len(made.text) <= 300
+    assert (made.structured_content, made.title, made.is_error, made.kind) == (None, "Long", True, "tool_failure")
+
+
+def test_a_note_says_how_much_is_left_out_and_what_to_do():
+    text = _shortened("a" * 500 + "b" * 500, 400, "read")
+    assert text.startswith("aaa")
+    assert text.endswith("bbb")
+    assert "characters of this old result are left out; call read again to see them" in text
+
+
+@given(st.text(min_size=LEAST + 1, max_size=2_000), st.integers(LEAST, 400), st.text(max_size=100))
+def test_what_is_cut_fits_keeps_its_ends_and_counts_right(text, most, name):
+    if len(text) <= most:
+        return
+    made = _shortened(text, most, name)
+    assert len(made) <= most
+    head, _, rest = made.partition("\n[... ")
+    note, _, tail = rest.rpartition(" ...]\n")
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert not (tail and unicodedata.combining(tail[0]))
+    if "\n[... " not in text:
+        assert int(note.split()[0].replace(",", "")) == len(text) - len(head) - len(tail)
+
+
+def test_it_is_cut_where_a_line_ends():
+    lines = "".join(f"line {number:03}\n" for number in range(100))
+    head = _shortened(lines, 400, "read").partition("\n[...")[0]
+    assert head.splitlines() == lines.splitlines()[: len(head.splitlines())]
+
+
+def test_no_character_is_torn_from_its_accents():
+    accented = "e\N{COMBINING ACUTE ACCENT}" * 500
+    for most in range(300, 310):
+        head, _, tail = _shortened(accented, most, "read").partition("\n[...")
+        assert head.endswith("\N{COMBINING ACUTE ACCENT}")
+        assert tail.rpartition("]\n")[2].startswith("e")
+
+
+def test_cutting_twice_changes_nothing():
+    once = EVERY(rounds(3))
+    assert EVERY(once) is None
+
+
+def test_words_of_people_are_never_cut():
+    request = ModelRequest([LONG, Message("user", [ResultPart("a", "a", ToolResult(LONG))]), *rounds(1).messages])
+    assert EVERY(request).messages[:2] == request.messages[:2]
+
+
+@pytest.mark.parametrize("settings", [{"keep": -1}, {"most": LEAST - 1}, {"stride": 0}])
+def test_settings_that_mean_nothing_are_refused(settings):
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        LimitResults(**settings)
+
+
+A_PACK_TOOLS, LATE = make_tool("a"), make_tool("late", deferred=True)
+HIDDEN = make_tool("hidden").evolve(offered=False)
+
+
+def asks_pack_tools(*tools, **facts):
+    return ModelRequest("x", tools=asyncio.run(resolve_tools(tools)), **facts)
+
+
+def test_what_a_model_is_sent_is_what_is_left():
+    made = _pack_tools(asks_pack_tools(A_PACK_TOOLS, LATE, HIDDEN))
+    assert made.tools.names == ("a",)
+    assert made.tools.findable == (LATE,)
+    assert [tool.name for tool in made.offered] == ["a"]
+
+
+def test_deferred_tools_are_sent_where_the_provider_loads_them():
+    made = _pack_tools(asks_pack_tools(A_PACK_TOOLS, LATE, HIDDEN, loads_deferred=True))
+    assert (made.tools.names, made.tools.findable) == (("a", "late"), ())
+
+
+def test_where_the_provider_searches_by_itself_our_search_tool_is_left_out():
+    search = search_tool()
+    made = _pack_tools(asks_pack_tools(A_PACK_TOOLS, LATE, search, loads_deferred=True))
+    assert made.tools.names == ("a", "late")
+    assert "the provider searches the deferred tools itself" in str(made.tools.explain("search_tools"))
+    assert _pack_tools(asks_pack_tools(A_PACK_TOOLS, search, loads_deferred=True)).tools.names == ("a", "search_tools")
+
+
+def test_each_that_is_left_out_says_why_pack_tools():
+    tools = _pack_tools(asks_pack_tools(A_PACK_TOOLS, HIDDEN, LATE)).tools
+    assert "- pack: it only processes requests; no model is offered it" in str(tools.explain("hidden"))
+    assert str(tools.explain("late")).endswith("- pack: it is deferred: offered once a search has found it")
+    assert str(tools.explain("a")) == (
+        "a: offered\n  + offered: by the host\n  + pack: kept\n  + pack: kept\n  + order: place 1 of 1"
+    )
+
+
+def test_a_call_of_what_was_left_out_is_of_a_tool_that_was_held_back():
+    tools = _pack_tools(asks_pack_tools(A_PACK_TOOLS, HIDDEN, LATE)).tools
+    assert [tools.was_held_back(name) for name in ("a", "hidden", "late", "nosuch")] == [False, True, True, False]
+
+
+def test_of_two_tools_of_one_name_the_first_is_sent_and_the_other_is_told_of():
+    other = make_tool("a", plugin="files", description="another")
+    request = asks_pack_tools(A_PACK_TOOLS)
+    request = request.evolve(tools=attrs.evolve(request.tools, tools=(A_PACK_TOOLS, other)))
+    made = _pack_tools(request)
+    assert made.tools.tools == (A_PACK_TOOLS,)
+    assert [(problem.tool, problem.origin.plugin) for problem in made.tools.problems] == [("a", "files")]
+    assert "tool 'a' is held back: the host has the name" in str(made.tools.problems[0])
+
+
+def test_what_is_packed_stays_as_it_is():
+    request = asks_pack_tools(A_PACK_TOOLS)
+    assert _pack_tools(request) is request
+    made = _pack_tools(asks_pack_tools(A_PACK_TOOLS, LATE, HIDDEN))
+    assert _pack_tools(made) is made
+    without = ModelRequest("x")
+    assert _pack_tools(without) is without
+
+
+@pytest.mark.parametrize(
+    ("choice", "tools", "cause"),
+    [
+        (
+            NamedTool("late"),
+            (A_PACK_TOOLS, LATE),
+            "tool 'late' had to be called and isn't offered; the model is left to decide",
+        ),
+        (
+            NamedTool("nosuch"),
+            (A_PACK_TOOLS,),
+            "tool 'nosuch' had to be called and isn't offered; the model is left to decide",
+        ),
+        ("required", (HIDDEN,), "a tool had to be called and none is offered; the model is left to decide"),
+    ],
+)
+def test_a_choice_that_no_provider_would_take_is_loosened_and_told(choice, tools, cause):
+    made = _pack_tools(asks_pack_tools(*tools, tool_choice=choice))
+    assert (made.tool_choice, [problem.cause for problem in made.problems]) == ("auto", [cause])
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", "required", NamedTool("a")])
+def test_a_choice_that_can_be_met_stands(choice):
+    made = _pack_tools(asks_pack_tools(A_PACK_TOOLS, tool_choice=choice))
+    assert (made.tool_choice, made.problems) == (choice, ())
+
+
+OK = ToolResult("ok")
+
+SOUND = (
+    Message.user("go"),
+    Message.assistant("so", ToolCall("add", id="a"), ToolCall("read", id="b")),
+    Message.tool([(ToolCall("add", id="a"), OK), (ToolCall("read", id="b"), OK)]),
+    Message.assistant("done"),
+)
+
+
+def calls(*ids, **facts):
+    return Message.assistant(*(ToolCall(name, id=name, **facts) for name in ids))
+
+
+def results(*answers):
+    """A message of results: `"a"`, or an id and a text."""
+    pairs = [(each, "ok") if isinstance(each, str) else each for each in answers]
+    return Message("tool", [ResultPart(name, name, ToolResult(text)) for name, text in pairs])
+
+
+def shape(messages):
+    """Each message in short: its role, the ids of its calls, and its results with their texts or kinds."""
+    return [
+        (
+            message.role[0],
+            *(call.id for call in message.calls),
+            *(f"{part.call_id}={part.result.kind or part.result.text}" for part in message.results),
+        )
+        for message in messages
+    ]
+
+
+def mended(*messages):
+    return shape(repaired(messages))
+
+
+def own_calls(message):
+    """The calls in a message that are for us to answer."""
+    return [call for call in message.calls if message.role == "assistant" and not call.provider_executed]
+
+
+@given(st.lists(MESSAGES, max_size=6))
+def test_every_call_has_exactly_one_result_right_behind_it(messages):
+    """What every provider wants of a conversation, whatever it was before."""
+    history = repaired(messages)
+    hosted = {call.id for message in history for call in message.calls if call.provider_executed}
+    ids = [call.id for message in history for call in own_calls(message)]
+    assert len(set(ids)) == len(ids)
+    assert not hosted & set(ids)
+    assert "" not in ids
+    for message, after in zip(history, (*history, Message("user"))[1:], strict=True):
+        assert message.parts
+        wanted = [(call.id, call.name) for call in own_calls(message)]
+        if wanted:
+            assert after.role == "tool"
+            assert [(part.call_id, part.name) for part in after.results] == wanted
+    for before, message in zip((Message("user"), *history), history, strict=False):
+        if message.role == "tool":
+            assert own_calls(before)
+            assert len(message.parts) == len(message.results)
+
+
+@given(st.lists(MESSAGES, max_size=6))
+def test_what_is_mended_needs_no_mending(messages):
+    history = repaired(messages)
+    for again in (repaired(history), _rebuilt(history)):
+        assert len(again) == len(history)
+        assert all(new is old for new, old in zip(again, history, strict=True))
+
+
+@given(st.lists(MESSAGES, max_size=6))
+def test_what_is_mended_is_sound(messages):
+    """And only what need not be mended; of results that a provider has in its answers the quick look says nothing."""
+    history = repaired(messages)
+    assert _is_sound(history) or any(message.role == "assistant" and message.results for message in history)
+    assert not _is_sound(messages) or all(new is old for new, old in zip(_rebuilt(messages), messages, strict=True))
+
+
+@given(st.lists(MESSAGES, max_size=6))
+def test_words_and_calls_are_never_lost(messages):
+    def said(history):
+        texts = [part for message in history for part in message.parts if isinstance(part, TextPart | HostedPart)]
+        names = [call.name for message in history if message.role == "assistant" for call in message.calls]
+        return texts, names
+
+    assert said(repaired(messages)) == said(messages)
+
+
+def test_a_sound_history_is_left_as_it_is():
+    assert _repair_history(ModelRequest(SOUND)) is None
+    assert _repair_history(ModelRequest(())) is None
+
+
+def test_a_sound_history_takes_no_building(monkeypatch):
+    monkeypatch.delattr("pegboard.request.processors._rebuilt")
+    assert _repair_history(ModelRequest(SOUND)) is None
+    assert repaired(SOUND) is SOUND
+
+
+def test_a_history_with_a_providers_results_is_left_as_it_is_too():
+    hosted = CallPart(ToolCall("search", id="s", provider_executed=True))
+    request = ModelRequest([Message("assistant", [hosted, ResultPart("s", "search", OK)])])
+    assert not _is_sound(request.messages)
+    assert _repair_history(request) is None
+
+
+def test_a_history_is_mended_in_another_request():
+    request = ModelRequest([calls("a")])
+    assert shape(_repair_history(request).messages) == [("a", "a"), ("t", "a=not_executed")]
+    assert shape(request.messages) == [("a", "a")]
+
+
+_LOST = ("a_2=not_executed", "a_3=not_executed")
+
+
+@pytest.mark.parametrize(
+    ("messages", "shaped"),
+    [
+        # a call without a result gets an error result
+        ([calls("a"), Message.user("b")], [("a", "a"), ("t", "a=not_executed"), ("u",)]),
+        ([calls("a", "b"), results("b")], [("a", "a", "b"), ("t", "a=not_executed", "b=ok")]),
+        # one of an answer that was cut off says so
+        (
+            [calls("a", "b").evolve(metadata={"complete": False}), results("b")],
+            [("a", "a", "b"), ("t", "a=cut_off", "b=ok")],
+        ),
+        ([calls("a").evolve(metadata={"complete": True})], [("a", "a"), ("t", "a=not_executed")]),
+        # one that is marked invalid says why
+        (
+            [calls("a", error=CallFault("unknown_tool", "none")).evolve(metadata={})],
+            [("a", "a"), ("t", "a=unknown_tool")],
+        ),
+        # results without a call are dropped, those before it too
+        ([Message.user("x"), results("a")], [("u",)]),
+        ([results("a"), calls("a")], [("a", "a"), ("t", "a=not_executed")]),
+        # the last of several is the one: a long-running tool's replaces the pending one
+        (
+            [calls("a"), results(("a", "pending")), Message.user("x"), results(("a", "done"))],
+            [("a", "a"), ("t", "a=done"), ("u",)],
+        ),
+        # they stand right behind their answer, in call order, in one message
+        (
+            [calls("a", "b"), results("b"), Message.user("x"), results("a")],
+            [("a", "a", "b"), ("t", "a=ok", "b=ok"), ("u",)],
+        ),
+        ([calls("a"), results("a", ("a", "twice"))], [("a", "a"), ("t", "a=twice")]),
+        # ids are made distinct, within an answer and from one to the next
+        (
+            [calls("a", "a"), results(("a", "first"), ("a", "second"))],
+            [("a", "a", "a_2"), ("t", "a=first", "a_2=second")],
+        ),
+        (
+            [calls("a"), results(("a", "1")), calls("a"), results(("a", "2")), calls("a")],
+            [("a", "a"), ("t", "a=1"), ("a", "a_2"), ("t", "a_2=2"), ("a", "a_3"), ("t", "a_3=not_executed")],
+        ),
+        ([calls("a", "a_2", "a"), results("a")], [("a", "a", "a_2", "a_3"), ("t", "a=ok", *_LOST)]),
+        # messages with nothing in them go
+        ([Message("user"), Message("assistant"), Message("tool"), Message.user("x")], [("u",)]),
+        # a call in another's mouth is none
+        ([Message("user", [ToolCall("a", id="a"), "x"]), results("a")], [("u",)]),
+        # what a provider has executed needs no result of ours
+        ([calls("a", provider_executed=True), results("a")], [("a", "a")]),
+        (
+            [calls("a"), results("a"), calls("a", provider_executed=True), results(("a", "late"))],
+            [("a", "a_2"), ("t", "a_2=ok"), ("a", "a")],
+        ),
+    ],
+)
+def test_each_fault_is_mended(messages, shaped):
+    assert mended(*messages) == shaped
+
+
+def test_calls_without_ids_are_told_apart_and_their_results_by_name():
+    asked = Message.assistant(ToolCall("add"), ToolCall("read"), ToolCall("add"))
+    texts = (("read", "1"), ("add", "2"), ("add", "3"))
+    answered = Message("tool", [ResultPart("", name, ToolResult(text)) for name, text in texts])
+    assert mended(asked, answered) == [
+        ("a", "call_1", "call_2", "call_3"),
+        ("t", "call_1=2", "call_2=1", "call_3=3"),
+    ]
+
+
+def test_calls_that_share_an_id_are_answered_in_order_and_the_last_again():
+    """One of the name goes first; what comes when all are answered is for the last of its name, or the last at all."""
+    asked = Message.assistant(*(ToolCall(name, id="a") for name in ("add", "read", "add")))
+
+    def answered(*texts):
+        made = Message("tool", [ResultPart("a", name, ToolResult(text)) for name, text in texts])
+        return [part.result.text for part in repaired([asked, made])[1].results]
+
+    first = (("other", "1"), ("add", "2"), ("add", "3"))
+    assert answered(*first) == ["1", "3", "2"]
+    assert answered(*first, ("read", "4")) == ["1", "4", "2"]
+    assert answered(*first, ("other", "4")) == ["1", "3", "4"]
+    assert answered(*first, ("add", "4"), ("add", "5")) == ["1", "3", "5"]
+
+
+def test_a_result_takes_the_name_that_its_call_has():
+    """Gemini wants the names to match."""
+    answered = Message("tool", [ResultPart("a", "other", OK, {"gemini": 1})])
+    _, made = repaired([calls("a"), answered])
+    assert made.parts == (ResultPart("a", "a", OK, {"gemini": 1}),)
+
+
+def test_a_result_in_the_midst_of_an_answer_moves_behind_it():
+    answer = Message.assistant("so", ToolCall("a", id="a")).evolve(
+        parts=["so", ToolCall("a", id="a"), ResultPart("a", "a", OK), "on"]
+    )
+    first, second = repaired([answer])
+    assert (first.text, shape([first, second])) == ("soon", [("a", "a"), ("t", "a=ok")])
+
+
+def test_the_result_of_what_a_provider_has_executed_stays_in_its_answer():
+    hosted = CallPart(ToolCall("search", id="s", provider_executed=True))
+    answer = Message("assistant", [hosted, ResultPart("s", "search", OK), HostedPart("p", {})])
+    assert repaired([answer]) == (answer,)
+
+
+def test_what_else_stands_in_a_message_of_results_is_said_by_the_user():
+    said = Message("tool", [ResultPart("a", "a", OK), "look"], "m1")
+    made = repaired([calls("a"), said])
+    assert shape(made) == [("a", "a"), ("t", "a=ok"), ("u",)]
+    assert made[2].text == "look"
+
+
+def test_a_message_of_results_stays_the_same_message():
+    """With its id and what the host keeps with it."""
+    answered = Message("tool", results("b", "a").parts, "m2", {}, {"host": 1})
+    _, made = repaired([calls("a", "b"), answered])
+    assert (made.id, made.metadata) == ("m2", {"host": 1})
+
+
+def test_the_words_tell_the_model_what_to_do():
+    _, made = repaired([calls("a")])
+    assert made.results[0].result.text == "a was not run, or its result was lost. Call it again if it is still needed."
+    _, made = repaired([calls("a").evolve(metadata={"complete": False})])
+    assert made.results[0].result.text == "a was not run: the answer that called it was cut off."
+
+
+def test_long_histories_take_no_longer_for_their_length():
+    """Ids that are all the same: no step looks back over all of them."""
+    messages = [message for _ in range(3_000) for message in (calls("a"), results("a"))]
+    made = repaired(messages)
+    assert made[-1].results[0].call_id == "a_3000"
+
+
+@pytest.mark.parametrize("name", ["a", "other"])
+def test_many_calls_of_one_id_take_no_longer_for_their_number(name):
+    """Each finds its result without a look at all the others, whatever name the results have."""
+    asked = Message.assistant(*(ToolCall("a", id="a") for _ in range(20_000)))
+    answered = Message("tool", [ResultPart("a", name, ToolResult(str(place))) for place in range(20_001)])
+    _, made = repaired([asked, answered])
+    assert [part.result.text for part in made.results[::19_999]] == ["0", "20000"]

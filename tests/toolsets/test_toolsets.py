@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from pegboard.errors import DefinitionError, DuplicateToolError, RegistrationError
+from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.toolsets.predicates import named, read_only, tagged
+from pegboard.toolsets.toolset import is_toolset
+from pegboard.toolsets.toolsets import CombinedToolset, StaticToolset, ToolsetBase, ToolsetFunction, wrap
+from pegboard.toolsets.wrappers import FilteredToolset, Reshape
+from toolsets.samples import BOMB, Closing, Hanging, PlainToolset, called, make_tool, names, object_schema, offered
+
+TOOLS = [make_tool("push", tags=["net"], input_schema=object_schema(branch={"type": "string"})), make_tool("log")]
+
+
+class Git(ToolsetBase):
+    """What a user writes."""
+
+    def __init__(self):
+        self.name = "git"
+        self.asked = 0
+
+    async def tools(self, context):
+        self.asked += 1
+        return TOOLS
+
+
+def test_every_wrapper_is_a_method_and_they_chain():
+    toolset = (
+        Git()
+        .cached(60)
+        .reshaped({"push": Reshape(hide={"branch": "main"})})
+        .with_annotations(ToolAnnotations(read_only_hint=True), named("log"))
+        .requiring_approval(tagged("net"))
+        .renamed({"log": "history"})
+        .prefixed("git")
+        .prepared(lambda context, tools: sorted(tools, key=lambda tool: tool.name))
+        .filtered("name:git_*")
+    )
+    history, push = offered(toolset)
+    assert (toolset.name, history.name, push.name) == ("git", "git_history", "git_push")
+    assert (history.spec.requires_confirmation, push.spec.requires_confirmation) == (False, True)
+    assert (read_only(history, NOBODY), read_only(push, NOBODY)) == (True, False)
+    assert called(push, {}) == {"branch": "main"}
+
+
+def test_wrapping_again_gives_the_same_tools():
+    """What is compiled for a tool is compiled once, however deep it is wrapped."""
+    toolset = Git().renamed({"log": "history"}).prefixed("git").requiring_approval()
+    assert [a is b for a, b in zip(offered(toolset), offered(toolset), strict=True)] == [True, True]
+
+
+def test_a_class_of_the_users_own_gets_the_methods_by_wrap():
+    inner = PlainToolset("mine", TOOLS)
+    toolset = wrap(inner).filtered(tagged("net"))
+    assert is_toolset(toolset)
+    assert (toolset.name, names(offered(toolset))) == ("mine", ["push"])
+    asyncio.run(toolset.close())
+    assert inner.closed == 1
+
+
+def test_a_cached_toolset_can_be_cleared():
+    git = Git()
+    toolset = git.cached(60)
+    for _ in range(2):
+        offered(toolset)
+    toolset.clear()
+    offered(toolset)
+    assert git.asked == 2
+
+
+def test_a_base_without_tools_cannot_be_made():
+    with pytest.raises(TypeError, match="tools"):
+        ToolsetBase()
+
+
+def add(a: int, b: int) -> int:
+    """Adds."""
+    return a + b
+
+
+def test_it_gives_its_tools_in_the_order_given():
+    toolset = StaticToolset("s", (make_tool(name) for name in "ba"))
+    assert (toolset.name, names(offered(toolset))) == ("s", ["b", "a"])
+    assert offered(toolset)[0] is offered(toolset)[0]
+
+
+def test_what_can_become_a_tool_becomes_one():
+    spec_only, added = offered(StaticToolset("s", [ToolSpec("web"), add]))
+    assert (spec_only.handler, added.name, added.spec.description) == (None, "add", "Adds.")
+
+
+def test_what_cannot_is_refused():
+    with pytest.raises(DefinitionError):
+        StaticToolset("s", [3])
+
+
+def test_two_tools_of_one_name_are_refused():
+    with pytest.raises(DuplicateToolError, match="toolset 's'"):
+        StaticToolset("s", [make_tool("a"), make_tool("a")])
+
+
+def test_it_speaks_to_the_model_where_it_is_told_to():
+    """As long as a request has one of its tools; see `request.processors.instructions`."""
+    assert StaticToolset("s", [], instructions=["a", "b"]).instructions == ["a", "b"]
+    assert StaticToolset("s", []).instructions is None
+
+
+TOOL = make_tool("a")
+
+
+def plain():
+    return [TOOL]
+
+
+def with_context(context):
+    return [make_tool(context.user)]
+
+
+async def asynchronous(context):
+    return [make_tool(f"async_{context.user}")]
+
+
+@pytest.mark.parametrize(
+    ("function", "name"), [(plain, "a"), (with_context, "ann"), (asynchronous, "async_ann"), (lambda *_: [TOOL], "a")]
+)
+def test_the_function_may_be_plain_or_async_and_take_the_context(function, name):
+    assert names(offered(ToolsetFunction("f", function), ReadonlyContext(user="ann"))) == [name]
+
+
+def test_a_plain_function_runs_off_the_loop_where_it_may_block():
+    threads = []
+
+    def tell():
+        threads.append(threading.current_thread())
+        return []
+
+    offered(ToolsetFunction("f", tell))
+    offered(ToolsetFunction("f", tell, blocking=False))
+    assert [thread is threading.current_thread() for thread in threads] == [False, True]
+    assert threads[0].daemon
+
+
+def awaitable(context):
+    return asynchronous(context)
+
+
+def test_a_plain_function_may_give_something_to_await():
+    assert names(offered(ToolsetFunction("f", awaitable), ReadonlyContext(user="x"))) == ["async_x"]
+
+
+def test_what_can_become_a_tool_becomes_one_once():
+    toolset = ToolsetFunction("f", lambda: [add, TOOL])
+    first, second = offered(toolset), offered(toolset)
+    assert names(first) == ["add", "a"]
+    assert first[0] is second[0]
+
+
+def test_what_cannot_become_a_tool_costs_only_itself():
+    offer = offered(ToolsetFunction("f", lambda: [3, TOOL, TOOL, make_tool("a")]))
+    assert names(offer) == ["a"]
+    assert [problem.tool for problem in offer.problems] == [None, "a"]
+    assert "item 0 can't become a tool" in offer.problems[0].cause
+
+
+def test_giving_nothing_is_an_error():
+    with pytest.raises(TypeError, match="list of tools"):
+        offered(ToolsetFunction("f", lambda: None))
+
+
+def stops():
+    raise StopIteration("odd")
+
+
+def interrupted():
+    """No real one: signals reach the main thread only."""
+    raise KeyboardInterrupt("odd")
+
+
+class Interrupting:
+    """Becomes tools badly."""
+
+    def __init__(self, error):
+        self.error = error
+
+    @property
+    def __class__(self):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [SystemExit("no"), GeneratorExit("no")])
+def test_an_item_that_raises_anything_costs_only_itself(error):
+    offer = offered(ToolsetFunction("f", lambda: [Interrupting(error), TOOL]))
+    assert (names(offer), len(offer.problems)) == (["a"], 1)
+
+
+def test_an_interrupt_passes_on():
+    with pytest.raises(KeyboardInterrupt):
+        offered(ToolsetFunction("f", lambda: [Interrupting(KeyboardInterrupt())]))
+
+
+def fails():
+    raise OSError("down")
+
+
+@pytest.mark.parametrize(("function", "error"), [(stops, RuntimeError), (interrupted, RuntimeError), (fails, OSError)])
+def test_what_it_raises_in_its_thread_is_raised(function, error):
+    with pytest.raises(error, match=r"odd|down"):
+        offered(ToolsetFunction("f", function))
+
+
+def test_giving_up_leaves_the_thread_behind():
+    """Neither its answer nor the closed loop hurts anybody."""
+    begun, gate, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def blocks():
+        begun.set()
+        gate.wait(30)
+        ended.set()
+        return []
+
+    async def scenario():
+        task = asyncio.ensure_future(ToolsetFunction("f", blocks).tools(NOBODY))
+        assert await asyncio.to_thread(begun.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    gate.set()
+    assert ended.wait(30)
+
+
+def generates():
+    yield TOOL
+
+
+def needs_two(a, b):
+    return []
+
+
+@pytest.mark.parametrize(("function", "reason"), [(generates, "list of tools"), (needs_two, "the context or nothing")])
+def test_a_function_that_cannot_be_asked_is_refused(function, reason):
+    with pytest.raises(RegistrationError, match=reason):
+        ToolsetFunction("f", function)
+
+
+def test_a_builtin_that_tells_no_signature_gets_the_context():
+    assert ToolsetFunction("f", dict.fromkeys)._takes_context
+    assert ToolsetFunction("f", iter)._takes_context
+
+
+def test_an_unsound_tool_costs_only_itself():
+    offer = offered(ToolsetFunction("f", lambda: [make_tool("bad", input_schema=BOMB), TOOL]))
+    assert (names(offer), [each.tool for each in offer.problems]) == (["a"], ["bad"])
+
+
+def test_the_tools_of_all_in_their_order():
+    toolset = CombinedToolset("all", [PlainToolset("x", [make_tool("b")]), PlainToolset("y", [make_tool("a")])])
+    assert (toolset.name, names(offered(toolset))) == ("all", ["b", "a"])
+    assert names(offered(CombinedToolset("none", []))) == []
+
+
+def test_of_two_tools_of_one_name_the_earlier_is_offered():
+    first, second = make_tool("a"), make_tool("a")
+    offer = offered(CombinedToolset("all", [PlainToolset("x", [first]), PlainToolset("y", [second])]))
+    assert list(offer) == [first]
+    assert str(offer.problems[0]) == "toolset 'y': tool 'a' is held back: toolset 'x' offers a tool of this name"
+    assert [(each.name, each.step) for each in offer.dropped] == [("a", "combined")]
+
+
+def test_one_that_fails_costs_only_its_own():
+    toolsets = [PlainToolset("broken", error=OSError("down")), PlainToolset("whole", [make_tool("a")]), Hanging()]
+    offer = offered(CombinedToolset("all", toolsets, timeout=0.01))
+    assert names(offer) == ["a"]
+    assert [problem.toolset for problem in offer.problems] == ["broken", "hanging"]
+
+
+def test_what_members_dropped_is_still_told():
+    inner = FilteredToolset(PlainToolset("x", [make_tool("a")]), "edit")
+    assert [each.step for each in offered(CombinedToolset("all", [inner])).dropped] == ["filtered"]
+
+
+def test_closing_closes_all_and_tells_what_failed():
+    toolsets = [Closing(OSError("stuck")), PlainToolset()]
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(CombinedToolset("all", toolsets).close())
+    assert [str(error) for error in caught.value.exceptions] == ["stuck"]
+    assert [toolset.closed for toolset in toolsets] == [1, 1]
+    asyncio.run(CombinedToolset("all", [PlainToolset()]).close())

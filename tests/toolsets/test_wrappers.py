@@ -1,0 +1,848 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given, strategies as st
+
+from pegboard.errors import DefinitionError, ExpressionError, InvalidNameError, RegistrationError, SchemaError
+from pegboard.schema.problems import StructureError
+from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
+from pegboard.tools.handler import Handler
+from pegboard.tools.spec import Concurrency, ToolAnnotations, ToolSpec, is_valid_name
+from pegboard.tools.tool import Tool
+from pegboard.toolsets import wrappers as module
+from pegboard.toolsets.predicates import for_user, named, read_only, tagged
+from pegboard.toolsets.toolsets import CombinedToolset
+from pegboard.toolsets.wrappers import (
+    AnnotatedToolset,
+    ApprovalToolset,
+    CachedToolset,
+    FilteredToolset,
+    PrefixedToolset,
+    PreparedToolset,
+    RenamedToolset,
+    Reshape,
+    ReshapedToolset,
+    _reshaped,
+    prefixed_name,
+)
+from toolsets.samples import (
+    BOMB,
+    CallingToolset,
+    PlainToolset,
+    called,
+    late_tool,
+    make_tool,
+    names,
+    object_schema,
+    offered,
+)
+
+INNER = PlainToolset("inner", [make_tool("a", tags=["net"]), make_tool("b"), make_tool("c", tags=["net"])])
+
+
+@pytest.mark.parametrize("predicate", [tagged("net"), "tag:net", lambda tool, context: "net" in tool.spec.tags])
+def test_only_those_for_which_it_is_so_stay(predicate):
+    assert names(offered(FilteredToolset(INNER, predicate))) == ["a", "c"]
+
+
+def test_the_context_is_asked_each_time():
+    toolset = FilteredToolset(INNER, named("a") | for_user("ann"))
+    assert names(offered(toolset, ReadonlyContext(user="ann"))) == ["a", "b", "c"]
+    assert names(offered(toolset, ReadonlyContext(user="bob"))) == ["a"]
+
+
+def test_what_is_dropped_is_told_with_its_reason():
+    offer = offered(FilteredToolset(INNER, "tag:net and not name:a"))
+    assert [(each.name, each.step, each.text) for each in offer.dropped] == [
+        ("a", "filtered", "name:a is so (name: a)"),
+        ("b", "filtered", "tag:net is not so (tag: none)"),
+    ]
+
+
+def fails(tool, context):
+    raise KeyError(tool.name)
+
+
+def test_where_it_raises_the_tool_is_out_and_the_problem_is_told():
+    offer = offered(FilteredToolset(INNER, fails))
+    assert (len(offer), len(offer.dropped)) == (0, 3)
+    assert str(offer.problems[0]) == "toolset 'inner': tool 'a' can't be filtered: KeyError: 'a'"
+
+
+def test_a_text_that_does_not_parse_is_refused_at_once():
+    with pytest.raises(ExpressionError):
+        FilteredToolset(INNER, "tag:")
+
+
+tool_names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", fullmatch=True)
+prefixes = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,15}", fullmatch=True)
+
+
+@given(prefixes, tool_names)
+def test_prefixed_names_are_valid_and_hold_prefix_and_name(prefix, name):
+    prefixed = prefixed_name(prefix, name)
+    assert is_valid_name(prefixed)
+    if len(prefix) + len(name) < 64:
+        assert prefixed.startswith(prefix)
+        assert prefixed.endswith(name)
+
+
+@given(prefixes, tool_names, tool_names)
+def test_two_names_never_become_one(prefix, first, second):
+    assert (prefixed_name(prefix, first) == prefixed_name(prefix, second)) is (first == second)
+
+
+@pytest.mark.parametrize(("prefix", "name"), [("git", "git_push"), ("git_", "git_push"), ("git-", "git-push")])
+def test_a_separator_stands_between(prefix, name):
+    assert prefixed_name(prefix, "push") == name
+
+
+def test_a_call_reaches_the_toolset_under_its_own_name():
+    toolset = CallingToolset(tools=[Tool(ToolSpec("push", "", {"type": "object"}))])
+    (tool,) = offered(PrefixedToolset(PrefixedToolset(toolset, "git"), "my"))
+    assert tool.name == "my_git_push"
+    assert called(tool, {"x": 1}) == {"ran": "push"}
+
+
+def test_a_tool_found_late_is_found_under_the_new_name():
+    late, _ = late_tool(make_tool("push"))
+    (tool,) = offered(PrefixedToolset(PlainToolset(tools=[late]), "git"))
+    assert (tool.name, tool.handler.load().name) == ("git_push", "git_push")
+
+
+def test_tools_that_are_not_there_get_the_prefix_too():
+    inner = FilteredToolset(PlainToolset(tools=[make_tool("push")]), "edit")
+    assert [each.name for each in offered(PrefixedToolset(inner, "git")).dropped] == ["git_push"]
+
+
+@pytest.mark.parametrize("prefix", ["", "1", "a b", "é", "a."])
+def test_a_prefix_with_which_no_name_can_start_is_refused(prefix):
+    with pytest.raises(InvalidNameError):
+        PrefixedToolset(PlainToolset(), prefix)
+
+
+def test_the_name_of_the_toolset_stays_and_the_order_too():
+    toolset = PrefixedToolset(PlainToolset("git", [make_tool("b"), make_tool("a")]), "git")
+    assert (toolset.name, names(offered(toolset))) == ("git", ["git_b", "git_a"])
+
+
+INNER_RENAMED = PlainToolset("inner", [make_tool("a"), make_tool("b")])
+
+
+def test_only_what_is_named_is_renamed():
+    tools = offered(RenamedToolset(INNER_RENAMED, {"a": "alpha", "absent": "x"}))
+    assert (names(tools), tools.has_failed) == (["alpha", "b"], False)
+    assert tools[1] is INNER_RENAMED.answer[1]
+    assert called(tools[0], {}) == {}
+
+
+def test_two_tools_can_swap_their_names():
+    assert names(offered(RenamedToolset(INNER_RENAMED, {"a": "b", "b": "a"}))) == ["b", "a"]
+
+
+def test_a_name_that_is_taken_stays_with_the_first():
+    offer = offered(RenamedToolset(INNER_RENAMED, {"b": "a"}))
+    assert (names(offer), [problem.tool for problem in offer.problems]) == (["a"], ["a"])
+
+
+def test_tools_that_are_not_there_are_known_by_the_new_name():
+    offer = offered(RenamedToolset(FilteredToolset(INNER_RENAMED, "edit"), {"a": "alpha"}))
+    assert [each.name for each in offer.dropped] == ["alpha", "b"]
+
+
+def test_a_name_that_isnt_one_is_refused():
+    with pytest.raises(InvalidNameError):
+        RenamedToolset(INNER_RENAMED, {"a": "al pha"})
+
+
+def test_two_tools_cannot_get_one_name():
+    with pytest.raises(RegistrationError, match="'a' and 'b' can't both be renamed to 'c'"):
+        RenamedToolset(INNER_RENAMED, {"a": "c", "b": "c"})
+
+
+def test_a_name_that_nobody_has_is_noted():
+    offer = offered(RenamedToolset(INNER_RENAMED, {"bb": "x"}))
+    assert [(each.cause, each.note) for each in offer.problems] == [
+        ("no tool is called 'bb', which was to be renamed. Did you mean 'b'?", True)
+    ]
+    assert (names(offer), offer.has_failed) == (["a", "b"], False)
+
+
+def test_a_tool_that_was_there_before_or_is_filtered_out_is_not_noted():
+    inner = PlainToolset("inner", [make_tool("a")])
+    toolset = RenamedToolset(inner, {"a": "alpha"})
+    offered(toolset)
+    inner.answer = []
+    assert offered(toolset).problems == ()
+    assert offered(RenamedToolset(FilteredToolset(INNER_RENAMED, "edit"), {"a": "alpha"})).problems == ()
+
+
+def test_where_something_failed_nobody_knows_which_names_there_are():
+    broken = CombinedToolset("both", [PlainToolset("down", error=OSError("down"))])
+    (problem,) = offered(RenamedToolset(broken, {"a": "alpha"})).problems
+    assert problem.toolset == "down"
+
+
+def test_many_names_that_nobody_has_are_noted_without_near_misses():
+    offer = offered(RenamedToolset(INNER_RENAMED, {f"a{n}": f"x{n}" for n in range(30)}))
+    assert len(offer.problems) == 20
+    assert "Did you mean" not in str(offer.problems[0])
+
+
+READ = ToolAnnotations(read_only_hint=True)
+
+
+def test_given_hints_replace_and_unset_ones_leave():
+    inner = PlainToolset(tools=[make_tool("a", hints={"read_only": False, "open_world": True})])
+    (tool,) = offered(AnnotatedToolset(inner, READ))
+    assert tool.spec.annotations == ToolAnnotations(read_only_hint=True, open_world_hint=True)
+
+
+def test_a_predicate_picks_the_tools():
+    inner = PlainToolset(tools=[make_tool("get_x"), make_tool("set_x")])
+    tools = offered(AnnotatedToolset(inner, READ, named("get_*")))
+    assert [read_only(tool, NOBODY) for tool in tools] == [True, False]
+    assert tools[1] is inner.answer[1]
+
+
+def test_of_an_untrusted_tool_only_caution_stays_beside_what_is_vouched_for():
+    claims = {"read_only": True, "idempotent": True, "destructive": False, "open_world": True, "edit": True}
+    inner = PlainToolset(tools=[make_tool("a", hints=claims, trusted=False)])
+    (tool,) = offered(AnnotatedToolset(inner, ToolAnnotations(idempotent_hint=True)))
+    assert tool.spec.annotations == ToolAnnotations(idempotent_hint=True, open_world_hint=True, edit_hint=True)
+    assert tool.origin.trusted
+
+
+def fails_annotated(tool, context):
+    raise OSError(tool.name)
+
+
+def test_where_the_predicate_raises_the_tool_is_out():
+    offer = offered(AnnotatedToolset(PlainToolset("t", [make_tool("a")]), READ, fails_annotated))
+    assert names(offer) == []
+    assert str(offer.problems[0]) == "toolset 't': tool 'a' can't be annotated: OSError: a"
+    assert [(each.name, each.step) for each in offer.dropped] == [("a", "annotated")]
+
+
+def needs(tool):
+    return tool.spec.requires_confirmation
+
+
+def test_every_call_is_confirmed_even_where_the_tool_picks_its_own():
+    picky = make_tool("a").evolve(confirms=lambda arguments: False)
+    (tool,) = offered(ApprovalToolset(PlainToolset(tools=[picky])))
+    assert (needs(tool), tool.confirms) == (True, None)
+
+
+def test_a_predicate_picks_the_tools_for_each_context():
+    inner = PlainToolset(tools=[make_tool("a"), make_tool("b")])
+    toolset = ApprovalToolset(inner, named("a") & for_user("guest"))
+    assert [needs(tool) for tool in offered(toolset, ReadonlyContext(user="guest"))] == [True, False]
+    assert [needs(tool) for tool in offered(toolset, ReadonlyContext(user="root"))] == [False, False]
+
+
+def test_a_tool_found_late_still_asks_once_it_is_found():
+    late, _ = late_tool(make_tool("a").evolve(confirms=lambda arguments: False))
+    (tool,) = offered(ApprovalToolset(PlainToolset(tools=[late])))
+    loaded = tool.handler.load()
+    assert (needs(loaded), loaded.confirms) == (True, None)
+
+
+INNER_PREPARED = PlainToolset("inner", [make_tool("a"), make_tool("b")])
+
+
+def for_users_only(context, tools):
+    return [tool for tool in tools if context.user or tool.name == "a"]
+
+
+async def with_one_more(context, tools):
+    return (*tools, make_tool("c"))
+
+
+def test_the_function_makes_the_tools_for_each_context():
+    toolset = PreparedToolset(INNER_PREPARED, for_users_only)
+    assert names(offered(toolset, ReadonlyContext(user="ann"))) == ["a", "b"]
+    offer = offered(toolset)
+    assert (names(offer), [(each.name, each.step) for each in offer.dropped]) == (["a"], [("b", "prepared")])
+
+
+def test_it_may_be_async_and_add_tools():
+    assert names(offered(PreparedToolset(INNER_PREPARED, with_one_more))) == ["a", "b", "c"]
+
+
+def test_what_is_no_tool_costs_only_itself():
+    offer = offered(PreparedToolset(INNER_PREPARED, lambda context, tools: [*tools, "x"]))
+    assert (names(offer), len(offer.problems)) == (["a", "b"], 1)
+
+
+def test_giving_nothing_is_an_error():
+    with pytest.raises(TypeError, match="list of tools"):
+        offered(PreparedToolset(INNER_PREPARED, lambda context, tools: None))
+
+
+def test_an_unsound_tool_costs_only_itself():
+    offer = offered(
+        PreparedToolset(INNER_PREPARED, lambda context, tools: [*tools, make_tool("bad", input_schema=BOMB)])
+    )
+    assert (names(offer), [each.tool for each in offer.problems]) == (["a", "b"], ["bad"])
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def counting(*tools, **options):
+    inner = PlainToolset("inner", list(tools) or [make_tool("a")])
+    clock = Clock()
+    return inner, clock, CachedToolset(inner, 60, clock, **options)
+
+
+def test_the_toolset_is_asked_once_within_its_time():
+    inner, clock, toolset = counting()
+    first = offered(toolset)
+    clock.now += 59.9
+    assert offered(toolset) is first
+    assert len(inner.contexts) == 1
+    clock.now += 0.1
+    assert names(offered(toolset)) == ["a"]
+    assert len(inner.contexts) == 2
+
+
+@pytest.mark.parametrize("part", ["user", "agent", "model", "provider", "session"])
+def test_each_identity_has_its_own(part):
+    inner, _, toolset = counting()
+    for value in ("a", "b", "a"):
+        offered(toolset, ReadonlyContext(**{part: value}))
+    assert [getattr(context, part) for context in inner.contexts] == ["a", "b"]
+
+
+def test_the_key_can_be_chosen():
+    inner, _, toolset = counting(key=lambda context: context.state.get("plan"))
+    for user, plan in (("ann", "pro"), ("bob", "pro"), ("ann", "free")):
+        offered(toolset, ReadonlyContext(user=user, state={"plan": plan}))
+    assert [context.state["plan"] for context in inner.contexts] == ["pro", "free"]
+
+
+def test_a_failure_is_not_kept():
+    inner, _, toolset = counting()
+    inner.error = OSError("down")
+    for _ in range(2):
+        with pytest.raises(OSError, match="down"):
+            offered(toolset)
+    inner.error = None
+    assert names(offered(toolset)) == ["a"]
+    assert len(inner.contexts) == 3
+
+
+def test_an_answer_with_problems_is_not_kept():
+    inner, _, toolset = counting(make_tool("a"), None)
+    assert [names(offered(toolset)) for _ in range(2)] == [["a"], ["a"]]
+    assert len(inner.contexts) == 2
+
+
+def test_clearing_forgets():
+    inner, _, toolset = counting()
+    offered(toolset)
+    toolset.clear()
+    offered(toolset)
+    assert len(inner.contexts) == 2
+
+
+def test_the_oldest_goes_where_there_are_too_many(monkeypatch):
+    monkeypatch.setattr(module, "MOST_KEPT", 2)
+    inner, _, toolset = counting()
+    for user in ("a", "b", "c", "b", "a"):
+        offered(toolset, ReadonlyContext(user=user))
+    assert [context.user for context in inner.contexts] == ["a", "b", "c", "a"]
+
+
+@pytest.mark.parametrize("ttl", [0, -1, float("nan")])
+def test_the_time_is_above_zero(ttl):
+    with pytest.raises(ValueError, match="more than 0 seconds"):
+        CachedToolset(PlainToolset(), ttl)
+
+
+class Gated(PlainToolset):
+    """Answers when the gate opens; tells what became of each asking."""
+
+    def __init__(self, error=None):
+        super().__init__("gated", [make_tool("a")], error)
+        self.gate = asyncio.Event()
+        self.begun = 0
+        self.cancelled = 0
+
+    async def tools(self, context):
+        self.begun += 1
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return await super().tools(context)
+
+
+def waiting(toolset, count):
+    return [asyncio.ensure_future(toolset.tools(NOBODY)) for _ in range(count)]
+
+
+async def until(condition):
+    while not condition():  # noqa: ASYNC110  what is waited for has no event of its own
+        await asyncio.sleep(0)
+
+
+def test_resolutions_at_the_same_time_share_one_asking():
+    async def scenario():
+        inner = Gated()
+        tasks = waiting(CachedToolset(inner, 60), 5)
+        await until(lambda: inner.begun)
+        inner.gate.set()
+        answers = await asyncio.gather(*tasks)
+        return inner.begun, {id(answer) for answer in answers}
+
+    begun, answers = asyncio.run(scenario())
+    assert (begun, len(answers)) == (1, 1)
+
+
+def test_a_shared_failure_reaches_everybody_and_is_not_kept():
+    async def scenario():
+        inner = Gated(OSError("down"))
+        toolset = CachedToolset(inner, 60)
+        tasks = waiting(toolset, 3)
+        await until(lambda: inner.begun)
+        inner.gate.set()
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        inner.error = None
+        return answers, await toolset.tools(NOBODY), inner.begun
+
+    failures, answer, begun = asyncio.run(scenario())
+    assert {str(failure) for failure in failures} == {"down"}
+    assert (names(answer), begun) == (["a"], 2)
+
+
+def test_one_that_gives_up_does_not_stop_the_others():
+    async def scenario():
+        inner = Gated()
+        first, second = waiting(CachedToolset(inner, 60), 2)
+        await until(lambda: inner.begun)
+        first.cancel()
+        await until(first.done)
+        inner.gate.set()
+        return await second, inner.cancelled
+
+    answer, cancelled = asyncio.run(scenario())
+    assert (names(answer), cancelled) == (["a"], 0)
+
+
+def test_when_everybody_gives_up_the_asking_ends_and_the_next_begins_anew():
+    async def scenario():
+        inner = Gated()
+        toolset = CachedToolset(inner, 60)
+        for task in (tasks := waiting(toolset, 2)):
+            await until(lambda: inner.begun)
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await until(lambda: inner.cancelled)
+        inner.gate.set()
+        return names(await toolset.tools(NOBODY)), inner.begun
+
+    assert asyncio.run(scenario()) == (["a"], 2)
+
+
+class Lingering(Gated):
+    """Takes its time to end when it is cancelled."""
+
+    async def tools(self, context):
+        try:
+            return await super().tools(context)
+        except asyncio.CancelledError:
+            await self.gate.wait()
+            raise
+
+
+def test_nobody_joins_an_asking_that_is_ending():
+    async def scenario():
+        inner = Lingering()
+        toolset = CachedToolset(inner, 60)
+        (given_up,) = waiting(toolset, 1)
+        await until(lambda: inner.begun)
+        given_up.cancel()
+        await until(lambda: inner.cancelled)
+        first, second = waiting(toolset, 2)
+        await until(lambda: inner.begun == 2)
+        inner.gate.set()
+        return await first is await second, inner.begun, given_up.cancelled()
+
+    assert asyncio.run(scenario()) == (True, 2, True)
+
+
+def test_what_was_asked_before_clearing_is_not_kept():
+    async def scenario():
+        inner = Gated()
+        toolset = CachedToolset(inner, 60)
+        (before,) = waiting(toolset, 1)
+        await until(lambda: inner.begun)
+        toolset.clear()
+        (after,) = waiting(toolset, 1)
+        await until(lambda: inner.begun == 2)
+        inner.gate.set()
+        return await before is await after, await toolset.tools(NOBODY) is await after
+
+    assert asyncio.run(scenario()) == (False, True)
+
+
+def test_each_event_loop_asks_for_itself():
+    """A future of one loop can't be awaited in another."""
+    inner, _, toolset = counting()
+    inner.error = OSError("down")
+    for _ in range(2):
+        with pytest.raises(OSError, match="down"):
+            asyncio.run(toolset.tools(NOBODY))
+    assert len(inner.contexts) == 2
+
+
+def test_one_that_wants_to_end_the_program_does_not_end_the_event_loop():
+    """A task that raises `SystemExit` would; and the time of one that fails isn't kept."""
+
+    async def scenario():
+        inner = PlainToolset("odd", error=SystemExit(3))
+        toolset = CachedToolset(inner, 10)
+        for _ in range(2):
+            with pytest.raises(SystemExit):
+                await toolset.tools(NOBODY)
+        return len(inner.contexts)
+
+    assert asyncio.run(scenario()) == 2
+
+
+def test_an_answer_with_notes_is_kept():
+    inner = PlainToolset("t", [make_tool("a")])
+    toolset = CachedToolset(RenamedToolset(inner, {"absent": "x"}), 10)
+    assert [len(offered(toolset).problems) for _ in range(2)] == [1, 1]
+    assert len(inner.contexts) == 1
+
+
+SCHEMA = object_schema(
+    required=["q", "limit"],
+    q={"type": "string", "description": "Query."},
+    limit={"type": "integer"},
+    deep=True,
+    lang={"enum": ["en", "de"]},
+)
+
+
+def test_each_argument_is_shown_as_asked():
+    reshape = Reshape(
+        rename={"q": "query", "deep": "thorough"},
+        hide={"lang": "en"},
+        default={"limit": 5, "deep": False},
+        retype={"q": {"type": "string", "maxLength": 9}},
+        describe={"q": "What to look for."},
+    )
+    assert reshape.shown(SCHEMA) == object_schema(
+        required=["query"],
+        query={"type": "string", "maxLength": 9, "description": "What to look for."},
+        limit={"type": "integer", "default": 5},
+        thorough={"default": False},
+    )
+    assert list(reshape.shown(SCHEMA)["properties"]) == ["query", "limit", "thorough"]
+
+
+def test_nothing_asked_changes_nothing():
+    assert Reshape().shown(SCHEMA) == SCHEMA
+    assert Reshape().given({"q": 1}) == {"q": 1}
+
+
+def test_required_disappears_with_the_last():
+    assert "required" not in Reshape(hide={"q": "x"}, default={"limit": 1}).shown(SCHEMA)
+
+
+def test_a_hidden_value_never_reaches_the_schema():
+    schema = {**SCHEMA, "examples": [{"q": "s3cret"}], "default": {"q": "s3cret"}}
+    assert "s3cret" not in str(Reshape(hide={"q": "s3cret"}).shown(schema))
+
+
+def test_arguments_are_turned_back():
+    reshape = Reshape(rename={"q": "query"}, hide={"lang": ["en"]}, default={"limit": 5})
+    assert reshape.given({"query": "a"}) == {"q": "a", "limit": 5, "lang": ["en"]}
+    assert reshape.given({"query": "a", "limit": 7}) == {"q": "a", "limit": 7, "lang": ["en"]}
+    assert reshape.shown_arguments({"q": "a", "limit": 7, "lang": ["en"]}) == {"query": "a", "limit": 7}
+
+
+def test_two_arguments_can_swap_their_names():
+    reshape = Reshape(rename={"q": "lang", "lang": "q"})
+    assert reshape.given({"q": "en", "lang": "text"}) == {"lang": "en", "q": "text"}
+
+
+def test_a_value_is_fresh_for_every_call():
+    reshape = Reshape(hide={"lang": ["en"]}, default={"deep": {}})
+    first = reshape.given({})
+    first["lang"].append("de")
+    first["deep"]["x"] = 1
+    assert reshape.given({}) == {"lang": ["en"], "deep": {}}
+
+
+@pytest.mark.parametrize("name", ["q", "lang"])
+def test_a_name_that_the_model_cannot_know_is_refused(name):
+    """Where a schema takes more arguments than it names, the hidden ones can't be reached by their own names."""
+    reshape = Reshape(rename={"q": "query"}, hide={"lang": "en"})
+    with pytest.raises(StructureError) as caught:
+        reshape.given({"query": "a", name: "x"})
+    assert caught.value.path == (name,)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "reason"),
+    [
+        ({"hide": {"a": 1}, "rename": {"a": "b"}}, "hidden"),
+        ({"hide": {"a": 1}, "default": {"a": 1}}, "hidden"),
+        ({"hide": {"a": 1}, "retype": {"a": {}}}, "hidden"),
+        ({"hide": {"a": 1}, "describe": {"a": "x"}}, "hidden"),
+        ({"rename": {"a": "c", "b": "c"}}, "same name"),
+        ({"retype": {"a": {"type": "text"}}}, "the schema for 'a'"),
+    ],
+)
+def test_a_reshape_that_contradicts_itself_is_refused(wishes, reason):
+    with pytest.raises(DefinitionError, match=reason):
+        Reshape(**wishes)
+
+
+def test_a_value_that_json_cannot_say_is_refused():
+    with pytest.raises(TypeError):
+        Reshape(hide={"a": object()})
+
+
+@pytest.mark.parametrize(
+    ("wishes", "schema", "reason"),
+    [
+        ({"rename": {"limits": "x"}}, SCHEMA, "no such argument. Did you mean 'limit'"),
+        ({"hide": {"zzz": 1}}, {"type": "object"}, "There are none"),
+        ({"rename": {"q": "limit"}}, SCHEMA, "two arguments would be called 'limit'"),
+        ({"rename": {"q": "x"}}, {**SCHEMA, "dependentRequired": {"q": ["limit"]}}, "'dependentRequired' at its root"),
+        ({"rename": {"q": "x"}}, {**SCHEMA, "allOf": []}, "'allOf' at its root"),
+        ({"rename": {"q": "x"}}, {**SCHEMA, "not": {"$ref": "#"}}, "'not' at its root"),
+        ({"rename": {"q": "x"}}, object_schema(q={"$ref": "#"}), "reference '#'"),
+        (
+            {"rename": {"q": "x"}},
+            object_schema(q={"items": [{"$ref": "#/properties/y"}]}),
+            "reference '#/properties/y'",
+        ),
+    ],
+)
+def test_a_schema_that_cannot_be_reshaped_safely_is_refused(wishes, schema, reason):
+    with pytest.raises(DefinitionError, match=reason):
+        Reshape(**wishes).shown(schema)
+
+
+def test_references_to_definitions_and_extensions_stay():
+    schema = {**object_schema(q={"$ref": "#/$defs/Q"}), "$defs": {"Q": {"type": "string"}}, "x-order": 1}
+    shown = Reshape(rename={"q": "x"}).shown(schema)
+    assert (shown["properties"], shown["$defs"], shown["x-order"]) == ({"x": {"$ref": "#/$defs/Q"}}, schema["$defs"], 1)
+
+
+def test_a_hidden_value_that_does_not_fit_is_not_told():
+    """It may be a secret."""
+    with pytest.raises(DefinitionError, match="'limit': the value that it is hidden with doesn't fit") as caught:
+        Reshape(hide={"limit": "s3cret"}).shown(SCHEMA)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_default_that_does_not_fit_is_told():
+    with pytest.raises(DefinitionError) as caught:
+        Reshape(default={"limit": "no"}).shown(SCHEMA)
+    assert str(caught.value) == """'limit': its default doesn't fit: (root): must be an integer, got string "no\""""
+
+
+@pytest.mark.parametrize(("value", "fits"), [("a", True), (5, False)])
+def test_values_are_judged_with_the_definitions_of_the_root(value, fits):
+    schema = {**object_schema(q={"$ref": "#/$defs/Q"}), "$defs": {"Q": {"type": "string"}}}
+    if fits:
+        assert Reshape(hide={"q": value}).shown(schema)["properties"] == {}
+    else:
+        with pytest.raises(DefinitionError, match="hidden with"):
+            Reshape(hide={"q": value}).shown(schema)
+
+
+SCHEMA_RESHAPED = object_schema(
+    required=["q", "limit"], q={"type": "string"}, limit={"type": "integer", "maximum": 10}, lang={"enum": ["en", "de"]}
+)
+
+
+def search(*, checks=None, **facts):
+    return make_tool("search", input_schema=SCHEMA_RESHAPED, **facts).evolve(checks=checks)
+
+
+def test_what_is_listed_and_what_is_called_change_together():
+    reshape = Reshape(rename={"q": "query"}, hide={"lang": "en"}, default={"limit": 3})
+    (tool,) = offered(ReshapedToolset(PlainToolset(tools=[search()]), {"search": reshape}))
+    assert list(tool.spec.input_schema["properties"]) == ["query", "limit"]
+    assert called(tool, {"query": "a"}) == {"q": "a", "limit": 3, "lang": "en"}
+    assert called(tool, {"query": "a", "limit": 9}) == {"q": "a", "limit": 9, "lang": "en"}
+    assert not tool.validator.accepts({"q": "a"})
+    assert not tool.validator.accepts({"query": "a", "lang": "de"})
+
+
+def test_only_what_is_named_is_reshaped():
+    other = make_tool("other")
+    tools = offered(ReshapedToolset(PlainToolset(tools=[search(), other]), {"search": Reshape(), "absent": Reshape()}))
+    assert tools[1] is other
+
+
+@given(
+    st.fixed_dictionaries(
+        {"q": st.text(max_size=3), "limit": st.integers(-1, 12)}, optional={"lang": st.sampled_from(("en", "fr"))}
+    ),
+    st.permutations(["q", "limit", "lang", "x"]).map(
+        lambda names: dict(zip(("q", "limit", "lang"), names, strict=False))
+    ),
+)
+def test_a_renamed_tool_takes_exactly_what_the_tool_takes(arguments, rename):
+    tool = search()
+    renamed = _reshaped(tool, Reshape(rename=rename))
+    shown = {rename[name]: value for name, value in arguments.items()}
+    assert renamed.validator.accepts(shown) is tool.validator.accepts(arguments)
+    if tool.validator.accepts(arguments):
+        assert called(renamed, shown) == arguments
+
+
+def test_a_wider_type_lets_nothing_through_that_the_tool_refuses():
+    tool = _reshaped(search(), Reshape(rename={"limit": "most"}, retype={"limit": {"type": ["integer", "string"]}}))
+    assert called(tool, {"q": "a", "most": 5}) == {"q": "a", "limit": 5}
+    bad = {"q": "a", "most": "ten"}
+    assert tool.validator.accepts(bad)
+    (problem,) = tool.checks(bad)
+    assert problem.startswith("most: ")
+    with pytest.raises(StructureError, match="most"):
+        tool.bind(ToolContext(), bad)
+    assert "most" in tool.check(bad)[0]
+
+
+def test_a_hidden_value_that_the_tool_refuses_is_the_hosts_mistake():
+    """The model could do nothing about it."""
+    tool = _reshaped(search(checks=lambda arguments: ["limit: too much"]), Reshape(hide={"limit": 5}))
+    with pytest.raises(DefinitionError, match="'limit': the value that it is hidden with is refused"):
+        tool.checks({"q": "a"})
+
+
+def test_hidden_arguments_cannot_be_reached_by_name():
+    open_schema = {"type": "object", "properties": {"q": {}, "root": {}}}
+    tool = _reshaped(make_tool(input_schema=open_schema), Reshape(rename={"q": "query"}, hide={"root": "/safe"}))
+    assert called(tool, {"query": 1, "extra": 2}) == {"q": 1, "extra": 2, "root": "/safe"}
+    for name in ("root", "q"):
+        assert tool.checks({name: "/"}) == (f"{name}: there is no such argument",)
+        with pytest.raises(StructureError):
+            tool.bind(ToolContext(), {name: "/"})
+
+
+def picky(path):
+    def make_binder():
+        def bind(context, arguments):
+            raise StructureError("is no date", path)
+
+        return bind
+
+    return search().evolve(handler=Handler(print, make_binder=make_binder))
+
+
+@pytest.mark.parametrize(("path", "shown"), [(("q", 0), ("query", 0)), (("limit",), ("limit",)), ((), ())])
+def test_what_structuring_refuses_is_told_by_the_new_name(path, shown):
+    tool = _reshaped(picky(path), Reshape(rename={"q": "query"}))
+    with pytest.raises(StructureError) as caught:
+        tool.bind(ToolContext(), {"query": "a", "limit": 1})
+    assert (caught.value.path, caught.value.reason) == (shown, "is no date")
+
+
+def test_what_structuring_refuses_of_a_hidden_value_is_the_hosts_mistake():
+    tool = _reshaped(picky(("q",)), Reshape(hide={"q": "a"}))
+    with pytest.raises(DefinitionError, match="'q'"):
+        tool.bind(ToolContext(), {"limit": 1})
+
+
+def test_the_tools_own_parts_see_its_own_names():
+    seen = []
+
+    def see(arguments):
+        seen.append(dict(arguments))
+        return ["q: is empty", "query: stays", "(root): odd", "qq: stays"]
+
+    tool = search().evolve(preview=see, confirms=see, checks=see)
+    shown = _reshaped(tool, Reshape(rename={"q": "query"}, hide={"lang": "en"}))
+    arguments = {"query": "", "limit": 1}
+    assert shown.checks(arguments) == ["query: is empty", "query: stays", "(root): odd", "qq: stays"]
+    shown.preview(arguments)
+    shown.confirms(arguments)
+    assert seen == [{"q": "", "limit": 1, "lang": "en"}] * 3
+
+
+def test_a_tool_without_such_parts_gets_none():
+    shown = _reshaped(search(), Reshape())
+    assert (shown.preview, shown.confirms) == (None, None)
+
+
+def test_examples_follow_and_those_that_may_be_invalid_go():
+    tool = search(examples=[{"q": "a", "limit": 1, "lang": "en"}, {"q": "b", "limit": 2}])
+    shown = _reshaped(tool, Reshape(rename={"q": "query"}, hide={"lang": "de"}))
+    assert shown.spec.examples == ({"query": "a", "limit": 1}, {"query": "b", "limit": 2})
+    assert _reshaped(tool, Reshape(retype={"lang": {"const": "de"}})).spec.examples == ({"q": "b", "limit": 2},)
+
+
+def test_the_key_of_concurrency_follows_or_becomes_exclusive():
+    tool = search(concurrency=Concurrency("key", ("q", "lang"), "read"))
+    assert _reshaped(tool, Reshape(rename={"q": "x"})).spec.concurrency == Concurrency("key", ("x", "lang"), "read")
+    assert _reshaped(tool, Reshape(hide={"lang": "en"})).spec.concurrency == Concurrency("exclusive")
+    assert _reshaped(tool, Reshape(default={"q": "a"})).spec.concurrency == Concurrency("exclusive")
+
+
+def test_a_tool_found_late_is_reshaped_once_it_is_found():
+    late, loads = late_tool(search())
+    inner = PlainToolset(tools=[late])
+    (tool,) = offered(ReshapedToolset(inner, {"search": Reshape(rename={"q": "query"})}))
+    assert ("query" in tool.spec.input_schema["properties"], loads.count) == (True, 0)
+    assert called(tool.handler.load(), {"query": "a", "limit": 1}) == {"q": "a", "limit": 1}
+
+
+def test_a_toolsets_own_tools_are_called_by_their_own_arguments():
+    toolset = CallingToolset(tools=[Tool(ToolSpec("search", "", SCHEMA_RESHAPED))])
+    (tool,) = offered(ReshapedToolset(toolset, {"search": Reshape(rename={"q": "query"})}))
+    called(tool, {"query": "a", "limit": 1})
+    assert toolset.calls == [("search", {"q": "a", "limit": 1}, None)]
+
+
+@pytest.mark.parametrize("tool", [make_tool("t", kind="freeform"), Tool(ToolSpec("t"))])
+def test_only_functions_with_a_handler_can_be_reshaped(tool):
+    with pytest.raises(DefinitionError, match="only function tools"):
+        _reshaped(tool, Reshape())
+
+
+def test_a_tool_that_cannot_be_reshaped_costs_only_itself():
+    inner = PlainToolset("t", [search(), make_tool("other")])
+    offer = offered(ReshapedToolset(inner, {"search": Reshape(rename={"limits": "x"})}))
+    assert names(offer) == ["other"]
+    assert "tool 'search' can't be reshaped: 'limits': there is no such argument" in str(offer.problems[0])
+    assert [(each.name, each.step) for each in offer.dropped] == [("search", "reshaped")]
+
+
+@pytest.mark.parametrize("wishes", [{"hide": {"limit": "many"}}, {"default": {"limit": "many"}}])
+def test_a_value_that_the_argument_does_not_take_costs_the_tool(wishes):
+    inner = PlainToolset("t", [search(), make_tool("other")])
+    offer = offered(ReshapedToolset(inner, {"search": Reshape(**wishes)}))
+    assert names(offer) == ["other"]
+    assert "doesn't fit: (root): must be an integer" in str(offer.problems[0])
+
+
+def test_a_schema_that_only_becomes_unsound_by_its_place_is_refused():
+    """In the schema that is shown, a reference leads somewhere else."""
+    retype = {"$defs": {"A": {"type": "string"}}, "$ref": "#/$defs/A"}
+    with pytest.raises(SchemaError, match="points to nothing in it"):
+        _reshaped(search(), Reshape(retype={"q": retype}))
+
+
+def test_a_tool_that_nobody_has_is_noted():
+    offer = offered(ReshapedToolset(PlainToolset(tools=[search()]), {"serch": Reshape()}))
+    assert [str(each) for each in offer.problems] == [
+        "toolset 'plain': no tool is called 'serch', which was to be reshaped. Did you mean 'search'?"
+    ]
