@@ -11,6 +11,7 @@ import nox
 
 ROOT = Path(__file__).parent
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
+EXAMPLES = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 SIDE_BY_SIDE = "-n", "2", "--dist", "worksteal"
 LEAST_COVERAGE = 98  # per cent, branches included; what is left out is named in pyproject.toml
@@ -37,7 +38,7 @@ PYPROJECT = nox.project.load_toml("pyproject.toml")
 def install_checkout(session: nox.Session, *groups: str, options: Sequence[str] = ()) -> None:
     """Installs this checkout and its plugins, editable, with some dependency groups."""
     requirements = nox.project.dependency_groups(PYPROJECT, *groups)
-    plugins = [part for plugin in PLUGINS for part in ("-e", str(plugin))]
+    plugins = [part for plugin in (*PLUGINS, *EXAMPLES) for part in ("-e", str(plugin))]
     session.install("-e", ".", *plugins, *requirements, *options)
 
 

@@ -7,10 +7,13 @@ A test compares the page with what this gives. `TOPICS` says where each name sta
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import cast, is_typeddict
 
 import pegboard
@@ -112,6 +115,10 @@ TOPICS = {  # heading: what stands below it, and the names
         """,
     ),
 }
+FOR_AUTHORS = {  # package: what stands before its names
+    "pegboard.wire": "What wire formats share; see [Write an exporter](../how-to/write-an-exporter.md).",
+    "pegboard.dialects": "A `Dialect` is a row of steps that rewrite a schema; each step is a function here.",
+}
 WITHOUT_DOCSTRING = {
     "Injected": "`Injected[Type]` as a parameter's type fills it with what the host provides.",
     "REMOVED": "Stands for a key of the state that was removed, in `Actions.state_delta`.",
@@ -136,7 +143,35 @@ def page() -> str:
         if text:
             blocks.append(f"{text}\n")
         blocks.extend(block for name in names.split() for block in described(name, getattr(pegboard, name)))
+    for package, text in FOR_AUTHORS.items():
+        blocks.append(f"## `{package}`\n\n{text}\n")
+        blocks.append("\n".join(rows_of(import_module(package))) + "\n")
     return "\n".join(blocks)
+
+
+def rows_of(package: ModuleType) -> Iterator[str]:
+    """One row of a list for each public name of a package; constants have their docstrings in the source."""
+    texts: dict[str, str] = {}
+    for path in sorted(Path(str(package.__file__)).parent.glob("*.py")):
+        texts |= constants_in(path)
+    for name in sorted(package.__all__):
+        thing = getattr(package, name)
+        is_constant = name in texts and not inspect.isclass(thing) and not inspect.isfunction(thing)
+        text = texts[name] if is_constant else inspect.getdoc(thing) or ""
+        first = " ".join(text.partition("\n\n")[0].split())
+        written = name if is_constant else signature_of(name, thing) or name
+        yield f"- `{written}`: {first}" if first else f"- `{written}`"
+
+
+def constants_in(path: Path) -> dict[str, str]:
+    """The constants of a module with the docstrings behind them, `""` where there is none."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    found: dict[str, str] = {}
+    for node, behind in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            told = behind.value if isinstance(behind, ast.Expr) else None
+            found[node.target.id] = str(told.value) if isinstance(told, ast.Constant) else ""
+    return found
 
 
 def described(name: str, thing: object) -> Iterator[str]:

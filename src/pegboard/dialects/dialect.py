@@ -223,7 +223,12 @@ def everywhere(visit: Visit) -> Step:
         visit: Gets a schema whose parts have been visited; gives it back where nothing is to be done, else a new
             one. It changes nothing that it is given.
     """
-    return lambda schema: here(schema, lambda root, place: walked(root, place, visit))
+
+    def step(schema: JsonSchema) -> Rewritten:
+        return here(schema, lambda root, place: walked(root, place, visit))
+
+    step.__name__, step.__doc__ = visit.__name__, visit.__doc__
+    return step
 
 
 MOST_LEVELS: Final = 128

@@ -165,7 +165,7 @@ class Dispatcher:
         grants: What people have allowed.
         locks: Where calls wait for each other.
         threads: Where plain functions run.
-        asking: What waits for a person.
+        approvals: Queue of requests that wait for a person.
         kept: The full texts of results that were cut.
         operations: What goes on after its first result.
         observers: Who is told of every event.
@@ -177,7 +177,7 @@ class Dispatcher:
     grants: Grants
     locks: LockManager
     threads: WorkerPool = field(factory=WorkerPool)
-    asking: ApprovalQueue = field(factory=ApprovalQueue)
+    approvals: ApprovalQueue = field(factory=ApprovalQueue)
     kept: ResultStore = field(factory=ResultStore)
     operations: Operations = field(factory=Operations)
     observers: Observers = field(factory=Observers)
@@ -213,7 +213,7 @@ class Dispatcher:
             locks=self.locks,
             permissions=permissions or DEFAULT_PERMISSIONS,
             grants=self.grants,
-            asking=self.asking,
+            approvals=self.approvals,
             approver=approver,
             remote=partial(_run_remote, executor),
             events=events,

@@ -147,7 +147,7 @@ class CallServices:
         slots: How many of the batch may run at once; `None` is no limit.
         permissions: What may run; `None` lets everything run.
         grants: What people have allowed for longer than one call.
-        asking: Keeps what waits for a person.
+        approvals: Queue of requests that wait for a person.
         approver: Asks a person; `None`: nobody is there.
         remote: Runs a call in the executor that its tool names; `None`: tools run here only.
         events: Gets each event; `None`: nobody listens.
@@ -169,7 +169,7 @@ class CallServices:
     slots: Semaphore | None = None
     permissions: Permissions | None = None
     grants: Grants | None = None
-    asking: ApprovalQueue | None = None
+    approvals: ApprovalQueue | None = None
     approver: AnyApprover | None = None
     remote: Callable[[CallState], Awaitable[ToolResult]] | None = None
     events: Callable[[CallEvent], None] | None = None

@@ -1,0 +1,206 @@
+"""`Parrot`: the wire format of a made-up vendor, both ways.
+
+A request and its answer:
+
+    {"model": "grey", "turns": [{"who": "human", "says": "Rain?"}],
+     "tools": [{"tool": "weather", "about": "...", "takes": {...}}], "must_call": false}
+    {"says": "Let me look.", "calls": [{"ref": "a", "tool": "weather", "with": {"city": "Oslo"}}],
+     "stopped": "calls", "tokens": {"in": 20, "out": 9}}
+
+A stream is a line for each piece, `{"says": "Let "}` or `{"call": {...}}`, and a last one with `stopped` and `tokens`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import define, field
+
+from pegboard import (
+    CallPart,
+    ExportedTools,
+    Loss,
+    Message,
+    ModelError,
+    ModelRequest,
+    ModelResponse,
+    NamedTool,
+    ResultPart,
+    TextPart,
+    ToolSpec,
+    Usage,
+)
+from pegboard.dialects import READ, UNIONS, Dialect, named_definitions, root_object
+from pegboard.messages.response import CallDelta, Delta, FinishReason, TextDelta
+from pegboard.typing import JsonMapping, JsonObject
+from pegboard.wire import (
+    Entries,
+    Entry,
+    Gathered,
+    MadeCalls,
+    Room,
+    SentIds,
+    StreamEnd,
+    arguments_object,
+    as_object,
+    check_choice,
+    convert_schema,
+    count_in,
+    description_of,
+    known,
+    merged,
+    object_in,
+    objects_in,
+    passthrough,
+    refusal,
+    render_text,
+    sendable,
+    shown,
+    strict_schemas,
+    text_in,
+)
+
+NAME: Final = "parrot"
+DIALECT: Final = Dialect(NAME, (*READ, root_object(*UNIONS), named_definitions))
+"""What Parrot takes of JSON Schema: all of it, with a plain root."""
+
+_REFUSED_IN_REFS: Final = re.compile(r"[^a-z0-9_]")
+_STOPPED: Final[Mapping[str, FinishReason]] = {"done": "stop", "calls": "tool_calls", "length": "length"}
+
+
+@define(eq=False)
+class Parrot:
+    """Writes requests for Parrot, and reads its answers."""
+
+    name: str = field(default=NAME, init=False)
+    _entries: Entries = field(factory=lambda: Entries(_entry), init=False)
+
+    def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
+        """The list of a request; each tool is written once, and kept."""
+        return self._entries.exported(specs, strict)
+
+    def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
+        """Every loss and every refusal of one tool."""
+        return self._entries.one(spec, strict).losses
+
+    def request(self, request: ModelRequest) -> JsonObject:
+        """The body.
+
+        Raises:
+            ExportError: The tool choice can't be met.
+        """
+        exported = self.tools([tool.spec for tool in request.offered], strict=request.config.strict)
+        choice = request.tool_choice
+        check_choice(choice, exported.names, self.name)
+        opening: list[JsonObject] = [{"who": "keeper", "says": request.system}] if request.system else []
+        facts = {
+            "model": request.model,
+            "turns": [*opening, *_turns(request.messages)],
+            "tools": list(exported.entries),
+            "must_call": choice.name if isinstance(choice, NamedTool) else choice == "required",
+        }
+        return merged(known(facts), passthrough(request.config.provider_options, (self.name,)))
+
+    def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
+        """An answer that came whole.
+
+        Raises:
+            ModelError: It is no answer, or the vendor's error.
+        """
+        body = as_object(raw)  # what a client got may be anything
+        if "stopped" not in body:
+            raise ModelError(text_in(body, "problem") or "what came is no answer", provider=self.name)
+        reader = self.reader(request)
+        reader.feed({"says": text_in(body, "says")})
+        for call in objects_in(body, "calls"):
+            reader.feed({"call": call})
+        reader.feed(body)
+        return reader.response()
+
+    def reader(self, request: ModelRequest | None = None) -> ParrotReader:
+        """What reads the lines of a stream."""
+        return ParrotReader(MadeCalls(self.name, strict_schemas(request)))
+
+
+def _entry(spec: ToolSpec, strict: bool | None) -> Entry:
+    if spec.kind == "provider":
+        return refusal(spec, "/providerId", "providerId", "Parrot hosts no tools")
+    schema = convert_schema(spec, DIALECT, None, strict)
+    if schema.refused:
+        return Entry(None, schema.losses)
+    about = description_of(spec, examples=True, grammar=True)
+    return Entry({"tool": spec.name, "about": about, "takes": schema.schema}, schema.losses)
+
+
+def _turns(messages: Sequence[Message]) -> Iterator[JsonObject]:
+    refs = SentIds(_REFUSED_IN_REFS, 32)
+    for message in messages:
+        who = {"assistant": "bird", "system": "keeper"}.get(message.role, "human")
+        if said := message.text:
+            yield {"who": who, "says": said}
+        for part in message.parts:
+            if isinstance(part, CallPart):
+                called = {"tool": sendable(part.call.name), "with": arguments_object(part.call)}
+                yield {"who": who, "call": {"ref": refs.call(part.call.id), **called}}
+            elif isinstance(part, ResultPart):
+                text = "\n".join(map(render_text, part.result.content))
+                yield {"who": "tool", "ref": refs.result(part.call_id) or "", "says": text}
+
+
+@define(eq=False)
+class ParrotReader:
+    """Reads one streamed answer.
+
+    Attributes:
+        calls: Makes its calls.
+    """
+
+    calls: MadeCalls
+    _room: Room = field(factory=Room, init=False)
+    _text: Gathered = field(init=False)
+    _made: list[CallPart] = field(factory=list[CallPart], init=False)
+    _last: JsonMapping = field(factory=dict[str, Any], init=False)
+    _end: StreamEnd = field(factory=StreamEnd, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._text = Gathered(self._room)
+
+    def feed(self, chunk: Mapping[str, Any]) -> Sequence[Delta]:
+        """Takes in one line and gives what came with it. Never raises."""
+        line = as_object(chunk)
+        if "problem" in line:
+            self._end.failed(None, text_in(line, "problem"))
+        if "stopped" in line:
+            self._last, self._end.reached = line, True
+            return ()
+        if "call" in line:
+            return (self._called(object_in(line, "call")),)
+        piece = self._text.add(line.get("says"))
+        return (TextDelta(piece),) if piece else ()
+
+    def _called(self, said: JsonMapping) -> CallDelta:
+        call = self.calls.call(said.get("tool"), said.get("with"), said.get("ref"), {})
+        self._made.append(CallPart(call))
+        return CallDelta(len(self._made) - 1, shown(call.arguments), call.id, call.name)
+
+    def response(self, *, broken: str | None = None) -> ModelResponse:
+        """The answer from all that has come.
+
+        Args:
+            broken: Why the stream ended early.
+        """
+        text = (TextPart(self._text.text),) if self._text.text else ()
+        reason: FinishReason = _STOPPED.get(text_in(self._last, "stopped"), "other")
+        tokens = object_in(self._last, "tokens")
+        answer = ModelResponse(
+            Message("assistant", (*text, *self._made)),
+            reason,
+            Usage(count_in(tokens, "in"), count_in(tokens, "out")),
+            complete=reason != "length",
+        )
+        return self._end.of(answer, broken, spent=self._room.spent)
+
+
+__all__ = ["DIALECT", "NAME", "Parrot", "ParrotReader"]
