@@ -12,7 +12,10 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
-from pegboard.tools.context import ToolContext
+from pegboard.tools.context import ReadonlyContext, ToolContext
+
+StageFunction: TypeAlias = "Callable[[CallState], Awaitable[None] | None]"
+"""Fills in its part of the state, or raises; gives an awaitable where it isn't done yet."""
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.timeout import Deadline, Watchdog
     from pegboard.threads import WorkerPool
     from pegboard.tools.context import CallHost
+    from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
 
 _FLAT: Final = frozenset({str, int, float, bool, type(None)})
@@ -133,6 +137,33 @@ class Callbacks:
 NO_CALLBACKS: Final = Callbacks()
 
 
+_NO_TOOLS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+def _not_prepared(*_: object) -> NoReturn:
+    raise RuntimeError("only a registry's own services begin and run calls")
+
+
+@frozen
+class CallPipeline:
+    """Stages as calls pass them.
+
+    Attributes:
+        prepare: What the open calls pass first: a call that fails here may be repaired, and then passes them once more.
+        repair: What a call passes that can't run as the model wrote it.
+        execute: What the open calls pass then, until one fails or is answered.
+        afterwards: The other stages, in order: each with whether it sees every call, or those only that failed.
+    """
+
+    prepare: tuple[StageFunction, ...]
+    repair: StageFunction
+    execute: tuple[StageFunction, ...]
+    afterwards: tuple[tuple[StageFunction, bool], ...] = ()
+
+
+_NO_STAGES: Final = CallPipeline((), _not_prepared, ())
+
+
 @frozen(eq=False, slots=False)
 class CallServices:
     """What calls share: all of one registry, or those of one batch.
@@ -158,6 +189,12 @@ class CallServices:
         tools: The tools of the request that the calls answer.
         instructions: The request's instructions, for repairers.
         longest: Seconds that no call may exceed, whatever its tool says; `None` is no limit.
+        catalogue: The registry's, for as long as this holds.
+        named: Tools by name that `find` gives; it is asked for all others.
+        services: What the host provides to tools.
+        pipeline: The stages that have something to do.
+        begin: Makes the state of one call: `(call, context, around)`.
+        run: Runs one call that is in no batch.
     """
 
     find: Callable[[str], Tool]
@@ -180,6 +217,12 @@ class CallServices:
     tools: tuple[Tool, ...] | None = None
     instructions: str | None = None
     longest: float | None = None
+    catalogue: Any = None
+    named: Mapping[str, Tool] = _NO_TOOLS
+    services: Services | None = None
+    pipeline: CallPipeline = _NO_STAGES
+    begin: Callable[[ToolCall, ReadonlyContext | ToolContext, CallServices], CallState] = _not_prepared
+    run: Callable[[CallState], Awaitable[None]] = _not_prepared
 
     def evolve(self, **changes: Any) -> CallServices:
         """The same, with some attributes changed; cheap, as it is done for each batch."""

@@ -22,7 +22,7 @@ from pegboard.dispatch.permissions.permissions import (
     Resource,
     read_permissions,
 )
-from pegboard.dispatch.permissions.places import Place, Url
+from pegboard.dispatch.permissions.places import PathPart, Url
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Match, Rule, TextMatcher, Unreadable, WholeCall
 from pegboard.errors import ConfigError
 from pegboard.tools.policy import HOST, Origin
@@ -33,7 +33,12 @@ from pegboard.toolsets.wrappers import Reshape, _reshaped
 
 @pytest.mark.parametrize(
     ("kind", "value", "part"),
-    [("text", "a", TextMatcher), ("command", "ls", CommandPart), ("path", "a", Place), ("url", "https://a.org", Url)],
+    [
+        ("text", "a", TextMatcher),
+        ("command", "ls", CommandPart),
+        ("path", "a", PathPart),
+        ("url", "https://a.org", Url),
+    ],
 )
 def test_a_value_is_read_by_its_kind(kind, value, part):
     assert isinstance(Resource(kind, value).parts(kind, "/")[0], part)
