@@ -174,7 +174,7 @@ class DerivedAdapter(TypeAdapter):
 
 @frozen(eq=False)
 class TextAdapter(TypeAdapter):
-    """A type that JSON writes as text, which a schema can't judge in full.
+    """A type that JSON writes as text, which a schema can't validate in full.
 
     Attributes:
         cls: The class of the values.

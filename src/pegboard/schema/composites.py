@@ -222,7 +222,7 @@ class RecordAdapter(TypeAdapter):
 
 @frozen
 class Tag:
-    """The field by whose value the members of a union are told apart.
+    """The field by whose value the members of a union are distinguished.
 
     Attributes:
         key: Its key, the same in all.
@@ -272,7 +272,7 @@ class UnionAdapter(TypeAdapter):
         return {"anyOf": schemas} if len(schemas) > 1 else schemas[0]
 
     def tag(self) -> Tag | None:
-        """What tells the members that are objects apart, if anything does."""
+        """What distinguishes the members that are objects, or `None`."""
         objects = [each for each in self.members if each.kinds() & OBJECTS]
         records = [record for each in objects if isinstance(record := bare(each), RecordAdapter)]
         if len(records) < 2 or len(records) < len(objects):

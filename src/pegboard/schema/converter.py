@@ -1,7 +1,7 @@
 """The one cattrs converter, and the classes that others know how to make: with hooks in it, or models of their own.
 
 The models of pydantic and msgspec are known by what they have; neither library is imported before one of its classes
-is met. JSON Schema judges first, so a model gets only what its own schema takes.
+is met. JSON Schema validates first, so a model gets only what its own schema takes.
 """
 
 from __future__ import annotations

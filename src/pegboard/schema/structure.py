@@ -1,7 +1,7 @@
 """JSON into Python, by type: hooks for the one cattrs converter, made of type adapters.
 
-The law: what the derived schema takes is structured, and nothing is converted that JSON Schema tells apart. The schema
-judges first, so hooks check only what no schema can say (dates, decimals, checks in Python), and raise a
+The law: what the derived schema takes is structured, and nothing is converted that JSON Schema distinguishes. The
+schema validates first, so hooks check only what no schema can say (dates, decimals, checks in Python), and raise a
 `StructureError` with its path. cattrs makes the code for classes; it is imported when there is one.
 """
 
@@ -106,7 +106,7 @@ def structurer(annotation: object) -> Callable[[Any], Any] | None:
 
 
 def strict_structurer(annotation: object) -> Callable[[Any], Any]:
-    """As `structurer`, but never `None`: for values that no derived schema has judged, which it does first.
+    """As `structurer`, but never `None`: for values that no derived schema has validated, which it does first.
 
     Raises:
         DefinitionError: JSON can't say the type.
@@ -130,7 +130,7 @@ def _guarded(hook: StructureHook) -> Callable[[Any], Any]:
     def structure_guarded(value: Any) -> Any:
         try:
             return hook(value, None)
-        except Exception as error:  # noqa: BLE001  (told apart there)
+        except Exception as error:  # noqa: BLE001  (handled there)
             raise _refusal(error) from error.__cause__ or error
 
     return structure_guarded
@@ -217,7 +217,7 @@ def _items(hook: StructureHook, value: Sequence[Any]) -> list[Any]:
     try:
         for item in value:
             done.append(hook(item, None))  # noqa: PERF401  (its length says which item failed)
-    except Exception as error:  # noqa: BLE001  (told apart there)
+    except Exception as error:  # noqa: BLE001  (handled there)
         raise _refusal(error, len(done)) from error.__cause__ or error
     return done
 
@@ -249,7 +249,7 @@ def _structure_tuple(adapter: TupleAdapter) -> StructureHook:
         try:
             for hook, item in zip(hooks, value, strict=True):
                 done.append(hook(item, None))
-        except Exception as error:  # noqa: BLE001  (told apart there)
+        except Exception as error:  # noqa: BLE001  (handled there)
             raise _refusal(error, len(done)) from error.__cause__ or error
         return tuple(done)
 
@@ -267,7 +267,7 @@ def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
         try:
             for name, item in value.items():
                 done[name if read is same else _key(read, name)] = hook(item, None)
-        except Exception as error:  # noqa: BLE001  (told apart there)
+        except Exception as error:  # noqa: BLE001  (handled there)
             raise _refusal(error, name) from error.__cause__ or error
         if len(done) != len(value):
             raise StructureError("must not hold two keys that mean the same")
@@ -355,7 +355,7 @@ def _structure_typed_dict(hooks: Mapping[str, StructureHook]) -> StructureHook:
             for key, hook in hooks.items():
                 if key in value:
                     done[key] = hook(value[key], None)
-        except Exception as error:  # noqa: BLE001  (told apart there)
+        except Exception as error:  # noqa: BLE001  (handled there)
             raise _refusal(error, key) from error.__cause__ or error
         return done
 
@@ -390,7 +390,7 @@ def _by_tag(key: str, hooks: Mapping[str, StructureHook]) -> StructureHook:
 
 
 def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, StructureHook]) -> StructureHook:
-    """The hook of the first member that takes a value, told by a schema that is exact.
+    """The hook of the first member that takes a value, found by a schema that is exact.
 
     Trying one hook after the other would take exponential time for types made of themselves.
     """
@@ -435,7 +435,7 @@ def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
 
 
 def _structure_noted(adapter: NotedAdapter) -> StructureHook:
-    """Notes that may make the schema take what the type doesn't have the type's own schema judge again."""
+    """Notes that may make the schema take what the type doesn't have the type's own schema validate it again."""
     hook = structure_hook(adapter.inner)
     own = adapter.inner.schema(SchemaWriter()).keys()
     beyond = adapter.notes.keys() - _TELLING

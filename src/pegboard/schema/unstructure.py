@@ -48,7 +48,7 @@ def unstructurer(annotation: object) -> Callable[[Any], Any] | None:
     """What turns a value of a type into JSON data.
 
     A value of a derived class is written with the fields of the declared one. A value of another type is written by
-    its own class, as `to_json_data` does, so that a schema can judge it.
+    its own class, as `to_json_data` does, so that a schema can validate it.
 
     Returns:
         Python value -> JSON data; raises `TypeError` or `ValueError` with the path of what has no JSON form. `None`
