@@ -74,7 +74,7 @@ class CallError(Exception):
 
 def cancels_the_call(error: BaseException) -> bool:
     """Whether `error` says that the running task was asked to end; else it is the doing of what the task ran."""
-    import asyncio  # a registry has limits, and listing its tools doesn't load asyncio
+    import asyncio  # loading it takes longer than listing tools
 
     if not isinstance(error, asyncio.CancelledError):
         return False
