@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, cast
 
 from attrs import frozen
 
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Approval, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
-    from pegboard.dispatch.background import Operations
-    from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.timeout import Deadline, Watchdog
+    from pegboard.dispatch.truncate import TextStore
     from pegboard.threads import WorkerPool
     from pegboard.tools.context import CallHost
     from pegboard.tools.services import Services
@@ -164,6 +162,18 @@ class CallPipeline:
 _NO_STAGES: Final = CallPipeline((), _not_prepared, ())
 
 
+class BackgroundWork(Protocol):
+    """What goes on after the first result of its call."""
+
+    def begin(self, work: CallState) -> object:
+        """Makes the result of a long-running tool a pending one."""
+        ...
+
+    def go_on(self, work: CallState, doing: Awaitable[Any] | Callable[[], Any]) -> str:
+        """Goes on in the background; gives the operation's id."""
+        ...
+
+
 @frozen(eq=False, slots=False)
 class CallServices:
     """What calls share: all of one registry, or those of one batch.
@@ -181,7 +191,7 @@ class CallServices:
         approvals: Queue of requests that wait for a person.
         approver: Asks a person; `None`: nobody is there.
         remote: Runs a call in the executor that its tool names; `None`: tools run here only.
-        events: Gets each event; `None`: nobody listens.
+        events: Gets each `CallEvent`; `None`: nobody listens.
         kept: Keeps the full text of results that were cut.
         operations: What goes on after its first result.
         watchdog: Notices a coroutine that blocks the loop.
@@ -209,9 +219,9 @@ class CallServices:
     approvals: ApprovalQueue | None = None
     approver: AnyApprover | None = None
     remote: Callable[[CallState], Awaitable[ToolResult]] | None = None
-    events: Callable[[CallEvent], None] | None = None
-    kept: ResultStore | None = None
-    operations: Operations | None = None
+    events: Callable[[Any], None] | None = None
+    kept: TextStore | None = None
+    operations: BackgroundWork | None = None
     watchdog: Watchdog | None = None
     host: CallHost | None = None
     tools: tuple[Tool, ...] | None = None

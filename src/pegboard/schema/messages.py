@@ -1,6 +1,6 @@
 """Why a value doesn't fit a schema: every problem with its place, in words that a model can act on.
 
-jsonschema-rs judges; this only words what it has refused. jsonschema-rs could list its errors too, but does so for
+jsonschema-rs validates; this only words what it has refused. jsonschema-rs could list its errors too, but does so for
 every branch of every union at every level: for a recursive union of four, six levels of nesting take it 380 ms, ten
 would take a minute. Here each pair of schema and value is looked at once, and the whole search has a budget.
 """
