@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.background import Completion, Operation
     from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
     from pegboard.dispatch.callbacks import Chain
-    from pegboard.dispatch.dispatcher import Dispatcher, Health, Prepared
+    from pegboard.dispatch.dispatcher import Dispatcher, Health
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.executors.executor import Executor
     from pegboard.dispatch.executors.remote import ToolExecutor
@@ -65,7 +65,6 @@ class ToolRegistry(Contributions):
 
     Attributes:
         limits: What calls may use, where their tool sets nothing else.
-        services: What is provided to tools and toolsets, by type.
 
     Args:
         limits: What calls may use, where their tool sets nothing else.
@@ -93,7 +92,7 @@ class ToolRegistry(Contributions):
         self._approver = approver
         self._grants = grants
         self._where: tuple[Where, ...] = tuple(where) if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType]
-        self._prepared: Prepared | None = None
+        self._services: CallServices | None = None
         self._generation = 0
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
@@ -111,10 +110,7 @@ class ToolRegistry(Contributions):
 
         await self._load_plugins(stage)
         links = self._catalogue.callbacks(stage)
-        prepared = self._prepared
-        if prepared is None or prepared.catalogue is not self._catalogue:
-            prepared = self._prepare()
-        return Chain(links, prepared.around)
+        return Chain(links, self._call_services())
 
     @property
     def kept(self) -> ResultStore:
@@ -129,7 +125,7 @@ class ToolRegistry(Contributions):
     @permissions.setter
     def permissions(self, permissions: Permissions | None) -> None:
         with self._lock:
-            self._permissions, self._prepared = permissions, None
+            self._permissions, self._services = permissions, None
             self._generation += 1
 
     @property
@@ -140,7 +136,7 @@ class ToolRegistry(Contributions):
     @approver.setter
     def approver(self, approver: AnyApprover | None) -> None:
         with self._lock:
-            self._approver, self._prepared = approver, None
+            self._approver, self._services = approver, None
             self._generation += 1
 
     @property
@@ -312,19 +308,16 @@ class ToolRegistry(Contributions):
             await self._load_plugins(*TOOL_STAGES)
         if resolved is None and name not in self._catalogue.tools:
             resolved = await self._asked_live(name, NOBODY if context is None else context)
-        prepared = self._prepared
-        if prepared is None or prepared.catalogue is not self._catalogue:
-            prepared = self._prepare()
-        around = prepared.around
+        services = self._services
+        if services is None or services.catalogue is not self._catalogue:
+            services = self._call_services()
         if resolved is not None:
-            around = around.evolve(find=partial(self._offered, resolved), tools=(*resolved.tools, *resolved.findable))
+            services = self._services_for(resolved)
         if approver is not None:
-            around = around.evolve(approver=approver)
+            services = services.evolve(approver=approver)
         call = ToolCall(name, {} if arguments is None else arguments, call_id)
-        work = prepared.work(call, NOBODY if context is None else context, around)
-        if isinstance(context, ToolContext):
-            work.context.said = context.actions  # what the call asks for, its host finds in its own context
-        await prepared.travel(work)
+        work = services.begin(call, NOBODY if context is None else context, services)
+        await services.run(work)
         if work.fatal is not None:
             raise work.fatal
         assert work.result is not None
@@ -382,8 +375,8 @@ class ToolRegistry(Contributions):
 
         Arguments as for `dispatch`.
         """
-        prepared, around, calls = await self._ready(calls, resolved, context)
-        return prepared.batch(calls, context, around, **options)
+        services, calls = await self._ready(calls, resolved, context)
+        return self._at_work().batch(calls, context, services, **options)
 
     async def resume(
         self,
@@ -424,8 +417,8 @@ class ToolRegistry(Contributions):
         from pegboard.dispatch.approval.resume import match_answers
 
         resumption = match_answers(pending, answers, context)
-        prepared, around, _ = await self._ready(resumption.calls, resolved, context)
-        return await prepared.resumed(resumption, context, around, **options)
+        services, _ = await self._ready(resumption.calls, resolved, context)
+        return await self._at_work().resumed(resumption, context, services, **options)
 
     def parse(self, raw: Any, resolved: ResolvedTools | None = None) -> ToolCall:
         """A call as a model or a client wrote it. Never raises: a bad one is marked invalid, with its error.
@@ -506,7 +499,8 @@ class ToolRegistry(Contributions):
 
         if self._dispatcher is not None:
             await self._dispatcher.aclose(self._catalogue.extras.get("executors", {}))
-        await self.services.aclose()
+        if self._provided_services is not None:
+            await self._provided_services.aclose()
         await close_all(self._catalogue.toolsets)
 
     async def __aenter__(self) -> Self:
@@ -565,20 +559,27 @@ class ToolRegistry(Contributions):
                     self._dispatcher = Dispatcher.of(self.limits, self.services, self._grants)
         return self._dispatcher
 
-    def _prepare(self) -> Prepared:
-        """Works out what calls share and which stages have something to do; once a catalogue."""
-        generation = self._generation
-        prepared = self._at_work().prepare(
+    def _call_services(self) -> CallServices:
+        """What calls share and which stages have something to do; worked out once a catalogue."""
+        services, generation = self._services, self._generation
+        if services is not None and services.catalogue is self._catalogue:
+            return services
+        services = self._at_work().prepare(
             self._catalogue, self._find, self._permissions, self._approver, self._executor
         )
         with self._lock:
             if generation == self._generation:  # else it goes by permissions that don't hold any more
-                self._prepared = prepared
-        return prepared
+                self._services = services
+        return services
+
+    def _services_for(self, resolved: ResolvedTools) -> CallServices:
+        """The same for the calls of one request."""
+        tools = (*resolved.tools, *resolved.findable)
+        return self._call_services().evolve(find=partial(self._offered, resolved), named={}, tools=tools)
 
     async def _ready(
         self, calls: Iterable[ToolCall], resolved: ResolvedTools | None, context: ReadonlyContext
-    ) -> tuple[Prepared, CallServices, tuple[ToolCall, ...]]:
+    ) -> tuple[CallServices, tuple[ToolCall, ...]]:
         """What it takes to run these calls; plugins that have to do with them are imported."""
         calls = tuple(calls)
         for call in calls:
@@ -588,13 +589,7 @@ class ToolRegistry(Contributions):
         if resolved is None:
             unknown = next((call.name for call in calls if call.name not in self._catalogue.tools), None)
             resolved = None if unknown is None else await self._asked_live(unknown, context)
-        prepared = self._prepared
-        if prepared is None or prepared.catalogue is not self._catalogue:
-            prepared = self._prepare()
-        around = prepared.around
-        if resolved is not None:
-            around = around.evolve(find=partial(self._offered, resolved), tools=(*resolved.tools, *resolved.findable))
-        return prepared, around, calls
+        return (self._call_services() if resolved is None else self._services_for(resolved)), calls
 
     def _find(self, name: str) -> Tool:
         tool = self._catalogue.tools.get(name)

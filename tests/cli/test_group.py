@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 import pytest
@@ -26,11 +25,6 @@ def pegboard_register_commands(group):
     def odd():
         {body}
 """
-BROKEN = "raise RuntimeError('no \\x1b[31m luck')"
-
-
-def plugins_of(out: str) -> dict[str, dict]:
-    return {plugin["name"]: plugin for plugin in json.loads(out)}
 
 
 class TestCommandsOfPlugins:

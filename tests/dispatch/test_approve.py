@@ -253,7 +253,7 @@ def test_nobody_to_ask_denies_and_says_so():
     for around in (
         surroundings(None),
         surroundings(lambda *_: None),
-        surroundings(lambda *_: Once()).evolve(asking=None),
+        surroundings(lambda *_: Once()).evolve(approvals=None),
     ):
         error = not_approved(a_work(around))
         assert (error.kind, error.text) == (
@@ -321,12 +321,12 @@ def test_always_settles_the_calls_that_wait_and_are_covered():
 def test_reject_rejects_the_calls_that_wait():
     async def main():
         with ScriptedApprover([Reject("leave them")]) as approver:
-            works = [a_work(surroundings(approver, asking=asking), arguments={"path": name}) for name in "ab"]
+            works = [a_work(surroundings(approver, approvals=approvals), arguments={"path": name}) for name in "ab"]
             errors = await asyncio.gather(*map(approved, works), return_exceptions=True)
         assert [error.kind for error in errors] == ["rejected", "rejected"]
         assert errors[1].text == ("The user rejected a call of delete, and this call of delete with it: leave them")
 
-    asking = surroundings().asking
+    approvals = surroundings().approvals
     asyncio.run(main())
 
 
@@ -356,14 +356,14 @@ def test_without_rules_what_was_asked_is_asked():
 
     async def main():
         with ScriptedApprover([Always(), Always()]) as approver:
-            works = [a_work(surroundings(approver, asking=asking, grants=grants), tool) for _ in range(2)]
+            works = [a_work(surroundings(approver, approvals=approvals, grants=grants), tool) for _ in range(2)]
             for work in works:
                 permit(work)
                 work.around = work.around.evolve(permissions=None)
             await asyncio.gather(*map(approve, works))
         assert all(work.approval is not None for work in works)
 
-    asking, grants = surroundings().asking, MemoryGrants()
+    approvals, grants = surroundings().approvals, MemoryGrants()
     asyncio.run(main())
 
 

@@ -973,7 +973,7 @@ def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
     made = [ToolCall(name, {"key": key}, f"{number}") for number, (name, key) in enumerate(calls)]
     board = Board(answers)
     locks = board.registry._at_work().locks
-    asking = board.registry._at_work().asking
+    approvals = board.registry._at_work().approvals
     options = {"sequential": sequential, "max_concurrency": most}
 
     outcome, events = asyncio.run(run(board, made, interruption, options))
@@ -984,7 +984,7 @@ def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
     assert sorted(ends) == sorted(call.id for call in made), "each call ends once"
     assert not any("AssertionError" in result.text for result in outcome.results), "the tools saw no breach"
     assert locks.is_idle
-    assert asking.waiting() == ()
+    assert approvals.waiting() == ()
     granted = any(isinstance(answer, Always) for answer in answers)
     assert board.wiped <= board.allowed or granted, "no run without a yes, and none of them used twice"
     assert len(outcome.pending) == sum(result.kind == "confirmation_required" for result in outcome.results)

@@ -6,7 +6,7 @@ import pytest
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.limits import CallError
-from pegboard.dispatch.stages import STAGES, CallPipeline, _Stage, _When, pipeline_for, run_stages
+from pegboard.dispatch.stages import STAGES, _Stage, _When, pipeline_for, pipeline_of, run_stages
 from pegboard.dispatch.state import Callbacks
 from pegboard.tools.content import ToolResult
 
@@ -44,7 +44,8 @@ def test_the_stages_stand_once_in_order():
 def test_a_hook_that_nobody_implements_costs_nothing(callbacks, missing):
     """Its stage isn't on the way at all."""
     way = pipeline_for(callbacks)
-    passed = [each.__name__ for each in (*way.fit, way.mend, *way.onward)] + [each.name for each in way.afterwards]
+    functions = (*way.prepare, way.repair, *way.execute, *(function for function, _ in way.afterwards))
+    passed = [function.__name__ for function in functions]
     assert passed == [name for name in NAMES if name not in missing]
 
 
@@ -67,7 +68,7 @@ def visited(prepare, make, *stages):
         return _Stage(function, when)
 
     work, _ = prepare(make(print))
-    asyncio.run(run_stages(work, CallPipeline.of([MEND, *(stage(*each) for each in stages)])))
+    asyncio.run(run_stages(work, pipeline_of([MEND, *(stage(*each) for each in stages)])))
     return words, work
 
 
@@ -79,7 +80,7 @@ def test_what_a_stage_gives_back_is_awaited(make, prepare, when):
 
     work, _ = prepare(make(print))
     work.error = ValueError() if when is _When.FAILED else None
-    asyncio.run(run_stages(work, CallPipeline.of([MEND, _Stage(later, when)])))
+    asyncio.run(run_stages(work, pipeline_of([MEND, _Stage(later, when)])))
     assert work.value == "awaited"
 
 
@@ -105,7 +106,7 @@ def test_an_unfit_call_that_was_mended_passes_the_stages_before_once_more(make, 
         work.result = ToolResult("ran")
 
     work, _ = prepare(make(print))
-    asyncio.run(run_stages(work, CallPipeline.of([unfit(), _Stage(mend, _When.UNFIT), _Stage(run)])))
+    asyncio.run(run_stages(work, pipeline_of([unfit(), _Stage(mend, _When.UNFIT), _Stage(run)])))
     assert (work.result.text, work.error, seen) == ("ran", None, ["unknown_tool"])
 
 
@@ -119,7 +120,7 @@ def test_a_call_that_is_unfit_again_is_shown_to_the_mending_stage_once_more_for_
         work.repaired = "mended"
 
     work, _ = prepare(make(print))
-    asyncio.run(run_stages(work, CallPipeline.of([_Stage(find), _Stage(mend, _When.UNFIT)])))
+    asyncio.run(run_stages(work, pipeline_of([_Stage(find), _Stage(mend, _When.UNFIT)])))
     assert (work.result.text, work.result.detail) == ("still wrong", "repaired before")
 
 
@@ -128,7 +129,7 @@ def test_only_unfit_calls_are_mended(make, prepare):
         raise AssertionError("not its affair")
 
     work, _ = prepare(make(print))
-    asyncio.run(run_stages(work, CallPipeline.of([unfit("not_offered"), _Stage(mend, _When.UNFIT)])))
+    asyncio.run(run_stages(work, pipeline_of([unfit("not_offered"), _Stage(mend, _When.UNFIT)])))
     assert work.result.kind == "not_offered"
 
 

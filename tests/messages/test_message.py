@@ -17,21 +17,16 @@ from pegboard.messages.message import (
     ResultPart,
     TextPart,
     _as_part,
-    _below,
-    _integer,
-    _needed,
-    _part_from_json,
-    flag,
-    items,
-    mapping,
-    members,
-    text,
 )
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from strategies import json_values, mutated
 
 ADD = ToolCall("add", {"a": 1}, "c1")
+
+
+def read_part(data):
+    return Message.from_json({"role": "user", "parts": [data]}).parts[0]
 
 
 @given(MESSAGES)
@@ -108,24 +103,24 @@ for _ in range(100_000):
 @given(PARTS)
 def test_each_comes_back_from_json(part):
     assert isinstance(part, _PART_TYPES)
-    assert _part_from_json(json.loads(json.dumps(part.to_json()))) == part
+    assert read_part(json.loads(json.dumps(part.to_json()))) == part
 
 
 @given(PARTS.flatmap(lambda part: mutated(part.to_json())))
 def test_json_that_is_nearly_a_part_is_read_or_refused_with_its_path(data):
     """Nothing but a `ValueError` ever comes of data from outside."""
     try:
-        part = _part_from_json(data, "parts[3]")
+        part = read_part(data)
     except ValueError as error:
-        assert str(error).startswith("parts[3]")  # noqa: PT017  either may come of it
+        assert str(error).startswith("parts[0]")  # noqa: PT017  either may come of it
     else:
         assert isinstance(part, _PART_TYPES)
 
 
 @given(json_values())
 def test_json_that_is_anything_is_refused(data):
-    with pytest.raises(ValueError, match=r"^part[.:]"):
-        _part_from_json(data)
+    with pytest.raises(ValueError, match=r"^parts\[0\][.:]"):
+        read_part(data)
 
 
 @pytest.mark.parametrize(
@@ -140,28 +135,31 @@ def test_json_that_is_anything_is_refused(data):
             "parts[0].citations[1].uri: must be a text, got int",
         ),
         ({"type": "media", "content": TextContent("a").to_json()}, "parts[0].content.type: words are a part"),
-        ({"type": "media"}, "parts[0].content: must be an object, got NoneType"),
+        ({"type": "media"}, "parts[0].content: missing"),
         ({"type": "media", "content": {"type": DEEP}}, "parts[0].content.type: must be one of"),
-        ({"type": "call"}, "parts[0].call: must be an object, got NoneType"),
+        ({"type": "call"}, "parts[0].call: missing"),
         ({"type": "call", "call": {}}, "parts[0].call.name: missing"),
-        ({"type": "result", "callId": "a", "name": "b"}, "parts[0].result: must be an object, got NoneType"),
+        ({"type": "result", "callId": "a", "name": "b"}, "parts[0].result: missing"),
         (
             {"type": "result", "callId": "a", "name": "b", "result": {"content": 1}},
             "parts[0].result.content: must be an array",
         ),
         ({"type": "result", "name": "b", "result": {}}, "parts[0].callId: missing"),
-        ({"type": "hosted", "provider": "p", "role": "reply"}, "parts[0].role: must be call or result, got 'reply'"),
+        (
+            {"type": "hosted", "provider": "p", "data": {}, "role": "x"},
+            "parts[0].role: must be one of call, result, got 'x'",
+        ),
         ({"type": "reasoning", "providerMetadata": 1}, "parts[0].providerMetadata: must be an object, got int"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_path_part(data, wrong):
     with pytest.raises(ValueError, match=":") as caught:
-        _part_from_json(data, "parts[0]")
+        read_part(data)
     assert str(caught.value).startswith(wrong)
 
 
 def test_what_is_deep_is_carried_along_unlooked_at():
-    part = _part_from_json({"type": "hosted", "provider": "p", "data": {"deep": DEEP}})
+    part = read_part({"type": "hosted", "provider": "p", "data": {"deep": DEEP}})
     assert part.data["deep"] is DEEP
 
 
@@ -217,7 +215,7 @@ def test_a_conversation_holds_nothing_of_the_operators():
     result = ToolResult.error("tool_failure", "It failed.", detail="Traceback: /srv/secret.py")
     data = ResultPart("c1", "add", result).to_json()
     assert "secret" not in str(data)
-    assert _part_from_json(data).result == ToolResult.error("tool_failure", "It failed.")
+    assert read_part(data).result == ToolResult.error("tool_failure", "It failed.")
 
 
 @given(CITATIONS)
@@ -242,47 +240,3 @@ def test_what_isnt_known_isnt_written():
 def test_what_is_none_is_refused_by_name(data, wrong):
     with pytest.raises(ValueError, match=wrong):
         Citation.from_json(data)
-
-
-KINDS = {text: "a", _integer: 1, flag: True}
-
-
-@pytest.mark.parametrize(("read", "value"), KINDS.items(), ids=lambda each: getattr(each, "__name__", ""))
-def test_each_reads_its_own_kind_and_gives_the_default_for_nothing(read, value):
-    assert read({"x": value}, "x", None) == value
-    assert read({"x": None}, "x", "default") == "default"
-    assert read({}, "x", "default") == "default"
-    for other in ("a", 1, True, 1.5, [], {}):
-        if type(other) is not type(value):
-            with pytest.raises(ValueError, match=r"^x: must be .*, got "):
-                read({"x": other}, "x", None)
-
-
-def test_objects_and_arrays_are_empty_where_they_are_missing():
-    assert (mapping({}, "x"), items({}, "x")) == ({}, [])
-    assert (mapping({"x": {"a": 1}}, "x"), items({"x": [1]}, "x")) == ({"a": 1}, [1])
-    with pytest.raises(ValueError, match="x: must be an object, got list"):
-        mapping({"x": []}, "x")
-    with pytest.raises(ValueError, match="x: must be an array, got dict"):
-        items({"x": {}}, "x")
-
-
-def test_what_is_needed_must_be_there():
-    assert _needed({"x": ""}, "x") == ""
-    for data in ({}, {"x": None}):
-        with pytest.raises(ValueError, match="x: missing"):
-            _needed(data, "x")
-
-
-def test_below_puts_the_path_in_front():
-    with pytest.raises(ValueError, match=r"^parts\[1\]\.text: missing$"), _below("parts[1]"):
-        raise ValueError("text: missing")
-
-
-@given(json_values())
-def test_nothing_but_an_object_has_members(value):
-    if isinstance(value, dict):
-        assert members(value, "it") is value
-    else:
-        with pytest.raises(ValueError, match="it: must be an object"):
-            members(value, "it")

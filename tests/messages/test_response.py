@@ -33,7 +33,7 @@ def test_json_from_outside_is_read_or_refused(data):
     ("data", "wrong"),
     [
         (1, "response: must be an object, got int"),
-        ({}, "message: must be an object, got NoneType"),
+        ({}, "message: missing"),
         ({"message": MESSAGE, "finish_reason": "bored"}, "finish_reason: must be one of stop, tool_calls, "),
         ({"message": MESSAGE, "complete": "no"}, "complete: must be a boolean, got str"),
         ({"message": MESSAGE, "usage": []}, "usage: must be an object, got list"),

@@ -266,6 +266,15 @@ def test_a_hidden_distribution_brings_nothing(tmp_path):
     assert discover([str(tmp_path / "first"), str(tmp_path / "second")]) == Discovery()
 
 
+def test_a_folder_with_hyphens_hides_no_distribution_of_a_shorter_name(tmp_path):
+    """No installer writes one; people do by hand."""
+    for name in ("demo", "demo-tools"):
+        folder = install(tmp_path / name, name, entry_points=f"[pegboard]\n{name} = m\n")
+        folder.rename(folder.with_name(f"{name}-1.0.dist-info"))
+    discovery = discover([str(tmp_path / "demo"), str(tmp_path / "demo-tools")])
+    assert [entry.name for entry in discovery.entries] == ["demo", "demo-tools"]
+
+
 def test_a_path_that_cannot_be_listed_is_reported(tmp_path):
     install(tmp_path, "good", entry_points=GOOD)
     discovery = discover(["x" * 300, str(tmp_path)])

@@ -65,11 +65,6 @@ def test_it_is_read_back_as_it_was():
     assert [spec.input_schema_text for spec in again.tools] == [spec.input_schema_text for spec in WHOLE.tools]
 
 
-def test_faults_are_kept():
-    manifest = PluginManifest("p", faults=("one was refused",))
-    assert PluginManifest.from_json(manifest.to_json()) == manifest
-
-
 def test_many_and_long_faults_are_cut():
     manifest = PluginManifest("p", faults=("x" * 5000, "", *["y"] * 2000))
     read = PluginManifest.from_json(manifest.to_json()).faults
@@ -156,15 +151,19 @@ def plugin(root: Path, module: str = "demo_tools", record: str | None = None, **
     return discover([str(root)]).entries[0]
 
 
+def with_manifest(root: Path, *manifests: PluginManifest) -> FoundPlugin:
+    """A plugin with a package and a manifest in it."""
+    found = plugin(root)
+    write(root / "demo_tools/__init__.py", "raise SystemExit('imported')")
+    if manifests:
+        write_manifest(manifest_path(found), manifests)
+    return found
+
+
 def test_a_manifest_is_written_and_read(tmp_path):
-    found = plugin(tmp_path)
-    write(tmp_path / "demo_tools/__init__.py", "raise SystemExit('imported')")
-    path = manifest_path(found)
-    assert path == tmp_path / "demo_tools/pegboard-manifest.json"
-    write_manifest(path, [WHOLE])
-    read = read_manifest(found)
+    read = read_manifest(with_manifest(tmp_path, WHOLE))
     assert read is not None
-    assert sorted(spec.name for spec in WHOLE.tools) == [spec.name for spec in read.tools]
+    assert [spec.name for spec in read.tools] == ["delete", "read_file"]
     assert {spec.name: spec for spec in read.tools} == {spec.name: spec for spec in WHOLE.tools}
     assert read.toolsets == WHOLE.toolsets
     assert "demo_tools" not in sys.modules
@@ -202,12 +201,6 @@ def test_a_file_that_record_does_not_name_is_anothers(tmp_path):
     assert read_manifest(found) is None
 
 
-def test_no_manifest(tmp_path):
-    found = plugin(tmp_path)
-    write(tmp_path / "demo_tools/__init__.py")
-    assert read_manifest(found) is None
-
-
 def test_a_module_that_is_nowhere_has_no_place_for_one(tmp_path):
     found = plugin(tmp_path, "surely_not_installed")
     assert read_manifest(found) is None
@@ -215,30 +208,19 @@ def test_a_module_that_is_nowhere_has_no_place_for_one(tmp_path):
         manifest_path(found)
 
 
-def test_sources_written_after_it_make_it_passed_over(tmp_path):
-    found = plugin(tmp_path)
-    source = write(tmp_path / "demo_tools/__init__.py")
-    write_manifest(manifest_path(found), [WHOLE])
+def test_sources_written_after_it_make_it_passed_over(tmp_path, monkeypatch):
+    found = with_manifest(tmp_path, WHOLE)
+    source = tmp_path / "demo_tools/__init__.py"
     os.utime(manifest_path(found), (OLD, OLD))
-    os.utime(source, (OLD, OLD))
-    assert read_manifest(found) is not None
-    os.utime(source, (OLD, OLD + 1))
-    assert read_manifest(found) is None
-
-
-def test_a_source_that_vanishes_meanwhile_is_not_newer(tmp_path, monkeypatch):
-    found = plugin(tmp_path)
-    write(tmp_path / "demo_tools/__init__.py")
-    write_manifest(manifest_path(found), [WHOLE])
-    paths = (str(tmp_path / "demo_tools/gone.py"),)
-    monkeypatch.setattr(FoundPlugin, "sources", lambda _self: paths)
+    for written, is_read in ((OLD, True), (OLD + 1, False)):
+        os.utime(source, (OLD, written))
+        assert (read_manifest(found) is not None) is is_read
+    monkeypatch.setattr(FoundPlugin, "sources", lambda _self: (f"{source}.gone",))  # removed meanwhile
     assert read_manifest(found) is not None
 
 
 def test_a_manifest_of_another_version_is_void(tmp_path):
-    found = plugin(tmp_path)
-    write(tmp_path / "demo_tools/__init__.py")
-    write_manifest(manifest_path(found), [PluginManifest("demo", "demo", "0.9")])
+    found = with_manifest(tmp_path, PluginManifest("demo", "demo", "0.9"))
     with pytest.raises(
         ManifestError, match=r"void: it was written for demo 0\.9, and demo 1\.0 is installed"
     ) as caught:
@@ -246,27 +228,19 @@ def test_a_manifest_of_another_version_is_void(tmp_path):
     assert str(manifest_path(found)) in str(caught.value)
 
 
-def test_the_distributions_name_may_be_spelt_otherwise(tmp_path):
-    found = plugin(tmp_path)
-    write(tmp_path / "demo_tools/__init__.py")
-    write_manifest(manifest_path(found), [PluginManifest("demo", "DEMO", "1.0")])
-    assert read_manifest(found) is not None
-
-
-def test_one_file_serves_several_plugins(tmp_path):
-    found = plugin(tmp_path)
-    write(tmp_path / "demo_tools/__init__.py")
-    write_manifest(manifest_path(found), [PluginManifest("other", "demo", "1.0"), WHOLE])
-    read = read_manifest(found)
-    assert read is not None
-    assert read.plugin == "demo"
-
-
-def test_a_plugin_that_the_file_does_not_name_has_none(tmp_path):
-    found = plugin(tmp_path)
-    write(tmp_path / "demo_tools/__init__.py")
-    write_manifest(manifest_path(found), [PluginManifest("other", "demo", "1.0")])
-    assert read_manifest(found) is None
+@pytest.mark.parametrize(
+    ("manifests", "plugin"),
+    [
+        ([], None),
+        ([PluginManifest("other", "demo", "1.0")], None),
+        ([PluginManifest("other", "demo", "1.0"), WHOLE], "demo"),
+        ([PluginManifest("demo", "DEMO", "1.0")], "demo"),
+    ],
+)
+def test_one_file_serves_the_plugins_that_it_names(tmp_path, manifests, plugin):
+    """However it spells the distribution."""
+    read = read_manifest(with_manifest(tmp_path, *manifests))
+    assert (read and read.plugin) == plugin
 
 
 @pytest.mark.parametrize(
@@ -287,19 +261,15 @@ def test_a_plugin_that_the_file_does_not_name_has_none(tmp_path):
     ],
 )
 def test_a_broken_file_is_named(tmp_path, content, words):
-    found = plugin(tmp_path)
-    write(tmp_path / "demo_tools/__init__.py")
+    found = with_manifest(tmp_path)
     manifest_path(found).write_bytes(content)
     with pytest.raises(ManifestError, match=words):
         read_manifest(found)
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
+def test_a_file_that_cannot_be_read_or_is_huge_is_refused(tmp_path):
     with pytest.raises(ManifestError, match="can't be read: Is a directory"):
         read_manifest_file(tmp_path)
-
-
-def test_a_huge_file_is_refused(tmp_path):
     file = tmp_path / "m.json"
     with file.open("wb") as stream:
         stream.truncate(_MOST_BYTES + 1)
@@ -322,16 +292,17 @@ def test_the_order_of_properties_is_kept():
     assert '"default": 1.0' in text
 
 
-def test_only_plugins_of_one_distribution_stand_in_a_file():
-    with pytest.raises(ManifestError, match="of one distribution and version"):
-        manifest_text([WHOLE, PluginManifest("other", "demo", "2.0")])
-    with pytest.raises(ManifestError, match="of one distribution and version"):
-        manifest_text([PluginManifest("other")])
-
-
-def test_a_plugin_that_is_not_whole_gets_no_manifest():
-    with pytest.raises(ManifestError, match="plugin 'p' isn't whole: tool 'x' was refused"):
-        manifest_text([PluginManifest("p", "demo", "1.0", faults=("tool 'x' was refused",))])
+@pytest.mark.parametrize(
+    ("manifests", "words"),
+    [
+        ([WHOLE, PluginManifest("other", "demo", "2.0")], "of one distribution and version"),
+        ([PluginManifest("other")], "of one distribution and version"),
+        ([PluginManifest("p", "demo", "1.0", faults=("'x' was refused",))], "plugin 'p' isn't whole: 'x' was refused"),
+    ],
+)
+def test_what_has_no_text(manifests, words):
+    with pytest.raises(ManifestError, match=words):
+        manifest_text(manifests)
 
 
 def test_a_manifest_that_cannot_be_written_is_named(tmp_path):

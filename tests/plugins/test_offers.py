@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import attrs
 import pytest
 
 from fake_vendors.rules.exporters import EXPORTERS
@@ -78,6 +79,13 @@ class TestInstalled:
     def test_without_autoload_none_offers_anything(self, monkeypatch):
         monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
         assert ToolRegistry().known("exporters") == ()
+
+    def test_of_two_plugins_that_offer_one_name_none_is_chosen(self, monkeypatch):
+        (found,) = offers._offers()["exporters", "anthropic"]
+        twice = {("exporters", "anthropic"): [found, attrs.evolve(found, name="other", distribution="pegboard-other")]}
+        monkeypatch.setattr(offers, "_offers", lambda: twice)
+        with pytest.raises(PluginError, match=r"pegboard-anthropic and pegboard-other offer .*PEGBOARD_BLOCK=other"):
+            ToolRegistry().exporter("anthropic")
 
     def test_a_plugin_that_fails_is_named(self, monkeypatch):
         def broken(module, attribute):

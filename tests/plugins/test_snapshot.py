@@ -6,6 +6,8 @@ import importlib.metadata
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from installed import OLD, write
 from pegboard.plugins import snapshot
 from pegboard.plugins.cache import ListedTool, Listing, Stamps, write_snapshot
-from pegboard.plugins.snapshot import Environment, environment, open_snapshot
+from pegboard.plugins.snapshot import Environment, Snapshot, environment, open_snapshot
 
 
 def tool(name: str) -> ListedTool:
@@ -62,42 +64,45 @@ def kept(place, stamps):
     return place
 
 
+@contextmanager
+def opened(place: Environment) -> Iterator[Snapshot]:
+    """The snapshot, which holds."""
+    snapshot = open_snapshot(place)
+    assert snapshot is not None
+    with closing(snapshot):
+        yield snapshot
+
+
 def numbers(snapshot, name: str) -> list[tuple[int, int, int]]:
     (line,) = (line for line in snapshot.section(b"tools").split(b"\n") if line.startswith(name.encode() + b"\t"))
     return [tuple(map(int, column.split(b" "))) for column in line.split(b"\t")[2:]]
 
 
 def test_what_is_written_is_read(kept):
-    snapshot = open_snapshot(kept)
-    assert snapshot is not None
-    assert snapshot.section(b"json").decode() == LISTING.json()
-    assert snapshot.section(b"plain").decode() == LISTING.plain()
-    assert snapshot.section(b"problems") == b'[{"cause":"c"}]'
-    assert snapshot.section(b"notice") == b"a notice\n"
-    assert snapshot.section(b"version") == b"registry 1"
-    assert snapshot.section(b"commands") == b"list\tList.\nshow\t\n"
-    snapshot.close()
+    with opened(kept) as snapshot:
+        assert snapshot.section(b"json").decode() == LISTING.json()
+        assert snapshot.section(b"plain").decode() == LISTING.plain()
+        assert snapshot.section(b"problems") == b'[{"cause":"c"}]'
+        assert snapshot.section(b"notice") == b"a notice\n"
+        assert snapshot.section(b"version") == b"registry 1"
+        assert snapshot.section(b"commands") == b"list\tList.\nshow\t\n"
 
 
 @pytest.mark.parametrize("item", LISTING.tools, ids=lambda item: item.name)
 def test_each_tools_texts_are_found(kept, item):
     """The schema too, though a description holds what looks like its key."""
-    snapshot = open_snapshot(kept)
-    assert snapshot is not None
-    listed, schema, more, shown = numbers(snapshot, item.name)
-    assert snapshot.part(b"json", *listed).decode() == item.listed
-    assert snapshot.part(b"json", *schema).decode() == item.schema
-    assert snapshot.part(b"more", *more).decode() == item.more
-    assert snapshot.part(b"shown", *shown).decode() == item.shown
-    snapshot.close()
+    with opened(kept) as snapshot:
+        listed, schema, more, shown = numbers(snapshot, item.name)
+        assert snapshot.part(b"json", *listed).decode() == item.listed
+        assert snapshot.part(b"json", *schema).decode() == item.schema
+        assert snapshot.part(b"more", *more).decode() == item.more
+        assert snapshot.part(b"shown", *shown).decode() == item.shown
 
 
 def test_a_listing_of_nothing(place, stamps):
     write_snapshot(place, Listing(()), stamps)
-    snapshot = open_snapshot(place)
-    assert snapshot is not None
-    assert snapshot.section(b"json") == b'{"tools":[],"problems":[]}\n'
-    snapshot.close()
+    with opened(place) as snapshot:
+        assert snapshot.section(b"json") == b'{"tools":[],"problems":[]}\n'
 
 
 def test_many_stamps_are_read(place, tmp_path):
@@ -105,9 +110,8 @@ def test_many_stamps_are_read(place, tmp_path):
     stamps = Stamps()
     stamps.add(*(str(tmp_path / f"missing-{number:0100}") for number in range(1000)))
     write_snapshot(place, LISTING, stamps)
-    snapshot = open_snapshot(place)
-    assert snapshot is not None
-    snapshot.close()
+    with opened(place):
+        pass
 
 
 def test_no_snapshot_no_answer(place):
@@ -120,11 +124,9 @@ def test_a_change_makes_it_stale(kept, watched):
 
 
 def test_a_reader_keeps_what_it_has_opened(kept, stamps):
-    snapshot = open_snapshot(kept)
-    assert snapshot is not None
-    write_snapshot(kept, Listing(()), stamps)
-    assert snapshot.section(b"json").decode() == LISTING.json()
-    snapshot.close()
+    with opened(kept) as snapshot:
+        write_snapshot(kept, Listing(()), stamps)
+        assert snapshot.section(b"json").decode() == LISTING.json()
 
 
 def test_another_environment_of_the_same_file_name_is_refused(kept):
@@ -148,41 +150,33 @@ def content(place: Environment) -> bytes:
     return Path(place.path).read_bytes()
 
 
-@pytest.mark.parametrize("position", [0, 25, 60, 200])
-def test_a_damaged_head_is_refused(kept, position):
-    rewrite(kept, _flipped(content(kept), position))
-    assert open_snapshot(kept) is None
-
-
-@pytest.mark.parametrize("length", [0, 10, 30, 100])
-def test_a_file_cut_short_is_refused(kept, length):
-    rewrite(kept, content(kept)[:length])
-    assert open_snapshot(kept) is None
-
-
-@pytest.mark.parametrize("head", ["00000000 99999999999", "00000000 -1", "zz 3", "1"])
-def test_a_senseless_head_is_refused(kept, head):
-    rewrite(kept, b"pegboard snapshot 2\n" + head.encode() + b"\n" + b"x" * 200)
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        *(lambda data, position=position: _flipped(data, position) for position in (0, 25, 60, 200)),
+        *(lambda data, length=length: data[:length] for length in (0, 10, 30, 100)),
+        *(
+            lambda _, head=head: b"pegboard snapshot 2\n" + head + b"\n" + b"x" * 200
+            for head in (b"00000000 99999999999", b"00000000 -1", b"zz 3", b"1")
+        ),
+    ],
+)
+def test_a_damaged_head_is_refused(kept, damaged):
+    rewrite(kept, damaged(content(kept)))
     assert open_snapshot(kept) is None
 
 
 def test_a_damaged_body_is_seen(kept):
     data = content(kept)
     rewrite(kept, _flipped(data, data.index(b'{"tools"')))
-    snapshot = open_snapshot(kept)
-    assert snapshot is not None
-    with pytest.raises(ValueError, match="damaged"):
+    with opened(kept) as snapshot, pytest.raises(ValueError, match="damaged"):
         snapshot.section(b"json")
-    snapshot.close()
 
 
 def test_a_body_cut_short_is_seen(kept):
     rewrite(kept, content(kept)[:-3])
-    snapshot = open_snapshot(kept)
-    assert snapshot is not None
-    with pytest.raises(ValueError, match="damaged"):
+    with opened(kept) as snapshot, pytest.raises(ValueError, match="damaged"):
         snapshot.section(b"commands")
-    snapshot.close()
 
 
 def test_it_is_private(kept):

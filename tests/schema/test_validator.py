@@ -130,6 +130,7 @@ OPEN = {"properties": {"a": {"$ref": "#/$defs/b"}}, "unevaluatedProperties": Fal
         ({**OPEN, "properties": {"a": {"$ref": "#"}}}, {"a": {"b": 1}}, "a: Unevaluated properties are not allowed"),
         ({"prefixItems": [{}], "unevaluatedItems": False}, [1, 2], "(root): Unevaluated items are not allowed"),
         ({"$schema": DRAFT_7, "prefixItems": 5, "minItems": 1}, [], "(root): [] should be non-empty"),
+        ({"$schema": DRAFT_4, "minimum": 1, "exclusiveMinimum": True}, 1, "(root): 1 is less than or equal to"),
         ({"$schema": DRAFT_4, "type": "integer"}, 1.0, "(root): 1.0 is not of type 'integer'"),
     ],
 )

@@ -53,9 +53,10 @@ def bringing(*things: object):
     return Plugin()
 
 
-def findings(plugin: object, **options) -> str:
+def findings(plugin: object) -> str:
+    """Without measuring the import, which takes a process."""
     with pytest.raises(AssertionError) as caught:
-        check_plugin(plugin, **options)
+        check_plugin(plugin, heavy=())
     return str(caught.value)
 
 
@@ -86,13 +87,13 @@ def test_the_same_plugin_gives_the_same_report() -> None:
 
 def test_a_plugin_is_checked_by_its_installed_name(site) -> None:
     site("greeter", GREETER)
-    report = check_plugin("greeter", run_examples=True)
+    report = check_plugin("greeter", run_examples=True, heavy=())
     assert report == Report("greeter", ("greet",), tried=report.tried, ran=1)
 
 
 def test_a_module_that_is_installed_is_called_by_its_entry_point(site) -> None:
     module = __import__(site("greeter", GREETER))
-    assert check_plugin(module).plugin == "greeter"
+    assert check_plugin(module, heavy=()).plugin == "greeter"
 
 
 @pytest.mark.parametrize("name", ["files", "guard"])
@@ -113,15 +114,12 @@ def test_a_class_is_made_with_its_settings() -> None:
     assert "it doesn't load: KeyError" in findings(Plugin)
 
 
-def test_an_unknown_name_is_told_with_near_misses() -> None:
-    text = findings("fils")
-    assert "no installed distribution has an entry point 'fils'" in text
-    assert "'files'" in text
-
-
-def test_a_plugin_that_cant_be_imported_is_told_with_its_cause(site) -> None:
+def test_what_cant_be_imported_is_found_with_its_cause(site) -> None:
     site("broken", "raise SystemExit('no licence')")
     assert "it can't be imported: SystemExit: no licence" in findings("broken")
+    text = findings("fils")
+    assert "no installed distribution has an entry point 'fils'" in text
+    assert "Did you mean 'files'" in text
 
 
 def test_everything_is_collected_before_it_fails() -> None:
@@ -158,20 +156,23 @@ def test_what_was_refused_is_a_finding() -> None:
     assert "there is no hook 'pegboard_register_tool'. Did you mean 'pegboard_register_tools'" in text
 
 
-def test_a_plugin_that_brings_nothing_is_told_how() -> None:
-    class Plugin:
+def test_hooks_that_are_none_or_take_something_else_are_found() -> None:
+    class Unmarked:
         def pegboard_register_tools(self, register) -> None:
             register(forecast)
 
-    assert "mark a function pegboard_register_tools(register) with @hookimpl" in findings(Plugin())
-
-
-def test_wrong_hook_arguments_are_found() -> None:
-    class Plugin:
+    class Wrong:
         @hookimpl
         def pegboard_register_tools(self, registry) -> None: ...
 
-    assert "it doesn't load: PluginValidationError" in findings(Plugin())
+    class Raising:
+        @hookimpl
+        def pegboard_register_commands(self, group) -> None:
+            raise ValueError("no command")
+
+    assert "mark a function pegboard_register_tools(register) with @hookimpl" in findings(Unmarked())
+    assert "it doesn't load: PluginValidationError" in findings(Wrong())
+    assert "pegboard_register_commands raised ValueError: no command" in findings(Raising())
 
 
 def test_toolsets_are_noted_as_unchecked() -> None:
@@ -275,47 +276,33 @@ def test_a_plugin_that_needs_this_process_is_found(site, monkeypatch) -> None:
     module = site("greeter", "import sys\nif not hasattr(sys, 'prepared'): raise OSError('not here')\n" + greeter())
     monkeypatch.setattr("sys.prepared", True, raising=False)
     imported(module, None)
-    assert "it doesn't load in a process of its own: OSError: not here" in findings("greeter", heavy=())
+    assert "it doesn't load in a process of its own: OSError: not here" in findings("greeter")
 
 
-def test_a_true_manifest_passes(site, tmp_path) -> None:
+def test_a_true_manifest_passes_whatever_the_settings_add(site) -> None:
+    condition = "if settings: register(tool(lambda: 'x', name='other', description='Does.'))"
+    text = manifest_for(site, "early", greeter(condition=condition))
+    site("greeter", greeter(condition=condition), more=text.replace("early", "greeter"))
+    assert check_plugin("greeter", heavy=()).tools == ("greet",)
+    assert check_plugin("greeter", settings={"more": True}, heavy=()).tools == ("other", "greet")
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (greeter("world"), "tool 'greet' has changed"),
+        (greeter() + "\n@hookimpl\ndef pegboard_before_tool(context): ...\n", "its hooks differ"),
+    ],
+)
+def test_a_manifest_that_isnt_true_is_found(site, code, words) -> None:
     text = manifest_for(site, "early", greeter())
-    site("greeter", greeter(), more=text.replace("early", "greeter"))
-    assert check_plugin("greeter").tools == ("greet",)
-
-
-def test_a_manifest_that_says_something_else_is_found(site) -> None:
-    text = manifest_for(site, "early", greeter())
-    site("greeter", greeter("world"), more=text.replace("early", "greeter"))
-    assert "its manifest isn't what its code says: tool 'greet' has changed" in findings("greeter")
-
-
-def test_names_that_a_manifest_leaves_out_are_found(site) -> None:
-    text = manifest_for(site, "early", greeter())
-    code = greeter() + "\n@hookimpl\ndef pegboard_before_tool(context): ...\n"
     site("greeter", code, more=text.replace("early", "greeter"))
-    assert "its manifest isn't what its code says: its hooks differ" in findings("greeter")
+    assert f"its manifest isn't what its code says: {words}" in findings("greeter")
 
 
 def test_a_manifest_that_cant_be_read_is_found(site) -> None:
     site("greeter", greeter(), more="{}")
     assert "its manifest can't be held against its code" in findings("greeter")
-
-
-def test_a_manifest_is_held_against_the_code_without_settings(site) -> None:
-    condition = "if settings: register(tool(lambda: 'x', name='other', description='Does.'))"
-    text = manifest_for(site, "early", greeter(condition=condition))
-    site("greeter", greeter(condition=condition), more=text.replace("early", "greeter"))
-    assert check_plugin("greeter", settings={"more": True}).tools == ("other", "greet")
-
-
-def test_a_command_hook_that_raises_is_found() -> None:
-    class Plugin:
-        @hookimpl
-        def pegboard_register_commands(self, group) -> None:
-            raise ValueError("no command")
-
-    assert "pegboard_register_commands raised ValueError: no command" in findings(Plugin())
 
 
 # What a tool says of itself ------------------------------------------------------------------------------------------
@@ -339,19 +326,19 @@ def test_an_example_on_which_validators_do_not_agree_is_found() -> None:
     assert read(input_schema=schema, examples=[{"n": 0.5}]).warnings == []
 
 
-def test_a_tool_without_a_description_is_found() -> None:
-    findings = read(description=" \n")
-    assert "has no description" in findings.errors[0]
-
-
-def test_a_providers_tool_is_described_by_its_provider() -> None:
-    findings = read(description="", kind="provider", provider_id="demo.search")
-    assert findings.errors == []
-
-
-def test_contradicting_marks_are_found() -> None:
-    findings = read(annotations=ToolAnnotations(read_only_hint=True, destructive_hint=True))
-    assert "both read-only and destructive" in findings.errors[0]
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"description": " \n"}, ["has no description"]),
+        ({"description": "", "kind": "provider", "provider_id": "demo.search"}, []),  # its provider describes it
+        (
+            {"annotations": ToolAnnotations(read_only_hint=True, destructive_hint=True)},
+            ["both read-only and destructive"],
+        ),
+    ],
+)
+def test_descriptions_and_marks_are_checked(facts, words) -> None:
+    assert [word in error for word, error in zip(words, read(**facts).errors, strict=True)] == [True] * len(words)
 
 
 def test_parameters_that_say_nothing_of_themselves_are_one_warning() -> None:
@@ -390,14 +377,10 @@ def reader(function, **options) -> Tool:
     return Tool.from_function(function, **options)
 
 
-def test_a_good_example_passes() -> None:
-    findings = ran(reader(lambda: "fine"))
-    assert (findings.ran, findings.errors, findings.notes) == (1, [], [])
-
-
-def test_a_reader_that_would_ask_for_a_permission_is_run_all_the_same() -> None:
-    """The example is the author's own, and nobody is there to be asked."""
-    findings = ran(reader(lambda: "fine", permission="fetch", requires_confirmation=True))
+@pytest.mark.parametrize("facts", [{}, {"permission": "fetch", "requires_confirmation": True}])
+def test_a_good_example_passes(facts) -> None:
+    """One that would be asked about, too: it is the author's own."""
+    findings = ran(reader(lambda: "fine", **facts))
     assert (findings.ran, findings.errors, findings.notes) == (1, [], [])
 
 
@@ -443,26 +426,24 @@ def test_an_error_that_is_meant_for_the_model_is_noted() -> None:
     assert "there is no such city" in findings.notes[0]
 
 
-def test_output_that_its_schema_forbids_is_found() -> None:
-    def lie() -> int:
-        return "three"
-
-    assert "of kind invalid_output" in ran(reader(lie)).errors[0]
+def lie() -> int:
+    return "three"
 
 
-def test_a_call_past_its_time_limit_is_found() -> None:
-    async def wait() -> str:
-        await asyncio.Event().wait()
-        return ""
-
-    assert "of kind timeout" in ran(reader(wait, timeout=0.01)).errors[0]
+async def wait() -> str:
+    await asyncio.Event().wait()
+    return ""
 
 
-def test_an_example_that_ends_the_turn_is_found() -> None:
-    def end() -> str:
-        raise FatalToolError("over")
+def end() -> str:
+    raise FatalToolError("over")
 
-    assert "it ends the turn: over" in ran(reader(end)).errors[0]
+
+@pytest.mark.parametrize(
+    ("function", "words"), [(lie, "of kind invalid_output"), (wait, "of kind timeout"), (end, "it ends the turn: over")]
+)
+def test_what_no_example_may_end_in_is_found(function, words) -> None:
+    assert words in ran(reader(function, timeout=0.05)).errors[0]
 
 
 def test_an_async_tool_that_blocks_the_loop_is_found_with_its_place() -> None:
@@ -541,27 +522,8 @@ def measured(module: str | None, **options) -> Findings:
     return findings
 
 
-def test_a_light_module_passes(site) -> None:
-    findings = measured(site("light", "import json"))
-    assert findings.errors == findings.notes == []
-
-
-def test_a_heavy_module_is_named_with_the_way_out(site) -> None:
-    (finding,) = measured(site("heavy", "import jsonschema")).errors
-    assert "loads 'jsonschema'" in finding
-    assert "import it inside the function" in finding
-
-
-def test_the_author_says_what_is_heavy(site) -> None:
-    module = site("heavy", "import jsonschema, wsgiref.util")
-    assert measured(module, heavy=()).errors == []
-    assert "'wsgiref'" in measured(module, heavy=iter(["wsgiref"])).errors[0]
-
-
-def test_what_pegboard_itself_loads_isnt_counted(site) -> None:
-    """Defining a tool on attrs classes loads what it takes, at no cost of the plugin's."""
-    code = """
-import attrs
+LIGHT = """
+import json, attrs
 from pegboard import tool
 
 @attrs.define
@@ -572,25 +534,29 @@ class A:
 def f(a: A) -> A:
     'Does.'
 """
-    assert measured(site("typed", code)).errors == []
 
 
-def test_a_ceiling_on_modules_holds(site) -> None:
-    module = site("many", "import wsgiref.util, wsgiref.headers")
-    assert measured(module, most_modules=200).errors == []
-    assert "modules, more than 2" in measured(module, most_modules=2).errors[0]
+@pytest.mark.parametrize(
+    ("code", "options", "error"),
+    [
+        (LIGHT, {}, None),  # what pegboard itself loads isn't counted
+        ("import jsonschema", {}, "loads 'jsonschema', which is heavy and delays all other tools: import it inside"),
+        ("print('hello', end='')\nimport jsonschema", {}, "loads 'jsonschema'"),
+        ("import jsonschema, wsgiref.util", {"heavy": ()}, None),
+        ("import jsonschema, wsgiref.util", {"heavy": iter(["wsgiref"])}, "loads 'wsgiref'"),
+        ("import wsgiref.util, wsgiref.headers", {"most_modules": 200}, None),
+        ("import wsgiref.util, wsgiref.headers", {"most_modules": 2}, "modules, more than 2"),
+    ],
+)
+def test_what_importing_it_loads_is_held_to_the_authors_limits(site, code, options, error) -> None:
+    findings = measured(site("measured", code), **options)
+    assert findings.notes == []
+    assert [error in each for each in findings.errors] == ([] if error is None else [True])
 
 
-def test_a_module_that_prints_is_measured_all_the_same(site) -> None:
-    assert "'jsonschema'" in measured(site("loud", "print('hello', end='')\nimport jsonschema")).errors[0]
-
-
-def test_a_module_that_ends_the_process_is_noted(site) -> None:
+def test_what_cant_be_measured_is_noted(site, monkeypatch) -> None:
     (note,) = measured(site("ending", "import os; os._exit(3)")).notes
     assert "the process ended while it was imported" in note
-
-
-def test_a_module_that_takes_too_long_is_noted(site, monkeypatch) -> None:
     monkeypatch.setattr("pegboard.testing.check._IMPORT_SECONDS", 0.0)
     (note,) = measured(site("slow", "")).notes
     assert "it took longer than 0 s" in note

@@ -8,7 +8,7 @@ from google.genai import types
 from pegboard import ToolSpec
 from pegboard.tools.spec import Grammar
 from pegboard_google._gemini import GeminiLimits
-from pegboard_google.gemini import Gemini, GeminiSchema
+from pegboard_google.gemini import Gemini, GeminiSchema, upper_case_types
 
 CITY = {
     "type": "object",
@@ -213,3 +213,18 @@ def test_a_tool_is_written_once_for_as_long_as_it_says_the_same():
     first, second = (the_only(exporter.tools([ToolSpec("a", "x", CITY)])) for _ in range(2))
 
     assert first is second
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (
+            {"type": "object", "properties": {"type": {"type": "string"}}},
+            {"type": "OBJECT", "properties": {"type": {"type": "STRING"}}},
+        ),
+        ({"anyOf": [{"type": "null"}]}, {"anyOf": [{"type": "NULL"}]}),
+    ],
+)
+def test_the_older_schema_names_types_in_capitals(schema, expected):
+    rewritten = upper_case_types(schema)
+    assert (rewritten.schema, rewritten.changes) == (expected, ())

@@ -325,6 +325,7 @@ def test_a_child_has_its_own_time_to_start(fresh, call, monkeypatch):
 def started_in(loop, pool, file):
     """A call that never ends by itself, and its process, in a loop that is closed then."""
     task = loop.create_task(execute(pool, "sleep_on", timeout=None, pid_file=str(file)))
+    task._log_destroy_pending = False
     loop.run_until_complete(asyncio.to_thread(written, file))
     loop.close()
     return task, int(file.read_text())

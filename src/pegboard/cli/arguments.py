@@ -21,6 +21,7 @@ from typing import Any, Final, NoReturn, cast
 
 from attrs import frozen
 
+from pegboard.schema.references import References
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 ALL_TYPES: Final = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
@@ -143,7 +144,7 @@ def _below(schema: dict[str, Any], root: Any, followed: set[str]) -> list[Any]:
     below = [part for word in _JOINED for part in _list(schema.get(word))]
     reference = schema.get("$ref")
     if isinstance(reference, str):
-        below.append(reference not in followed and _target(reference, root))
+        below.append(None if reference in followed else References(root).target(reference))
         followed.add(reference)
     return below
 
@@ -159,23 +160,6 @@ def _types(part: dict[str, Any]) -> frozenset[str]:
     if named:
         return frozenset(map(json_type, named))
     return frozenset(kind for word, kind in _SAYS_TYPE.items() if word in part) or ALL_TYPES
-
-
-def _target(reference: str, root: Any) -> Any:
-    """What `#/a/b` points to in the root, or `False`, which allows nothing."""
-    if not reference.startswith("#"):
-        return False
-    here = root
-    for step in filter(None, reference[1:].split("/")):
-        key = step.replace("~1", "/").replace("~0", "~")
-        index = int(key) if key.isdecimal() else -1
-        if isinstance(here, list) and 0 <= index < len(here):  # pyright: ignore[reportUnknownArgumentType]
-            here = here[index]  # pyright: ignore[reportUnknownVariableType]
-        elif isinstance(here, dict) and key in here:
-            here = here[key]  # pyright: ignore[reportUnknownVariableType]
-        else:
-            return False
-    return here  # pyright: ignore[reportUnknownVariableType]
 
 
 class WordError(ValueError):

@@ -23,7 +23,7 @@ from pegboard.dispatch.approval.pending import (
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
 from pegboard.dispatch.limits import CallError
-from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions, policy_of
+from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions, ToolPolicy, policy_of
 from pegboard.dispatch.permissions.rule import Rule, exactly
 from pegboard.dispatch.state import CallState
 from pegboard.schema.json import json_faults, json_text
@@ -49,22 +49,22 @@ def permit(work: CallState) -> Awaitable[None] | None:
     if policy.is_settled:
         return None
     if tool.confirms is not None:
-        return _decide_in_time(work, permissions, tool)
+        return _decide_in_time(work, permissions, policy)
     if _is_long(work.arguments):
-        return work.around.threads.run(_decide, work, permissions, tool)
-    _decide(work, permissions, tool)
+        return work.around.threads.run(_decide, work, permissions, policy)
+    _decide(work, permissions, policy)
     return None
 
 
-async def _decide_in_time(work: CallState, permissions: Permissions, tool: Tool) -> None:
+async def _decide_in_time(work: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
     """Decides in a thread, as the tool's own predicate is asked, which may take long."""
     import asyncio
 
     try:
         async with asyncio.timeout(work.around.limits.callback_timeout):
-            await work.around.threads.run(_decide, work, permissions, tool)
+            await work.around.threads.run(_decide, work, permissions, policy)
     except TimeoutError:
-        text = f"{tool.name} was not run: it didn't say in time whether the call has to be confirmed."
+        text = f"{policy.spec.name} was not run: it didn't say in time whether the call has to be confirmed."
         raise CallError("denied", text) from None
 
 
@@ -77,15 +77,16 @@ def _is_long(arguments: Mapping[str, Any]) -> bool:
     return left < 0
 
 
-def _decide(work: CallState, permissions: Permissions, tool: Tool) -> None:
+def _decide(work: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
     request, grants = work.context.request, work.around.grants
-    granted = () if grants is None else grants.rules(session_key(request))
+    session = request.session if request.user is None else session_key(request)
+    granted = () if grants is None else grants.rules(session)
     arguments, folder = work.arguments, request.work_dir
-    decision = permissions.decide(tool, arguments, work_dir=folder, grants=granted)
+    decision = policy.decide(arguments, folder, granted)
     if decision.action == "deny":
-        raise denial(permissions, tool, decision)
+        raise denial(permissions, tool_of(work), decision)
     if decision.action == "ask":
-        work.asks = permissions.ask(tool, arguments, decision, work_dir=folder, grants=granted)
+        work.asks = permissions.ask(tool_of(work), arguments, decision, work_dir=folder, grants=granted)
 
 
 def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> CallError:
@@ -163,9 +164,9 @@ async def ask_person(work: CallState, request: ApprovalRequest, decide: Decide) 
             comes later.
     """
     around = work.around
-    if around.asking is None:
+    if around.approvals is None:
         raise unanswerable(request)
-    answer, shown = await around.asking.ask(
+    answer, shown = await around.approvals.ask(
         request,
         work.context,
         around.approver,

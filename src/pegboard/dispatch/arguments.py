@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _INFINITY: Final = float("inf")
 _TOO_LARGE: Final = 10**MAX_DIGITS
+_TOO_SMALL: Final = -_TOO_LARGE
 
 
 class _NotPlainError(Exception):
@@ -85,37 +86,32 @@ def _members_in(given: object, most_nodes: int) -> dict[Any, Any]:
     return members
 
 
-def _copied(value: Any, levels: int, left: list[int]) -> Any:
+_FLAT: Final = frozenset({bool, type(None)})
+
+
+def _copied(value: Any, levels: int, left: list[int]) -> Any:  # noqa: C901  in one frame, for each value
     kind = cast("type[Any]", type(value))
+    if kind is dict or kind is list or kind is tuple:
+        left[0] -= len(value)
+        if levels == 0 or left[0] < 0:  # one that holds itself uses up the levels
+            raise _FaultError
+        if kind is not dict:
+            return [item if type(item) in _FLAT else _copied(item, levels - 1, left) for item in value]
+        copy: dict[str, Any] = dict(value)
+        for key, item in copy.items():
+            if type(key) is not str or not (key.isascii() or is_unicode(key)):
+                raise _FaultError
+            if type(item) is str and item.isascii():  # what most are
+                continue
+            if type(item) not in _FLAT:
+                copy[key] = _copied(item, levels - 1, left)
+        return copy
     if kind is str:
         if value.isascii() or is_unicode(value):
             return value
-    elif kind is dict:
-        _enter(value, levels, left)
-        copy: dict[str, Any] = {}
-        for key, item in value.items():
-            if type(key) is not str or not (key.isascii() or is_unicode(key)):
-                raise _FaultError
-            copy[key] = _copied(item, levels - 1, left)
-        return copy
-    elif kind is list or kind is tuple:
-        _enter(value, levels, left)
-        return [_copied(item, levels - 1, left) for item in value]
-    elif value is None or kind is bool or _is_written(kind, value):
-        return value
+    elif (kind is int and _TOO_SMALL < value < _TOO_LARGE) or (kind is float and -_INFINITY < value < _INFINITY):
+        return value  # a number that JSON can write, and Python too
     raise _FaultError
-
-
-def _is_written(kind: type[Any], value: Any) -> bool:
-    """Whether it is a number that JSON can write, and Python too."""
-    return (kind is int and -_TOO_LARGE < value < _TOO_LARGE) or (kind is float and -_INFINITY < value < _INFINITY)
-
-
-def _enter(container: Any, levels: int, left: list[int]) -> None:
-    """Counts what a container holds; one that holds itself uses up the levels."""
-    left[0] -= len(container)
-    if levels == 0 or left[0] < 0:
-        raise _FaultError
 
 
 def _too_many_in(most_nodes: int) -> str:
@@ -154,11 +150,18 @@ def parse(work: CallState) -> None:
     given = work.call.arguments
     limits = work.around.limits
     kind = type(given)
+    work.parsed = True
     if kind is str or kind is bytes:
         work.arguments = parse_arguments(given, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)  # pyright: ignore[reportArgumentType]  its type has been looked at
-    else:
-        work.arguments = _take_arguments(given, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)
-    work.parsed = True
+        return
+    if kind is dict:
+        try:
+            work.arguments = _copied(given, MAX_DEPTH, [limits.argument_nodes])
+        except _FaultError:
+            pass  # said in words below
+        else:
+            return
+    work.arguments = _take_arguments(given, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)
 
 
 def parse_arguments(

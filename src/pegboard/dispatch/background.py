@@ -17,9 +17,9 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.dispatch.limits import CallError, cancels_the_call
-from pegboard.dispatch.results import failure_result, result_of
+from pegboard.dispatch.results import failure_result, keeper_of, limits_of, result_of
 from pegboard.dispatch.state import CallState
-from pegboard.dispatch.truncate import is_within, keeper_of, limits_of, truncated
+from pegboard.dispatch.truncate import is_within, truncated
 from pegboard.errors import OperationError, log_failure
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.typing import JsonObject

@@ -12,9 +12,9 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.limits import CallError, cancels_the_call
+from pegboard.dispatch.results import hold_to_limits
 from pegboard.dispatch.state import CallServices, CallState, plain, read_only
 from pegboard.dispatch.timeout import Deadline, LimitExpiredError, running_task, watched, within
-from pegboard.dispatch.truncate import hold_to_limits
 from pegboard.errors import FatalToolError, TurnAbortedError, log_failure
 from pegboard.tools.content import ToolResult
 

@@ -17,13 +17,13 @@ from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approve import ask_inside, confirm_inside
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
-from pegboard.dispatch.events import Observers, emit_end, emit_pending
+from pegboard.dispatch.events import Observers
 from pegboard.dispatch.kept import ResultStore
 from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, Semaphore
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.run import deadline_of
-from pegboard.dispatch.stages import CallPipeline, pipeline_for, run_alone, work_for, work_inside
+from pegboard.dispatch.stages import pipeline_for, run_alone, work_for, work_inside
 from pegboard.dispatch.state import Callbacks, CallServices, CallState
 from pegboard.dispatch.timeout import Watchdog
 from pegboard.errors import CallStoppedError, log_failure
@@ -61,13 +61,7 @@ class Health:
 
 @frozen(eq=False)
 class _Hosted:
-    """The `CallHost` of calls that dispatch runs.
-
-    Attributes:
-        way: The stages that calls from inside a tool pass: the same as all.
-    """
-
-    way: CallPipeline
+    """The `CallHost` of calls that dispatch runs."""
 
     async def ask(
         self,
@@ -103,14 +97,8 @@ class _Hosted:
             return ToolResult.error("limit", text)
         outer.calls += 1
         inner = work_inside(outer, ToolCall(name, arguments, f"{context.call_id}/{outer.calls}"))
-        if inner.around.events is not None:
-            emit_pending(inner)
         with _time_stands_still(outer):  # the inner call has a limit of its own, and may wait for a person
-            try:
-                await run_alone(inner, self.way)
-            finally:
-                if inner.around.events is not None and inner.result is not None:
-                    emit_end(inner)
+            await run_alone(inner)
         if inner.fatal is not None:
             raise inner.fatal
         outer.ends = outer.ends or inner.ends
@@ -165,7 +153,7 @@ class Dispatcher:
         grants: What people have allowed.
         locks: Where calls wait for each other.
         threads: Where plain functions run.
-        asking: What waits for a person.
+        approvals: Queue of requests that wait for a person.
         kept: The full texts of results that were cut.
         operations: What goes on after its first result.
         observers: Who is told of every event.
@@ -177,7 +165,7 @@ class Dispatcher:
     grants: Grants
     locks: LockManager
     threads: WorkerPool = field(factory=WorkerPool)
-    asking: ApprovalQueue = field(factory=ApprovalQueue)
+    approvals: ApprovalQueue = field(factory=ApprovalQueue)
     kept: ResultStore = field(factory=ResultStore)
     operations: Operations = field(factory=Operations)
     observers: Observers = field(factory=Observers)
@@ -198,13 +186,12 @@ class Dispatcher:
         permissions: Permissions | None,
         approver: AnyApprover | None,
         executor: Callable[[str], Awaitable[Any]],
-    ) -> Prepared:
+    ) -> CallServices:
         """Works out what calls share while the catalogue stays the same."""
         callbacks = Callbacks(*(catalogue.callbacks(hook) for hook in HOOKS))
-        way = pipeline_for(callbacks)
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
         events = self.operations.tell = self.observers.told(watching) if watching else None
-        around = CallServices(
+        return CallServices(
             find,
             self.threads,
             callbacks,
@@ -213,16 +200,21 @@ class Dispatcher:
             locks=self.locks,
             permissions=permissions or DEFAULT_PERMISSIONS,
             grants=self.grants,
-            asking=self.asking,
+            approvals=self.approvals,
             approver=approver,
             remote=partial(_run_remote, executor),
             events=events,
             kept=self.kept,
             operations=self.operations,
             watchdog=self.watchdog,
-            host=_Hosted(way),
+            host=_Hosted(),
+            catalogue=catalogue,
+            named={name: tool for name, tool in catalogue.tools.items() if tool.offered},
+            services=self.services,
+            pipeline=pipeline_for(callbacks),
+            begin=work_for,
+            run=run_alone,
         )
-        return Prepared(catalogue, around, way, self.services)
 
     def health(self) -> Health:
         """What can't be ended, and what was lost."""
@@ -239,46 +231,6 @@ class Dispatcher:
         self.kept.close()
         self.threads.close()
 
-
-async def _run_remote(executor: Callable[[str], Awaitable[Any]], work: CallState) -> ToolResult:
-    """See `run_remote`, which is loaded by the first call that needs it."""
-    from pegboard.dispatch.executors.remote import run_remote
-
-    return await run_remote(executor, work)
-
-
-@frozen(eq=False)
-class Prepared:
-    """What calls share while the catalogue stays the same.
-
-    Attributes:
-        catalogue: For which it holds.
-        around: Shared by all calls.
-        way: The stages that have something to do.
-        services: What the host provides.
-    """
-
-    catalogue: Any
-    around: CallServices
-    way: CallPipeline
-    services: Services
-
-    def work(self, call: ToolCall, context: ReadonlyContext | ToolContext, around: CallServices) -> CallState:
-        """One call, ready to travel."""
-        return work_for(call, context, around, self.services)
-
-    def travel(self, work: CallState) -> Awaitable[None]:
-        """Takes one call all the way, and tells of it where somebody listens."""
-        return run_alone(work, self.way) if work.around.events is None else self._travel_told(work)
-
-    async def _travel_told(self, work: CallState) -> None:
-        emit_pending(work)
-        try:
-            await run_alone(work, self.way)
-        finally:
-            if work.result is not None:
-                emit_end(work)
-
     def batch(
         self,
         calls: Iterable[ToolCall],
@@ -291,14 +243,14 @@ class Prepared:
         around = _with(around, options)
         if context.message is None:
             context = attrs.evolve(context, message=f"batch_{uuid4().hex}")
-        works = [self.work(call, context, around) for call in calls]
+        works = [work_for(call, context, around) for call in calls]
         for index, work in enumerate(works):
             work.index = index
         if not options.get("sequential"):
             _put_in_order(works)
         return Batch(
             works,
-            self.way,
+            around.pipeline,
             sequential=options.get("sequential", False),
             steering=options.get("steering"),
             on_steering=options.get("on_steering", "skip"),
@@ -334,6 +286,13 @@ class Prepared:
             log_failure("noting a used approval", error)
         else:
             work.approval, work.context.confirmation = authorized
+
+
+async def _run_remote(executor: Callable[[str], Awaitable[Any]], work: CallState) -> ToolResult:
+    """See `run_remote`, which is loaded by the first call that needs it."""
+    from pegboard.dispatch.executors.remote import run_remote
+
+    return await run_remote(executor, work)
 
 
 def _with(around: CallServices, options: BatchOptions) -> CallServices:

@@ -131,7 +131,7 @@ def find(work: CallState) -> Awaitable[None] | None:
         raise _not_to_run(call)
     if not isinstance(call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
         raise UnknownNameError("The call names no tool: its name is no text.")
-    tool = work.around.find(call.name)
+    tool = work.around.named.get(call.name) or work.around.find(call.name)
     if isinstance(tool.handler, LateHandler):
         return _load(work, tool.handler)
     work.tool = tool

@@ -202,14 +202,7 @@ class LockHandle:
         self.order = (arrival, arrival)
 
     def release(self) -> None:
-        """Releases everything, or gives up waiting. From any thread; never blocks.
-
-        Raises:
-            RuntimeError: It was released before.
-        """
-        if self.is_over:
-            raise RuntimeError("this lock handle was released before")
-        self.is_over = True
+        """Releases everything, or gives up waiting; see `LockManager.release`."""
         self.manager.release(self)
 
     def need_of(self, semaphore: Semaphore) -> int:
@@ -290,6 +283,8 @@ class LockManager:
                 return None
             everything.used += 1
             self._arrivals = arrival = self._arrivals + 1
+        if self._released:
+            self._settle()
         return LockHandle(self, self._shared, arrival)
 
     async def acquire(
@@ -329,9 +324,24 @@ class LockManager:
         return handle
 
     def release(self, handle: LockHandle) -> None:
-        """Takes back what a handle holds, or its place; `LockHandle.release` calls it."""
-        self._released.append(handle)
-        self._settle()
+        """Releases everything that a handle holds, or gives up its place. From any thread; never blocks.
+
+        Raises:
+            RuntimeError: It was released before.
+        """
+        if handle.is_over:
+            raise RuntimeError("this lock handle was released before")
+        handle.is_over = True
+        everything, is_done = self._everything, False
+        if handle.steps is self._shared and handle.lent is None and self._lock.acquire(False):  # noqa: FBT003  (a keyword costs as much as the lock)
+            if not (everything.queue or everything.reserved or self._overtaken):  # no call waits for this one
+                everything.used -= 1
+                handle.steps, is_done = (), True
+            self._lock.release()
+        if not is_done:
+            self._released.append(handle)
+        if self._released:
+            self._settle()
 
     def _settle(self) -> None:
         """Carries out releases, and wakes the calls that have everything now.

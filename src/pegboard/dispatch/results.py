@@ -15,7 +15,7 @@ import attrs
 from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, within
-from pegboard.dispatch.truncate import cut_short, hold_to_limits, is_within, keeper_of, limits_of, truncated
+from pegboard.dispatch.truncate import Keeper, cut_short, is_within, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
 from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
 from pegboard.schema.validator import Validator
@@ -60,7 +60,7 @@ def shape(work: CallState) -> Awaitable[None] | None:
     assert tool is not None
     if type(value) is ToolResult:
         return _take(work, tool, value)
-    if is_large(value):
+    if values_left(value) < 0:
         return _shape_off_the_loop(work, tool, value)
     result = result_of(tool, value)
     content, own_limits = result.content, tool.policy.result_limits
@@ -79,7 +79,7 @@ def _hold(work: CallState, result: ToolResult, limits: ResultLimits) -> Awaitabl
 
 
 def _take(work: CallState, tool: Tool, given: ToolResult) -> Awaitable[None] | None:
-    if given.structured_content is not None and is_large(given.structured_content):
+    if given.structured_content is not None and values_left(given.structured_content) < 0:
         return _shape_off_the_loop(work, tool, given)
     return _hold(work, result_of(tool, given), limits_of(work))
 
@@ -128,22 +128,18 @@ def result_of(tool: Tool, value: Any) -> ToolResult:
             result = shaped(tool, validator, value)
             if validator is None:
                 return result
-            problems = _problems(validator, result.structured_content)
+            data = result.structured_content
+            try:
+                if validator.accepts(data):
+                    return result
+            except ValueError:  # keys that are numbers, say: JSON when they are written, but not to the validator
+                data = json.loads(write_json(data))
+            problems = validator.problems(data)
     except Exception as error:
         raise _invalid(tool, _fault(value, error), error) from error
     if problems:
         raise _invalid(tool, "; ".join(problems))
     return result
-
-
-def _problems(validator: Validator, data: Any) -> tuple[str, ...]:
-    """What is wrong with what has been written as JSON just now."""
-    try:
-        if validator.accepts(data):
-            return ()
-    except ValueError:  # keys that are numbers, say: JSON when they are written, but not to the judge
-        data = json.loads(write_json(data))
-    return validator.problems(data)
 
 
 def _checked(result: ToolResult) -> ToolResult:
@@ -162,13 +158,26 @@ def shaped(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
     """
     if validator is None:
         if isinstance(value, str):
-            return ToolResult(TextContent(value))  # pyright: ignore[reportArgumentType]  converted
+            return ToolResult.of_text(TextContent(value))
         content = _content(value)
         if content is not None:
             return ToolResult(content)
         if value is None:
             return ToolResult(NOTHING, {})  # pyright: ignore[reportArgumentType]  converted
-    return _structured(tool, validator, value)
+    handler, unstructure = tool.handler, tool.unstructure
+    assert isinstance(handler, Handler)
+    if unstructure is not None:
+        data = unstructure(value)
+    else:
+        data = value if type(value) in _SCALARS else _by_what_it_is(value)
+    # In an object where the tool has an output schema.
+    if handler.wraps_result or (validator is not None and type(data) is not dict and not is_object(data)):
+        data = {"result": data}
+    text = write_json(data)
+    content = TextContent(text)
+    if content.text is not text:  # it held lone surrogates
+        data = json.loads(content.text)
+    return ToolResult.of_text(content, data)
 
 
 def _content(value: Any) -> tuple[Content, ...] | None:
@@ -189,23 +198,6 @@ def _contents(items: list[Any]) -> tuple[Content, ...] | None:
     if not all(isinstance(item, _SAYABLE) for item in items):
         return None
     return tuple(TextContent(item) if isinstance(item, str) else item for item in items)
-
-
-def _structured(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
-    """The value as JSON data, in an object where the tool has an output schema; and its text."""
-    handler, unstructure = tool.handler, tool.unstructure
-    assert isinstance(handler, Handler)
-    if unstructure is not None:
-        data = unstructure(value)
-    else:
-        data = value if type(value) in _SCALARS else _by_what_it_is(value)
-    if handler.wraps_result or (validator is not None and not is_object(data)):
-        data = {"result": data}
-    text = write_json(data)
-    content = TextContent(text)
-    if content.text is not text:  # it held lone surrogates
-        data = json.loads(content.text)
-    return ToolResult(content, data)  # pyright: ignore[reportArgumentType]  converted
 
 
 def _by_what_it_is(value: Any) -> Any:
@@ -266,16 +258,11 @@ deep, cycles among it.
 # How large a value is -------------------------------------------------------------------------------------------------
 
 
-def is_large(value: Any, most: int = MOST_AT_ONCE) -> bool:
-    """Whether turning a value into a result may take long, or run code of an unknown class."""
-    try:
-        return _left(value, most, 0) < 0
-    except Exception:  # noqa: BLE001  (an attribute that can't be read, say; writing the value will report it)
-        return True
+def values_left(value: Any, left: int = MOST_AT_ONCE, depth: int = 0) -> int:  # noqa: C901  in one frame, as each call looks
+    """How many values may still follow; negative where turning this one into a result may take long.
 
-
-def _left(value: Any, left: int, depth: int) -> int:
-    """How many values may still follow this one; negative where it is too large."""
+    That is so, too, where it might run code of an unknown class.
+    """
     kind = _type(value)
     if kind is dict:
         members: Any = [*value, *value.values()] if len(value) <= left else None
@@ -287,7 +274,10 @@ def _left(value: Any, left: int, depth: int) -> int:
         return left - (len(value) >> 6)
     else:
         read = _readers.get(kind) or _reader_of(kind)
-        members = None if read is None else read(value)
+        try:
+            members = None if read is None else read(value)
+        except Exception:  # noqa: BLE001  (an attribute that can't be read, say; writing the value will report it)
+            return -1
     if members is None or len(members) > left or depth > MAX_DEPTH:
         return -1
     left -= len(members)
@@ -296,7 +286,7 @@ def _left(value: Any, left: int, depth: int) -> int:
         if kind is str:
             left -= len(member) >> 6
         elif kind not in _NUMBERS:
-            left = _left(member, left, depth + 1)
+            left = values_left(member, left, depth + 1)
         if left < 0:
             return left
     return left
@@ -345,6 +335,31 @@ def _number(value: Any, above: tuple[int, ...]) -> int:
         if number > MOST_VALUES:
             break
     return number
+
+
+# Limits ---------------------------------------------------------------------------------------------------------------
+
+
+def limits_of(work: CallState) -> ResultLimits:
+    """What the result of this call is held to: its tool's own limits, else the registry's."""
+    own = work.tool.policy.result_limits if work.tool is not None else None
+    return work.around.limits.results if own is None else own
+
+
+async def hold_to_limits(work: CallState, result: ToolResult) -> ToolResult:
+    """The result, or what stays of it. Whatever is too long is cut off the loop, as that writes a file."""
+    limits = limits_of(work)
+    if is_within(result, limits):
+        return result
+    return await work.around.threads.run(truncated, result, limits, keeper_of(work))
+
+
+def keeper_of(work: CallState) -> Keeper:
+    """Where the full text of this call's result goes."""
+    kept, offered = work.around.kept, work.context.offered
+    reader = None if kept is None else kept.reader
+    is_offered = not offered or any(tool.name == reader for tool in offered)
+    return Keeper(kept, work.context.session, reader if is_offered else None)
 
 
 # What a function raises -----------------------------------------------------------------------------------------------

@@ -245,10 +245,10 @@ def run(work: CallState) -> Awaitable[None] | None:
     try:
         pending = _start(work, tool, handler)
     except BaseException:
-        lock.release()
+        locks.release(lock)
         raise
     if pending is None:
-        lock.release()
+        locks.release(lock)
         return None
     return _released_after(pending, lock)
 
@@ -384,7 +384,7 @@ def _start(work: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | N
     """Calls the handler's function, and makes its first step."""
     context = work.context
     limit = _note_start(work, tool)
-    off_the_loop = _off_the_loop(tool, handler)
+    off_the_loop = handler.flavour is not _ASYNC and _off_the_loop(tool, handler)
     if off_the_loop:
         context.bridge = LoopPortal(asyncio.get_running_loop(), work.around.threads.waiting)
     try:
@@ -398,7 +398,7 @@ def _start(work: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | N
         running = _STARTERS[handler.flavour](handler, args, kwargs, context, threads)
     coroutine: Coroutine[Any, Any, Any] = running if type(running) is _COROUTINE else _awaited(running)
     watchdog = work.around.watchdog
-    seen = None if watchdog is None else watchdog.enter(tool.name)
+    seen = None if watchdog is None else watchdog.enter(work.call.name)
     try:
         waits_for = coroutine.send(None)
     except StopIteration as end:

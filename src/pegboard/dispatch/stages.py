@@ -13,31 +13,31 @@ from attrs import frozen
 from pegboard.dispatch.approve import approve, permit
 from pegboard.dispatch.arguments import parse, revalidate, validate
 from pegboard.dispatch.callbacks import after, before, on_error
+from pegboard.dispatch.events import emit_end, emit_pending
 from pegboard.dispatch.find import find
 from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.repair import repair
 from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import locks_known, run
-from pegboard.dispatch.state import Callbacks, CallServices, CallState
+from pegboard.dispatch.state import Callbacks, CallPipeline, CallServices, CallState, StageFunction
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.services import Services
 from pegboard.tools.state import PendingActions
 
 
-def work_for(
-    call: ToolCall, context: ReadonlyContext | ToolContext, around: CallServices, services: Services
-) -> CallState:
-    """One call, ready to travel. Of a host's own `ToolContext`, `values` stays the host's."""
+def work_for(call: ToolCall, context: ReadonlyContext | ToolContext, around: CallServices) -> CallState:
+    """The state of one call. Of a host's own `ToolContext`, `values` and `actions` stay the host's."""
+    services = around.services
+    assert services is not None
     if isinstance(context, ToolContext):
         own = _completed(context, call, around, services.over(context.services))
+        own.said = context.actions
     else:
         own = ToolContext(context, call.id, call.name, services=services, host=around.host)
         if around.tools is not None:
             own.offered = around.tools
-    work = CallState(call, own, around)
-    own.frame = work
+    own.frame = work = CallState(call, own, around)
     return work
 
 
@@ -120,38 +120,21 @@ STAGES: Final = (
 stand round `run`."""
 
 
-@frozen
-class CallPipeline:
-    """Stages as calls pass them.
-
-    Attributes:
-        fit: What the open calls pass first: a call that fails here may be mended, and then passes them once more.
-        mend: What an unfit call passes.
-        onward: What the open calls pass then, until one fails or is answered.
-        afterwards: The other stages, in order.
-    """
-
-    fit: tuple[Callable[[CallState], Awaitable[None] | None], ...]
-    mend: Callable[[CallState], Awaitable[None] | None]
-    onward: tuple[Callable[[CallState], Awaitable[None] | None], ...]
-    afterwards: tuple[_Stage, ...]
-
-    @classmethod
-    def of(cls, stages: Iterable[_Stage]) -> CallPipeline:
-        """The way through these stages, one of which mends unfit calls."""
-        stages = tuple(stages)
-        middle = next(place for place, stage in enumerate(stages) if stage.when is _UNFIT)
-        return cls(
-            tuple(stage.function for stage in stages[:middle]),
-            stages[middle].function,
-            tuple(stage.function for stage in stages[middle:] if stage.when is _OPEN),
-            tuple(stage for stage in stages if stage.when in (_FAILED, _ALWAYS)),
-        )
-
-
 def pipeline_for(callbacks: Callbacks) -> CallPipeline:
-    """The stages that have something to do with these callbacks: a hook that nobody implements costs nothing."""
-    return CallPipeline.of(stage for stage in STAGES if stage.needs is None or getattr(callbacks, stage.needs))
+    """The stages that have something to do with these callbacks: a hook without implementations costs nothing."""
+    return pipeline_of(stage for stage in STAGES if stage.needs is None or getattr(callbacks, stage.needs))
+
+
+def pipeline_of(stages: Iterable[_Stage]) -> CallPipeline:
+    """The pipeline of these stages, one of which repairs calls that can't run as they are."""
+    stages = tuple(stages)
+    middle = next(place for place, stage in enumerate(stages) if stage.when is _UNFIT)
+    return CallPipeline(
+        tuple(stage.function for stage in stages[:middle]),
+        stages[middle].function,
+        tuple(stage.function for stage in stages[middle:] if stage.when is _OPEN),
+        tuple((stage.function, stage.when is _ALWAYS) for stage in stages if stage.when in (_FAILED, _ALWAYS)),
+    )
 
 
 async def run_stages(work: CallState, way: CallPipeline) -> None:  # noqa: C901  in one frame: another would cost every call
@@ -162,7 +145,7 @@ async def run_stages(work: CallState, way: CallPipeline) -> None:  # noqa: C901 
     """
     try:
         try:
-            for function in way.fit:
+            for function in way.prepare:
                 pending = function(work)
                 if pending is not None:
                     await pending
@@ -170,7 +153,7 @@ async def run_stages(work: CallState, way: CallPipeline) -> None:  # noqa: C901 
             await _mended(work, way, error)
         if work.scheduler is not None:
             _take_place(work)
-        for function in way.onward:
+        for function in way.execute:
             pending = function(work)
             if pending is not None:
                 await pending
@@ -182,21 +165,29 @@ async def run_stages(work: CallState, way: CallPipeline) -> None:  # noqa: C901 
         await _end(work, way)
     elif work.error is not None:
         _settle_error(work)
-    _leave(work)
+    work.context.frame = work.context.listener = None
+    if work.context.said is not None:
+        _show(work, work.context.said)
 
 
-async def run_alone(work: CallState, way: CallPipeline) -> None:
-    """`run_stages` for a call that no batch looks after: where it is cancelled, callbacks are told and services closed.
+async def run_alone(work: CallState) -> None:
+    """`run_stages` for a call that is in no batch: where it is cancelled, callbacks see that and services are closed.
 
     Raises:
-        asyncio.CancelledError: Whoever waits for this call was cancelled.
+        asyncio.CancelledError: The caller was cancelled.
     """
+    way, listens = work.around.pipeline, work.around.events is not None
+    if listens:
+        emit_pending(work)
     try:
         await run_stages(work, way)
     except asyncio.CancelledError:
         work.error = CallError("aborted", f"{work.call.name} was aborted.")
         await finish(work, way)
         raise
+    finally:
+        if listens and work.result is not None:
+            emit_end(work)
 
 
 async def finish(work: CallState, way: CallPipeline) -> None:
@@ -207,7 +198,9 @@ async def finish(work: CallState, way: CallPipeline) -> None:
     """
     work.result = None
     await _end(work, way)
-    _leave(work)
+    work.context.frame = work.context.listener = None
+    if work.context.said is not None:
+        _show(work, work.context.said)
 
 
 async def _end(work: CallState, way: CallPipeline) -> None:
@@ -226,7 +219,7 @@ async def _mended(work: CallState, way: CallPipeline, error: CallError) -> None:
         raise error
     await _mend(work, way, error)
     try:
-        for function in way.fit:
+        for function in way.prepare:
             pending = function(work)
             if pending is not None:
                 await pending
@@ -243,21 +236,21 @@ def _take_place(work: CallState) -> None:
 async def _mend(work: CallState, way: CallPipeline, error: CallError) -> None:
     work.error = error
     try:
-        pending = way.mend(work)
+        pending = way.repair(work)
         if pending is not None:
             await pending
     finally:
         work.error = None
 
 
-async def _travel_on(work: CallState, stages: Iterable[_Stage]) -> None:
-    for stage in stages:
-        if stage.when is _ALWAYS:
+async def _travel_on(work: CallState, stages: Iterable[tuple[StageFunction, bool]]) -> None:
+    for function, sees_every_call in stages:
+        if sees_every_call:
             _settle_error(work)
         elif work.error is None:
             continue
         try:
-            pending = stage.function(work)
+            pending = function(work)
             if pending is not None:
                 await pending
         except BaseException as error:  # noqa: BLE001  so does a callback's
@@ -271,11 +264,10 @@ def _begin(work: CallState) -> None:
         operations.begin(work)
 
 
-def _leave(work: CallState) -> None:
-    """The call is over: nothing can be asked for it any more, and its result says what it has told people."""
-    work.context.frame = work.context.listener = None
-    said, result = work.context.said, work.result
-    if said is None or result is None:
+def _show(work: CallState, said: PendingActions) -> None:
+    """The result has what the call has set for people to see."""
+    result = work.result
+    if result is None:
         return
     if said.state.faults and not result.is_error:
         text = f"{work.call.name} ran, but left something in the state that isn't JSON; that was dropped."
@@ -299,4 +291,4 @@ def _settle_error(work: CallState) -> None:
         work.result, work.error = failure_result(work, work.error), None
 
 
-__all__ = ["STAGES", "CallPipeline", "finish", "pipeline_for", "run_alone", "run_stages"]
+__all__ = ["STAGES", "finish", "pipeline_for", "run_alone", "run_stages"]

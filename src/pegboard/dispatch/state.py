@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, cast
 
 from attrs import frozen
 
@@ -12,20 +12,22 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
-from pegboard.tools.context import ToolContext
+from pegboard.tools.context import ReadonlyContext, ToolContext
+
+StageFunction: TypeAlias = "Callable[[CallState], Awaitable[None] | None]"
+"""Fills in its part of the state, or raises; gives an awaitable where it isn't done yet."""
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Approval, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
-    from pegboard.dispatch.background import Operations
-    from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.timeout import Deadline, Watchdog
+    from pegboard.dispatch.truncate import TextStore
     from pegboard.threads import WorkerPool
     from pegboard.tools.context import CallHost
+    from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
 
 _FLAT: Final = frozenset({str, int, float, bool, type(None)})
@@ -133,6 +135,45 @@ class Callbacks:
 NO_CALLBACKS: Final = Callbacks()
 
 
+_NO_TOOLS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+def _not_prepared(*_: object) -> NoReturn:
+    raise RuntimeError("only a registry's own services begin and run calls")
+
+
+@frozen
+class CallPipeline:
+    """Stages as calls pass them.
+
+    Attributes:
+        prepare: What the open calls pass first: a call that fails here may be repaired, and then passes them once more.
+        repair: What a call passes that can't run as the model wrote it.
+        execute: What the open calls pass then, until one fails or is answered.
+        afterwards: The other stages, in order: each with whether it sees every call, or those only that failed.
+    """
+
+    prepare: tuple[StageFunction, ...]
+    repair: StageFunction
+    execute: tuple[StageFunction, ...]
+    afterwards: tuple[tuple[StageFunction, bool], ...] = ()
+
+
+_NO_STAGES: Final = CallPipeline((), _not_prepared, ())
+
+
+class BackgroundWork(Protocol):
+    """What goes on after the first result of its call."""
+
+    def begin(self, work: CallState) -> object:
+        """Makes the result of a long-running tool a pending one."""
+        ...
+
+    def go_on(self, work: CallState, doing: Awaitable[Any] | Callable[[], Any]) -> str:
+        """Goes on in the background; gives the operation's id."""
+        ...
+
+
 @frozen(eq=False, slots=False)
 class CallServices:
     """What calls share: all of one registry, or those of one batch.
@@ -147,10 +188,10 @@ class CallServices:
         slots: How many of the batch may run at once; `None` is no limit.
         permissions: What may run; `None` lets everything run.
         grants: What people have allowed for longer than one call.
-        asking: Keeps what waits for a person.
+        approvals: Queue of requests that wait for a person.
         approver: Asks a person; `None`: nobody is there.
         remote: Runs a call in the executor that its tool names; `None`: tools run here only.
-        events: Gets each event; `None`: nobody listens.
+        events: Gets each `CallEvent`; `None`: nobody listens.
         kept: Keeps the full text of results that were cut.
         operations: What goes on after its first result.
         watchdog: Notices a coroutine that blocks the loop.
@@ -158,6 +199,12 @@ class CallServices:
         tools: The tools of the request that the calls answer.
         instructions: The request's instructions, for repairers.
         longest: Seconds that no call may exceed, whatever its tool says; `None` is no limit.
+        catalogue: The registry's, for as long as this holds.
+        named: Tools by name that `find` gives; it is asked for all others.
+        services: What the host provides to tools.
+        pipeline: The stages that have something to do.
+        begin: Makes the state of one call: `(call, context, around)`.
+        run: Runs one call that is in no batch.
     """
 
     find: Callable[[str], Tool]
@@ -169,17 +216,23 @@ class CallServices:
     slots: Semaphore | None = None
     permissions: Permissions | None = None
     grants: Grants | None = None
-    asking: ApprovalQueue | None = None
+    approvals: ApprovalQueue | None = None
     approver: AnyApprover | None = None
     remote: Callable[[CallState], Awaitable[ToolResult]] | None = None
-    events: Callable[[CallEvent], None] | None = None
-    kept: ResultStore | None = None
-    operations: Operations | None = None
+    events: Callable[[Any], None] | None = None
+    kept: TextStore | None = None
+    operations: BackgroundWork | None = None
     watchdog: Watchdog | None = None
     host: CallHost | None = None
     tools: tuple[Tool, ...] | None = None
     instructions: str | None = None
     longest: float | None = None
+    catalogue: Any = None
+    named: Mapping[str, Tool] = _NO_TOOLS
+    services: Services | None = None
+    pipeline: CallPipeline = _NO_STAGES
+    begin: Callable[[ToolCall, ReadonlyContext | ToolContext, CallServices], CallState] = _not_prepared
+    run: Callable[[CallState], Awaitable[None]] = _not_prepared
 
     def evolve(self, **changes: Any) -> CallServices:
         """The same, with some attributes changed; cheap, as it is done for each batch."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, get_args
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 import attrs
 from attrs import field, frozen
 
+from pegboard.schema.records import UnreadError, json_key, read_below, read_by, read_record, tagged
 from pegboard.tools.call import ToolCall, writable
 from pegboard.tools.content import (
     AudioContent,
@@ -23,6 +23,7 @@ from pegboard.tools.content import (
 from pegboard.typing import JsonMapping, JsonObject
 
 _NOTHING: Final[Mapping[str, Any]] = {}
+_METADATA: Final = json_key("providerMetadata")
 _TEXTS: Final = ("text", "uri", "title")
 _PLACES: Final = ("start", "end")
 
@@ -60,10 +61,7 @@ class Citation:
         Raises:
             ValueError: Something is of the wrong type; names it.
         """
-        read = members(data, "citation")
-        cited, uri, title = (text(read, name, None) for name in _TEXTS)
-        start, end = (_integer(read, name, None) for name in _PLACES)
-        return cls(cited, uri, title, start, end, mapping(read, "data"))
+        return read_record(cls, data, "citation")
 
 
 @frozen
@@ -78,7 +76,7 @@ class TextPart:
 
     text: str = field(converter=writable)
     citations: tuple[Citation, ...] = field(default=(), converter=tuple)
-    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
 
     def to_json(self) -> JsonObject:
         """`{"type": "text", "text"}`, and what else is set."""
@@ -98,7 +96,7 @@ class MediaPart:
     """
 
     content: ImageContent | AudioContent | FileContent | LinkContent
-    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
 
     def to_json(self) -> JsonObject:
         """`{"type": "media", "content": MCP's}`, and what else is set."""
@@ -131,10 +129,10 @@ class ResultPart:
         provider_metadata: By provider, what its call carried for the result; opaque.
     """
 
-    call_id: str
+    call_id: str = field(metadata=json_key("callId"))
     name: str
     result: ToolResult
-    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
 
     @classmethod
     def of(cls, call: ToolCall, result: ToolResult) -> ResultPart:
@@ -168,7 +166,7 @@ class ReasoningPart:
     """
 
     text: str = field(default="", converter=writable)
-    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
 
     def to_json(self) -> JsonObject:
         """`{"type": "reasoning", "text"}`, and what else is set."""
@@ -262,7 +260,7 @@ class Message:
     role: _Role = field(validator=attrs.validators.in_(_ROLES))
     parts: tuple[Part, ...] = field(default=(), converter=_as_parts)
     id: str | None = None
-    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
     metadata: JsonMapping = field(default=_NOTHING, repr=False)
 
     @classmethod
@@ -322,197 +320,35 @@ class Message:
         Raises:
             ValueError: It is no message; the error names the path.
         """
-        read = members(data, "message")
-        role = _needed(read, "role")
-        if role not in _ROLES:
-            raise ValueError(f"role: must be one of {', '.join(_ROLES)}, got {role!r:.80}")
-        return cls(
-            cast("_Role", role),
-            [_part_from_json(each, f"parts[{place}]") for place, each in enumerate(items(read, "parts"))],  # pyright: ignore[reportArgumentType]
-            text(read, "id", None),
-            mapping(read, "providerMetadata"),
-            mapping(read, "metadata"),
-        )
+        return read_record(cls, data, "message")
 
 
-_D = TypeVar("_D")
-
-
-@contextmanager
-def _below(path: str) -> Generator[None]:
-    """Puts the path in front of what a `ValueError` says."""
+def _content(data: JsonMapping) -> Content:
     try:
-        yield
+        content = content_from_json(data, "")
     except ValueError as error:
-        raise ValueError(f"{path}.{error}") from None
-
-
-def members(data: object, what: str) -> JsonMapping:
-    """An object's members.
-
-    Raises:
-        ValueError: It is no object with texts for keys.
-    """
-    if not isinstance(data, Mapping):
-        raise ValueError(f"{what}: must be an object, got {type(data).__name__}")  # noqa: TRY004  (as documented: data from outside)
-    return cast("JsonMapping", data)
-
-
-def text(data: JsonMapping, name: str, default: _D) -> str | _D:
-    """A text, or the default where it is missing or null.
-
-    Raises:
-        ValueError: Something else.
-    """
-    return _of(str, "a text", data, name, default)
-
-
-def _needed(data: JsonMapping, name: str) -> str:
-    """A text that has to be there.
-
-    Raises:
-        ValueError: It is missing, or something else.
-    """
-    found = text(data, name, None)
-    if found is None:
-        raise ValueError(f"{name}: missing")
-    return found
-
-
-def _integer(data: JsonMapping, name: str, default: _D) -> int | _D:
-    """A whole number, or the default where it is missing or null.
-
-    Raises:
-        ValueError: Something else.
-    """
-    return _of(int, "a whole number", data, name, default)
-
-
-def count(data: JsonMapping, name: str) -> int:
-    """A whole number, 0 or above; 0 where it is missing or null.
-
-    Raises:
-        ValueError: Something else.
-    """
-    found = _integer(data, name, 0)
-    if found < 0:
-        raise ValueError(f"{name}: must be 0 or above, got {found:.20g}")
-    return found
-
-
-def flag(data: JsonMapping, name: str, default: _D) -> bool | _D:
-    """True or false, or the default where it is missing or null.
-
-    Raises:
-        ValueError: Something else.
-    """
-    return _of(bool, "a boolean", data, name, default)
-
-
-def mapping(data: JsonMapping, name: str) -> dict[str, Any]:
-    """An object, empty where it is missing or null.
-
-    Raises:
-        ValueError: Something else.
-    """
-    return _of(dict, "an object", data, name, {})
-
-
-def items(data: JsonMapping, name: str) -> list[Any]:
-    """An array, empty where it is missing or null.
-
-    Raises:
-        ValueError: Something else.
-    """
-    return _of(list, "an array", data, name, [])
-
-
-def _of(kind: type, wanted: str, data: JsonMapping, name: str, default: Any) -> Any:
-    value = data.get(name)
-    if value is None:
-        return default
-    if type(value) is not kind:
-        raise ValueError(f"{name}: must be {wanted}, got {type(value).__name__}")
-    return value
-
-
-def _part_from_json(data: object, path: str = "part") -> Part:
-    """One part, as its `to_json` writes it.
-
-    Args:
-        data: A JSON object with a `"type"`.
-        path: Where it stands, for errors.
-
-    Raises:
-        ValueError: It is no part; the error names the path.
-    """
-    read = members(data, path)
-    with _below(path):
-        kind = _needed(read, "type")
-        reader = _READERS.get(kind)
-        if reader is None:
-            raise ValueError(f"type: must be one of {', '.join(_READERS)}, got {kind!r:.80}")
-        return reader(read)
-
-
-def _metadata(data: JsonMapping) -> dict[str, Any]:
-    return mapping(data, "providerMetadata")
-
-
-def _text(data: JsonMapping) -> TextPart:
-    citations: list[Citation] = []
-    for place, each in enumerate(items(data, "citations")):
-        with _below(f"citations[{place}]"):
-            citations.append(Citation.from_json(each))
-    return TextPart(_needed(data, "text"), tuple(citations), _metadata(data))
-
-
-def _media(data: JsonMapping) -> MediaPart:
-    content = content_from_json(data.get("content"))
+        raise UnreadError(str(error)) from None
     if isinstance(content, TextContent):
-        raise ValueError("content.type: words are a part of type 'text'")  # noqa: TRY004  (as documented: data from outside)
-    return MediaPart(content, _metadata(data))
+        raise UnreadError(".type: words are a part of type 'text'")
+    return content
 
 
-def _call(data: JsonMapping) -> CallPart:
-    call = members(data.get("call"), "call")
-    with _below("call"):
-        return CallPart(ToolCall.from_json(call))
-
-
-def _result(data: JsonMapping) -> ResultPart:
-    said = members(data.get("result"), "result")
-    with _below("result"):
-        result = ToolResult.from_data(said)
-    return ResultPart(_needed(data, "callId"), _needed(data, "name"), result, _metadata(data))
-
-
-def _reasoning(data: JsonMapping) -> ReasoningPart:
-    return ReasoningPart(text(data, "text", ""), _metadata(data))
-
-
-def _hosted(data: JsonMapping) -> HostedPart:
-    role = text(data, "role", "call")
-    if role not in ("call", "result"):
-        raise ValueError(f"role: must be call or result, got {role!r:.80}")
-    return HostedPart(
-        _needed(data, "provider"),
-        mapping(data, "data"),
-        role,
-        text(data, "name", ""),
-        text(data, "id", ""),
-    )
-
-
-_READERS: Final[Mapping[str, Callable[[JsonMapping], Part]]] = {
-    "text": _text,
-    "media": _media,
-    "call": _call,
-    "result": _result,
-    "reasoning": _reasoning,
-    "hosted": _hosted,
-}
-
+read_by(ImageContent | AudioContent | FileContent | LinkContent, _content)
+read_by(ToolCall, read_below(ToolCall.from_json))
+read_by(ToolResult, read_below(ToolResult.from_data))
+read_by(
+    Part,
+    tagged(
+        {
+            "text": TextPart,
+            "media": MediaPart,
+            "call": CallPart,
+            "result": ResultPart,
+            "reasoning": ReasoningPart,
+            "hosted": HostedPart,
+        }
+    ),
+)
 
 __all__ = [
     "CallPart",
@@ -525,10 +361,4 @@ __all__ = [
     "ResultPart",
     "TextPart",
     "Writable",
-    "count",
-    "flag",
-    "items",
-    "mapping",
-    "members",
-    "text",
 ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import attrs
 from attrs import field, frozen
 
 from pegboard.messages.message import CallPart, Message, Part, TextPart
+from pegboard.schema.json import is_object
+from pegboard.schema.records import Count, read_record
 from pegboard.tools.call import ToolCall, writable
 from pegboard.typing import JsonMapping, JsonObject
 
@@ -25,11 +27,11 @@ class Usage:
         reasoning_tokens: Of the answer, thought and not said.
     """
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cached_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    reasoning_tokens: Count = 0
 
     @property
     def total_tokens(self) -> int:
@@ -51,10 +53,7 @@ class Usage:
         Raises:
             ValueError: A count isn't a whole number, 0 or above; names it.
         """
-        from pegboard.messages.message import count, members
-
-        read = members(data, "usage")
-        return cls(*(count(read, each.name) for each in attrs.fields(cls)))
+        return read_record(cls, data, "usage")
 
 
 NO_USAGE = Usage()
@@ -208,18 +207,9 @@ class ModelResponse:
         Raises:
             ValueError: It is no response; the error names the path.
         """
-        from pegboard.messages.message import flag, mapping, members, text
-
-        read = members(data, "response")
-        reason = text(read, "finish_reason", "stop")
-        if reason not in _FINISH_REASONS:
-            raise ValueError(f"finish_reason: must be one of {', '.join(_FINISH_REASONS)}, got {reason!r:.80}")
-        facts: dict[str, Any] = {name: text(read, name, None) for name in _TEXTS}
-        facts |= {name: flag(read, name, _DEFAULTS[name]) for name in _FLAGS}
-        facts |= {name: mapping(read, name) for name in _MAPPINGS}
-        message = Message.from_json(read.get("message"))
-        usage = Usage.from_json(read.get("usage", {}))
-        return cls(message, cast("FinishReason", reason), usage, **facts)
+        if is_object(data) and data.get("message") is None:
+            raise ValueError("message: missing")
+        return read_record(cls, data, "response")
 
 
 _TEXTS: Final = ("model", "id", "error_code", "error_message")

@@ -343,11 +343,12 @@ def _written(distribution: Distribution) -> tuple[int, str]:
 
 def _label(distribution: Distribution) -> str:
     """The normalised name, by the metadata folder's where there is one; `""` for the rest of a broken uninstall."""
-    folder = _folder(distribution)
-    if folder.startswith("~"):
+    stem, _, kind = _folder(distribution).rpartition(".")
+    if stem.startswith("~"):
         return ""
+    name = stem.rpartition("-")[0] if kind == "dist-info" else stem.partition("-")[0]
     try:
-        return normalised(folder.partition("-")[0].removesuffix(".egg-info") or distribution.metadata["Name"])
+        return normalised(name or distribution.metadata["Name"])
     except Exception:  # noqa: BLE001  other people's distributions answer here
         return ""
 

@@ -111,7 +111,8 @@ def pegboard_register_exporters(register: RegisterNamed, settings: Mapping[str, 
     """Brings exporters, which write a request in one provider's wire format. Since 0.1.
 
     Args:
-        register: Takes a name, such as a provider's, and an exporter.
+        register: Takes a name, such as a provider's, and an exporter, or a class or function that makes it: so its code
+            is imported when it is asked for.
         settings: The plugin's settings.
     """
 

@@ -26,11 +26,16 @@ def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
     Nothing else that the plugin brings is registered anywhere. `PEGBOARD_BLOCK` and `PEGBOARD_AUTOLOAD` hold.
 
     Raises:
-        PluginError: The plugin failed, or doesn't register what its manifest offers.
+        PluginError: The plugin failed, or doesn't register what its manifest offers; or several offer the name.
     """
-    found = _offers().get((kind, name))
-    if found is None:
+    plugins = _offers().get((kind, name), ())
+    if not plugins:
         return None
+    found, *others = plugins
+    if others:
+        whose = " and ".join(plugin.distribution for plugin in plugins)
+        cause = f"{whose} offer {name!r} among {kind}: block the others, as in PEGBOARD_BLOCK={others[0].name}"
+        raise PluginError(found.name, cause, distribution=found.distribution)
     try:
         brought = gather(found.name, imported(found.module, found.attribute), {}).extras
         thing = brought[kind][name]
@@ -41,18 +46,18 @@ def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
     return thing, Origin(found.name, found.distribution, found.version)
 
 
-def _offers() -> dict[tuple[str, str], FoundPlugin]:
+def _offers() -> dict[tuple[str, str], list[FoundPlugin]]:
     return _read(os.environ.get("PEGBOARD_BLOCK", ""), os.environ.get("PEGBOARD_AUTOLOAD", ""))
 
 
 @cache
-def _read(_block: str, _autoload: str) -> dict[tuple[str, str], FoundPlugin]:
-    """Which plugin offers what; of two that offer the same, the first in load order. Read once a process."""
+def _read(_block: str, _autoload: str) -> dict[tuple[str, str], list[FoundPlugin]]:
+    """Which plugins offer what. Read once a process."""
     config = Config()
     if not is_wanted(config, None):
         return {}
     blocked = blocked_names(config, ())
-    offers: dict[tuple[str, str], FoundPlugin] = {}
+    offers: dict[tuple[str, str], list[FoundPlugin]] = {}
     for found in discover().entries:
         if found.name in blocked:
             continue
@@ -61,7 +66,7 @@ def _read(_block: str, _autoload: str) -> dict[tuple[str, str], FoundPlugin]:
         except ManifestError:  # `registry doctor` reports it
             continue
         for offer in () if manifest is None else manifest.offers:
-            offers.setdefault(offer, found)
+            offers.setdefault(offer, []).append(found)
     return offers
 
 

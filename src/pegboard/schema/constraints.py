@@ -91,7 +91,7 @@ def _chosen(choices: Iterable[Choice]) -> ChoiceAdapter:
     return ChoiceAdapter.of(left)
 
 
-def constrained(adapter: TypeAdapter, constraint: Constraint, *, spares_null: bool) -> TypeAdapter | None:
+def constrained(adapter: TypeAdapter, constraint: Constraint, *, skips_null: bool) -> TypeAdapter | None:
     """The adapter of the values that meet a constraint, or `None` where it says nothing of them.
 
     A constraint on a union is put on each member that it says something of; the others stay as they are.
@@ -99,37 +99,37 @@ def constrained(adapter: TypeAdapter, constraint: Constraint, *, spares_null: bo
     Args:
         adapter: Of the values.
         constraint: What is asked.
-        spares_null: Whether null as a member of a union passes, as with `Annotated`; a validator of attrs is asked
+        skips_null: Whether null as a member of a union passes, as with `Annotated`; a validator of attrs is asked
             of it like of any value.
 
     Raises:
         NothingLeftError: No value meets it.
     """
     if isinstance(adapter, NotedAdapter):
-        inner = constrained(adapter.inner, constraint, spares_null=spares_null)
+        inner = constrained(adapter.inner, constraint, skips_null=skips_null)
         return None if inner is None else attrs.evolve(adapter, inner=inner)
     if isinstance(adapter, AliasAdapter):
-        return constrained(adapter.inner, constraint, spares_null=spares_null) if adapter.is_read() else None
+        return constrained(adapter.inner, constraint, skips_null=skips_null) if adapter.is_read() else None
     if isinstance(constraint, _AllOf):
         found: TypeAdapter | None = None
         for each in constraint.constraints:
-            found = constrained(found or adapter, each, spares_null=spares_null) or found
+            found = constrained(found or adapter, each, skips_null=skips_null) or found
         return found
     if isinstance(constraint, _UnlessNull):
-        return constrained(adapter, constraint.constraint, spares_null=True)
+        return constrained(adapter, constraint.constraint, skips_null=True)
     if isinstance(adapter, UnionAdapter):
-        return _members(adapter, constraint, spares_null=spares_null)
+        return _members(adapter, constraint, skips_null=skips_null)
     return constraint.on(adapter)
 
 
-def _members(adapter: UnionAdapter, constraint: Constraint, *, spares_null: bool) -> TypeAdapter | None:
+def _members(adapter: UnionAdapter, constraint: Constraint, *, skips_null: bool) -> TypeAdapter | None:
     members: list[TypeAdapter] = []
     for member in adapter.members:
-        if spares_null and member is NULL:
+        if skips_null and member is NULL:
             members.append(member)
             continue
         try:
-            members.append(constrained(member, constraint, spares_null=spares_null) or member)
+            members.append(constrained(member, constraint, skips_null=skips_null) or member)
         except NothingLeftError:
             continue
     if not members:
@@ -345,7 +345,7 @@ class _AnyOf(Constraint):
         found: list[TypeAdapter] = []
         for each in self.constraints:
             try:
-                member = constrained(adapter, each, spares_null=False)
+                member = constrained(adapter, each, skips_null=False)
             except NothingLeftError:
                 continue
             if member is None or member is adapter:
@@ -433,13 +433,13 @@ def _if_any_left(adapter: TypeAdapter, constraint: Constraint | None) -> TypeAda
     if constraint is None:
         return adapter
     try:
-        return constrained(adapter, constraint, spares_null=False) or adapter
+        return constrained(adapter, constraint, skips_null=False) or adapter
     except NothingLeftError:
         return adapter
 
 
 def _with_whole(adapter: TypeAdapter, constraint: Constraint | None) -> TypeAdapter:
-    return adapter if constraint is None else constrained(adapter, constraint, spares_null=False) or adapter
+    return adapter if constraint is None else constrained(adapter, constraint, skips_null=False) or adapter
 
 
 def _inside(adapter: ConstrainedAdapter, constraint: _Items | _Entries) -> TypeAdapter | None:

@@ -1,7 +1,7 @@
 """The one cattrs converter, and the classes that others know how to make: with hooks in it, or models of their own.
 
 The models of pydantic and msgspec are known by what they have; neither library is imported before one of its classes
-is met. JSON Schema judges first, so a model gets only what its own schema takes.
+is met. JSON Schema validates first, so a model gets only what its own schema takes.
 """
 
 from __future__ import annotations
@@ -227,6 +227,15 @@ class HookField:
     converter: Any = None
     init: bool = True
     kw_only: bool = True
+
+
+def in_code(cls: Any) -> Any:
+    """The class for the code that cattrs makes, in which its name has to be an identifier."""
+    if cls.__name__.isidentifier():
+        return cls
+    stand_in: Any = partial(cls)
+    stand_in.__name__ = stand_in.__qualname__ = "record"
+    return stand_in
 
 
 def type_variables(cls: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a docstring says of a function or class, in Google, NumPy or Sphinx style."""
+"""Descriptions in docstrings of functions and classes, in Google, NumPy or Sphinx style."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pegboard.typing import JsonObject
 
 
 class JsonText(str):
-    """JSON kept as its text: immutable, small, and ready to be joined into an export."""
+    """JSON as its text: immutable, small, and ready to be joined into an export."""
 
     __slots__ = ()
 

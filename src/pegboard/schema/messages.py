@@ -1,6 +1,6 @@
 """Why a value doesn't fit a schema: every problem with its place, in words that a model can act on.
 
-jsonschema-rs judges; this only words what it has refused. jsonschema-rs could list its errors too, but does so for
+jsonschema-rs validates; this only words what it has refused. jsonschema-rs could list its errors too, but does so for
 every branch of every union at every level: for a recursive union of four, six levels of nesting take it 380 ms, ten
 would take a minute. Here each pair of schema and value is looked at once, and the whole search has a budget.
 """
@@ -8,7 +8,7 @@ would take a minute. Here each pair of schema and value is looked at once, and t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
@@ -170,7 +170,7 @@ def _parts(rule: Any) -> int:
 def _something_else(schema: JsonSchema, value: Any) -> _Problem | None:
     """The problem of a value that isn't among those allowed, or of none of the types."""
     for options in ([schema["const"]] if "const" in schema else None, schema.get("enum")):
-        if options is not None and not _is_among(options, value):
+        if options is not None and not (value in options if isinstance(value, str) else holds("enum", options, value)):
             return _Problem((), f"must be {_one_of(options)}", "value", _one_of(options))
     wanted = schema.get("type")
     names: list[str] = [wanted] if isinstance(wanted, str) else wanted or []
@@ -189,20 +189,6 @@ _TYPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "object": ("an object", lambda value: isinstance(value, dict)),
     "null": ("null", lambda value: value is None),
 }
-
-
-def _is_among(options: Sequence[Any], value: Any) -> bool:
-    return value in options if isinstance(value, str) else any(_is_same(each, value) for each in options)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """JSON's equality, which isn't Python's: true is not 1, but 1.0 is."""
-    if is_object(one) and is_object(other):
-        return one.keys() == other.keys() and all(_is_same(item, other[name]) for name, item in one.items())
-    if is_array(one) and isinstance(other, list | tuple):
-        items = cast("Sequence[Any]", other)
-        return len(one) == len(items) and all(map(_is_same, one, items))
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
 
 
 def _mismatch(wanted: str, value: Any) -> _Problem:
@@ -357,43 +343,30 @@ def _if(search: SchemaSearch, rule: JsonSchema, schema: JsonSchema, value: Any) 
     yield from search.problems(schema.get(branch, True), value)
 
 
-def _rule(text: str, is_wrong: Callable[[Any, Any], bool]) -> Callable[..., _Found]:
+def _rule(
+    text: str,
+    is_wrong: Callable[[Any, Any], bool],
+    rule_shown: Callable[[Any], object] = shown,
+    value_shown: Callable[[Any], object] = shown,
+) -> Callable[..., _Found]:
     """The check that compares the value with the rule; the text shows both."""
 
     def check(_search: SchemaSearch, rule: Any, _schema: JsonSchema, value: Any) -> _Found:
         if is_wrong(value, rule):
-            yield _Problem((), text.format(shown(rule), shown(value)))
-
-    return check
-
-
-def _bound(keyword: str, inclusive: Callable[..., _Found], exclusive: Callable[..., _Found]) -> Callable[..., _Found]:
-    """The inclusive bound, which is exclusive where draft 4 has `true` beside it."""
-
-    def check(search: SchemaSearch, rule: Any, schema: JsonSchema, value: Any) -> _Found:
-        return (exclusive if schema.get(keyword) is True else inclusive)(search, rule, schema, value)
+            yield _Problem((), text.format(rule_shown(rule), value_shown(value)))
 
     return check
 
 
 _ABOVE: Final = _rule("must be more than {}, got {}", lambda value, rule: not isinstance(rule, bool) and value <= rule)
 _BELOW: Final = _rule("must be less than {}, got {}", lambda value, rule: not isinstance(rule, bool) and value >= rule)
-_AT_LEAST: Final = _rule("must be at least {}, got {}", lambda value, rule: value < rule)
-_AT_MOST: Final = _rule("must be at most {}, got {}", lambda value, rule: value > rule)
-
-
-def _size(words: str, noun: str, is_beyond: Callable[[int, int], bool]) -> Callable[..., _Found]:
-    def check(_search: SchemaSearch, rule: int, _schema: JsonSchema, value: Any) -> _Found:
-        if is_beyond(len(value), rule):
-            yield _Problem((), f"must have {words} {counted(rule, noun)}, got {len(value)}")
-
-    return check
 
 
 def _sizes(keyword: str, noun: str) -> dict[str, Callable[..., _Found]]:
+    shows = partial(counted, noun=noun), len
     return {
-        f"min{keyword}": _size("at least", noun, lambda size, rule: size < rule),
-        f"max{keyword}": _size("at most", noun, lambda size, rule: size > rule),
+        f"min{keyword}": _rule("must have at least {}, got {}", lambda value, rule: len(value) < rule, *shows),
+        f"max{keyword}": _rule("must have at most {}, got {}", lambda value, rule: len(value) > rule, *shows),
     }
 
 
@@ -494,8 +467,8 @@ _ANY: Final[Mapping[str, Callable[..., _Found]]] = {
 }
 _NUMBER: Final[Mapping[str, Callable[..., _Found]]] = {
     **_ANY,
-    "minimum": _bound("exclusiveMinimum", _AT_LEAST, _ABOVE),
-    "maximum": _bound("exclusiveMaximum", _AT_MOST, _BELOW),
+    "minimum": _rule("must be at least {}, got {}", lambda value, rule: value < rule),
+    "maximum": _rule("must be at most {}, got {}", lambda value, rule: value > rule),
     "exclusiveMinimum": _ABOVE,
     "exclusiveMaximum": _BELOW,
     "multipleOf": _rule("must be a multiple of {}, got {}", _unless("multipleOf")),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 MOST_PROBLEMS: Final = 20
-"""So many problems of one value are told; the rest would only drown them."""
+"""So many problems of one value are listed; the rest would only bury them."""
 
 _MOST_SHOWN: Final = 60
 _MOST_OPTIONS: Final = 20

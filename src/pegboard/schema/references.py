@@ -102,7 +102,7 @@ def schemas(root: JsonSchema) -> Iterator[JsonSchema]:
 
 
 def bare(schema: Any) -> Any:
-    """A schema without notes, which judges the same values in less memory (a third of it, in most)."""
+    """A schema without notes, which takes the same values in less memory (a third of it, in most)."""
     if not is_object(schema):
         return schema
     return {keyword: _bare_rule(keyword, rule) for keyword, rule in schema.items() if keyword not in _NOTES}

@@ -1,7 +1,7 @@
 """JSON into Python, by type: hooks for the one cattrs converter, made of type adapters.
 
-The law: what the derived schema takes is structured, and nothing is converted that JSON Schema tells apart. The schema
-judges first, so hooks check only what no schema can say (dates, decimals, checks in Python), and raise a
+The law: what the derived schema takes is structured, and nothing is converted that JSON Schema distinguishes. The
+schema validates first, so hooks check only what no schema can say (dates, decimals, checks in Python), and raise a
 `StructureError` with its path. cattrs makes the code for classes; it is imported when there is one.
 """
 
@@ -47,6 +47,7 @@ from pegboard.schema.converter import (
     StructureHook,
     converter,
     foreign_reader,
+    in_code,
     is_pydantic,
     refused_by,
     same,
@@ -106,7 +107,7 @@ def structurer(annotation: object) -> Callable[[Any], Any] | None:
 
 
 def strict_structurer(annotation: object) -> Callable[[Any], Any]:
-    """As `structurer`, but never `None`: for values that no derived schema has judged, which it does first.
+    """As `structurer`, but never `None`: for values that no derived schema has validated, which it does first.
 
     Raises:
         DefinitionError: JSON can't say the type.
@@ -130,7 +131,7 @@ def _guarded(hook: StructureHook) -> Callable[[Any], Any]:
     def structure_guarded(value: Any) -> Any:
         try:
             return hook(value, None)
-        except Exception as error:  # noqa: BLE001  (told apart there)
+        except Exception as error:  # noqa: BLE001  (handled there)
             raise _refusal(error) from error.__cause__ or error
 
     return structure_guarded
@@ -217,7 +218,7 @@ def _items(hook: StructureHook, value: Sequence[Any]) -> list[Any]:
     try:
         for item in value:
             done.append(hook(item, None))  # noqa: PERF401  (its length says which item failed)
-    except Exception as error:  # noqa: BLE001  (told apart there)
+    except Exception as error:  # noqa: BLE001  (handled there)
         raise _refusal(error, len(done)) from error.__cause__ or error
     return done
 
@@ -249,7 +250,7 @@ def _structure_tuple(adapter: TupleAdapter) -> StructureHook:
         try:
             for hook, item in zip(hooks, value, strict=True):
                 done.append(hook(item, None))
-        except Exception as error:  # noqa: BLE001  (told apart there)
+        except Exception as error:  # noqa: BLE001  (handled there)
             raise _refusal(error, len(done)) from error.__cause__ or error
         return tuple(done)
 
@@ -267,7 +268,7 @@ def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
         try:
             for name, item in value.items():
                 done[name if read is same else _key(read, name)] = hook(item, None)
-        except Exception as error:  # noqa: BLE001  (told apart there)
+        except Exception as error:  # noqa: BLE001  (handled there)
             raise _refusal(error, name) from error.__cause__ or error
         if len(done) != len(value):
             raise StructureError("must not hold two keys that mean the same")
@@ -333,7 +334,7 @@ def _structure_record(adapter: RecordAdapter) -> StructureHook:
     ]
     return cast("Any", gen).make_dict_structure_fn_from_attrs(
         fields,
-        adapter.cls,
+        in_code(adapter.cls),
         _converter(),
         type_variables(adapter.cls),
         _cattrs_forbid_extra_keys=False,
@@ -355,7 +356,7 @@ def _structure_typed_dict(hooks: Mapping[str, StructureHook]) -> StructureHook:
             for key, hook in hooks.items():
                 if key in value:
                     done[key] = hook(value[key], None)
-        except Exception as error:  # noqa: BLE001  (told apart there)
+        except Exception as error:  # noqa: BLE001  (handled there)
             raise _refusal(error, key) from error.__cause__ or error
         return done
 
@@ -390,7 +391,7 @@ def _by_tag(key: str, hooks: Mapping[str, StructureHook]) -> StructureHook:
 
 
 def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, StructureHook]) -> StructureHook:
-    """The hook of the first member that takes a value, told by a schema that is exact.
+    """The hook of the first member that takes a value, found by a schema that is exact.
 
     Trying one hook after the other would take exponential time for types made of themselves.
     """
@@ -435,7 +436,7 @@ def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
 
 
 def _structure_noted(adapter: NotedAdapter) -> StructureHook:
-    """Notes that may make the schema take what the type doesn't have the type's own schema judge again."""
+    """Notes that may make the schema take what the type doesn't have the type's own schema validate it again."""
     hook = structure_hook(adapter.inner)
     own = adapter.inner.schema(SchemaWriter()).keys()
     beyond = adapter.notes.keys() - _TELLING
@@ -528,7 +529,7 @@ def _refusal(error: Exception, *path: str | int) -> StructureError:
             note.name for note in getattr(found, "__notes__", ()) if type(note).__name__ == "AttributeValidationNote"
         ]
         if not notes:
-            return _refused(group.cl, found, path)
+            return _refused(getattr(group.cl, "func", group.cl), found, path)
         path = (*path, notes[0])
     if isinstance(found, StructureError):
         return found.below(*path)

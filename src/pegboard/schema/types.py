@@ -223,7 +223,7 @@ def annotation_key(annotation: Any) -> Hashable:
     """What is equal for annotations that mean the same, and only for those.
 
     Python calls `int | str` and `str | int` equal, and `Annotated` with equal bounds; but the order of a union
-    says which member is tried first, and metadata is what it is. A key with an `id` in it is good as long as its
+    decides which member is tried first, and metadata is what it is. A key with an `id` in it is good as long as its
     annotation lives.
     """
     if isinstance(annotation, type):
@@ -385,7 +385,7 @@ class _Reader:
         text = repr(marker)
         text = type(marker).__name__ if " object at 0x" in text else text
         try:
-            found = constrained(adapter, constraint, spares_null=True)
+            found = constrained(adapter, constraint, skips_null=True)
         except NothingLeftError:
             return self.refuse(annotation, path, f"{text} leaves no value", "Take it away, or widen it.")
         if found is None:
@@ -541,7 +541,7 @@ class _Reader:
             # A validator that nothing can meet will refuse everything, as it was written to.
             with contextlib.suppress(NothingLeftError):
                 constraint = validator_constraint(given.validator)
-                adapter = constrained(adapter, constraint, spares_null=False) or adapter
+                adapter = constrained(adapter, constraint, skips_null=False) or adapter
         attribute = given.name if given.readable else None
         return Member(given.key, attribute, adapter, given.required, _member_notes(given, adapter, docs))
 

@@ -32,7 +32,16 @@ from pegboard.schema.composites import (
     UnionAdapter,
     bare,
 )
-from pegboard.schema.converter import HookField, Hooks, UnstructureHook, converter, model_writer, same, type_variables
+from pegboard.schema.converter import (
+    HookField,
+    Hooks,
+    UnstructureHook,
+    converter,
+    in_code,
+    model_writer,
+    same,
+    type_variables,
+)
 from pegboard.schema.dump import in_order, to_json_data
 from pegboard.schema.text import nearest_notation
 from pegboard.schema.types import adapter_of
@@ -48,7 +57,7 @@ def unstructurer(annotation: object) -> Callable[[Any], Any] | None:
     """What turns a value of a type into JSON data.
 
     A value of a derived class is written with the fields of the declared one. A value of another type is written by
-    its own class, as `to_json_data` does, so that a schema can judge it.
+    its own class, as `to_json_data` does, so that a schema can validate it.
 
     Returns:
         Python value -> JSON data; raises `TypeError` or `ValueError` with the path of what has no JSON form. `None`
@@ -138,7 +147,7 @@ def _unstructure_record(adapter: RecordAdapter) -> UnstructureHook:
     ]
     return cast("Any", gen).make_dict_unstructure_fn_from_attrs(
         fields,
-        adapter.cls,
+        in_code(adapter.cls),
         _converter(),
         type_variables(adapter.cls),
         _cattrs_use_linecache=False,

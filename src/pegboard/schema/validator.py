@@ -84,8 +84,8 @@ class Validator:
 
     Attributes:
         schema: Given as text or as an object; compiled at once (some 50 us, 0.6 KiB a schema within).
-        bounds: The most values and the most characters of a value that can be judged in some 200 ms; `None` for
-            most schemas, which judge whatever may be sent in that time.
+        bounds: The most values and the most characters of a value that can be validated in some 200 ms; `None` for
+            most schemas, which validate whatever may be sent in that time.
         accepts: Whether a value fits, in about 1 us. Only for values that a strict JSON parser has made, whose
             depth is bounded: others first pass `problems`.
 
@@ -136,7 +136,7 @@ _UNWORDED: Final = (((), "doesn't fit the schema"),)
 
 
 # Cost -----------------------------------------------------------------------------------------------------------------
-# jsonschema-rs holds up everything else in the process while it judges, in a thread too.
+# jsonschema-rs holds up everything else in the process while it validates, in a thread too.
 
 
 def _acceptance(schema: str, bounds: tuple[int, int] | None) -> Callable[[Any], bool]:
@@ -145,7 +145,7 @@ def _acceptance(schema: str, bounds: tuple[int, int] | None) -> Callable[[Any], 
 
 
 def _bounds(schema: str) -> tuple[int, int] | None:
-    """How many values and characters a schema judges in time, as if each value met every rule, each text every pattern.
+    """How many values and characters a schema validates in time, if each value met every rule, each text every pattern.
 
     Most schemas are light, as their text shows: 50 rules are within the time for 100,000 values.
     """
@@ -197,7 +197,7 @@ def _compiles(schema: str, pattern_bytes: int) -> bool:
 
 
 def validator_of(schema: str) -> Validator:
-    """The judge of a schema, shared by all schemas that judge alike, for as long as one of them is in use.
+    """The validator of a schema, shared by all schemas that take the same values, for as long as one of them is in use.
 
     Raises:
         SchemaError: The schema can't be compiled.
@@ -215,7 +215,7 @@ _validators: Final[WeakValueDictionary[str, Validator]] = WeakValueDictionary()
 
 
 def check_schema(schema: JsonSchema | str, *, tool: str, what: str = "input_schema") -> None:
-    """Refuses a schema that can't judge, or whose cost is unbounded. About 10-20 us for an ordinary one.
+    """Refuses a schema that can't validate, or whose cost is unbounded. About 10-20 us for an ordinary one.
 
     Args:
         schema: As an object or as JSON text.
@@ -335,7 +335,7 @@ def _reason(error: ValueError) -> str:
 
 
 def second_opinion(schema: Any, examples: Iterable[Any] = ()) -> str | None:
-    """What jsonschema finds wrong with a schema, or of which example it judges otherwise; `None` for nothing.
+    """What jsonschema finds wrong with a schema, or of which example it validates otherwise; `None` for nothing.
 
     For cold paths: it takes some milliseconds, and 130 to be imported.
 

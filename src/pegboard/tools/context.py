@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from attrs import define, field, frozen
 
@@ -135,10 +135,6 @@ class CallHost(Protocol):
         ...
 
 
-def _no_values() -> dict[str, Any]:
-    return {}  # four times as fast as dict[str, Any]()
-
-
 @define
 class ToolContext:
     """What one running call knows of its surroundings; `ToolContext()` is good for a test.
@@ -169,7 +165,7 @@ class ToolContext:
     request: ReadonlyContext = NOBODY
     call_id: str = ""
     tool: str = ""
-    values: dict[str, Any] = field(factory=_no_values)
+    values: dict[str, Any] = field(factory=cast("type[dict[str, Any]]", dict))
     services: Services | Mapping[Any, Any] = field(default=_NO_SERVICES, repr=False)
     listener: Callable[[object], None] | None = field(default=None, repr=False)
     offered: Sequence[OfferedTool] = field(default=(), repr=False)

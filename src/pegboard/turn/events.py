@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, cast, get_args
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 from attrs import define, field, frozen
@@ -18,6 +18,8 @@ from pegboard.errors import PendingError, log_failure
 from pegboard.messages.message import Message
 from pegboard.messages.response import NO_USAGE, Delta, ModelResponse, Usage
 from pegboard.request.model_request import ModelRequest
+from pegboard.schema.json import is_object
+from pegboard.schema.records import Count, json_key, read_below, read_by, read_record
 from pegboard.tools.call import Actions
 from pegboard.typing import JsonObject
 
@@ -46,8 +48,6 @@ stop condition; calls wait for an approval; a limit; the answer was cut off, or 
 tool escalated, or handed over to another agent; the host or the user broke in; whoever waited was cancelled; a callback
 aborted it; a tool ended it; the model, a processor or a callback failed."""
 
-_ENDS: Final = get_args(Ended)
-
 
 @frozen
 class TurnOutcome:
@@ -72,16 +72,16 @@ class TurnOutcome:
     messages: tuple[Message, ...]
     ended: Ended = "answered"
     response: ModelResponse | None = field(default=None, repr=False)
-    began: int = 0
+    began: Count = 0
     usage: Usage = NO_USAGE
-    rounds: int = 0
-    calls: int = 0
+    rounds: Count = 0
+    calls: Count = 0
     actions: Actions = field(factory=Actions)
     state: Mapping[str, Any] = field(factory=dict[str, Any], repr=False)
     pending: PendingCalls = field(factory=PendingCalls)
     detail: str | None = None
     invocation: str | None = None
-    error: BaseException | None = field(default=None, eq=False)
+    error: BaseException | None = field(default=None, eq=False, metadata=json_key(""))
 
     @property
     def text(self) -> str:
@@ -165,30 +165,17 @@ _PLAIN: Final = ("began", "rounds", "calls", "detail", "invocation")
 
 
 def _read(data: object) -> TurnOutcome:
-    from pegboard.messages.message import count, items, mapping, members, text
+    if not is_object(data):
+        raise ValueError(f"outcome: must be an object, got {type(data).__name__}")
+    if data.get("version") != _VERSION:
+        raise ValueError(f"version {data.get('version')!r:.40}; this pegboard knows version {_VERSION}")
+    given: JsonObject = {**data, "messages": data.get("messages") or [], "pending": data.get("pending") or {}}
+    outcome = read_record(TurnOutcome, given, "outcome")
+    return outcome.evolve(began=min(outcome.began, len(outcome.messages)))
 
-    read = members(data, "outcome")
-    if read.get("version") != _VERSION:
-        raise ValueError(f"version {read.get('version')!r:.40}; this pegboard knows version {_VERSION}")
-    ended = text(read, "ended", "answered")
-    if ended not in _ENDS:
-        raise ValueError(f"ended: must be one of {', '.join(_ENDS)}, got {ended!r:.80}")
-    response = read.get("response")
-    messages = tuple(Message.from_json(each) for each in items(read, "messages"))
-    return TurnOutcome(
-        messages=messages,
-        ended=cast("Ended", ended),
-        response=None if response is None else ModelResponse.from_json(response),
-        usage=Usage.from_json(read.get("usage", {})),
-        actions=Actions.from_json(mapping(read, "actions")),
-        state=mapping(read, "state"),
-        pending=PendingCalls.from_json(mapping(read, "pending")),
-        began=min(count(read, "began"), len(messages)),
-        rounds=count(read, "rounds"),
-        calls=count(read, "calls"),
-        detail=text(read, "detail", None),
-        invocation=text(read, "invocation", None),
-    )
+
+read_by(Actions, read_below(Actions.from_json))
+read_by(PendingCalls, read_below(PendingCalls.from_json))
 
 
 @frozen

@@ -12,25 +12,6 @@ from pegboard.catalogue import PluginRecord, Problem
 from pegboard.cli.commands import config
 from pegboard.errors import ConfigError
 
-COMMAND = """
-import sys
-
-import click
-
-from pegboard import hookimpl
-from pegboard.errors import PegboardError
-
-KEPT = sys.stdout
-
-
-@hookimpl
-def pegboard_register_commands(group):
-    print("while adding")
-
-    @group.command("odd")
-    def odd():
-        {body}
-"""
 BROKEN = "raise RuntimeError('no \\x1b[31m luck')"
 
 

@@ -310,30 +310,7 @@ class TestPredicatesOfPlugins:
 
 # What a list leaves behind for the warm command ----------------------------------------------------------------------
 
-COMMAND = """
-import sys
-
-import click
-
-from pegboard import hookimpl
-from pegboard.errors import PegboardError
-
-KEPT = sys.stdout
-
-
-@hookimpl
-def pegboard_register_commands(group):
-    print("while adding")
-
-    @group.command("odd")
-    def odd():
-        {body}
-"""
 BROKEN = "raise RuntimeError('no \\x1b[31m luck')"
-
-
-def plugins_of(out: str) -> dict[str, dict]:
-    return {plugin["name"]: plugin for plugin in json.loads(out)}
 
 
 class TestWhatAListLeavesBehind:

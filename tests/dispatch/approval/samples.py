@@ -62,7 +62,7 @@ class Operator:
         return [who for who, _ in self.told]
 
 
-def surroundings(approver=None, *, seconds=60.0, grants=None, operator=None, asking=None, rules=(), **changes):
+def surroundings(approver=None, *, seconds=60.0, grants=None, operator=None, approvals=None, rules=(), **changes):
     limits = evolve(DEFAULT_LIMITS, approval_timeout=seconds, **changes.pop("limits", {}))
     return CallServices(
         a_tool,
@@ -71,7 +71,7 @@ def surroundings(approver=None, *, seconds=60.0, grants=None, operator=None, ask
         observe=operator,
         permissions=changes.pop("permissions", Permissions(rules)),
         grants=MemoryGrants() if grants is None else grants,
-        asking=asking or ApprovalQueue(),
+        approvals=approvals or ApprovalQueue(),
         approver=approver,
         **changes,
     )

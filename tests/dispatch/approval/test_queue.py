@@ -26,7 +26,7 @@ def context(session="s", user=None):
 def put(around, request, context, **options):
     """Puts a request before the approver of a call."""
     facts = {"grants": around.grants, "seconds": around.limits.approval_timeout, "observe": around.observe}
-    return around.asking.ask(request, context, around.approver, **facts, **options)
+    return around.approvals.ask(request, context, around.approver, **facts, **options)
 
 
 def asked(approver, request=None, **options):
@@ -39,8 +39,8 @@ def asked(approver, request=None, **options):
             return await put(around, request or a_request(), context())
         finally:
             assert asyncio.all_tasks() == before
-            assert around.asking.waiting() == ()
-            assert len(around.asking._approvers) == 0
+            assert around.approvals.waiting() == ()
+            assert len(around.approvals._approvers) == 0
 
     return asyncio.run(main())
 
@@ -340,7 +340,7 @@ def test_always_settles_what_waits_in_this_session_and_is_covered_now():
         assert (await tasks["one"])[0] == Always()
         assert (await tasks["two"])[0] == Once()
         assert person.taken_back == ["two"]
-        assert [request.call.name for request in around.asking.waiting()] == ["three", "other"]
+        assert [request.call.name for request in around.approvals.waiting()] == ["three", "other"]
         person.answers("three", Once())
         person.answers("other", Once())
         await asyncio.gather(*tasks.values())
@@ -499,8 +499,8 @@ def test_a_bound_method_is_one_approver():
             return Once()
 
     async def main():
-        terminal, asking = Terminal(), ApprovalQueue()
-        arounds = [surroundings(terminal.ask, asking=asking) for _ in range(4)]
+        terminal, approvals = Terminal(), ApprovalQueue()
+        arounds = [surroundings(terminal.ask, approvals=approvals) for _ in range(4)]
         await asyncio.gather(*(ask(around, "delete", session=str(n)) for n, around in enumerate(arounds)))
         assert terminal.most == 1
 
@@ -517,7 +517,7 @@ def test_what_was_settled_in_the_line_is_never_shown(answer, outcome):
         person.answers("one", answer)
         assert [said for said, _ in await asyncio.gather(*tasks)] == [answer, outcome, outcome]
         assert person.shown == ["one"]
-        assert len(around.asking._approvers) == 0
+        assert len(around.approvals._approvers) == 0
 
     asyncio.run(main())
 
@@ -527,11 +527,11 @@ def test_time_in_the_line_counts_from_the_last_answer(answered):
     """A person who is at it has the whole time for each; who has left isn't waited for once for each."""
 
     async def main():
-        person, asking = Person(one_at_a_time=True), ApprovalQueue()
-        one = ask(surroundings(person, asking=asking, seconds=60 if answered else 0.02), "one")
-        two = ask(surroundings(person, asking=asking), "two", session="t")
+        person, approvals = Person(one_at_a_time=True), ApprovalQueue()
+        one = ask(surroundings(person, approvals=approvals, seconds=60 if answered else 0.02), "one")
+        two = ask(surroundings(person, approvals=approvals), "two", session="t")
         await person.sees("one")
-        waiting = list(asking._entries)[1]
+        waiting = list(approvals._entries)[1]
         before = waiting.since
         if answered:
             person.answers("one", Once())
@@ -561,7 +561,7 @@ def test_a_terminal_that_still_shows_an_old_question_isnt_asked_another():
                 await ask(around, name)
         assert shown == ["one"]
         free.set()
-        assert (await ask(surroundings(terminal, asking=around.asking), "three"))[0] == Once()
+        assert (await ask(surroundings(terminal, approvals=around.approvals), "three"))[0] == Once()
         assert shown == ["one", "three"]
 
     asyncio.run(main())
@@ -597,8 +597,8 @@ def test_cancellation_leaves_nothing_behind(one_at_a_time):
         await person.sees("three")
         person.answers("three", Once())
         assert (await three)[0] == Once()
-        assert around.asking.waiting() == ()
-        assert len(around.asking._approvers) == 0
+        assert around.approvals.waiting() == ()
+        assert len(around.approvals._approvers) == 0
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())
@@ -634,7 +634,7 @@ def test_an_approver_that_wont_end_is_left_to_itself(monkeypatch):
         around = surroundings(stubborn, seconds=0.02)
         with pytest.raises(CallError, match="no answer came"):
             await ask(around, "delete")
-        assert around.asking.waiting() == ()
+        assert around.approvals.waiting() == ()
         free.set()
 
     asyncio.run(main())
@@ -645,7 +645,7 @@ def test_an_approver_that_wont_end_is_left_to_itself(monkeypatch):
 
 def test_requests_of_several_loops_are_settled_together():
     """Each in its own loop, by an answer given in another."""
-    asking, grants = ApprovalQueue(), MemoryGrants()
+    approvals, grants = ApprovalQueue(), MemoryGrants()
     barrier, answers = threading.Barrier(4, timeout=10), []
 
     async def approver(request, context):
@@ -653,7 +653,7 @@ def test_requests_of_several_loops_are_settled_together():
         return Reject() if request.call.name == "n0" else await asyncio.get_running_loop().create_future()
 
     def work(name):
-        around = surroundings(approver, asking=asking, grants=grants)
+        around = surroundings(approver, approvals=approvals, grants=grants)
 
         async def main():
             answers.append((await ask(around, name))[0])
@@ -666,17 +666,17 @@ def test_requests_of_several_loops_are_settled_together():
     for thread in threads:
         thread.join(20)
     assert sorted(map(repr, answers)) == sorted(map(repr, [Reject(), *[Reject(along_with="n0")] * 3]))
-    assert asking.waiting() == ()
+    assert approvals.waiting() == ()
 
 
 def test_a_request_of_a_closed_loop_is_passed_over():
-    asking = ApprovalQueue()
+    approvals = ApprovalQueue()
 
     async def never(request, context):
         await asyncio.get_running_loop().create_future()
 
     loop = asyncio.new_event_loop()
-    around = surroundings(never, asking=asking)
+    around = surroundings(never, approvals=approvals)
 
     async def start():
         return ask(around, "lost"), asyncio.current_task()
@@ -685,10 +685,10 @@ def test_a_request_of_a_closed_loop_is_passed_over():
     loop.run_until_complete(asyncio.sleep(0))
     left = asyncio.all_tasks(loop)
     loop.close()
-    assert len(asking.waiting()) == 1
+    assert len(approvals.waiting()) == 1
 
     async def main():
-        return await ask(surroundings(lambda *_: Reject(), asking=asking), "two")
+        return await ask(surroundings(lambda *_: Reject(), approvals=approvals), "two")
 
     assert asyncio.run(main())[0] == Reject()
     for each in left:

@@ -22,18 +22,23 @@ from pegboard.dispatch.permissions.permissions import (
     Resource,
     read_permissions,
 )
-from pegboard.dispatch.permissions.places import Place, Url
+from pegboard.dispatch.permissions.places import PathPart, Url
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Match, Rule, TextMatcher, Unreadable, WholeCall
 from pegboard.errors import ConfigError
 from pegboard.tools.policy import HOST, Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
-from pegboard.tools.tool import Tool, tool_from_function
+from pegboard.tools.tool import Tool
 from pegboard.toolsets.wrappers import Reshape, _reshaped
 
 
 @pytest.mark.parametrize(
     ("kind", "value", "part"),
-    [("text", "a", TextMatcher), ("command", "ls", CommandPart), ("path", "a", Place), ("url", "https://a.org", Url)],
+    [
+        ("text", "a", TextMatcher),
+        ("command", "ls", CommandPart),
+        ("path", "a", PathPart),
+        ("url", "https://a.org", Url),
+    ],
 )
 def test_a_value_is_read_by_its_kind(kind, value, part):
     assert isinstance(Resource(kind, value).parts(kind, "/")[0], part)
@@ -394,7 +399,7 @@ def test_a_rule_about_an_argument_that_a_tool_cant_have_doesnt_speak_of_it():
 def test_an_argument_that_is_shown_by_another_name_is_still_looked_at():
     def write(path: str, text: str): ...
 
-    own = tool_from_function(write, permission="edit", permission_arguments={"path": "path", "text": "text"})
+    own = Tool.from_function(write, permission="edit", permission_arguments={"path": "path", "text": "text"})
     shown = _reshaped(own, Reshape(rename={"path": "file"}, hide={"text": "x"}))
     assert shown.spec.permission_arguments == {"file": "path", "text": "text"}
     assert action(shown, {"file": "/b"}, Rule("edit", "/b", "deny")) == "deny"

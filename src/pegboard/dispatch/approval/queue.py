@@ -86,12 +86,12 @@ class KeyedLock:
     _mutex: AbstractContextManager[Any] = field(factory=RLock, init=False)
     _queues: dict[Hashable, deque[_Waiter]] = field(factory=dict[Hashable, "deque[_Waiter]"], init=False)
 
-    async def acquire(self, key: Hashable) -> LockHandle:
+    async def acquire(self, key: Hashable) -> _LockHandle:
         """Waits for the lock of this key. A waiter that is cancelled leaves the queue."""
         with self._mutex:
             if key not in self._queues:
                 self._queues[key] = deque()
-                return LockHandle(self, key)
+                return _LockHandle(self, key)
             loop = asyncio.get_running_loop()
             waiter = _Waiter(loop, loop.create_future())
             self._queues[key].append(waiter)
@@ -100,13 +100,13 @@ class KeyedLock:
         except BaseException:
             self._leave(key, waiter)
             raise
-        return LockHandle(self, key)
+        return _LockHandle(self, key)
 
     def __len__(self) -> int:
         """How many keys are locked."""
         return len(self._queues)
 
-    def share(self, handle: LockHandle, change: int) -> None:
+    def share(self, handle: _LockHandle, change: int) -> None:
         """Adds or removes a holder; the last that is removed passes the lock on. From any thread."""
         with self._mutex:
             handle.holders += change
@@ -129,7 +129,7 @@ class KeyedLock:
 
 
 @define(eq=False)
-class LockHandle:
+class _LockHandle:
     """A lock that was acquired, with the number of those that hold it: a thread goes on with its caller's."""
 
     lock: KeyedLock
@@ -395,7 +395,7 @@ def _lock_key(approver: Any) -> Hashable:
     return approver if isinstance(approver, MethodType) else id(approver)  # a bound method is made anew each time
 
 
-async def _ask_approver(entry: _Entry, lock: LockHandle | None) -> Answer | CallError:
+async def _ask_approver(entry: _Entry, lock: _LockHandle | None) -> Answer | CallError:
     """What the approver answers, however it fails; the request gets its preview first."""
     try:
         request = entry.request
@@ -423,7 +423,7 @@ def _checked(answer: object) -> Answer | None:
 
 
 async def _in_thread(
-    function: ApproverFunction, request: ApprovalRequest, context: ToolContext, lock: LockHandle
+    function: ApproverFunction, request: ApprovalRequest, context: ToolContext, lock: _LockHandle
 ) -> Any:
     """Asks in a thread of its own, which can't be ended, and so holds the lock for as long as it takes."""
     has_started = False

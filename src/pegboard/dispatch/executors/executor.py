@@ -106,7 +106,7 @@ def _as_data(value: Any) -> Any:
         return f"<{type(value).__name__}>"
 
 
-def json_part(members: Mapping[str, Any]) -> JsonObject:
+def _json_part(members: Mapping[str, Any]) -> JsonObject:
     """The members that are JSON; other objects of the host's stay where they are."""
     return {name: value for name, value in members.items() if not json_faults({name: value})} if members else {}
 
@@ -262,9 +262,9 @@ class ExecutionRequest:
             tool=tool,
             arguments=arguments if isinstance(arguments, dict) else dict(arguments),
             call_id=context.call_id,
-            state=json_part(request.state),
-            extra=json_part(request.extra),
-            values=json_part(context.values),
+            state=_json_part(request.state),
+            extra=_json_part(request.extra),
+            values=_json_part(context.values),
             confirmation=None if confirmation is None else confirmation_to_json(confirmation),
             depth=context.depth,
             **{name: getattr(request, name) for name in _TEXTS},

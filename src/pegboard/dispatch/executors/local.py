@@ -28,8 +28,8 @@ from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import run
-from pegboard.dispatch.stages import CallPipeline, run_stages
-from pegboard.dispatch.state import CallServices, CallState
+from pegboard.dispatch.stages import run_stages
+from pegboard.dispatch.state import CallPipeline, CallServices, CallState
 from pegboard.errors import ToolError, log_failure, not_provided
 from pegboard.schema.json import digest_of
 from pegboard.threads import WorkerPool
@@ -125,7 +125,7 @@ class LocalExecutor:
         context = request.context(host=host)
         around = self._around.evolve(limits=limits, longest=request.timeout, host=host)
         context.frame = work = CallState(ToolCall(request.tool, request.arguments, request.call_id), context, around)
-        await run_stages(work, CallPipeline((find, parse, validate), _unmended, (permit, host.allow, run, shape), ()))
+        await run_stages(work, CallPipeline((find, parse, validate), _unmended, (permit, host.allow, run, shape)))
         if work.fatal is not None:
             raise work.fatal
         if host.required is not None:

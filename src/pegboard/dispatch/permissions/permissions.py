@@ -225,6 +225,9 @@ class Evaluation:
         parts = [part for each in others for part in each.parts(kind, self.work_dir)]
         if not parts:
             return Match.NO if rule.allows else Match.PERHAPS
+        if len(parts) == 1 and not parts[0].inside:
+            match = parts[0].match(rule)
+            return Match.NO if rule.allows and match is not Match.SURELY else match
         return _match_of_all(rule, parts)
 
 
@@ -344,13 +347,51 @@ class ToolPolicy:
                 return "can't say whether this call has to be confirmed"
         return None if spec.permission is None else f"asks for the permission {spec.permission!r}"
 
+    def decide(self, arguments: Mapping[str, Any], work_dir: str | None, grants: Sequence[Rule]) -> Decision:
+        """What is to be done with a call with these arguments."""
+        evaluation = self.evaluation(arguments, work_dir, grants)
+        return self.conclude(evaluation, lambda: self.reason_to_ask(arguments))
+
+    def conclude(self, evaluation: Evaluation, reason_to_ask: Callable[[], str | None]) -> Decision:
+        """A forbid rule decides, then the mode, then rules, then what the tool declares; then the mode again."""
+        if evaluation.forbidding and (forbidden := evaluation.forbid()):
+            return forbidden
+        if self.mode == "plan" and not self.reads_only:
+            return Decision("deny", reason="the mode is plan, and the tool isn't known to change nothing")
+        if self.mode == "bypass":
+            return Decision("allow", reason="the mode is bypass")
+        decision = evaluation.decide_ordinary()
+        if decision.action is None:
+            reason = reason_to_ask()
+            decision = Decision("ask", reason=reason) if reason else Decision("allow", reason="nothing asks")
+        if decision.action == "ask" and self.accepts_edits:
+            return Decision("allow", reason="the mode is accept_edits")
+        if decision.action == "ask" and self.mode == "never_ask":
+            return attrs.evolve(decision, action="deny", reason=f"{decision.reason}, and the mode is never_ask")
+        return decision
+
     def evaluation(self, arguments: Mapping[str, Any], work_dir: str | None, grants: Sequence[Rule]) -> Evaluation:
-        """The rules, and then the grants, with what a call with these arguments touches."""
+        """The rules, and then the grants, with what a call with these arguments touches.
+
+        That is the values of the declared arguments, and of those that only rules name.
+        """
         granted = [rule for rule in grants if applies_to(rule, self.spec, trusted=self.trusted)]
+        rules = (*self.rules, *granted)
+        declared = self._declared
+        named: dict[tuple[str, ArgumentKind], bool] = {
+            (rule.field, rule.kind or "text"): False
+            for rule in rules
+            if rule.field is not None and rule.field not in declared
+        }
+        fields = {**dict.fromkeys(declared.items(), True), **named}
+        resources = tuple(
+            Resource(kind, value, name, declared=is_declared)
+            for (name, kind), is_declared in fields.items()
+            for value in self._values(arguments, name, kind)
+        )
         if granted:
-            rules = (*self.rules, *granted)
-            return Evaluation.of(rules, self._resources(arguments, rules), work_dir)
-        return Evaluation(self.ordinary, self.forbidding, self._resources(arguments, self.rules), work_dir)
+            return Evaluation.of(rules, resources, work_dir)
+        return Evaluation(self.ordinary, self.forbidding, resources, work_dir)
 
     @cached_property
     def ordinary(self) -> tuple[Rule, ...]:
@@ -361,21 +402,6 @@ class ToolPolicy:
     def forbidding(self) -> tuple[Rule, ...]:
         """The rules that forbid."""
         return _forbidding(self.rules)
-
-    def _resources(self, arguments: Mapping[str, Any], rules: Sequence[Rule]) -> tuple[Resource, ...]:
-        """The values of the declared arguments, and of those that only rules name."""
-        declared = self._declared
-        named: dict[tuple[str, ArgumentKind], bool] = {
-            (rule.field, rule.kind or "text"): False
-            for rule in rules
-            if rule.field is not None and rule.field not in declared
-        }
-        fields = {**dict.fromkeys(declared.items(), True), **named}
-        return tuple(
-            Resource(kind, value, name, declared=is_declared)
-            for (name, kind), is_declared in fields.items()
-            for value in self._values(arguments, name, kind)
-        )
 
     @cached_property
     def _declared(self) -> dict[str, ArgumentKind]:
@@ -516,9 +542,7 @@ class Permissions:
             work_dir: Where relative paths start; the process's own folder by default.
             grants: What people have allowed in this session; they come behind the rules.
         """
-        policy = policy_of(self, tool)
-        evaluation = policy.evaluation(arguments, work_dir, grants)
-        return self._decide(policy, evaluation, lambda: policy.reason_to_ask(arguments))
+        return policy_of(self, tool).decide(arguments, work_dir, grants)
 
     def decide_asked(
         self,
@@ -539,12 +563,11 @@ class Permissions:
             work_dir: As for `decide`.
             grants: As for `decide`.
         """
-        policy = policy_of(self, tool)
         rules = [rule for rule in (*self.rules.rules, *grants) if rule.field is None and rule.names(permission)]
         kind = _kind_of(tool, permission)
         resources = [Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns]
         evaluation = Evaluation.of(rules, resources, work_dir)
-        return self._decide(policy, evaluation, lambda: f"asks for the permission {permission!r}")
+        return policy_of(self, tool).conclude(evaluation, lambda: f"asks for the permission {permission!r}")
 
     def ask(
         self,
@@ -587,28 +610,6 @@ class Permissions:
         """
         rules, mode = rules_from_json(data)
         return cls(rules, mode)
-
-    def _decide(self, policy: ToolPolicy, evaluation: Evaluation, reason_to_ask: Callable[[], str | None]) -> Decision:
-        """A forbid rule, then the mode, then rules, then what the tool declares."""
-        if evaluation.forbidding and (forbidden := evaluation.forbid()):
-            return forbidden
-        if self.mode == "plan" and not policy.reads_only:
-            return Decision("deny", reason="the mode is plan, and the tool isn't known to change nothing")
-        if self.mode == "bypass":
-            return Decision("allow", reason="the mode is bypass")
-        decision = evaluation.decide_ordinary()
-        if decision.action is None:
-            reason = reason_to_ask()
-            decision = Decision("ask", reason=reason) if reason else Decision("allow", reason="nothing asks")
-        return self._asked(policy, decision) if decision.action == "ask" else decision
-
-    def _asked(self, policy: ToolPolicy, decision: Decision) -> Decision:
-        """What the mode makes of a call that asks."""
-        if policy.accepts_edits:
-            return Decision("allow", reason="the mode is accept_edits")
-        if self.mode == "never_ask":
-            return attrs.evolve(decision, action="deny", reason=f"{decision.reason}, and the mode is never_ask")
-        return decision
 
 
 def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:

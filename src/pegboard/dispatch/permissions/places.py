@@ -36,7 +36,7 @@ class UnresolvablePathError(ValueError):
     """It is unknown where a path leads."""
 
 
-def path_parts(text: str, folder: str) -> tuple[Place | Unreadable]:
+def path_parts(text: str, folder: str) -> tuple[PathPart | Unreadable]:
     """The place of a path, or an unreadable part for one that leads nowhere.
 
     Args:
@@ -49,7 +49,7 @@ def path_parts(text: str, folder: str) -> tuple[Place | Unreadable]:
         return (Unreadable(text),)
 
 
-def place_of(text: str, folder: str) -> Place:
+def place_of(text: str, folder: str) -> PathPart:
     """Where a path leads: component by component, through links; what doesn't exist yet stays as it is written.
 
     A tool may take `..` back before it follows links, or after: where these differ, both places count.
@@ -63,7 +63,7 @@ def place_of(text: str, folder: str) -> Place:
     real = resolved(written)
     short = os.path.normpath(written)
     other = resolved(short) if ".." in written else real
-    return Place((real,) if other == real else (real, other), short, folder)
+    return PathPart((real,) if other == real else (real, other), short, folder)
 
 
 def resolved(path: str) -> str:
@@ -170,7 +170,7 @@ def path_pattern(pattern: str, folder: str, *, follow: bool = True) -> PathPatte
 
 
 @frozen
-class Place:
+class PathPart:
     """A place in the file system.
 
     Attributes:

@@ -183,7 +183,6 @@ class Rule:
         kind: How that argument is read; `None`: as the tool declares. `"text"` with the pattern `*` looks at
             nothing, and so applies to every call, also of those that can't be read for sure.
         allows: Whether it takes caution away.
-        compiled: What matchers have made of the pattern, by key.
 
     Raises:
         ValueError: An unknown action or kind, an empty permission or pattern, or a forbid rule that doesn't deny.
@@ -199,6 +198,7 @@ class Rule:
     allows: bool = attrs.field(
         default=attrs.Factory(lambda self: self.action == "allow", takes_self=True), init=False, repr=False, eq=False
     )
+    # What matchers have made of the pattern, by key; kept with the rule, as links are followed once.
     compiled: dict[str, Any] = attrs.field(factory=dict[str, Any], init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:

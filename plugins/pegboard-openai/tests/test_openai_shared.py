@@ -3,10 +3,78 @@ from __future__ import annotations
 import base64
 
 import pytest
+from hypothesis import given, strategies as st
 
-from fake_vendors.rules.samples import BMP, LINK, PDF, PNG, WAV
+from fake_vendors.rules.samples import BMP, LINK, PDF, PNG, WAV, nested
+from pegboard.schema.json import json_text
 from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
-from pegboard_openai._openai import CHAT, RESPONSES, Rendered, file_name, joined, render_content, render_result
+from pegboard_openai._openai import (
+    CHAT,
+    RESPONSES,
+    JsonEnd,
+    Rendered,
+    failure,
+    file_name,
+    joined,
+    no_answer,
+    render_content,
+    render_result,
+    without_nulls,
+)
+
+
+def test_an_item_is_kept_without_what_the_sdk_made_null():
+    item = {"id": "x", "a": None, "code": None, "b": [{"c": None, "d": 1}], "arguments": {"x": None}}
+    assert without_nulls(item) == {"id": "x", "code": None, "b": [{"d": 1}], "arguments": {"x": None}}
+
+
+def test_a_list_of_lists_is_kept_too():
+    assert without_nulls({"a": [[{"b": None}, None], 1]}) == {"a": [[{}, None], 1]}
+
+
+def test_what_is_beyond_all_bounds_isnt_kept():
+    assert without_nulls(nested(500)) is None
+
+
+def test_what_is_kept_is_a_copy():
+    item = {"a": {"b": [1]}}
+    copy = without_nulls(item)
+    copy["a"]["b"].append(2)
+    assert item == {"a": {"b": [1]}}
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "status", "again"),
+    [
+        ({"message": "m", "type": "requests", "code": "rate_limit_exceeded"}, "rate_limit_exceeded", None, True),
+        ({"message": "m", "type": "tokens", "code": "insufficient_quota"}, "insufficient_quota", None, False),
+        ({"message": "m", "type": "invalid_request_error"}, "invalid_request_error", None, False),
+        ({"message": "m", "code": 429}, None, 429, True),
+        ({"message": "m", "code": 503}, None, 503, True),
+        ({"message": "m", "code": 7}, None, None, False),
+        ("m", None, None, False),
+    ],
+)
+def test_an_error_says_its_code_and_whether_to_try_again(error, code, status, again):
+    raised = failure(error, "openai")
+    assert (str(raised), raised.code, raised.status, raised.retryable) == ("openai: m", code, status, again)
+
+
+def test_an_error_that_says_nothing_is_one_all_the_same():
+    assert str(failure([1], "openai")) == "openai: the provider answered with an error"
+    assert no_answer("x", "openai").code == "invalid_response"
+
+
+@given(
+    st.dictionaries(st.text(max_size=4), st.text(alphabet='{}[]"\\a', max_size=6) | st.lists(st.integers())),
+    st.integers(1, 4),
+)
+def test_an_object_is_whole_at_its_end_and_never_before(value, size):
+    text = str(json_text(value))
+    end = JsonEnd()
+    reached = [end.reached(text[start : start + size]) for start in range(0, len(text), size)]
+
+    assert reached == [False] * (len(reached) - 1) + [True]
 
 
 def test_pictures_sounds_and_files_go_as_such():

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.dialects.references import MOST_INLINED, MOST_LEVELS, inline_references
+from pegboard.dialects.references import (
+    MOST_INLINED,
+    MOST_LEVELS,
+    inline_references,
+    isolate_references,
+    named_definitions,
+)
 
 TEXT = {"type": "string"}
 
@@ -14,6 +20,7 @@ def node(**more):
 
 AGAIN = {"type": "object", "description": "Of the same form as the Node around it."}
 LOOP = {"properties": {"n": {"$ref": "#/$defs/Node", "title": "T"}}, "$defs": {"Node": node()}}
+
 CASES = {
     "a reference": ({"items": {"$ref": "#/$defs/A"}, "$defs": {"A": TEXT}}, {"items": TEXT}, []),
     "a reference to a reference": (
@@ -134,3 +141,105 @@ def test_deeper_than_the_deepest_is_loosened(apply):
     _, changes = apply(inline_references(), schema)
     assert len(changes) == 1
     assert changes[0].endswith("/items $ref")
+
+
+CASES_NAMED_DEFINITIONS = {
+    "nothing to name": ({"type": "object"}, {"type": "object"}, []),
+    "unused definitions go": ({"$defs": {"A": {}}, "type": "object"}, {"type": "object"}, []),
+    "definitions of draft 7": (
+        {"items": {"$ref": "#/definitions/A"}, "definitions": {"A": {"type": "null"}}},
+        {"items": {"$ref": "#/$defs/A"}, "$defs": {"A": {"type": "null"}}},
+        [],
+    ),
+    "a pointer elsewhere": (
+        {"properties": {"a": {"type": "null"}, "b": {"$ref": "#/properties/a", "title": "t"}}},
+        {
+            "properties": {"a": {"type": "null"}, "b": {"$ref": "#/$defs/a", "title": "t"}},
+            "$defs": {"a": {"type": "null"}},
+        },
+        [],
+    ),
+    "the root": (
+        {"properties": {"a": {"$ref": "#"}}},
+        {
+            "properties": {"a": {"$ref": "#/$defs/root"}},
+            "$defs": {"root": {"properties": {"a": {"$ref": "#/$defs/root"}}}},
+        },
+        [],
+    ),
+    "an anchor and a dynamic one": (
+        {
+            "$id": "urn:x",
+            "anyOf": [{"$ref": "#one"}, {"$dynamicRef": "#two"}],
+            "$defs": {"A": {"$anchor": "one", "type": "null"}, "B": {"$dynamicAnchor": "two", "type": "string"}},
+        },
+        {
+            "anyOf": [{"$ref": "#/$defs/one"}, {"$ref": "#/$defs/two"}],
+            "$defs": {"one": {"type": "null"}, "two": {"type": "string"}},
+        },
+        [],
+    ),
+    "names that need escapes": (
+        {"items": {"$ref": "#/$defs/Page%5Bint%5D~1x"}, "$defs": {"Page[int]/x": {"type": "null"}}},
+        {"items": {"$ref": "#/$defs/Page_5Bint_5D_1x"}, "$defs": {"Page_5Bint_5D_1x": {"type": "null"}}},
+        [],
+    ),
+    "the same name twice": (
+        {
+            "anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/definitions/A"}, {"$ref": "#/$defs/A"}],
+            "$defs": {"A": {"type": "null"}},
+            "definitions": {"A": {"type": "string"}},
+        },
+        {
+            "anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A_2"}, {"$ref": "#/$defs/A"}],
+            "$defs": {"A_2": {"type": "string"}, "A": {"type": "null"}},
+        },
+        [],
+    ),
+    "nothing is fetched": ({"$ref": "https://example.com/x", "title": "t"}, {"title": "t"}, [" $ref"]),
+    "nowhere": ({"items": {"$ref": "#/$defs/A"}}, {"items": {}}, ["/items $ref"]),
+    "no text": ({"items": {"$ref": 3}}, {"items": {}}, ["/items $ref"]),
+    "booleans": (
+        {"anyOf": [{"$ref": "#/$defs/T"}, {"$ref": "#/$defs/F"}], "$defs": {"T": True, "F": False}},
+        {"anyOf": [{}, {"not": {}}]},
+        [],
+    ),
+    "data is no schema": ({"items": {"$ref": "#/enum"}, "enum": [1]}, {"items": {}, "enum": [1]}, ["/items $ref"]),
+    "values are no schemas": (
+        {"enum": [{"$ref": "#/a"}, [{"$ref": "#/b"}]]},
+        {"enum": [{"$ref": "#/a"}, [{"$ref": "#/b"}]]},
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES_NAMED_DEFINITIONS)
+def test_cases(case, apply):
+    schema, expected, changes = CASES_NAMED_DEFINITIONS[case]
+    assert apply(named_definitions, schema) == (expected, changes)
+
+
+def test_definitions_end_where_the_schema_is_too_large(monkeypatch, apply):
+    """What has a name already keeps it."""
+    monkeypatch.setattr("pegboard.dialects.references.MOST_SCHEMAS", 1)
+    refs = [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]
+    schema, changes = apply(named_definitions, {"anyOf": refs, "$defs": {"A": {}, "B": {}}})
+    assert schema == {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}, {}], "$defs": {"A": {}}}
+    assert changes == ["/anyOf/2 $ref"]
+
+
+CASES_ISOLATE_REFERENCES = {
+    "with notes": (
+        {"items": {"$ref": "#/$defs/A", "description": "d", "default": 1}},
+        {"items": {"anyOf": [{"$ref": "#/$defs/A"}], "description": "d", "default": 1}},
+        [],
+    ),
+    "alone": ({"items": {"$ref": "#/$defs/A"}}, {"items": {"$ref": "#/$defs/A"}}, []),
+    "the root": ({"$ref": "#/$defs/A", "$defs": {}}, {"$ref": "#/$defs/A", "$defs": {}}, []),
+}
+
+
+@pytest.mark.parametrize("case", CASES_ISOLATE_REFERENCES)
+def test_cases_isolate_references(case, apply):
+    schema, expected, changes = CASES_ISOLATE_REFERENCES[case]
+    assert apply(isolate_references, schema) == (expected, changes)

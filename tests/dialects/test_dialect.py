@@ -6,7 +6,56 @@ import jsonschema_rs
 import pytest
 
 from fake_vendors.rules import dialects as providers
-from pegboard.dialects.dialect import MOST_LEVELS, MOST_WRITTEN, Change, Dialect, Rewritten, deep_copy, size_of
+from pegboard.dialects.dialect import (
+    MOST_LEVELS,
+    MOST_WRITTEN,
+    Change,
+    Dialect,
+    Rewritten,
+    deep_copy,
+    everywhere,
+    size_of,
+    without,
+)
+
+NESTED = {
+    "type": "object",
+    "title": "root",
+    "properties": {"a": {"title": "a", "items": {"title": "b"}}, "c": {"anyOf": [{"title": "d"}, {}, True]}},
+    "enum": [{"title": "data"}],
+}
+
+
+def test_every_schema_is_visited_the_innermost_first_and_data_is_not(apply):
+    def visit(schema, place):
+        place.lost(schema.get("title", "none"), "seen")
+        return schema
+
+    given, seen = apply(everywhere(visit), NESTED)
+    assert given is NESTED
+    assert seen == [
+        "/properties/a/items b",
+        "/properties/a a",
+        "/properties/c/anyOf/0 d",
+        "/properties/c/anyOf/1 none",
+        "/properties/c none",
+        " root",
+    ]
+
+
+def test_a_visit_sees_the_parts_as_they_have_become_and_what_was_given_stays(apply):
+    def visit(schema, _place):
+        return without(schema, ("title",)) | {"size": len(str(schema))} if "title" in schema else schema
+
+    new, _ = apply(everywhere(visit), NESTED)
+    assert list(new) == ["type", "properties", "enum", "size"]
+    assert new["properties"] == {
+        "a": {"items": {"size": len("{'title': 'b'}")}, "size": len("{'title': 'a', 'items': {'size': 14}}")},
+        "c": {"anyOf": [{"size": len("{'title': 'd'}")}, {}, True]},
+    }
+    assert new["enum"] is NESTED["enum"]
+    assert NESTED["properties"]["a"]["items"] == {"title": "b"}
+
 
 DIALECTS = {name: each for name, each in vars(providers).items() if isinstance(each, Dialect)}
 MOST_CHARACTERS = 4_000_000
@@ -30,6 +79,7 @@ def nested(wrap, levels):
 
 
 EVERYONE = [{"$ref": f"#/$defs/t{at}"} for at in range(12)]
+
 HOSTILE = {
     "doubled in properties": doubling(lambda ref: root(a=ref, b=ref)),
     "doubled in allOf": doubling(lambda ref: {"allOf": [ref, {"minimum": 1}, ref]}),

@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from pegboard.dialects.keywords import (
+    Counts,
+    Within,
+    bounds_into_description,
+    counts_of,
+    drop_keywords,
+    formats,
+    is_plain,
+    least_items,
+    limited,
+    modern_draft,
+    only_keywords,
+    patterns,
+    well_formed,
+    whole_bounds,
+)
+from pegboard_anthropic.anthropic import ANTHROPIC_STRICT
+from pegboard_openai._openai import OPENAI_STRICT
+
+CASES = {
+    "sound": ({"type": "object", "properties": {"a": True}}, {"type": "object", "properties": {"a": True}}, []),
+    "properties that are none": ({"properties": None}, {}, [" properties"]),
+    "a property that is no schema": (
+        {"properties": {"a": 3, "b": {"type": "text"}}},
+        {"properties": {"b": {}}},
+        ["/properties/b type", " properties"],
+    ),
+    "types": ({"type": ["string", "text", "string"]}, {"type": ["string"]}, [" type"]),
+    "a type that is none": ({"type": 3}, {}, [" type"]),
+    "lists of schemas": ({"anyOf": [], "allOf": [{}, 1], "oneOf": 3}, {"allOf": [{}]}, [" anyOf", " allOf", " oneOf"]),
+    "names": ({"required": ["a", "a", 1], "title": 4}, {"required": ["a"]}, [" required", " title"]),
+    "names that are no list": ({"required": True}, {}, [" required"]),
+    "numbers": (
+        {"minimum": "1", "minLength": -1, "maxLength": 1.5, "multipleOf": 0, "maxItems": True, "minItems": 2.0},
+        {"minItems": 2.0},
+        [" minimum", " minLength", " maxLength", " multipleOf", " maxItems"],
+    ),
+    "dependents": (
+        {"dependentRequired": {"a": ["b"], "c": 1}, "dependentSchemas": 1},
+        {"dependentRequired": {"a": ["b"]}},
+        [" dependentRequired", " dependentSchemas"],
+    ),
+    "dependents that are no object": ({"dependentRequired": []}, {}, [" dependentRequired"]),
+    "sound dependents": ({"dependentRequired": {"a": ["b"]}}, {"dependentRequired": {"a": ["b"]}}, []),
+    "a flag and a list": ({"uniqueItems": 1, "enum": 3, "examples": {}}, {}, [" uniqueItems", " enum", " examples"]),
+    "the same value twice": ({"enum": [1, 1.0, True]}, {"enum": [1, True]}, []),
+    "unknown keywords": ({"x-note": {"type": 3}}, {"x-note": {"type": 3}}, []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cases(case, apply):
+    schema, expected, changes = CASES[case]
+    assert apply(well_formed, schema) == (expected, changes)
+
+
+CASES_MODERN_DRAFT = {
+    "a list of items": (
+        {"items": [{"type": "string"}, True], "additionalItems": False},
+        {"prefixItems": [{"type": "string"}, True], "items": False},
+        [],
+    ),
+    "a list of items with others open": ({"items": [{}]}, {"prefixItems": [{}]}, []),
+    "an empty list of items": ({"items": [], "additionalItems": {"type": "null"}}, {"items": {"type": "null"}}, []),
+    "a list within a list": (
+        {"items": [{"items": [{"type": "null"}]}]},
+        {"prefixItems": [{"prefixItems": [{"type": "null"}]}]},
+        [],
+    ),
+    "dependencies": (
+        {"dependencies": {"a": ["b"], "c": {"required": ["d"]}}},
+        {"dependentRequired": {"a": ["b"]}, "dependentSchemas": {"c": {"required": ["d"]}}},
+        [],
+    ),
+    "dependencies of one kind": (
+        {"dependencies": {"c": {"required": ["d"]}}},
+        {"dependentSchemas": {"c": {"required": ["d"]}}},
+        [],
+    ),
+    "dependencies on names only": ({"dependencies": {"a": ["b"]}}, {"dependentRequired": {"a": ["b"]}}, []),
+    "bounds of draft 4": (
+        {"minimum": 1, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False},
+        {"exclusiveMinimum": 1, "maximum": 9},
+        [],
+    ),
+    "an exclusive bound without a bound": ({"exclusiveMinimum": True}, {}, []),
+    "another draft": ({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}, {"type": "object"}, []),
+    "this draft": (
+        {"$schema": "https://json-schema.org/draft/2020-12/schema"},
+        {"$schema": "https://json-schema.org/draft/2020-12/schema"},
+        [],
+    ),
+    "what a reference hid in draft 7": (
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "properties": {"a": {"$ref": "#/definitions/A", "minimum": 3, "description": "d"}},
+            "definitions": {"A": {"id": "x", "type": "integer"}},
+        },
+        {
+            "properties": {"a": {"$ref": "#/definitions/A", "description": "d"}},
+            "definitions": {"A": {"type": "integer"}},
+        },
+        [],
+    ),
+    "names of properties are no keywords": (
+        {"properties": {"items": {"type": "string"}, "dependencies": {"const": {"items": [1]}}}},
+        {"properties": {"items": {"type": "string"}, "dependencies": {"const": {"items": [1]}}}},
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES_MODERN_DRAFT)
+def test_cases_modern_draft(case, apply):
+    schema, expected, changes = CASES_MODERN_DRAFT[case]
+    assert apply(modern_draft, schema) == (expected, changes)
+
+
+STEP = only_keywords(("type", "description"), untold=("x",))
+
+CASES_DROP_KEYWORDS = {
+    "told": (
+        {"minimum": 1, "type": "integer"},
+        {"type": "integer", "description": "At least 1."},
+        [" minimum"],
+    ),
+    "after the description": (
+        {"description": "D.", "not": {"const": 1}},
+        {"description": 'D. Must not fit {"const":1}.'},
+        [" not"],
+    ),
+    "without words": ({"contentSchema": {"a": 1}}, {}, [" contentSchema"]),
+    "nothing lost": (
+        {"$comment": "c", "uniqueItems": False, "additionalProperties": True, "propertyNames": {}, "x": 1},
+        {},
+        [],
+    ),
+    "conditions": (
+        {"if": {"a": 1}, "then": {"b": 1}, "else": {"c": 1}},
+        {"description": 'If it fits {"a":1}: it fits {"b":1}; otherwise it fits {"c":1}.'},
+        [" if"],
+    ),
+    "a condition without an outcome": ({"if": {"a": 1}}, {}, [" if"]),
+    "all that has words": (
+        {
+            "uniqueItems": True,
+            "deprecated": True,
+            "readOnly": True,
+            "writeOnly": True,
+            "minItems": 2,
+            "maxItems": 1,
+            "dependentRequired": {"a": ["b", "c"], "d": []},
+            "examples": [1, "x"],
+            "default": None,
+        },
+        {
+            "description": "No item twice. Deprecated. Read only. Write only. At least 2 items. At most 1 item. "
+            'With a, b, c must be given too. Examples: 1, "x". Default: null.'
+        },
+        [
+            " uniqueItems",
+            " deprecated",
+            " readOnly",
+            " writeOnly",
+            " minItems",
+            " maxItems",
+            " dependentRequired",
+            " examples",
+            " default",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES_DROP_KEYWORDS)
+def test_cases_drop_keywords(case, apply):
+    schema, expected, changes = CASES_DROP_KEYWORDS[case]
+    assert apply(STEP, schema) == (expected, changes)
+
+
+def test_dropping_says_nothing_in_the_description(apply):
+    assert apply(drop_keywords("title", "minimum"), {"items": {"title": "t", "minimum": 1, "type": "integer"}}) == (
+        {"items": {"type": "integer"}},
+        ["/items title", "/items minimum"],
+    )
+
+
+def test_long_values_and_lists_are_cut(apply):
+    schema, _ = apply(only_keywords(("description",)), {"enum": list(range(60)), "const": "x" * 300})
+    assert schema["description"].endswith("….")
+    assert "49 and 10 more." in schema["description"]
+
+
+STEP_FORMATS = formats(("date",))
+
+CASES_FORMATS = {
+    "known": ({"format": "date"}, {"format": "date"}, []),
+    "unknown": ({"format": "iban", "type": "string"}, {"type": "string", "description": "Format: iban."}, [" format"]),
+    "none": ({"properties": {"format": {}}}, {"properties": {"format": {}}}, []),
+}
+
+
+@pytest.mark.parametrize("case", CASES_FORMATS)
+def test_cases_formats(case, apply):
+    schema, expected, changes = CASES_FORMATS[case]
+    assert apply(STEP_FORMATS, schema) == (expected, changes)
+
+
+@pytest.mark.parametrize("pattern", ["^a$", r"\\1", r"[(?=]", r"(?:a|b)\.", r"[\]1]\d", "(?P<name>a)", r"[^]\1]"])
+def test_patterns_that_every_engine_reads(pattern):
+    assert is_plain(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "(?>a)", r"(a)\1", r"\\\2", r"\k<name>"])
+def test_patterns_that_need_more(pattern):
+    assert not is_plain(pattern)
+
+
+def test_word_bounds_may_be_too_much():
+    assert is_plain(r"\ba")
+    assert not is_plain(r"\ba", word_bounds=False)
+    assert is_plain("b", word_bounds=False)
+
+
+def test_what_an_engine_cannot_read_is_told(apply):
+    assert apply(patterns(), {"items": {"pattern": "(?=a)"}, "pattern": "a"}) == (
+        {"items": {"description": "Matches the pattern (?=a)."}, "pattern": "a"},
+        ["/items pattern"],
+    )
+
+
+STEP_BOUNDS_INTO_DESCRIPTION = bounds_into_description("minLength", "maxLength", "pattern")
+
+CASES_BOUNDS_INTO_DESCRIPTION = {
+    "moved": (
+        {"minLength": 1, "maxLength": 2, "pattern": "^a", "title": "t"},
+        {"title": "t", "description": "At least 1 character. At most 2 characters. Matches the pattern ^a."},
+        [" minLength", " maxLength", " pattern"],
+    ),
+    "not one of them": ({"minimum": 1}, {"minimum": 1}, []),
+    "said already": (
+        {"description": "At least 1 character.", "minLength": 1},
+        {"description": "At least 1 character."},
+        [" minLength"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES_BOUNDS_INTO_DESCRIPTION)
+def test_cases_bounds_into_description(case, apply):
+    schema, expected, changes = CASES_BOUNDS_INTO_DESCRIPTION[case]
+    assert apply(STEP_BOUNDS_INTO_DESCRIPTION, schema) == (expected, changes)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"type": "integer", "exclusiveMinimum": 3}, {"type": "integer", "minimum": 4}),
+        ({"type": "integer", "exclusiveMinimum": 3, "minimum": 9}, {"type": "integer", "minimum": 9}),
+        ({"type": "integer", "exclusiveMaximum": 3, "maximum": 9}, {"type": "integer", "maximum": 2}),
+        ({"type": "integer", "exclusiveMaximum": 3.5}, {"type": "integer", "exclusiveMaximum": 3.5}),
+        ({"type": "number", "exclusiveMinimum": 3}, {"type": "number", "exclusiveMinimum": 3}),
+    ],
+)
+def test_exclusive_bounds_of_integers_become_inclusive(apply, given, expected):
+    assert apply(whole_bounds, given) == (expected, [])
+
+
+def test_a_larger_least_number_of_items_is_told(apply):
+    assert apply(least_items(1), {"minItems": 1}) == ({"minItems": 1}, [])
+    assert apply(least_items(1), {"minItems": 3}) == (
+        {"minItems": 1, "description": "At least 3 items."},
+        [" minItems"],
+    )
+
+
+def tool(**properties):
+    return {"type": "object", "properties": properties}
+
+
+def test_everything_is_counted():
+    schema = {
+        **tool(
+            ab={"type": ["string", "null"], "enum": ["xyz", None]},
+            c=tool(d={"const": "w"}, e={"$ref": "#/$defs/Node"}),
+            f={"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        ),
+        "required": ["ab", "c"],
+        "$defs": {"Node": tool(next={"$ref": "#/$defs/Node"}), "Other": {"type": "null"}},
+    }
+    assert counts_of(schema) == Counts(properties=6, levels=3, enum_values=3, characters=23, optional=4, unions=2)
+
+
+@pytest.mark.parametrize(
+    ("limits", "schema", "what"),
+    [
+        (Counts(properties=1), tool(a={}, b={}), "2 properties"),
+        (Counts(levels=1), tool(a=tool()), "2 levels"),
+        (Counts(enum_values=1), {"enum": [1, 2]}, "2 values"),
+        (Counts(characters=2), tool(abc={}), "3 characters"),
+        (Counts(optional=0), tool(a={}), "1 optional"),
+        (Counts(unions=0), tool(a={"anyOf": []}), "1 properties of several"),
+    ],
+)
+def test_each_limit_refuses(limits, schema, what):
+    rewritten = Within(limits)(schema)
+    assert rewritten.refused
+    assert rewritten.schema is schema
+    assert [change.what.startswith(what) for change in rewritten.changes] == [True]
+
+
+def test_at_the_limit_nothing_is_refused():
+    assert not Within(Counts(properties=2, levels=1, optional=2))(tool(a={}, b={})).changes
+
+
+def test_openai_takes_ten_levels():
+    schema = tool(x={"type": "string"})
+    for _ in range(9):
+        schema = tool(a=schema)
+    assert not OPENAI_STRICT.rewrite(schema).refused
+    assert OPENAI_STRICT.rewrite(tool(a=schema)).refused
+
+
+def test_anthropic_takes_24_optional_parameters():
+    schema = tool(**{f"p{at}": {"type": "string"} for at in range(24)})
+    assert not ANTHROPIC_STRICT.rewrite(schema).refused
+    schema["properties"]["more"] = {"type": "string"}
+    assert ANTHROPIC_STRICT.rewrite(schema).refused
+
+
+def test_a_host_may_have_other_limits():
+    mine = attrs.evolve(OPENAI_STRICT, steps=limited(OPENAI_STRICT.steps, Counts(properties=1)))
+    assert mine.rewrite(tool(a={"type": "string"}, b={"type": "string"})).refused
+    assert len(mine.steps) == len(OPENAI_STRICT.steps)
