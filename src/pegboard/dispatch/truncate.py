@@ -100,7 +100,7 @@ def truncated(result: ToolResult, limits: ResultLimits, keeper: Keeper) -> ToolR
     their limit become attachments. Structured content stays as it is: it is for the host, the text is for the model.
 
     Args:
-        result: Left as it is where its `metadata` says `truncated`.
+        result: Left as it is where its `metadata` has `truncated`.
         limits: What may stay.
         keeper: Where the full text goes.
     """
@@ -225,7 +225,7 @@ def _fits(text: str, whole: Size, limits: ResultLimits) -> bool:
 
 
 def _most_bytes(limits: ResultLimits) -> int | None:
-    """How many bytes may stay by the limit in bytes and, where nobody counts, by the one in tokens."""
+    """How many bytes may stay by the limit in bytes and, without a counter, by the one in tokens."""
     if limits.tokens is None:
         return limits.bytes
     by_tokens = limits.tokens * (BYTES_A_TOKEN if limits.count_tokens is None else _MOST_BYTES_A_TOKEN)
@@ -233,7 +233,7 @@ def _most_bytes(limits: ResultLimits) -> int | None:
 
 
 def _tokens(text: str, limits: ResultLimits) -> float:
-    """What the counter says; the estimate where it fails."""
+    """What the counter gives; the estimate where it fails."""
     assert limits.count_tokens is not None
     try:
         return max(0, int(limits.count_tokens(text)))
