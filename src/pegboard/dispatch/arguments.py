@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _INFINITY: Final = float("inf")
 _TOO_LARGE: Final = 10**MAX_DIGITS
+_TOO_SMALL: Final = -_TOO_LARGE
 
 
 class _NotPlainError(Exception):
@@ -85,26 +86,30 @@ def _members_in(given: object, most_nodes: int) -> dict[Any, Any]:
     return members
 
 
-def _copied(value: Any, levels: int, left: list[int]) -> Any:
+_FLAT: Final = frozenset({bool, type(None)})
+
+
+def _copied(value: Any, levels: int, left: list[int]) -> Any:  # noqa: C901  in one frame, for each value
     kind = cast("type[Any]", type(value))
-    if kind is str:
-        if value.isascii() or is_unicode(value):
-            return value
-    elif kind is dict or kind is list or kind is tuple:
+    if kind is dict or kind is list or kind is tuple:
         left[0] -= len(value)
         if levels == 0 or left[0] < 0:  # one that holds itself uses up the levels
             raise _FaultError
         if kind is not dict:
-            return [_copied(item, levels - 1, left) for item in value]
-        copy: dict[str, Any] = {}
-        for key, item in value.items():
+            return [item if type(item) in _FLAT else _copied(item, levels - 1, left) for item in value]
+        copy: dict[str, Any] = dict(value)
+        for key, item in copy.items():
             if type(key) is not str or not (key.isascii() or is_unicode(key)):
                 raise _FaultError
-            copy[key] = item if type(item) is str and item.isascii() else _copied(item, levels - 1, left)
+            if type(item) is str and item.isascii():  # what most are
+                continue
+            if type(item) not in _FLAT:
+                copy[key] = _copied(item, levels - 1, left)
         return copy
-    elif value is None or kind is bool:
-        return value
-    elif (kind is int and -_TOO_LARGE < value < _TOO_LARGE) or (kind is float and -_INFINITY < value < _INFINITY):
+    if kind is str:
+        if value.isascii() or is_unicode(value):
+            return value
+    elif (kind is int and _TOO_SMALL < value < _TOO_LARGE) or (kind is float and -_INFINITY < value < _INFINITY):
         return value  # a number that JSON can write, and Python too
     raise _FaultError
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from attrs import frozen
@@ -75,6 +74,8 @@ class CallError(Exception):
 
 def cancels_the_call(error: BaseException) -> bool:
     """Whether `error` says that the running task was asked to end; else it is the doing of what the task ran."""
+    import asyncio  # loading it takes longer than listing tools
+
     if not isinstance(error, asyncio.CancelledError):
         return False
     task = asyncio.current_task()

@@ -368,12 +368,7 @@ def _limit_of(work: CallState, tool: Tool) -> float | None:
 
 def _note_start(work: CallState, tool: Tool) -> float | None:
     """Notes when the tool was started, at its first attempt, and gives the seconds that are left to it."""
-    limit = tool.policy.timeout
-    if limit is None:
-        limit = work.around.limits.timeout
-    longest = work.around.longest
-    if longest is not None and (limit is None or longest < limit):
-        limit = longest
+    limit = _limit_of(work, tool)
     now = time.monotonic()
     if work.since is None:
         work.since = now
