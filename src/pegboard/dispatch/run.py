@@ -368,7 +368,9 @@ def _limit_of(work: CallState, tool: Tool) -> float | None:
 
 def _note_start(work: CallState, tool: Tool) -> float | None:
     """Notes when the tool was started, at its first attempt, and gives the seconds that are left to it."""
-    limit = _limit_of(work, tool)
+    around, limit = work.around, tool.policy.timeout
+    if limit is None or around.longest is not None:
+        limit = around.limits.timeout if around.longest is None else _limit_of(work, tool)
     now = time.monotonic()
     if work.since is None:
         work.since = now
