@@ -65,7 +65,6 @@ class ToolRegistry(Contributions):
 
     Attributes:
         limits: What calls may use, where their tool sets nothing else.
-        services: What is provided to tools and toolsets, by type.
 
     Args:
         limits: What calls may use, where their tool sets nothing else.
@@ -500,7 +499,8 @@ class ToolRegistry(Contributions):
 
         if self._dispatcher is not None:
             await self._dispatcher.aclose(self._catalogue.extras.get("executors", {}))
-        await self.services.aclose()
+        if self._provided_services is not None:
+            await self._provided_services.aclose()
         await close_all(self._catalogue.toolsets)
 
     async def __aenter__(self) -> Self:

@@ -10,19 +10,8 @@ from hypothesis import example, given, strategies as st
 
 from pegboard.dispatch.kept import ResultStore
 from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
-from pegboard.dispatch.truncate import (
-    MOST_ITEMS,
-    Keeper,
-    Place,
-    Size,
-    cut,
-    cut_short,
-    hold_to_limits,
-    is_within,
-    limits_of,
-    size_of,
-    truncated,
-)
+from pegboard.dispatch.results import hold_to_limits, limits_of
+from pegboard.dispatch.truncate import MOST_ITEMS, Keeper, Place, Size, cut, cut_short, is_within, size_of, truncated
 from pegboard.errors import ToolError
 from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext

@@ -150,7 +150,7 @@ def call_options(function: Any) -> Any:
     return function
 
 
-def ruled(registry: ToolRegistry, rules: str | None) -> None:
+def read_rules(registry: ToolRegistry, rules: str | None) -> None:
     """Reads what may run from a file of rules.
 
     Raises:
@@ -162,6 +162,6 @@ def ruled(registry: ToolRegistry, rules: str | None) -> None:
         registry.permissions = read_permissions(rules)
 
 
-def limited(options: dict[str, Any], timeout: float | None) -> dict[str, Any]:
+def with_timeout(options: dict[str, Any], timeout: float | None) -> dict[str, Any]:
     """Options of `ToolRegistry.batch` with the time limit, where there is one."""
     return options if timeout is None else {**options, "timeout": timeout}

@@ -114,7 +114,7 @@ class Session:
         Raises:
             ExpressionError: A text doesn't parse.
         """
-        given = [self._read(part) for part in (*predicates, limit(self.options.only)) if part is not None]
+        given = [self._read(part) for part in (*predicates, only_expression(self.options.only)) if part is not None]
         if not given:
             return None
         from pegboard.toolsets.predicates import all_of
@@ -230,7 +230,7 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
     Raises:
         ConfigError: A configuration is wrong, or plugins clash and it has `conflicts = "error"`.
     """
-    config = configured(options)
+    config = configuration_of(options)
     if discovery is None:
         from pegboard.plugins.discovery import discover
 
@@ -266,7 +266,7 @@ def _file_with(key: str, config: Config) -> str:
     return next((file for file in reversed(saying) if file not in ignored), "configuration")
 
 
-def configured(options: Options) -> Config:
+def configuration_of(options: Options) -> Config:
     """The configuration of the user, the project and `--config`.
 
     Raises:
@@ -289,7 +289,7 @@ def load_registry(config: Config, options: Options, discovery: Discovery) -> Too
         )
 
 
-def limit(specs: Sequence[str]) -> str | None:
+def only_expression(specs: Sequence[str]) -> str | None:
     """The predicate that `-T` stands for: `git_*,plugin:files` is `name:git_* or plugin:files`."""
     from pegboard.toolsets.predicate import written
 

@@ -70,7 +70,7 @@ class ResultStore:
         most_bytes: How many bytes they may have in all; a longer text isn't kept at all.
         parent: The folder to make the folder in; the system's temporary folder by default.
         reader: The name of the tool by which the model reads on, or `None`; set by `kept_result_tool`.
-        observe: Told of what only the operator should see, such as a disk that is full.
+        observe: Gets what only the operator should see, such as a disk that is full.
     """
 
     most: int = MOST_KEPT
@@ -148,7 +148,7 @@ class ResultStore:
         name = secrets.token_hex(_NAME_BYTES)
         try:
             path = self._write_file(name, text)
-        except FileNotFoundError:  # somebody cleaned the temporary folder
+        except FileNotFoundError:  # the temporary folder was cleaned
             with self._lock:
                 self._folder = None
             path = self._write_file(name, text)
@@ -251,7 +251,7 @@ _MOST_LINES: Final = 2_000
 def kept_result_tool(
     kept: ResultStore, *, name: str = "read_result", limits: ResultLimits = DEFAULT_RESULT_LIMITS
 ) -> Tool:
-    """A tool that reads what was left out of a result; from now on, what says how to read on names it.
+    """A tool that reads what was left out of a result; from now on, truncated results name it.
 
     Each session reads its own results only.
 

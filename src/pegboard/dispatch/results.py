@@ -15,7 +15,7 @@ import attrs
 from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, within
-from pegboard.dispatch.truncate import cut_short, hold_to_limits, is_within, keeper_of, limits_of, truncated
+from pegboard.dispatch.truncate import Keeper, cut_short, is_within, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
 from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
 from pegboard.schema.validator import Validator
@@ -112,7 +112,7 @@ def _large_result_of(tool: Tool, value: Any, *to_shorten: Any) -> ToolResult:
 
 
 def result_of(tool: Tool, value: Any) -> ToolResult:
-    """The result that says `value`, held to the tool's output schema.
+    """`value` as a result, held to the tool's output schema.
 
     Raises:
         CallError: `invalid_output`.
@@ -151,7 +151,7 @@ def _checked(result: ToolResult) -> ToolResult:
 
 
 def shaped(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
-    """The result that says `value`, not yet held to the tool's output schema.
+    """`value` as a result, not yet held to the tool's output schema.
 
     Raises:
         Exception: The value isn't JSON.
@@ -335,6 +335,31 @@ def _number(value: Any, above: tuple[int, ...]) -> int:
         if number > MOST_VALUES:
             break
     return number
+
+
+# Limits ---------------------------------------------------------------------------------------------------------------
+
+
+def limits_of(work: CallState) -> ResultLimits:
+    """What the result of this call is held to: its tool's own limits, else the registry's."""
+    own = work.tool.policy.result_limits if work.tool is not None else None
+    return work.around.limits.results if own is None else own
+
+
+async def hold_to_limits(work: CallState, result: ToolResult) -> ToolResult:
+    """The result, or what stays of it. Whatever is too long is cut off the loop, as that writes a file."""
+    limits = limits_of(work)
+    if is_within(result, limits):
+        return result
+    return await work.around.threads.run(truncated, result, limits, keeper_of(work))
+
+
+def keeper_of(work: CallState) -> Keeper:
+    """Where the full text of this call's result goes."""
+    kept, offered = work.around.kept, work.context.offered
+    reader = None if kept is None else kept.reader
+    is_offered = not offered or any(tool.name == reader for tool in offered)
+    return Keeper(kept, work.context.session, reader if is_offered else None)
 
 
 # What a function raises -----------------------------------------------------------------------------------------------

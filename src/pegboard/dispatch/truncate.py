@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import attrs
 from attrs import frozen
 
-from pegboard.dispatch.state import CallState
 from pegboard.schema.problems import counted
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.policy import BYTES_A_TOKEN, ResultLimits
-
-if TYPE_CHECKING:
-    from pegboard.dispatch.kept import ResultStore, StoredResult
 
 MOST_ITEMS: Final = 1_000
 """Pieces of content in one result."""
@@ -25,6 +21,35 @@ _AT_ONCE: Final = 200_000
 
 _MOST_TRIES: Final = 8
 _MOST_BYTES_A_TOKEN: Final = 64
+
+
+class StoredText(Protocol):
+    """A text that a store has taken.
+
+    Attributes:
+        id: By which it is read.
+        path: Its file.
+    """
+
+    @property
+    def id(self) -> str: ...  # noqa: D102
+
+    @property
+    def path(self) -> str: ...  # noqa: D102
+
+
+class TextStore(Protocol):
+    """Where full texts go.
+
+    Attributes:
+        reader: The name of the tool by which the model reads on, or `None`.
+    """
+
+    reader: str | None
+
+    def keep(self, text: str, *, session: str | None = None) -> StoredText | None:
+        """Keeps a text; `None` where it can't."""
+        ...
 
 
 @frozen
@@ -37,15 +62,9 @@ class Keeper:
         reader: The name of the tool that reads it, where the model has one.
     """
 
-    kept: ResultStore | None = None
+    kept: TextStore | None = None
     session: str | None = None
     reader: str | None = None
-
-
-def limits_of(work: CallState) -> ResultLimits:
-    """What the result of this call is held to: its tool's own limits, else the registry's."""
-    own = work.tool.policy.result_limits if work.tool is not None else None
-    return work.around.limits.results if own is None else own
 
 
 def is_within(result: ToolResult, limits: ResultLimits) -> bool:
@@ -74,22 +93,6 @@ def _do_texts_fit(texts: list[str], limits: ResultLimits) -> bool:
     return cut(_joined(texts), limits) is None
 
 
-async def hold_to_limits(work: CallState, result: ToolResult) -> ToolResult:
-    """The result, or what stays of it. Whatever is too long is cut off the loop, as that writes a file."""
-    limits = limits_of(work)
-    if is_within(result, limits):
-        return result
-    return await work.around.threads.run(truncated, result, limits, keeper_of(work))
-
-
-def keeper_of(work: CallState) -> Keeper:
-    """Where the full text of this call's result goes."""
-    kept, offered = work.around.kept, work.context.offered
-    reader = None if kept is None else kept.reader
-    is_offered = not offered or any(tool.name == reader for tool in offered)
-    return Keeper(kept, work.context.session, reader if is_offered else None)
-
-
 def truncated(result: ToolResult, limits: ResultLimits, keeper: Keeper) -> ToolResult:
     """What stays of a result. Blocks, as it writes the full text into a file.
 
@@ -97,7 +100,7 @@ def truncated(result: ToolResult, limits: ResultLimits, keeper: Keeper) -> ToolR
     their limit become attachments. Structured content stays as it is: it is for the host, the text is for the model.
 
     Args:
-        result: Left as it is where its `metadata` says `truncated`.
+        result: Left as it is where its `metadata` has `truncated`.
         limits: What may stay.
         keeper: Where the full text goes.
     """
@@ -222,7 +225,7 @@ def _fits(text: str, whole: Size, limits: ResultLimits) -> bool:
 
 
 def _most_bytes(limits: ResultLimits) -> int | None:
-    """How many bytes may stay by the limit in bytes and, where nobody counts, by the one in tokens."""
+    """How many bytes may stay by the limit in bytes and, without a counter, by the one in tokens."""
     if limits.tokens is None:
         return limits.bytes
     by_tokens = limits.tokens * (BYTES_A_TOKEN if limits.count_tokens is None else _MOST_BYTES_A_TOKEN)
@@ -230,7 +233,7 @@ def _most_bytes(limits: ResultLimits) -> int | None:
 
 
 def _tokens(text: str, limits: ResultLimits) -> float:
-    """What the counter says; the estimate where it fails."""
+    """What the counter gives; the estimate where it fails."""
     assert limits.count_tokens is not None
     try:
         return max(0, int(limits.count_tokens(text)))
@@ -381,7 +384,7 @@ def _with_text(content: tuple[Content, ...], text: str) -> tuple[Content, ...]:
     return (*content[:first], TextContent(text), *others)
 
 
-def _told(done: Cut, kept: StoredResult | None, reader: str | None) -> str:
+def _told(done: Cut, kept: StoredText | None, reader: str | None) -> str:
     """What stays, and between its parts what was left out and how to read it."""
     head = f"{done.head}{_line_end(done.head)}" if done.head else ""
     tail = f"\n{done.tail}" if done.tail else ""
@@ -406,7 +409,7 @@ def _stretch(done: Cut) -> str:
     return f"Lines {done.gap.line} to {done.end.line - 1} of {done.whole.lines} are"
 
 
-def _how_to_read(gap: Place, kept: StoredResult | None, reader: str | None) -> str:
+def _how_to_read(gap: Place, kept: StoredText | None, reader: str | None) -> str:
     if kept is None:
         return "The rest was not kept; ask for less at once."
     if reader is None:

@@ -16,7 +16,7 @@ from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.tools.policy import HOST, Origin
-from pegboard.toolsets.toolset import described
+from pegboard.toolsets.toolset import error_text
 
 _TIMEOUT: Final = 10.0
 """Seconds that one processor, one tool or one toolset has for its part."""
@@ -403,7 +403,7 @@ async def _processed(
 
 
 def _failed(processor: Processor, request: ModelRequest, error: BaseException) -> ModelRequest:
-    cause = described(error)
+    cause = error_text(error)
     if processor.owner.plugin is None:
         raise ProcessorError(cause, processor=processor.name) from error
     return request.with_problems(ProcessorProblem(processor.name, cause, processor.owner, error=error))

@@ -26,7 +26,7 @@ from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import ResolvedTools
 from pegboard.toolsets.search import SEARCHES
-from pegboard.toolsets.toolset import Toolset, described, name_of, speaking
+from pegboard.toolsets.toolset import Toolset, error_text, toolset_name, with_instructions
 
 _TOOL_REQUESTS: Final = "tool_requests"
 TAKES: Final = ("request", "context")
@@ -63,7 +63,7 @@ async def _processed(tool: Tool, request: ModelRequest, context: ReadonlyContext
 
 
 def _failed(tool: Tool, request: ModelRequest, error: BaseException) -> ModelRequest:
-    return request.with_problems(ProcessorProblem(_TOOL_REQUESTS, described(error), tool.origin, tool.name, error))
+    return request.with_problems(ProcessorProblem(_TOOL_REQUESTS, error_text(error), tool.origin, tool.name, error))
 
 
 _INSTRUCTIONS: Final = "instructions"
@@ -81,7 +81,7 @@ async def _instructions(request: ModelRequest, context: ReadonlyContext, runner:
         return request
     tools = [tool for tool in request.tools.tools if request.loads_deferred or not tool.spec.deferred]
     present = _present(request.tools.toolsets, tools)
-    asked = [_said(origin, each, context, runner) for origin, toolset in present for each in speaking(toolset)]
+    asked = [_said(origin, each, context, runner) for origin, toolset in present for each in with_instructions(toolset)]
     said = await asyncio.gather(*asked) if asked else []
     said += [_said_by(tool) for tool in tools if tool.instructions is not None]
     parts = [part for each in said if not isinstance(each, ProcessorProblem) for part in each]
@@ -93,7 +93,7 @@ def _said_by(tool: Tool) -> tuple[str, ...] | ProcessorProblem:
     try:
         return _checked(tool.instructions)
     except (TypeError, ValueError) as error:
-        return ProcessorProblem(_INSTRUCTIONS, described(error), tool.origin, tool.name, error)
+        return ProcessorProblem(_INSTRUCTIONS, error_text(error), tool.origin, tool.name, error)
 
 
 def _present(toolsets: Iterable[Toolset], tools: Iterable[Tool]) -> Iterator[tuple[Origin, Toolset]]:
@@ -102,7 +102,7 @@ def _present(toolsets: Iterable[Toolset], tools: Iterable[Tool]) -> Iterator[tup
     named = {name for _, name in there}
     for toolset in toolsets:
         origin: Origin = getattr(toolset, "origin", HOST)
-        name = name_of(toolset)
+        name = toolset_name(toolset)
         # The host's toolsets may pass on tools in plugins' names.
         if (origin.plugin, name) in there or (origin.plugin is None and name in named):
             yield origin, toolset
@@ -120,7 +120,9 @@ async def _said(
         error = failed.__cause__ or failed
     except Exception as raised:  # noqa: BLE001  whatever it is, it costs only this toolset's word
         error = raised
-    return ProcessorProblem(_INSTRUCTIONS, f"toolset {name_of(toolset)!r}: {described(error)}", origin, error=error)
+    return ProcessorProblem(
+        _INSTRUCTIONS, f"toolset {toolset_name(toolset)!r}: {error_text(error)}", origin, error=error
+    )
 
 
 def _checked(given: Any) -> tuple[str, ...]:

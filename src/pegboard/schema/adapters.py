@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from attrs import define, field, frozen
 
@@ -28,20 +28,24 @@ class TypeAdapter:
     """One type's view of JSON.
 
     Attributes:
+        KINDS: What `kinds` gives, where that is the same for all of the class.
+        HASHABLE: What `is_hashable` gives, likewise.
         name: Under which it stands in a schema's `$defs` where it is made of itself; `""` where it can't be.
     """
 
     __slots__ = ()
 
+    KINDS: ClassVar[Kinds] = ALL_KINDS
+    HASHABLE: ClassVar[bool] = True
     name: str = ""
 
     def kinds(self) -> Kinds:
         """The classes of the JSON values that it may take."""
-        raise NotImplementedError
+        return self.KINDS
 
     def is_hashable(self) -> bool:
         """Whether its Python values can stand in a set."""
-        return True
+        return self.HASHABLE
 
     def parts(self) -> Sequence[TypeAdapter]:
         """The adapters that it is made of."""
@@ -138,13 +142,7 @@ class ScalarAdapter(TypeAdapter):
 class AnyAdapter(TypeAdapter):
     """`Any` and `object`: JSON as it is."""
 
-    def kinds(self) -> Kinds:
-        """All."""
-        return ALL_KINDS
-
-    def is_hashable(self) -> bool:
-        """Never."""
-        return False
+    HASHABLE = False
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:  # noqa: ARG002  (as all have it)
         """Anything."""
@@ -184,9 +182,7 @@ class TextAdapter(TypeAdapter):
     cls: type[Any]
     notation: Notation
 
-    def kinds(self) -> Kinds:
-        """Text."""
-        return TEXTS
+    KINDS = TEXTS
 
     def is_hashable(self) -> bool:
         """As the class is."""
@@ -294,9 +290,7 @@ class FlagAdapter(TypeAdapter):
     cls: type[enum.Flag]
     mask: int
 
-    def kinds(self) -> Kinds:
-        """Numbers: an integer may come as 1.0."""
-        return NUMBERS
+    KINDS = NUMBERS
 
     def describe(self) -> str:
         """The bits."""

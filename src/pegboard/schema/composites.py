@@ -43,9 +43,7 @@ class ArrayAdapter(TypeAdapter):
     make: Callable[[list[Any]], Any] | None
     unique: bool = False
 
-    def kinds(self) -> Kinds:
-        """Arrays."""
-        return ARRAYS
+    KINDS = ARRAYS
 
     def is_hashable(self) -> bool:
         """A tuple of hashable items, and a frozen set."""
@@ -72,9 +70,7 @@ class TupleAdapter(TypeAdapter):
 
     items: tuple[TypeAdapter, ...]
 
-    def kinds(self) -> Kinds:
-        """Arrays."""
-        return ARRAYS
+    KINDS = ARRAYS
 
     def is_hashable(self) -> bool:
         """If all items are."""
@@ -109,13 +105,9 @@ class MappingAdapter(TypeAdapter):
     make: Callable[[dict[Any, Any]], Any] | None
     cls: type[Any]
 
-    def kinds(self) -> Kinds:
-        """Objects."""
-        return OBJECTS
+    KINDS = OBJECTS
 
-    def is_hashable(self) -> bool:
-        """Never."""
-        return False
+    HASHABLE = False
 
     def parts(self) -> Sequence[TypeAdapter]:
         """The values'."""
@@ -195,9 +187,7 @@ class RecordAdapter(TypeAdapter):
     is_generic: bool
     members: tuple[Member, ...] = field(init=False)
 
-    def kinds(self) -> Kinds:
-        """Objects."""
-        return OBJECTS
+    KINDS = OBJECTS
 
     def is_hashable(self) -> bool:
         """As the class is."""

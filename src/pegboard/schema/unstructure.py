@@ -32,7 +32,16 @@ from pegboard.schema.composites import (
     UnionAdapter,
     bare,
 )
-from pegboard.schema.converter import HookField, Hooks, UnstructureHook, converter, model_writer, same, type_variables
+from pegboard.schema.converter import (
+    HookField,
+    Hooks,
+    UnstructureHook,
+    converter,
+    in_code,
+    model_writer,
+    same,
+    type_variables,
+)
 from pegboard.schema.dump import in_order, to_json_data
 from pegboard.schema.text import nearest_notation
 from pegboard.schema.types import adapter_of
@@ -138,7 +147,7 @@ def _unstructure_record(adapter: RecordAdapter) -> UnstructureHook:
     ]
     return cast("Any", gen).make_dict_unstructure_fn_from_attrs(
         fields,
-        adapter.cls,
+        in_code(adapter.cls),
         _converter(),
         type_variables(adapter.cls),
         _cattrs_use_linecache=False,

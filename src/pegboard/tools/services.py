@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import contextvars
 import functools
@@ -12,15 +11,17 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import Future
 from functools import partial
 from inspect import isawaitable, iscoroutine
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import MissingServiceError
-from pegboard.threads import in_event_loop
 from pegboard.tools.injection import Kind, class_of_kind, is_kind, name_of_kind
 from pegboard.tools.state import CallContext
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 ServiceScope: TypeAlias = Literal["call", "registry"]
@@ -258,6 +259,8 @@ class OpenedServices:
             MissingServiceError: Its factory asks for itself, or the call is over.
             BaseException: Whatever the factory raised; the next who asks tries again.
         """
+        import asyncio  # loading it takes longer than listing tools
+
         while True:
             future, is_mine = self._claim(provided)
             if is_mine:
@@ -276,6 +279,8 @@ class OpenedServices:
         Raises:
             MissingServiceError: It would have to wait: `await context.use(...)`.
         """
+        from pegboard.threads import in_event_loop  # it loads asyncio
+
         while True:
             future, is_mine = self._claim(provided)
             if is_mine:
@@ -299,6 +304,8 @@ class OpenedServices:
         Raises:
             asyncio.CancelledError: Whoever waits was cancelled meanwhile; all the same the others were closed.
         """
+        import asyncio  # loading it takes longer than listing tools
+
         with self._lock:
             order, self._order = self._order, []
             self._found = {}
@@ -361,6 +368,8 @@ class OpenedServices:
     @contextlib.contextmanager
     def _attempt(self, provided: _Provided, future: Future[_OpenService]) -> Generator[None]:
         """Where a factory runs; who waits for it learns that it failed."""
+        import asyncio
+
         token = _opening.set((*_opening.get(), provided))
         try:
             yield
@@ -383,6 +392,8 @@ class OpenedServices:
         return True
 
     async def _made(self, provided: _Provided, context: CallContext) -> _OpenService:
+        import asyncio  # loading it takes longer than listing tools
+
         begin = partial(_begun, provided, context, may_wait=True)
         value, manager = await self._plainly(provided, begin)
         if manager is not None:
@@ -394,6 +405,8 @@ class OpenedServices:
         return await self._entered(provided, value, loop)
 
     async def _entered(self, provided: _Provided, value: Any, loop: asyncio.AbstractEventLoop | None) -> _OpenService:
+        import asyncio  # loading it takes longer than listing tools
+
         if provided.enter and _has_method(value, "__aenter__"):
             return _OpenService(provided, await value.__aenter__(), value, asyncio.get_running_loop(), is_async=True)
         if provided.enter and _has_method(value, "__enter__"):
@@ -417,6 +430,8 @@ class OpenedServices:
 
 def _is_cancelled(error: BaseException) -> bool:
     """Whether it comes of the cancellation of this task, and isn't the service's own."""
+    import asyncio
+
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 

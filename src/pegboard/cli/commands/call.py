@@ -10,7 +10,15 @@ import click
 from pegboard.cli.arguments import read_arguments
 from pegboard.cli.commands.look import report_misses
 from pegboard.cli.completion import complete_tool, complete_word
-from pegboard.cli.options import Options, call_options, context_of, context_options, limited, ruled, tool_options
+from pegboard.cli.options import (
+    Options,
+    call_options,
+    context_of,
+    context_options,
+    read_rules,
+    tool_options,
+    with_timeout,
+)
 from pegboard.cli.output import block, error_text, remark, result_json, result_text
 from pegboard.cli.prompt import approver_for
 from pegboard.cli.run import INTERRUPTED, run_turn
@@ -66,8 +74,8 @@ def call_command(  # noqa: PLR0913, PLR0917  one an option, by name
     about in a terminal. At Ctrl-C the tool is stopped.
     """  # noqa: D301  click's marker is the character itself
     session = open_session(options)
-    ruled(session.registry, rules)
-    how = limited({"approver": approver_for(yes=yes, no=no)}, timeout)
+    read_rules(session.registry, rules)
+    how = with_timeout({"approver": approver_for(yes=yes, no=no)}, timeout)
     outcome = _called(session, name, words, input_json, context_of(**context), how)
     code = _report(outcome.results[0], options, as_json=as_json)
     return 130 if outcome.ended in INTERRUPTED else code

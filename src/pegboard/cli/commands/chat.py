@@ -9,7 +9,7 @@ import click
 
 from pegboard.cli.completion import complete_model
 from pegboard.cli.conversation import ChatRenderer, check_place, read_conversation, write_conversation
-from pegboard.cli.options import Options, call_options, context_of, limited, ruled, tool_options
+from pegboard.cli.options import Options, call_options, context_of, read_rules, tool_options, with_timeout
 from pegboard.cli.output import json_line, json_pretty, remark
 from pegboard.cli.prompt import approver_for
 from pegboard.cli.run import interruptible
@@ -87,10 +87,10 @@ def chat_command(  # noqa: PLR0913  one an option, by name
     prompted = _prompt(prompt)
     before = () if history is None else _history(history)
     session = open_session(options)
-    ruled(session.registry, rules)
+    read_rules(session.registry, rules)
     request = ModelRequest(before, instructions=system or ()).with_messages(prompted)
     context = context_of(user, agent, None, None, state)
-    how = limited({"approver": approver_for(yes=yes, no=no), "limits": TurnLimits(rounds=rounds)}, timeout)
+    how = with_timeout({"approver": approver_for(yes=yes, no=no), "limits": TurnLimits(rounds=rounds)}, timeout)
     how["where"] = session.where(where)
     renderer = ChatRenderer(Status(), streams=not (events or as_json))
     outcome = _run_turn(session, model, request, context, how, renderer=renderer, history=history, events=events)

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from pegboard.cli.options import Options, registry_options
 from pegboard.cli.output import complain, json_pretty, json_rows, plugins_json, plugins_table, remark, rows_text
-from pegboard.cli.session import configured, open_session
+from pegboard.cli.session import configuration_of, open_session
 from pegboard.cli.terminal import stdout_screen, write, write_long
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def show_config(options: Options) -> int:
 
     The files and the environment, merged.
     """
-    config = configured(options)
+    config = configuration_of(options)
     keys = ("block", "enable", "rename", "prefix", "conflicts", "where", "plugins", "autoload", "files")
     write(json_pretty({key: _plain(getattr(config, key)) for key in keys}) + "\n")
     for ignored in config.ignored:
@@ -71,7 +71,7 @@ def config_path(options: Options) -> int:
 
     Those that are there, and those that would be read if they were.
     """
-    config = configured(options)
+    config = configuration_of(options)
     for file in config.looked_at:
         if Path(file).name == "trusted.json":
             continue

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pegboard.cli.options import Options, call_options, context_of, context_options, limited, ruled, tool_options
+from pegboard.cli.options import (
+    Options,
+    call_options,
+    context_of,
+    context_options,
+    read_rules,
+    tool_options,
+    with_timeout,
+)
 from pegboard.cli.output import json_line, json_rows, remark
 from pegboard.cli.prompt import approver_for
 from pegboard.cli.run import INTERRUPTED, run_turn
@@ -57,9 +65,9 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
     """  # noqa: D301  click's marker is the character itself
     raw = read_calls(file)
     session = open_session(options)
-    ruled(session.registry, rules)
+    read_rules(session.registry, rules)
     how = {"sequential": sequential, "max_concurrency": max_concurrency, "approver": approver_for(yes=yes, no=no)}
-    outcome = _dispatched(session, raw, context_of(**context), limited(how, timeout), show_events=events)
+    outcome = _dispatched(session, raw, context_of(**context), with_timeout(how, timeout), show_events=events)
     if not events:
         write(json_rows(outcome.to_json()))
     return _exit_code(outcome)
