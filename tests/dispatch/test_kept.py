@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.dispatch.kept import ResultStore, _remove_folder, kept_result_tool
-from pegboard.dispatch.truncate import TextPosition, Size
+from pegboard.dispatch.truncate import Size, TextPosition
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.policy import ResultLimits
 

@@ -14,8 +14,8 @@ from pegboard.dispatch.results import hold_to_limits, limits_of
 from pegboard.dispatch.truncate import (
     MOST_ITEMS,
     Keeper,
-    TextPosition,
     Size,
+    TextPosition,
     cut,
     cut_short,
     is_within,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, BinaryIO, Final
 
 from attrs import define, field, frozen
 
-from pegboard.dispatch.truncate import TextPosition, Size, cut, size_of
+from pegboard.dispatch.truncate import Size, TextPosition, cut, size_of
 from pegboard.errors import ToolError, log_failure
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.context import ToolContext
