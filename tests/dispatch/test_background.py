@@ -661,7 +661,7 @@ def test_beyond_the_most_the_oldest_that_nobody_completes_is_given_up(registry):
     assert ordered(registry, "1").metadata["pending"] is True
     (given_up,) = registry.completions()
     assert (given_up.call_id, given_up.result.kind) == ("0", "unknown_outcome")
-    assert given_up.result.text.startswith("order ran, but nobody has said")
+    assert given_up.result.text.startswith("order ran, but operation op_")
     assert [each.call_id for each in registry.operations()] == ["1"]
     with pytest.raises(OperationError, match="may have its result already"):
         registry.complete("0", "too late")

@@ -63,7 +63,7 @@ def call(send):
 def test_a_tool_without_a_handler_is_not_executed(make, send):
     result = send(make(None)).result
     assert (result.kind, result.is_error) == ("not_executed", True)
-    assert result.text == "probe has no handler on this board; the host has to run it."
+    assert result.text == "probe has no handler in this registry; the host has to run it."
 
 
 # Where it runs --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,17 @@ from hypothesis import example, given, strategies as st
 from pegboard.dispatch.kept import ResultStore
 from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
 from pegboard.dispatch.results import hold_to_limits, limits_of
-from pegboard.dispatch.truncate import MOST_ITEMS, Keeper, Place, Size, cut, cut_short, is_within, size_of, truncated
+from pegboard.dispatch.truncate import (
+    MOST_ITEMS,
+    Keeper,
+    Size,
+    TextPosition,
+    cut,
+    cut_short,
+    is_within,
+    size_of,
+    truncated,
+)
 from pegboard.errors import ToolError
 from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -385,11 +395,11 @@ def test_the_gap_says_where_to_read_on(text, lines, most, keep):
 @pytest.mark.parametrize(
     ("keep", "lines", "expected"),
     [
-        ("head", 2, ("1\n2\n", "", Place(3), Place(6))),
-        ("tail", 2, ("", "4\n5\n", Place(1), Place(4))),
-        ("middle", 2, ("1\n", "5\n", Place(2), Place(5))),
-        ("middle", 3, ("1\n2\n", "5\n", Place(3), Place(5))),
-        ("middle", 1, ("1\n", "", Place(2), Place(6))),
+        ("head", 2, ("1\n2\n", "", TextPosition(3), TextPosition(6))),
+        ("tail", 2, ("", "4\n5\n", TextPosition(1), TextPosition(4))),
+        ("middle", 2, ("1\n", "5\n", TextPosition(2), TextPosition(5))),
+        ("middle", 3, ("1\n2\n", "5\n", TextPosition(3), TextPosition(5))),
+        ("middle", 1, ("1\n", "", TextPosition(2), TextPosition(6))),
     ],
 )
 def test_so_many_lines_of_the_beginning_the_end_or_both_stay(keep, lines, expected):
@@ -409,9 +419,9 @@ def test_so_many_bytes_of_whole_lines_stay(keep, head, tail):
 @pytest.mark.parametrize(
     ("keep", "head", "tail", "gap", "end"),
     [
-        ("head", "x" * 10, "", Place(1, 10), Place(2)),
-        ("tail", "", "x" * 10, Place(1), Place(1, 90)),
-        ("middle", "xxxxx", "xxxxx", Place(1, 5), Place(1, 95)),
+        ("head", "x" * 10, "", TextPosition(1, 10), TextPosition(2)),
+        ("tail", "", "x" * 10, TextPosition(1), TextPosition(1, 90)),
+        ("middle", "xxxxx", "xxxxx", TextPosition(1, 5), TextPosition(1, 95)),
     ],
 )
 def test_one_enormous_line_is_cut_inside(keep, head, tail, gap, end):
@@ -421,9 +431,9 @@ def test_one_enormous_line_is_cut_inside(keep, head, tail, gap, end):
 
 def test_an_enormous_line_after_others_is_cut_inside_too():
     done = cut("short\n" + "x" * 100 + "\nshort\n", cut_limits(most=20))
-    assert (done.head, done.gap) == ("short\n" + "x" * 14, Place(2, 14))
+    assert (done.head, done.gap) == ("short\n" + "x" * 14, TextPosition(2, 14))
     done = cut("short\n" + "x" * 100 + "\nshort\n", cut_limits("tail", most=20))
-    assert (done.tail, done.end) == ("x" * 13 + "\nshort\n", Place(2, 87))
+    assert (done.tail, done.end) == ("x" * 13 + "\nshort\n", TextPosition(2, 87))
 
 
 @pytest.mark.parametrize("most", range(1, 30))
