@@ -16,14 +16,12 @@ MOST_TEXT = 2_000
 MOST_WORDS = 24
 """How many different words of a question are looked for."""
 
-_STOP_WORDS = frozenset(
-    (
-        "a an and any are as at be by can do does for from have how i if in into is it its me my of on or please "
-        "should so some something that the their them then there this to want was we what when where which will with "
-        "would you your s t"  # `s` and `t` are what an apostrophe leaves behind
-    ).split()
+_ENGLISH = (
+    "a an and any are as at be by can do does for from have how i if in into is it its me my of on or please should "
+    "so some something that the their them then there this to want was we what when where which will with would you "
+    "your s t"  # `s` and `t` are what an apostrophe leaves behind
 )
-"""Words of an English sentence that carry no meaning for a search."""
+_STOP_WORDS = frozenset(_ENGLISH.split())
 
 
 def identifier_parts(identifiers: str) -> list[str]:
