@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pegboard.tools.content import ToolResult
     from pegboard.tools.injection import Kind
     from pegboard.tools.portal import LoopPortal
-    from pegboard.tools.services import OpenedServices, Services
+    from pegboard.tools.services import ServiceContainer, Services
     from pegboard.tools.spec import ToolSpec
     from pegboard.tools.state import PendingActions, State
     from pegboard.tools.stores import CallArtifacts, CallMemory
@@ -176,7 +176,7 @@ class ToolContext:
     depth: int = 0
     frame: Any = field(default=None, repr=False, eq=False)
     said: PendingActions | None = field(default=None, init=False, repr=False, eq=False)
-    opened: OpenedServices | None = field(default=None, init=False, repr=False, eq=False)
+    opened: ServiceContainer | None = field(default=None, init=False, repr=False, eq=False)
     bridge: LoopPortal | None = field(default=None, init=False, repr=False, eq=False)
 
     # For whom ----------------------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ class ToolContext:
         services = self._services()
         return await services.use(kind, self) if kind in services else services.default(kind, make)
 
-    def opened_services(self) -> OpenedServices:
+    def opened_services(self) -> ServiceContainer:
         """Where services are kept that are open for this call only."""
         opened = self.opened
         if opened is None:
