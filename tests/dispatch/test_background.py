@@ -378,7 +378,7 @@ def test_a_tool_in_a_thread_goes_on_in_the_calls_loop(work):
     operations, call, ids = Operations(), work(SHORT), []
 
     async def go():
-        call.context.bridge = LoopPortal(asyncio.get_running_loop())
+        call.context.internals.portal = LoopPortal(asyncio.get_running_loop())
         ids.append(await asyncio.to_thread(operations.go_on, call, report()))
         await over(operations)
         return operations.take("s1")
