@@ -80,7 +80,7 @@ class ProcessorProblem:
     Attributes:
         processor: The name of the processor in which it happened.
         cause: What happened, in one line.
-        origin: Whose doing it was.
+        origin: Who brought what failed.
         tool: The name of the tool, where it is about one; else `None`.
         error: What was raised, or `None`.
     """
@@ -93,15 +93,12 @@ class ProcessorProblem:
 
     @property
     def who(self) -> str:
-        """What failed, and who brought it, for logs."""
+        """What failed, and its origin, for logs."""
         what = f"request processor {self.processor!r}"
         return f"{what}, tool {self.tool!r} of {self.origin}" if self.tool else f"{what} of {self.origin}"
 
     def __str__(self) -> str:
         return f"{self.who}: {self.cause}"
-
-
-_MESSAGES: Final = frozenset({Message})
 
 
 def _as_messages(given: Any) -> tuple[Message, ...]:
@@ -110,15 +107,10 @@ def _as_messages(given: Any) -> tuple[Message, ...]:
     Raises:
         TypeError: Something that is no message.
     """
-    if type(given) is tuple and _MESSAGES.issuperset(map(type, cast("tuple[object, ...]", given))):
-        return cast("tuple[Message, ...]", given)  # as every change of a long conversation's request comes by here
     if isinstance(given, str | Message):
         given = (given,)
-    return tuple(_as_message(each) for each in cast("Iterable[Message | Writable]", given))
-
-
-def _as_message(given: Any) -> Message:
-    return given if isinstance(given, Message) else Message.user(given)
+    each_given = cast("Iterable[Message | Writable]", given)
+    return tuple(each if isinstance(each, Message) else Message.user(each) for each in each_given)
 
 
 def _check_choice(_self: Any, _attribute: Any, choice: object) -> None:
@@ -183,16 +175,16 @@ class ModelRequest:
         return attrs.evolve(self, **changes)
 
     def with_instructions(self, *parts: str) -> ModelRequest:
-        """A request with more instructions, behind those that it has; what it says already isn't said twice."""
+        """A request with more instructions, behind those that it has; those that it has already aren't added."""
         new = tuple(part for part in dict.fromkeys(parts) if part and part not in self.instructions)
         return attrs.evolve(self, instructions=(*self.instructions, *new)) if new else self
 
     def with_problems(self, *problems: ProcessorProblem) -> ModelRequest:
-        """A request that tells of more that went wrong."""
+        """A request with more problems."""
         return attrs.evolve(self, problems=(*self.problems, *problems)) if problems else self
 
     def keeping_problems(self, earlier: ModelRequest) -> ModelRequest:
-        """The request with the problems of an earlier one, which one that was made anew doesn't know of."""
+        """The request with the problems of an earlier one, which a request that was made anew lacks."""
         known = earlier.problems
         if self.problems[: len(known)] == known:
             return self
