@@ -42,15 +42,13 @@ RULES = {  # of every package
 }
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the rule or besides
     "pegboard": {
-        "files": Limit(200, goal=140),
-        "lines": Limit(51_500, goal=44_000),
+        "files": Limit(173, goal=140),
+        "lines": Limit(50_000, goal=44_000),
         "median file": Limit(400, least=200),
-        "longest file": Limit(820, goal=700),
-        "largest folder": Limit(45, goal=20),
+        "longest file": Limit(700),
+        "largest folder": Limit(20),
         "file names twice": Limit(8),
-        "class names twice": Limit(4, goal=0),
-        "import cycles": Limit(1, goal=0),
-        "files in cycles": Limit(9, goal=0),
+        "class names twice": Limit(0),
     },
     "one call": {
         "files": Limit(14),

@@ -140,7 +140,7 @@ async def run_stages(work: CallState, way: CallPipeline) -> None:  # noqa: C901 
     """Takes the work all the way; afterwards `work.result` is there, whatever happened.
 
     Raises:
-        asyncio.CancelledError: Whoever waits for this call was cancelled.
+        asyncio.CancelledError: The caller was cancelled.
     """
     try:
         try:
@@ -190,10 +190,10 @@ async def run_alone(work: CallState) -> None:
 
 
 async def finish(work: CallState, way: CallPipeline) -> None:
-    """The rest of the way for a call that was ended from outside: `work.error` says why.
+    """The rest of the way for a call that was ended from outside: `work.error` is why.
 
     Raises:
-        asyncio.CancelledError: Whoever waits for this call was cancelled once more.
+        asyncio.CancelledError: The caller was cancelled once more.
     """
     work.result = None
     await _end(work, way)
@@ -222,12 +222,12 @@ async def _mended(work: CallState, way: CallPipeline, error: CallError) -> None:
             pending = function(work)
             if pending is not None:
                 await pending
-    except CallError as still:  # `repair` has done what it can: it raises this one, and tells of the first
+    except CallError as still:  # `repair` has done what it can: it raises this one, with the first in its detail
         await _mend(work, way, still)
 
 
 def _take_place(work: CallState) -> None:
-    """Says what the call will have to wait for, so that later ones of its batch don't overtake it."""
+    """Registers what the call will have to wait for, so that later ones of its batch don't overtake it."""
     assert work.tool is not None
     locks_known(work, work.tool)
 
@@ -283,7 +283,7 @@ def _fail(work: CallState, error: BaseException) -> None:
 
 
 def _settle_error(work: CallState) -> None:
-    """Turns an error that nobody recovered into the result."""
+    """Turns an error that no callback recovered into the result."""
     if work.error is not None:
         from pegboard.dispatch.results import failure_result
 

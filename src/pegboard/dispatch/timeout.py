@@ -43,11 +43,11 @@ class _Step:
 
 
 Report: TypeAlias = Callable[[str, float, str], None]
-"""Told who blocks, for how many seconds up to now, and where; in another thread than the loop's."""
+"""Gets who blocks, for how many seconds up to now, and where; in another thread than the loop's."""
 
 
 def _log_blocked(name: str, seconds: float, where: str) -> None:
-    """Tells the operator: a warning of the logger `pegboard`."""
+    """Logs a warning of the logger `pegboard`."""
     import logging
 
     log = logging.getLogger("pegboard")
@@ -63,7 +63,7 @@ class Watchdog:
 
     Attributes:
         limit: Seconds that one step may take.
-        report: Told of one that takes longer, once.
+        report: Called for one that takes longer, once.
         blocked: How often that has happened.
         given_up: How many coroutines ignored that they were cancelled, and were closed by force.
     """

@@ -5,19 +5,16 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, Final, TypeAlias, cast, get_args
+from typing import Any, Final, cast
 
 import attrs
 from attrs import field, frozen
 
 from pegboard.schema.json import json_faults
 from pegboard.schema.problems import problem
+from pegboard.schema.records import json_key, read_record
 from pegboard.tools.content import ErrorKind
 from pegboard.typing import JsonMapping, JsonObject
-
-_KINDS: Final = frozenset(get_args(ErrorKind))
-_Readable: TypeAlias = Mapping[str, tuple[str, tuple[type, ...]]]
-"""The keys of a JSON object, each with its name in Python and the types of its value."""
 
 
 @frozen
@@ -48,13 +45,7 @@ class CallFault:
         Raises:
             ValueError: Something is missing, or of the wrong type, named by its key.
         """
-        read = _read(data, _FAULT_TYPES, "kind", "text")
-        problems = read.pop("problems", ())
-        if read["kind"] not in _KINDS:
-            raise ValueError(f"kind: {read['kind']!r:.80} is no kind of error result")
-        if not all(isinstance(each, str) for each in problems):
-            raise ValueError("problems: expected a list of texts")
-        return cls(**read, problems=tuple(problems))
+        return read_record(cls, data, "error")
 
 
 def _no_arguments() -> dict[str, Any]:
@@ -82,8 +73,8 @@ class ToolCall:
     title: str | None = None
     dynamic: bool = False
     error: CallFault | None = None
-    provider_executed: bool = False
-    provider_metadata: Any = None
+    provider_executed: bool = field(default=False, metadata=json_key("providerExecuted"))
+    provider_metadata: Any = field(default=None, metadata=json_key("providerMetadata"))
 
     @property
     def invalid(self) -> bool:
@@ -119,45 +110,7 @@ class ToolCall:
         Raises:
             ValueError: Something of the wrong type, named by its key.
         """
-        read = _read(data, _TYPES, "name")
-        error = read.pop("error", None)
-        return cls(
-            **read, error=None if error is None else CallFault.from_json(error), provider_metadata=data.get(_METADATA)
-        )
-
-
-_METADATA: Final = "providerMetadata"
-_WORDS: Final = {str: "a text", bool: "a boolean", list: "a list", Mapping: "an object", type(None): "null"}
-
-_TYPES: Final[_Readable] = {
-    "name": ("name", (str,)),
-    "arguments": ("arguments", (str, Mapping)),
-    "id": ("id", (str,)),
-    "title": ("title", (str, type(None))),
-    "dynamic": ("dynamic", (bool,)),
-    "error": ("error", (Mapping, type(None))),
-    "providerExecuted": ("provider_executed", (bool,)),
-}
-
-_FAULT_TYPES: Final[_Readable] = {"kind": ("kind", (str,)), "text": ("text", (str,)), "problems": ("problems", (list,))}
-
-
-def _read(data: JsonMapping, readable: _Readable, *needed: str) -> dict[str, Any]:
-    """The members that are there, under their Python names.
-
-    Raises:
-        ValueError: One is missing, or of another type.
-    """
-    if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever stood in a file
-        raise ValueError(f"expected an object, found {type(data).__name__}")  # noqa: TRY004  (as documented: data from outside)
-    for key in needed:
-        if key not in data:
-            raise ValueError(f"{key}: missing")
-    for key, (_, types) in readable.items():
-        if key in data and not isinstance(data[key], types):
-            wanted = " or ".join(_WORDS[each] for each in types)
-            raise ValueError(f"{key}: expected {wanted}, found {type(data[key]).__name__}")
-    return {name: data[key] for key, (name, _) in readable.items() if key in data}
+        return read_record(cls, data, "call")
 
 
 def _written(arguments: str | bytes | Mapping[str, Any]) -> Any:
