@@ -7,8 +7,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from pegboard.dispatch.approval.resume import Answers
-from pegboard.request.model import Model
-from pegboard.request.model_request import ModelRequest
+from pegboard.request.model_request import Model, ModelRequest
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.turn.events import TurnOutcome
 from pegboard.turn.loop import Turn

@@ -17,8 +17,7 @@ from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
 from pegboard.errors import CallbackError, ModelError, TurnAbortedError, log_failure
 from pegboard.messages.message import Message
 from pegboard.messages.response import ModelResponse
-from pegboard.request.model import Model
-from pegboard.request.model_request import ModelRequest
+from pegboard.request.model_request import Model, ModelRequest
 from pegboard.tools.call import Actions
 from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.events import (
