@@ -62,7 +62,7 @@ class LoadedPlugin:
 
     name: str
     plugin: Any
-    implementations: dict[str, pluggy.HookImpl] = field(factory=dict)
+    implementations: dict[str, pluggy.HookImpl] = field(factory=dict[str, Any])
     tools: list[Tool] = field(factory=list[Tool])
     toolsets: list[Any] = field(factory=list[Any])
     extras: dict[str, dict[str, Any]] = field(factory=dict[str, dict[str, Any]])

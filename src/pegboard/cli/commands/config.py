@@ -1,4 +1,4 @@
-"""`registry config`, `plugins`, `processors`, `install`, `uninstall`, `completion`: what is configured and installed."""
+"""`registry config`, `plugins`, `processors`, `install`, `uninstall`, `completion`: what is configured and there."""
 
 from __future__ import annotations
 
