@@ -31,7 +31,7 @@ async def ask_all(sources: Sequence[ToolsetAdapter], context: ReadonlyContext, t
             if task.done():
                 _seen(task)
             else:
-                _abandon(task)
+                abandon(task)
     return [_answer(task, source, timeout) for task, source in zip(tasks, sources, strict=True)]
 
 
@@ -43,10 +43,17 @@ def _answer(task: asyncio.Task[Offer], source: ToolsetAdapter, timeout: float) -
     return task.result()
 
 
-def _abandon(task: asyncio.Task[Any]) -> None:
+def abandon(task: asyncio.Task[Any]) -> None:
+    """Cancels a task and waits for it no longer."""
     _abandoned.add(task)
     task.add_done_callback(_seen)
     task.cancel()
+
+
+def is_cancelled() -> bool:
+    """Whether the running task was asked to end; else a `CancelledError` is the doing of what it has called."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _seen(task: asyncio.Task[Any]) -> None:
@@ -60,8 +67,7 @@ async def _offer(source: ToolsetAdapter, context: ReadonlyContext) -> Offer:
     try:
         return await source.offer(context)
     except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if is_cancelled():
             raise
         return failed_offer(source.name, error)
     except KeyboardInterrupt:
