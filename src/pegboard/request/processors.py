@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import is_
 from typing import Any, Final, TypeAlias, cast
-from weakref import WeakKeyDictionary
 
 import attrs
 from attrs import define, field, frozen
@@ -133,17 +132,12 @@ BYTES_A_TOKEN: Final = 4
 FRAME_BYTES: Final = 60
 """Of what stands round each entry, at any provider."""
 
-_estimates: Final[WeakKeyDictionary[ToolSpec, int]] = WeakKeyDictionary()
-
 
 def _estimated_tokens(spec: ToolSpec) -> int:
-    """About how many tokens a model is sent of a spec: a quarter of its bytes as compact JSON. Kept with the spec."""
-    known = _estimates.get(spec)
-    if known is None:
-        examples = sum(len(str(example)) for example in spec.examples)
-        size = len(spec.name) + len(spec.description.encode()) + len(spec.input_schema_text.encode()) + examples
-        known = _estimates[spec] = -(-(size + FRAME_BYTES) // BYTES_A_TOKEN)
-    return known
+    """About how many tokens a model is sent of a spec: a quarter of its bytes as compact JSON."""
+    examples = sum(len(str(example)) for example in spec.examples)
+    size = len(spec.name) + len(spec.description.encode()) + len(spec.input_schema_text.encode()) + examples
+    return -(-(size + FRAME_BYTES) // BYTES_A_TOKEN)
 
 
 @frozen

@@ -55,9 +55,10 @@ class _Inbox:
         Raises:
             TypeError: Something that is no message; names the source.
         """
-        single = isinstance(given, str | Message) or not isinstance(given, Iterable)
-        several = [] if given is None else [given] if single else cast("list[object]", given)
-        for each in several:
+        items: Any = [] if given is None else given
+        if isinstance(items, str | Message) or not isinstance(items, Iterable):
+            items = [items]
+        for each in cast("list[Any]", items):
             if not isinstance(each, str | Message):
                 raise TypeError(f"{source} gives messages or texts, not {type(each).__name__}")
             self.messages.append(each if isinstance(each, Message) else Message.user(each))
