@@ -10,11 +10,10 @@ from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, LazyPlugins, PluginRecord, Problem
 from pegboard.errors import RegistrationError, UnknownToolError, did_you_mean, suggest
 from pegboard.tools.policy import HOST, ConflictPolicy, Origin
-from pegboard.tools.services import Services
 from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from pegboard.tools.services import ServiceScope
+    from pegboard.tools.services import Services, ServiceScope
     from pegboard.toolsets.toolset import Toolset
 
 
@@ -24,7 +23,6 @@ class Contributions:
     Readers see one whole catalogue, before a change or after it, never between; only writers take a lock.
 
     Attributes:
-        services: What is provided to tools and toolsets, by type.
         plugin_manager: What loads plugins into this registry, once there is any; it belongs to `pegboard.plugins`.
         lazy_plugins: Plugins that are imported when something that they bring is needed.
 
@@ -33,12 +31,22 @@ class Contributions:
     """
 
     def __init__(self, on_conflict: ConflictPolicy = "error") -> None:
-        self.services: Final = Services()
+        self._provided_services: Services | None = None
         self.plugin_manager: object = None
         self.lazy_plugins: Final = LazyPlugins()
         self._on_conflict: ConflictPolicy = on_conflict
         self._catalogue = EMPTY
         self._lock = threading.RLock()
+
+    @property
+    def services(self) -> Services:
+        """What is provided to tools and toolsets, by type."""
+        if self._provided_services is None:
+            from pegboard.tools.services import Services  # loads asyncio, which listing tools doesn't need
+
+            with self._lock:
+                self._provided_services = self._provided_services or Services()
+        return self._provided_services
 
     @property
     def catalogue(self) -> Catalogue:

@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.state import CallServices
     from pegboard.request.exporter import Exporter
-    from pegboard.request.model import Model
-    from pegboard.request.model_request import ModelRequest
+    from pegboard.request.model_request import Model, ModelRequest
     from pegboard.request.pipeline import Pipeline
     from pegboard.toolsets.predicate import Predicate
     from pegboard.toolsets.resolve import Explanation, OnToolsetError, ResolvedTools
@@ -65,7 +64,6 @@ class ToolRegistry(Contributions):
 
     Attributes:
         limits: What calls may use, where their tool sets nothing else.
-        services: What is provided to tools and toolsets, by type.
 
     Args:
         limits: What calls may use, where their tool sets nothing else.
@@ -259,7 +257,7 @@ class ToolRegistry(Contributions):
                 made.
             PluginError: The plugin that offers it failed.
         """
-        from pegboard.request.model import made_model
+        from pegboard.request.model_request import made_model
 
         provider, _, _ = name.partition("/")
         make = self._provided("models", provider)
@@ -500,7 +498,8 @@ class ToolRegistry(Contributions):
 
         if self._dispatcher is not None:
             await self._dispatcher.aclose(self._catalogue.extras.get("executors", {}))
-        await self.services.aclose()
+        if self._provided_services is not None:
+            await self._provided_services.aclose()
         await close_all(self._catalogue.toolsets)
 
     async def __aenter__(self) -> Self:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.dispatch.kept import ResultStore, _remove_folder, kept_result_tool
-from pegboard.dispatch.truncate import Place, Size
+from pegboard.dispatch.truncate import Size, TextPosition
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.policy import ResultLimits
 
@@ -176,9 +176,9 @@ def test_a_session_reads_only_its_own(kept):
 def test_it_is_read_line_by_line(kept):
     one = kept.keep("1\n2\n3\n4\n5")
     page = kept.read(one.id, limits=FEW)
-    assert (page.text, page.start, page.next, page.whole) == ("1\n2\n", Place(1), Place(3), Size(5, 9))
+    assert (page.text, page.start, page.next, page.whole) == ("1\n2\n", TextPosition(1), TextPosition(3), Size(5, 9))
     page = kept.read(one.id, line=3, limits=FEW)
-    assert (page.text, page.next) == ("3\n4\n", Place(5))
+    assert (page.text, page.next) == ("3\n4\n", TextPosition(5))
     page = kept.read(one.id, line=5, limits=FEW)
     assert (page.text, page.next) == ("5", None)
 
@@ -186,7 +186,7 @@ def test_it_is_read_line_by_line(kept):
 def test_a_line_that_is_too_long_is_read_in_parts(kept):
     one = kept.keep("short\n" + "x" * 15 + "\nlast")
     page = kept.read(one.id, line=2, limits=FEW)
-    assert (page.text, page.next) == ("x" * 10, Place(2, 10))
+    assert (page.text, page.next) == ("x" * 10, TextPosition(2, 10))
     page = kept.read(one.id, line=2, byte=10, limits=FEW)
     assert (page.text, page.next) == ("xxxxx\nlast", None)
 
@@ -194,7 +194,7 @@ def test_a_line_that_is_too_long_is_read_in_parts(kept):
 def test_reading_never_begins_inside_a_character(kept):
     one = kept.keep("漢字")
     page = kept.read(one.id, byte=1)
-    assert (page.text, page.start) == ("字", Place(1, 3))
+    assert (page.text, page.start) == ("字", TextPosition(1, 3))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_far_into_a_long_text_it_is_read_in_steps(kept):
 def test_page_after_page_the_whole_text_is_read(text, lines, most):
     keeping = ResultStore()
     one = keeping.keep(text)
-    place, pages = Place(1), []
+    place, pages = TextPosition(1), []
     while place is not None:
         page = keeping.read(one.id, line=place.line, byte=place.byte, limits=ResultLimits(lines, most))
         pages.append(page.text)

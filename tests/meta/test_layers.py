@@ -57,6 +57,10 @@ def test_every_module_imports_alone() -> None:
             "import pegboard.toolsets.predicates, pegboard.toolsets.expression",
             ("cattrs", "jsonschema", "jsonschema_rs", "click", "pluggy", "asyncio"),
         ),
+        (
+            "import pegboard.plugins.load, pegboard.cli.commands.look",
+            ("asyncio", "cattrs", "jsonschema", "jsonschema_rs", "pluggy", "importlib_metadata"),
+        ),
     ],
 )
 def test_imports_load_nothing_heavy(statement: str, forbidden: tuple[str, ...]) -> None:

@@ -27,7 +27,6 @@ from pegboard.request.processors import (
     _repair_history,
     _shortened,
     _tool_requests,
-    repaired,
 )
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
@@ -367,7 +366,7 @@ def test_the_budget_is_kept_and_the_same_request_gives_the_same(sizes, tokens, p
     assert list(made.tools.names) == [tool.name for tool in tools if tool.name in made.tools]
 
 
-def test_the_estimate_is_of_bytes_and_kept_with_the_spec():
+def test_the_estimate_is_of_bytes():
     plain, wide = ToolSpec("a", "x" * 400), ToolSpec("a", "\N{CJK UNIFIED IDEOGRAPH-5B57}" * 400)
     assert _estimated_tokens(wide) - _estimated_tokens(plain) == 200
     assert _estimated_tokens(plain) == _estimated_tokens(ToolSpec("a", "x" * 400))
@@ -608,6 +607,11 @@ def shape(messages):
     ]
 
 
+def repaired(messages):
+    request = ModelRequest(tuple(messages))
+    return (_repair_history(request) or request).messages
+
+
 def mended(*messages):
     return shape(repaired(messages))
 
@@ -672,7 +676,6 @@ def test_a_sound_history_is_left_as_it_is():
 def test_a_sound_history_takes_no_building(monkeypatch):
     monkeypatch.delattr("pegboard.request.processors._rebuilt")
     assert _repair_history(ModelRequest(SOUND)) is None
-    assert repaired(SOUND) is SOUND
 
 
 def test_a_history_with_a_providers_results_is_left_as_it_is_too():

@@ -21,7 +21,7 @@ from pegboard.errors import DefinitionError
 from pegboard.schema.converter import converter
 from pegboard.schema.dump import to_json_data
 from pegboard.schema.problems import StructureError
-from pegboard.schema.structure import strict_structurer, structurer
+from pegboard.schema.structure import strict_structurer, structure, structurer
 from pegboard.schema.types import schema_of
 from pegboard.schema.unstructure import unstructurer
 from strategies import Colour, Holes, Leaf, Level, Marker, Mixed, Nested, Node, Right, UserId
@@ -691,3 +691,24 @@ def test_there_is_one_converter():
 def test_names_are_public():
     assert to_json_data({"a": enum.IntEnum("E", "A").A}) == {"a": 1}
     assert converters is not None
+
+
+@pytest.mark.parametrize("name", ["Odd", "odd name", 'a"b'])
+def test_names_that_code_made_for_a_class_uses_itself_are_names_like_others(name):
+    names = ("converter", "cl", "attrs", "typevar_map", "o", "res", "errors", "instance")
+    cls = attrs.make_class(name, {each: attrs.field(type=int, validator=validators.ge(0)) for each in names})
+    value = dict.fromkeys(names, 1)
+
+    made = strict_structurer(cls)(value | {"cl": 2.0})
+
+    assert made == cls(**value | {"cl": 2})
+    assert unstructurer(cls)(made) == value | {"cl": 2}
+    assert structure(value, cls) == cls(**value)
+
+
+def test_what_a_class_of_an_odd_name_refuses_is_refused_at_its_field():
+    def refuse(_self, _attribute, _value):
+        raise ValueError("no")
+
+    cls = attrs.make_class("odd name", {"x": attrs.field(type=int, validator=refuse)})
+    assert refused(cls, {"x": 1}) == (("x",), "no")

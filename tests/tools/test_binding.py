@@ -161,7 +161,7 @@ def test_a_function_of_one_thing_gets_it_in_its_own_order(name):
 
     arguments = {"input": "text"}
     for function in (context_first, context_last, keyword, alone):
-        args, kwargs = binder_of_one(signature_of(function, tool="t").parameters, name)(CONTEXT, arguments)
+        args, kwargs = binder_of_one(signature_of(function, tool="t"), name)(CONTEXT, arguments)
         assert function(*args, **kwargs) == (CONTEXT, "text" if name else arguments)
 
 

@@ -21,7 +21,7 @@ from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Preview
 from pegboard.tools.policy import DEFAULT_POLICY, HOST, Origin, Policy
 from pegboard.tools.spec import EXCLUSIVE, Concurrency, Grammar, ToolAnnotations, ToolSpec
-from pegboard.tools.tool import LateHandler, Tool, tool, tool_from_function
+from pegboard.tools.tool import LateHandler, Tool, tool
 from pegboard.tools.typed import tool_of
 
 
@@ -31,7 +31,7 @@ def function(day: dt.date, count: int = 1) -> dt.date:
 
 @pytest.fixture
 def made():
-    return tool_from_function(function)
+    return Tool.from_function(function)
 
 
 def test_a_tool_is_named_by_its_spec(made):
@@ -120,7 +120,7 @@ def test_a_preview_has_a_summary_and_perhaps_details():
 )
 def test_whatever_takes_more_than_the_handler_is_not_run_plainly(options, plainly):
     """The short way through `run` leaves all of that out."""
-    assert tool_from_function(function, **options).runs_plainly is plainly
+    assert Tool.from_function(function, **options).runs_plainly is plainly
 
 
 CONTEXT = ToolContext(call_id="c1")
@@ -162,7 +162,7 @@ def search(
 
 
 def test_a_function_says_all_that_a_tool_needs():
-    made = tool_from_function(search)
+    made = Tool.from_function(search)
     assert made.spec.to_json() == {
         "name": "search",
         "description": "Search the warehouse.\n\nIn order.",
@@ -223,20 +223,20 @@ def test_what_is_said_beside_the_type_wins_over_the_docstring(marker):
 
     function.__doc__ = "Do.\n\nArgs:\n    a: Said by the docstring.\n    b: Said by the docstring."
     function.__annotations__ = {"a": Annotated[int, marker], "b": Annotated[int, 5, {"minimum": 1}, math]}
-    properties = tool_from_function(function).spec.input_schema["properties"]
+    properties = Tool.from_function(function).spec.input_schema["properties"]
     assert properties["a"]["description"] == "Said beside the type."
     assert properties["b"]["description"] == "Said by the docstring."
 
 
 def test_a_call_reaches_the_function():
-    made = tool_from_function(search)
+    made = Tool.from_function(search)
     assert run(made, {"query": "q"}) == ["q", "10", "fast", "c1"]
     arguments = {"query": "q", "limit": 1, "mode": "exact", "filters": [{"field": "f", "value": 1}]}
     assert run(made, arguments) == ["q", "1", "exact", "f", "c1"]
 
 
 def test_what_the_types_refuse_is_refused():
-    made = tool_from_function(search)
+    made = Tool.from_function(search)
     assert made.check({"query": 1, "limit": 5000, "mode": "x", "filters": [{"field": "f"}], "nosuch": 1}) == (
         "query: must be a string, got number 1",
         "limit: must be at most 100, got 5000",
@@ -305,11 +305,11 @@ class Adder:
 
 
 def test_bound_methods_partials_and_callable_objects_are_functions():
-    made = tool_from_function(Adder(1).add)
+    made = Tool.from_function(Adder(1).add)
     assert (made.name, run(made, {"a": 1})) == ("add", 2)
-    made = tool_from_function(Adder(2))
+    made = Tool.from_function(Adder(2))
     assert (made.name, made.spec.description, run(made, {"a": 1})) == ("adder", "Add.", 3)
-    made = tool_from_function(functools.partial(functools.partial(search, mode="exact"), limit=3))
+    made = Tool.from_function(functools.partial(functools.partial(search, mode="exact"), limit=3))
     assert (made.name, made.spec.description) == ("search", "Search the warehouse.\n\nIn order.")
     assert made.spec.input_schema["properties"].keys() == {"query", "filters"}
     assert run(made, {"query": "q"}) == ["q", "3", "exact", "c1"]
@@ -321,7 +321,7 @@ def test_a_callable_object_without_words_of_its_own_is_described_by_its_class():
 
         def __call__(self, a: int): ...
 
-    assert tool_from_function(Silent()).spec.description == "Told by the class."
+    assert Tool.from_function(Silent()).spec.description == "Told by the class."
 
 
 def test_wrappers_keep_the_signature_and_run():
@@ -352,13 +352,13 @@ def test_wrappers_keep_the_signature_and_run():
 
 def test_a_lambda_needs_a_name():
     with pytest.raises(DefinitionError, match=r"a lambda has no name of its own\. Pass name="):
-        tool_from_function(lambda a: a)
-    assert tool_from_function(lambda a: a, name="same").name == "same"
+        Tool.from_function(lambda a: a)
+    assert Tool.from_function(lambda a: a, name="same").name == "same"
 
 
 def test_a_name_that_some_provider_refuses_is_refused():
     with pytest.raises(InvalidNameError):
-        tool_from_function(search, name="no name")
+        Tool.from_function(search, name="no name")
 
 
 def test_a_class_is_no_function():
@@ -377,7 +377,7 @@ def test_a_type_that_json_cannot_say_is_refused_with_its_place():
     def function(good: int, bad: dict[str, list[Socket]]): ...
 
     with pytest.raises(DefinitionError) as caught:
-        tool_from_function(function)
+        Tool.from_function(function)
     assert caught.value.tool == "function"
     assert caught.value.parameter.startswith("bad")
     assert caught.value.hint
@@ -389,16 +389,16 @@ def test_a_return_type_that_json_cannot_say_is_refused_with_the_way_out():
     def function() -> Frame: ...
 
     with pytest.raises(DefinitionError, match="output_schema=None") as caught:
-        tool_from_function(function)
+        Tool.from_function(function)
     assert caught.value.parameter == "return"
-    assert tool_from_function(function, output_schema=None).spec.output_schema is None
+    assert Tool.from_function(function, output_schema=None).spec.output_schema is None
 
 
 def test_a_nan_default_never_reaches_a_schema():
     def function(a: float = math.nan, b: float = math.inf):
         return a, b
 
-    made = tool_from_function(function)
+    made = Tool.from_function(function)
     assert made.spec.input_schema["properties"] == {"a": {"type": "number"}, "b": {"type": "number"}}
     assert "required" not in made.spec.input_schema
     assert run(made, {}) == (pytest.approx(math.nan, nan_ok=True), math.inf)
@@ -414,7 +414,7 @@ def test_stars_are_arrays_and_open_objects():
     def function(a: int, /, *names: str, **others: float):
         return a, names, others
 
-    made = tool_from_function(function)
+    made = Tool.from_function(function)
     schema = made.spec.input_schema
     assert schema["properties"]["names"] == {"type": "array", "items": {"type": "string"}, "default": []}
     assert (schema["required"], schema["additionalProperties"]) == (["a"], {"type": "number"})
@@ -426,7 +426,7 @@ def test_unpacked_keys_are_properties():
     def function(a: int, **options: Unpack[Options]):
         return options
 
-    made = tool_from_function(function)
+    made = Tool.from_function(function)
     assert made.spec.input_schema["required"] == ["a"]
     assert made.spec.input_schema["additionalProperties"] is False
     assert run(made, {"a": 1}) == {}
@@ -437,13 +437,13 @@ def test_a_function_without_types_takes_anything():
     def function(a, b=1, **rest):
         return a, b, rest
 
-    made = tool_from_function(function)
+    made = Tool.from_function(function)
     assert made.spec.input_schema["properties"] == {"a": {}, "b": {"default": 1}}
     assert run(made, {"a": None, "c": [1]}) == (None, 1, {"c": [1]})
 
 
 def test_a_function_without_parameters_takes_nothing():
-    made = tool_from_function(lambda: "pong", name="ping")
+    made = Tool.from_function(lambda: "pong", name="ping")
     assert run(made, {}) == "pong"
     assert made.check({"a": 1}) == ("a: unknown key (none is known here)",)
 
@@ -455,7 +455,7 @@ def test_every_option_finds_its_place():
     def confirm(arguments): ...
     def process(request): ...
 
-    made = tool_from_function(
+    made = Tool.from_function(
         search,
         title="T",
         annotations=ToolAnnotations(read_only_hint=True, open_world_hint=True),
@@ -502,13 +502,13 @@ def test_every_option_finds_its_place():
 
 
 def test_options_that_say_nothing_leave_the_defaults():
-    made = tool_from_function(search, name=None, title=None, timeout=None, requires_confirmation=False)
-    assert made.spec == tool_from_function(search).spec
+    made = Tool.from_function(search, name=None, title=None, timeout=None, requires_confirmation=False)
+    assert made.spec == Tool.from_function(search).spec
     assert made.policy is DEFAULT_POLICY
     assert made.confirms is None
     by_key = Concurrency("key", ("query",))
-    assert tool_from_function(search, concurrency=by_key).spec.concurrency is by_key
-    assert tool_from_function(search, requires_confirmation=True).confirms is None
+    assert Tool.from_function(search, concurrency=by_key).spec.concurrency is by_key
+    assert Tool.from_function(search, requires_confirmation=True).confirms is None
 
 
 async def wait(arguments):
@@ -555,14 +555,14 @@ async def wait(arguments):
 )
 def test_wrong_options_are_refused_at_definition(options, said):
     with pytest.raises(DefinitionError) as caught:
-        tool_from_function(search, **options)
+        Tool.from_function(search, **options)
     assert said in str(caught.value)
     assert caught.value.tool == "search"
 
 
 def test_examples_are_kept():
     example = {"query": "q", "filters": [{"field": "f", "value": 1}]}
-    made = tool_from_function(search, examples=[example], check=lambda arguments: ["never asked"])
+    made = Tool.from_function(search, examples=[example], check=lambda arguments: ["never asked"])
     assert made.spec.examples == (example,)
 
 
@@ -574,13 +574,13 @@ INPUT = {
 
 
 def test_an_input_schema_may_be_given():
-    made = tool_from_function(search, input_schema=INPUT)
+    made = Tool.from_function(search, input_schema=INPUT)
     assert made.spec.input_schema == INPUT
     assert made.check({"query": "q"}) == ("query: must have at least 3 characters, got 1",)
 
 
 def test_the_types_judge_too_where_the_given_schema_lets_more_through():
-    made = tool_from_function(search, input_schema={"type": "object", "properties": {}, "required": ["query"]})
+    made = Tool.from_function(search, input_schema={"type": "object", "properties": {}, "required": ["query"]})
     assert made.check({"query": 5}) == ("query: must be a string, got number 5",)
 
 
@@ -593,24 +593,24 @@ def test_the_types_judge_too_where_the_given_schema_lets_more_through():
 )
 def test_a_given_schema_that_drifts_from_the_function_is_refused(schema, parameter):
     with pytest.raises(DefinitionError) as caught:
-        tool_from_function(search, input_schema=schema)
+        Tool.from_function(search, input_schema=schema)
     assert caught.value.parameter == parameter
 
 
 def test_an_open_function_takes_a_schema_with_more_properties():
-    made = tool_from_function(lambda **rest: rest, name="t", input_schema={"type": "object", "properties": {"a": {}}})
+    made = Tool.from_function(lambda **rest: rest, name="t", input_schema={"type": "object", "properties": {"a": {}}})
     assert run(made, {"a": 1}) == {"a": 1}
 
 
 @pytest.mark.parametrize("option", ["input_schema", "output_schema"])
 def test_given_schemas_are_checked(option):
     with pytest.raises(SchemaError, match=option):
-        tool_from_function(search, **{option: {"type": "array"}})
+        Tool.from_function(search, **{option: {"type": "array"}})
 
 
 def test_an_output_schema_may_be_given():
     schema = {"type": "object", "properties": {"rows": {"type": "integer"}}}
-    made = tool_from_function(search, output_schema=schema)
+    made = Tool.from_function(search, output_schema=schema)
     assert made.spec.output_schema == schema
     assert not made.handler.wraps_result
 
@@ -743,7 +743,7 @@ def test_options_of_functions_only_are_refused_elsewhere():
 
 
 def test_from_function_makes_what_the_decorator_makes():
-    assert Tool.from_function(search, title="T").spec == tool_from_function(search, title="T").spec
+    assert Tool.from_function(search, title="T").spec == Tool.from_function(search, title="T").spec
 
 
 @pytest.mark.parametrize("thing", [5, "name", None])
@@ -756,7 +756,7 @@ def test_a_check_may_be_a_generator():
     def check(arguments):
         yield "query: no"
 
-    assert tool_from_function(search, check=check).check({"query": "q"}) == ("query: no",)
+    assert Tool.from_function(search, check=check).check({"query": "q"}) == ("query: no",)
 
 
 @pytest.mark.parametrize("default", [10**5000, -(10**5000), "x" * 10_000, ["x" * 100] * 100], ids=range(4))
@@ -766,7 +766,7 @@ def test_a_long_default_is_left_out(default):
     def long(x: Any = default):
         return x
 
-    schema = tool_from_function(long).spec.input_schema
+    schema = Tool.from_function(long).spec.input_schema
     assert schema["properties"]["x"] == {}
     assert "required" not in schema
 
@@ -776,7 +776,7 @@ def test_a_short_default_is_kept(default):
     def short(x: Any = default):
         return x
 
-    assert tool_from_function(short).spec.input_schema["properties"]["x"]["default"] == default
+    assert Tool.from_function(short).spec.input_schema["properties"]["x"]["default"] == default
 
 
 def test_a_default_that_utf_8_cannot_say_is_refused():
@@ -784,7 +784,7 @@ def test_a_default_that_utf_8_cannot_say_is_refused():
         return x
 
     with pytest.raises(DefinitionError, match=r"input_schema: properties\.x\.default: must not hold"):
-        tool_from_function(odd)
+        Tool.from_function(odd)
 
 
 def test_a_context_too_many_says_what_to_do():
@@ -792,15 +792,15 @@ def test_a_context_too_many_says_what_to_do():
     def starred(*a: ToolContext): ...
 
     with pytest.raises(DefinitionError, match=r"takes the context\. Keep one"):
-        tool_from_function(two)
+        Tool.from_function(two)
     with pytest.raises(DefinitionError, match=r"can't be starred\. Give it"):
-        tool_from_function(starred)
+        Tool.from_function(starred)
 
 
 def test_rules_may_look_at_what_only_kwargs_take():
     def fetch(**rest: str): ...
 
-    assert tool_from_function(fetch, permission_arguments={"url": "url"}).spec.permission_arguments == {"url": "url"}
+    assert Tool.from_function(fetch, permission_arguments={"url": "url"}).spec.permission_arguments == {"url": "url"}
 
 
 def remember(request):

@@ -7,12 +7,12 @@ import pytest
 
 from pegboard.tools.context import NOBODY
 from pegboard.toolsets.gather import _abandoned, ask_all
-from pegboard.toolsets.toolset import Source
+from pegboard.toolsets.toolset import ToolsetAdapter
 from toolsets.samples import Hanging, PlainToolset, make_tool
 
 
 def asked(*toolsets, timeout=30):
-    return asyncio.run(ask_all([Source(toolset) for toolset in toolsets], NOBODY, timeout))
+    return asyncio.run(ask_all([ToolsetAdapter(toolset) for toolset in toolsets], NOBODY, timeout))
 
 
 def causes(offer):
@@ -66,7 +66,7 @@ def test_one_that_hangs_is_cancelled_and_costs_only_its_own():
 def test_one_that_ignores_its_cancellation_is_left_behind():
     async def scenario():
         stubborn = Hanging(stubborn=True)
-        (offer,) = await ask_all([Source(stubborn)], NOBODY, 0.01)
+        (offer,) = await ask_all([ToolsetAdapter(stubborn)], NOBODY, 0.01)
         (left_behind,) = _abandoned
         stubborn.release.set()
         await left_behind
@@ -92,7 +92,7 @@ def test_one_that_cancels_its_own_task_costs_only_its_own():
 def test_whoever_gives_up_waiting_takes_the_toolsets_with_it():
     async def scenario():
         hanging = Hanging()
-        waiting = asyncio.ensure_future(ask_all([Source(hanging)], NOBODY, 30))
+        waiting = asyncio.ensure_future(ask_all([ToolsetAdapter(hanging)], NOBODY, 30))
         await hanging.asked.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -123,7 +123,7 @@ def test_an_interrupt_passes_on_and_asyncio_has_nothing_to_complain_of(caplog, s
     async def scenario():
         hanging = [Hanging()] if slow else []
         toolsets = [*hanging, PlainToolset("interrupted", error=KeyboardInterrupt())]
-        await ask_all([Source(toolset) for toolset in toolsets], NOBODY, 30)
+        await ask_all([ToolsetAdapter(toolset) for toolset in toolsets], NOBODY, 30)
 
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(scenario())
@@ -143,7 +143,7 @@ class Dying(Hanging):
 
 def test_what_one_raises_that_was_given_up_is_looked_at(caplog):
     async def scenario():
-        offers = await ask_all([Source(Dying())], NOBODY, 0.01)
+        offers = await ask_all([ToolsetAdapter(Dying())], NOBODY, 0.01)
         await asyncio.sleep(0)
         return offers
 

@@ -17,7 +17,7 @@ from pegboard.tools.policy import Origin
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import custom, for_user, from_toolset, named, tagged
-from pegboard.toolsets.resolve import Explanation, _ordered, _picked, _Reason, resolve_tools, settled_names
+from pegboard.toolsets.resolve import Explanation, _Reason, resolve_tools, settled_names
 from pegboard.toolsets.toolset import Offer, OwnedToolset, ToolsetProblem
 from pegboard.toolsets.toolsets import StaticToolset
 from pegboard.toolsets.wrappers import RenamedToolset
@@ -153,8 +153,9 @@ tool_names = st.sampled_from("abcdef")
 def test_an_order_lists_its_names_first_and_loses_nothing(present, order):
     tools = [make_tool(name) for name in sorted(present)]
     wanted = [name for name in dict.fromkeys(order) if name in present]
-    assert names(_ordered(tools, order)) == [*wanted, *(name for name in sorted(present) if name not in wanted)]
-    assert names(_picked(tools, order)) == wanted
+    rest = [name for name in sorted(present) if name not in wanted]
+    assert resolved(tools, order=order).names == (*wanted, *rest)
+    assert resolved(tools, active=order).names == tuple(wanted)
 
 
 @given(predicates, contexts)

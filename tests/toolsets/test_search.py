@@ -36,13 +36,14 @@ from pegboard.toolsets.search import (
     _MOST_INDEXED,
     _MOST_PARAMETERS,
     _MOST_RESULTS,
+    Found,
     ToolIndex,
     _arguments_text,
     _found_text,
+    _parameter_names,
     _remember,
     _row_of,
     found_names,
-    parameter_names,
     search_tool,
 )
 from toolsets.samples import Closing, PlainToolset, called, late_tool, make_tool, names as names_toolset, offered
@@ -362,7 +363,7 @@ def test_all_texts_of_a_tool_are_indexed():
 
 
 def test_names_of_parameters_are_found_at_any_depth_and_data_is_none():
-    assert parameter_names(ToolSpec("a", input_schema=NESTED)) == [
+    assert _parameter_names(ToolSpec("a", input_schema=NESTED)) == [
         "outer",
         "rows",
         "choice",
@@ -374,12 +375,12 @@ def test_names_of_parameters_are_found_at_any_depth_and_data_is_none():
 
 
 def test_a_tool_that_takes_nothing_has_no_names_of_parameters():
-    assert parameter_names(ToolSpec("a", input_schema={"type": "object"})) == []
+    assert _parameter_names(ToolSpec("a", input_schema={"type": "object"})) == []
 
 
 def test_what_is_indexed_is_bounded():
     schema = {"type": "object", "properties": {f"p{n}": {"properties": {f"q{n}": {}}} for n in range(600)}}
-    assert len(parameter_names(ToolSpec("a", input_schema=schema))) == _MOST_PARAMETERS
+    assert len(_parameter_names(ToolSpec("a", input_schema=schema))) == _MOST_PARAMETERS
     assert len(_row_of(ToolSpec("a", "x" * 100_000))[3]) == _MOST_INDEXED
 
 
@@ -404,9 +405,13 @@ def test_arguments_stand_in_one_line(spec, text):
     assert _arguments_text(spec) == text
 
 
+def found_text(query, specs, *, near=False):
+    return _found_text(query, [Found(spec, 1.0, near) for spec in specs])
+
+
 def test_the_whole_answer():
     specs = [ToolSpec("a", "Does\n\nthis.", SCHEMA), ToolSpec("b", title="That"), ToolSpec("c")]
-    assert _found_text("q", specs) == (
+    assert found_text("q", specs) == (
         "3 tools were found. They can be called from your next answer on.\n\n"
         "a: Does this.\n  arguments: path (string, required), limit (integer or null), any (required), all\n\n"
         "b: That\n  arguments: none\n\n"
@@ -415,7 +420,7 @@ def test_the_whole_answer():
 
 
 def test_what_is_only_near_is_told_so():
-    text = _found_text("wether", [ToolSpec("weather")], near=True)
+    text = found_text("wether", [ToolSpec("weather")], near=True)
     assert text.startswith("No tool speaks of 'wether'; these have names that are near.\n1 tool was found. It can")
 
 
@@ -427,7 +432,7 @@ def test_it_is_bounded_whatever_a_tool_says():
     schema = {"type": "object", "properties": {f"{n}{'p' * 5_000}": {"type": "string"} for n in range(300)}}
     specs = [ToolSpec(f"t{n}", "x" * 100_000, schema) for n in range(20)]
     assert f"and {300 - _MOST_ARGUMENTS} more" in _arguments_text(specs[0])
-    assert len(_found_text("q" * 100_000, specs)) < 60_000
+    assert len(found_text("q" * 100_000, specs)) < 60_000
 
 
 def context(*names, request=None):

@@ -9,6 +9,7 @@ import pytest
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, SchemaError
+from pegboard.schema import validator
 from pegboard.schema.json import JsonText
 from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
 from pegboard.tools.policy import HOST, Origin
@@ -18,27 +19,26 @@ from pegboard.toolsets import toolset as module
 from pegboard.toolsets.predicate import Predicate
 from pegboard.toolsets.predicates import custom, edit, everything, named, state, tagged
 from pegboard.toolsets.toolset import (
-    MAX_REMEMBERED_CHARACTERS,
     ChangedToolset,
     Offer,
     OwnedToolset,
-    Remaker,
-    Source,
     Step,
+    ToolMapper,
     Toolset,
+    ToolsetAdapter,
     ToolsetProblem,
     _close,
-    check_sound,
-    checked,
+    check_schemas,
+    check_tools,
     close_all,
-    described,
-    failed,
+    error_text,
+    explain_filter,
+    failed_offer,
+    filter_tools,
     is_toolset,
-    name_of,
-    remade,
-    sift,
-    speaking,
-    why,
+    map_tool,
+    toolset_name,
+    with_instructions,
 )
 from pegboard.toolsets.toolsets import StaticToolset
 from toolsets.samples import BOMB, CallingToolset, Closing, PlainToolset, called, late_tool, make_tool, names, offered
@@ -69,7 +69,11 @@ def test_what_has_not_is_none(thing):
 
 
 def test_a_name_that_cannot_be_had_is_the_classs():
-    assert (name_of(PlainToolset("a")), name_of(Nameless()), name_of(Unnamed())) == ("a", "Nameless", "Unnamed")
+    assert (toolset_name(PlainToolset("a")), toolset_name(Nameless()), toolset_name(Unnamed())) == (
+        "a",
+        "Nameless",
+        "Unnamed",
+    )
 
 
 def test_closing_takes_plain_and_async_and_none():
@@ -101,25 +105,10 @@ class Unwilling(PlainToolset):
 
 def test_those_speak_that_have_instructions_or_else_those_inside():
     a, b, unwilling = Speaking("a"), Speaking(["b"]), Unwilling()
-    assert list(speaking(PlainToolset())) == []
-    assert list(speaking(Speaking(None, a, PlainToolset(), Speaking(None, b), unwilling))) == [a, b, unwilling]
+    assert list(with_instructions(PlainToolset())) == []
+    assert list(with_instructions(Speaking(None, a, PlainToolset(), Speaking(None, b), unwilling))) == [a, b, unwilling]
     outer = Speaking("outer", a)
-    assert list(speaking(outer)) == [outer]
-
-
-@pytest.fixture
-def looked_at(monkeypatch):
-    """The texts that are looked at."""
-    texts = []
-    look = module._looked_at
-
-    def looked(text, what):
-        texts.append((what, text))
-        return look(text, what)
-
-    monkeypatch.setattr(module, "_looked_at", looked)
-    monkeypatch.setattr(module, "_remembered", module.lru_cache(10)(looked))
-    return texts
+    assert list(with_instructions(outer)) == [outer]
 
 
 @pytest.mark.parametrize(
@@ -136,32 +125,22 @@ def looked_at(monkeypatch):
 def test_a_schema_that_cannot_judge_is_refused(facts, said):
     for _ in range(2):
         with pytest.raises(SchemaError) as caught:
-            check_sound(make_tool("bad", **facts))
+            check_schemas(make_tool("bad", **facts))
         assert str(caught.value).startswith(f"tool 'bad': {said}")
 
 
-def test_a_text_is_looked_at_once(looked_at):
-    schema = {"type": "object", "title": "once"}
-    for name in "abc":
-        check_sound(make_tool(name, input_schema=schema, output_schema=schema))
-    assert [what for what, _ in looked_at] == ["input_schema", "output_schema"]
-
-
-def test_a_long_text_is_not_remembered_but_its_tool_is(looked_at):
-    schema = {"type": "object", "description": "x" * MAX_REMEMBERED_CHARACTERS}
-    tool = make_tool("a", input_schema=schema)
-    check_sound(tool)
-    check_sound(tool)
-    assert len(looked_at) == 1
-    check_sound(make_tool("a", input_schema=schema))
-    assert len(looked_at) == 2
+def test_a_tool_is_checked_once(monkeypatch):
+    tool = make_tool("a", input_schema={"type": "object", "title": "once"})
+    check_schemas(tool)
+    monkeypatch.setattr(validator, "check_schema", None)
+    check_schemas(tool)
 
 
 def test_a_tool_is_not_kept_alive():
-    before = len(module._sound)
-    check_sound(make_tool())
+    before = len(module._checked)
+    check_schemas(make_tool())
     gc.collect()
-    assert len(module._sound) <= before
+    assert len(module._checked) <= before
 
 
 OWNER = Origin(plugin="mcp", distribution="pegboard-mcp", version="1.0", trusted=False)
@@ -212,7 +191,7 @@ def shout(tool):
 
 def test_a_tool_found_late_is_changed_once_it_is_found():
     late, loads = late_tool(make_tool("a", description="loaded"))
-    changed = remade(late, shout)
+    changed = map_tool(late, shout)
     assert (changed.name, loads.count) == ("A", 0)
     loaded = changed.handler.load()
     assert (loaded.name, loaded.spec.description, loads.count) == ("A", "loaded", 1)
@@ -220,23 +199,24 @@ def test_a_tool_found_late_is_changed_once_it_is_found():
 
 def test_what_isnt_changed_is_the_same():
     late, _ = late_tool(make_tool("a"))
-    assert remade(late, lambda tool: tool) is late
+    assert map_tool(late, lambda tool: tool) is late
 
 
 def test_the_same_tool_gives_the_same_tool():
-    remaker, tool = Remaker(shout), make_tool("a")
-    assert remaker.one(tool) is remaker.one(tool)
-    assert remaker.one(make_tool("a")) is not remaker.one(tool)
+    mapper, tool = ToolMapper(shout), make_tool("a")
+    assert mapper.one(tool) is mapper.one(tool)
+    assert mapper.one(make_tool("a")) is not mapper.one(tool)
 
 
 def test_tools_that_are_no_longer_offered_are_forgotten():
-    remaker = Remaker(shout)
-    gone = [weakref.ref(tool) for tool in remaker.all([make_tool(f"t{index}") for index in range(300)])]
+    mapper = ToolMapper(shout)
+    gone = [weakref.ref(mapper.one(make_tool(f"t{index}"))) for index in range(300)]
     kept = make_tool("kept")
-    first = remaker.all([kept])
+    first = mapper.one(kept)
+    mapper.trim([kept])
     gc.collect()
     assert not any(reference() for reference in gone)
-    assert remaker.all([kept])[0] is first[0]
+    assert mapper.one(kept) is first
 
 
 def test_an_offer_is_its_tools():
@@ -248,18 +228,18 @@ def test_an_offer_is_its_tools():
 @pytest.mark.parametrize("kind", [list, tuple, collections.UserList])
 def test_any_sequence_of_tools_will_do(kind):
     tool = make_tool()
-    assert checked("t", kind([tool])) == ([tool], [])
+    assert check_tools("t", kind([tool])) == ([tool], [])
 
 
 @pytest.mark.parametrize("answer", [None, "tools", b"", {"a": 1}, {1}, iter([]), (tool for tool in ()), 7, make_tool()])
 def test_what_is_no_list_is_refused(answer):
     with pytest.raises(TypeError, match="list of tools"):
-        checked("t", answer)
+        check_tools("t", answer)
 
 
 def test_what_is_no_tool_costs_only_itself():
     tool = make_tool()
-    tools, problems = checked("t", ["x", tool, None])
+    tools, problems = check_tools("t", ["x", tool, None])
     assert tools == [tool]
     assert [str(problem) for problem in problems] == [
         "toolset 't': item 0 is no Tool but str",
@@ -269,13 +249,13 @@ def test_what_is_no_tool_costs_only_itself():
 
 def test_a_second_tool_of_a_name_costs_only_itself():
     first, second = make_tool("a"), make_tool("a")
-    tools, problems = checked("t", [first, second, first])
+    tools, problems = check_tools("t", [first, second, first])
     assert tools == [first]
     assert [(problem.tool, "two tools called 'a'" in problem.cause) for problem in problems] == [("a", True)]
 
 
 def test_many_problems_are_cut_short():
-    _, problems = checked("t", [None] * 50)
+    _, problems = check_tools("t", [None] * 50)
     assert len(problems) == 21
     assert problems[-1].cause == "and 30 more problems of this kind"
 
@@ -283,7 +263,7 @@ def test_many_problems_are_cut_short():
 def test_a_list_without_end_is_refused(monkeypatch):
     monkeypatch.setattr(module, "_MOST_TOOLS", 3)
     with pytest.raises(ValueError, match="3 tools, and gave more"):
-        checked("t", [None] * 4)
+        check_tools("t", [None] * 4)
 
 
 class SpeechlessError(Exception):
@@ -302,20 +282,20 @@ class SpeechlessError(Exception):
     ],
 )
 def test_an_error_in_one_short_line(error, text):
-    assert described(error) == text
+    assert error_text(error) == text
 
 
 def test_the_offer_of_a_toolset_that_failed():
     error = OSError("down")
-    (problem,) = failed("t", error).problems
+    (problem,) = failed_offer("t", error).problems
     assert (problem.toolset, problem.cause, problem.error) == ("t", "OSError: down", error)
 
 
 def test_problems_get_an_owner():
     origin = Origin(plugin="p")
-    assert failed("t", OSError()).owned_by(origin).problems[0].origin == origin
-    whole = failed("t", OSError())
-    assert whole.owned_by(HOST) is whole
+    assert failed_offer("t", OSError()).with_origin(origin).problems[0].origin == origin
+    whole = failed_offer("t", OSError())
+    assert whole.with_origin(HOST) is whole
 
 
 def test_a_problem_without_a_toolset_prints_its_cause():
@@ -324,7 +304,7 @@ def test_a_problem_without_a_toolset_prints_its_cause():
 
 def test_an_unsound_tool_costs_only_itself():
     good, bad = make_tool("good"), make_tool("bad", input_schema=BOMB)
-    tools, problems = checked("t", [bad, good])
+    tools, problems = check_tools("t", [bad, good])
     assert tools == [good]
     assert [(each.tool, type(each.error)) for each in problems] == [("bad", SchemaError)]
     assert str(problems[0]).startswith("toolset 't': tool 'bad': input_schema is refused: it comes to more than")
@@ -336,7 +316,7 @@ def test_an_interrupt_while_an_error_is_described_passes_on():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        described(RudeError())
+        error_text(RudeError())
 
 
 def test_notes_are_no_failures():
@@ -348,7 +328,7 @@ TOOLS = [make_tool(name) for name in ("b", "a", "c")]
 
 
 def test_what_is_so_stays_in_order():
-    kept, faults = sift(TOOLS, named("?") & ~named("a"), NOBODY)
+    kept, faults = filter_tools(TOOLS, named("?") & ~named("a"), NOBODY)
     assert (names(kept), faults) == (["b", "c"], {})
 
 
@@ -364,14 +344,14 @@ def exits(tool, context):
 
 def test_where_it_raises_that_tool_is_out_even_behind_a_not():
     for predicate in (custom(fails_for_a), ~~custom(fails_for_a), ~(~custom(fails_for_a) & everything)):
-        kept, faults = sift(TOOLS, predicate, NOBODY)
+        kept, faults = filter_tools(TOOLS, predicate, NOBODY)
         assert (names(kept), faults) == (["b", "c"], {"a": "KeyError: 'owner'"})
-    kept, faults = sift(TOOLS, ~custom(fails_for_a), NOBODY)
+    kept, faults = filter_tools(TOOLS, ~custom(fails_for_a), NOBODY)
     assert (names(kept), list(faults)) == ([], ["a"])
 
 
 def test_a_predicate_cannot_end_the_program():
-    kept, faults = sift(TOOLS, custom(exits), NOBODY)
+    kept, faults = filter_tools(TOOLS, custom(exits), NOBODY)
     assert (kept, len(faults)) == ([], 3)
 
 
@@ -381,17 +361,17 @@ class Broken(dict):
 
 
 def test_where_it_cannot_even_be_bound_every_tool_is_out():
-    kept, faults = sift(TOOLS, state("a", "b") | everything, ReadonlyContext(state=Broken()))
+    kept, faults = filter_tools(TOOLS, state("a", "b") | everything, ReadonlyContext(state=Broken()))
     assert (kept, faults) == ([], dict.fromkeys("bac", "OSError: no state"))
 
 
 def test_why_names_the_part_and_what_the_tool_says():
     tool = make_tool("a", tags=["x", "y z"])
-    assert why(named("a") & tagged("net"), tool, NOBODY) == 'tag:net is not so (tag: x, "y z")'
-    assert why(named("a") & ~tagged("x"), tool, NOBODY) == 'tag:x is so (tag: x, "y z")'
-    assert why(edit | named("a"), tool, NOBODY) == "name:a is so (name: a)"
-    assert why(edit, tool, NOBODY) == "edit is not so"
-    assert why(custom(exits), tool, NOBODY) == "<custom> failed: SystemExit: 2"
+    assert explain_filter(named("a") & tagged("net"), tool, NOBODY) == 'tag:net is not so (tag: x, "y z")'
+    assert explain_filter(named("a") & ~tagged("x"), tool, NOBODY) == 'tag:x is so (tag: x, "y z")'
+    assert explain_filter(edit | named("a"), tool, NOBODY) == "name:a is so (name: a)"
+    assert explain_filter(edit, tool, NOBODY) == "edit is not so"
+    assert explain_filter(custom(exits), tool, NOBODY) == "<custom> failed: SystemExit: 2"
 
 
 def odd(error):
@@ -402,17 +382,17 @@ def odd(error):
 
 
 def test_whatever_a_predicate_raises_costs_only_the_tool():
-    assert sift(TOOLS[:1], odd(GeneratorExit()), NOBODY) == ([], {"b": "GeneratorExit"})
-    assert "GeneratorExit" in why(odd(GeneratorExit()), TOOLS[0], NOBODY)
+    assert filter_tools(TOOLS[:1], odd(GeneratorExit()), NOBODY) == ([], {"b": "GeneratorExit"})
+    assert "GeneratorExit" in explain_filter(odd(GeneratorExit()), TOOLS[0], NOBODY)
 
 
 def test_an_interrupt_passes_on():
     with pytest.raises(KeyboardInterrupt):
-        sift(TOOLS, odd(KeyboardInterrupt()), NOBODY)
+        filter_tools(TOOLS, odd(KeyboardInterrupt()), NOBODY)
     with pytest.raises(KeyboardInterrupt):
-        why(odd(KeyboardInterrupt()), TOOLS[0], NOBODY)
+        explain_filter(odd(KeyboardInterrupt()), TOOLS[0], NOBODY)
     with pytest.raises(KeyboardInterrupt):
-        sift(TOOLS, Interrupted(), NOBODY)
+        filter_tools(TOOLS, Interrupted(), NOBODY)
 
 
 class Interrupted(Predicate):
@@ -430,7 +410,7 @@ def bare(name="bare", **facts):
 
 def test_a_tool_without_a_handler_is_run_by_its_toolset():
     toolset = CallingToolset(tools=[bare("a")])
-    (tool,) = asyncio.run(Source(toolset).offer(NOBODY))
+    (tool,) = asyncio.run(ToolsetAdapter(toolset).offer(NOBODY))
     assert called(tool, {"x": 1}, ToolContext(ReadonlyContext(user="ann"))) == {"ran": "a"}
     assert toolset.calls == [("a", {"x": 1}, "ann")]
 
@@ -438,12 +418,12 @@ def test_a_tool_without_a_handler_is_run_by_its_toolset():
 def test_what_has_a_handler_keeps_it():
     late, _ = late_tool(make_tool("late"))
     tools = [make_tool("a"), late, bare("web", kind="provider", provider_id="openai.web_search")]
-    assert list(asyncio.run(Source(CallingToolset(tools=tools)).offer(NOBODY))) == tools
+    assert list(asyncio.run(ToolsetAdapter(CallingToolset(tools=tools)).offer(NOBODY))) == tools
 
 
 def test_a_toolset_without_call_leaves_its_tools_as_they_are():
     tool = bare()
-    (offered,) = asyncio.run(Source(PlainToolset(tools=[tool])).offer(NOBODY))
+    (offered,) = asyncio.run(ToolsetAdapter(PlainToolset(tools=[tool])).offer(NOBODY))
     assert offered is tool
 
 
@@ -453,14 +433,14 @@ class Plain(PlainToolset):
 
 
 def test_a_plain_call_runs_where_plain_functions_run():
-    (tool,) = asyncio.run(Source(Plain(tools=[bare("a")])).offer(NOBODY))
+    (tool,) = asyncio.run(ToolsetAdapter(Plain(tools=[bare("a")])).offer(NOBODY))
     assert (tool.handler.flavour, tool.handler.blocking) == (Flavour.PLAIN, True)
     assert called(tool, {}) == "a"
 
 
 def test_the_same_tool_is_served_by_the_same_tool():
     """What is compiled for it is compiled once."""
-    source = Source(CallingToolset(tools=[bare("a")]))
+    source = ToolsetAdapter(CallingToolset(tools=[bare("a")]))
     first, second = (asyncio.run(source.offer(NOBODY)) for _ in range(2))
     assert first[0] is second[0]
 
@@ -471,12 +451,12 @@ class Unasked(PlainToolset):
 
 
 def test_a_plain_tools_method_will_do():
-    assert [tool.name for tool in asyncio.run(Source(Unasked()).offer(NOBODY))] == ["plain"]
+    assert [tool.name for tool in asyncio.run(ToolsetAdapter(Unasked()).offer(NOBODY))] == ["plain"]
 
 
 def test_what_a_toolset_raises_is_raised():
     with pytest.raises(OSError, match="down"):
-        asyncio.run(Source(PlainToolset(error=OSError("down"))).offer(NOBODY))
+        asyncio.run(ToolsetAdapter(PlainToolset(error=OSError("down"))).offer(NOBODY))
 
 
 def changing(error):

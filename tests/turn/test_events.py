@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import asyncio
 
-from pegboard.turn import events as outbox
-from pegboard.turn.events import Outbox
+from pegboard.turn import events
+from pegboard.turn.events import EventQueue
 
 
 def test_events_come_in_order_and_then_nothing():
     async def main():
-        box = Outbox()
+        box = EventQueue()
         box.put_now(1)
         await box.put(2)
-        box.close()
-        return [await box.get(), await box.get(), await box.get(), await box.get()]
+        box.put_now(None)
+        return [await box.get(), await box.get(), await box.get()]
 
-    assert asyncio.run(main()) == [1, 2, None, None]
+    assert asyncio.run(main()) == [1, 2, None]
 
 
 def test_who_can_wait_is_held_up_until_there_is_room(monkeypatch):
-    monkeypatch.setattr(outbox, "MOST_WAITING", 2)
+    monkeypatch.setattr(events, "_MOST_WAITING", 2)
 
     async def main():
-        box = Outbox()
+        box = EventQueue()
         box.put_now(1)
         box.put_now(2)
         held = asyncio.ensure_future(box.put(3))
@@ -37,8 +37,8 @@ def test_who_can_wait_is_held_up_until_there_is_room(monkeypatch):
 
 
 def test_who_can_not_wait_is_never_held_up(monkeypatch):
-    monkeypatch.setattr(outbox, "MOST_WAITING", 1)
-    box = Outbox()
+    monkeypatch.setattr(events, "_MOST_WAITING", 1)
+    box = EventQueue()
     for number in range(5):
         box.put_now(number)
     assert [asyncio.run(box.get()) for _ in range(5)] == [0, 1, 2, 3, 4]
@@ -46,7 +46,7 @@ def test_who_can_not_wait_is_never_held_up(monkeypatch):
 
 def test_who_reads_waits_for_what_comes():
     async def main():
-        box = Outbox()
+        box = EventQueue()
         reading = asyncio.ensure_future(box.get())
         await asyncio.sleep(0)
         box.put_now("here")

@@ -7,7 +7,7 @@ import pytest
 from pegboard import Completion, Operation, ToolCall, ToolResult
 from pegboard.messages.message import Message
 from pegboard.messages.response import ModelResponse
-from pegboard.turn.history import _History, _with_own_ids
+from pegboard.turn.history import TurnProgress, _with_own_ids
 
 
 def calls(*ids):
@@ -16,6 +16,10 @@ def calls(*ids):
 
 def answered(*ids):
     return Message.tool((call, ToolResult(call.id)) for call in calls(*ids))
+
+
+def progress(messages):
+    return TurnProgress(messages, {})
 
 
 def completion(call_id, text="late", *, replaces=True):
@@ -39,8 +43,8 @@ def test_each_call_of_an_answer_gets_an_id_of_its_own(ids, own):
 
 
 def test_ids_of_earlier_answers_are_not_given_again():
-    history = _History([Message.assistant(*calls("call_0")), answered("call_0")])
-    message = history.add_answer(ModelResponse(calls("call_0", "call_1")))
+    turn = progress([Message.assistant(*calls("call_0")), answered("call_0")])
+    message = turn.take_answer(ModelResponse(calls("call_0", "call_1")))
     assert [call.id for call in message.calls] == ["call_0_2", "call_1"]
 
 
@@ -50,46 +54,46 @@ def test_a_message_whose_ids_are_its_own_stays_itself():
 
 
 def test_an_answer_that_is_not_complete_is_marked():
-    history = _History([])
-    assert history.add_answer(ModelResponse("a")).metadata == {}
-    assert history.add_answer(ModelResponse("a", "length", complete=False)).metadata == {"complete": False}
+    turn = progress([])
+    assert turn.take_answer(ModelResponse("a")).metadata == {}
+    assert turn.take_answer(ModelResponse("a", "length", complete=False)).metadata == {"complete": False}
 
 
 def test_the_calls_of_the_last_answer_without_a_result_are_known():
-    history = _History([Message.user("x"), Message.assistant(*calls("a", "b"))])
-    assert [call.id for call in history.unanswered()] == ["a", "b"]
-    history.messages.append(answered("a"))
-    assert [call.id for call in history.unanswered()] == ["b"]
-    history.messages.append(answered("b"))
-    assert list(history.unanswered()) == []
+    turn = progress([Message.user("x"), Message.assistant(*calls("a", "b"))])
+    assert [call.id for call in turn.unanswered()] == ["a", "b"]
+    turn.messages.append(answered("a"))
+    assert [call.id for call in turn.unanswered()] == ["b"]
+    turn.messages.append(answered("b"))
+    assert list(turn.unanswered()) == []
 
 
 def test_what_the_provider_has_run_needs_no_result():
-    history = _History([Message.assistant(ToolCall("search", {}, "h", provider_executed=True))])
-    assert list(history.unanswered()) == []
+    turn = progress([Message.assistant(ToolCall("search", {}, "h", provider_executed=True))])
+    assert list(turn.unanswered()) == []
 
 
 def test_a_conversation_without_an_answer_lacks_nothing():
-    assert list(_History([Message.user("x")]).unanswered()) == []
+    assert list(progress([Message.user("x")]).unanswered()) == []
 
 
 def test_the_latest_result_of_an_id_is_replaced():
-    history = _History([answered("a"), Message.user("again"), answered("a", "b")])
-    history.replace_results({"a": ToolResult("new"), "unknown": ToolResult("x")})
-    texts = [[part.result.text for part in message.results] for message in history.messages]
+    turn = progress([answered("a"), Message.user("again"), answered("a", "b")])
+    turn.replace_results({"a": ToolResult("new"), "unknown": ToolResult("x")})
+    texts = [[part.result.text for part in message.results] for message in turn.messages]
     assert texts == [["a"], [], ["new", "b"]]
 
 
 def test_a_later_result_takes_the_place_of_the_pending_one():
-    history = _History([answered("a")])
-    assert history.complete(completion("a")) is None
-    assert history.messages[0].results[0].result.text == "late"
+    turn = progress([answered("a")])
+    assert turn.complete(completion("a")) is None
+    assert turn.messages[0].results[0].result.text == "late"
 
 
 @pytest.mark.parametrize("late", [completion("gone"), completion("a", replaces=False)])
 def test_a_later_result_without_a_place_is_a_message(late):
-    history = _History([answered("a")])
-    message = history.complete(late)
+    turn = progress([answered("a")])
+    message = turn.complete(late)
     assert message.role == "user"
     assert message.text == f"Operation op_1 of order (call {late.call_id}) has ended:late"
-    assert history.messages[0].results[0].result.text == "a"
+    assert turn.messages[0].results[0].result.text == "a"

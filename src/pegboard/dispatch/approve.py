@@ -79,7 +79,8 @@ def _is_long(arguments: Mapping[str, Any]) -> bool:
 
 def _decide(work: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
     request, grants = work.context.request, work.around.grants
-    granted = () if grants is None else grants.rules(session_key(request))
+    session = request.session if request.user is None else session_key(request)
+    granted = () if grants is None else grants.rules(session)
     arguments, folder = work.arguments, request.work_dir
     decision = policy.decide(arguments, folder, granted)
     if decision.action == "deny":

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _INFINITY: Final = float("inf")
 _TOO_LARGE: Final = 10**MAX_DIGITS
+_TOO_SMALL: Final = -_TOO_LARGE
 
 
 class _NotPlainError(Exception):
@@ -45,7 +46,7 @@ class _NotPlainError(Exception):
 
 
 class _FaultError(Exception):
-    """Something in it is no JSON; `json_faults` says what."""
+    """Something in it is no JSON; `json_faults` finds what."""
 
 
 def _plain_object(given: object, *, most_nodes: int) -> dict[str, Any]:
@@ -68,7 +69,9 @@ def _plain_object(given: object, *, most_nodes: int) -> dict[str, Any]:
     except _FaultError:
         if left[0] < 0:
             raise _NotPlainError(_too_many_in(most_nodes)) from None
-        faults = json_faults(members, most_nodes) or (problem((), "must be JSON"),)  # somebody may have mended it
+        faults = json_faults(members, most_nodes) or (
+            problem((), "must be JSON"),
+        )  # it may have been repaired meanwhile
         raise _NotPlainError(*faults) from None
 
 
@@ -85,26 +88,30 @@ def _members_in(given: object, most_nodes: int) -> dict[Any, Any]:
     return members
 
 
-def _copied(value: Any, levels: int, left: list[int]) -> Any:
+_FLAT: Final = frozenset({bool, type(None)})
+
+
+def _copied(value: Any, levels: int, left: list[int]) -> Any:  # noqa: C901  in one frame, for each value
     kind = cast("type[Any]", type(value))
-    if kind is str:
-        if value.isascii() or is_unicode(value):
-            return value
-    elif kind is dict or kind is list or kind is tuple:
+    if kind is dict or kind is list or kind is tuple:
         left[0] -= len(value)
         if levels == 0 or left[0] < 0:  # one that holds itself uses up the levels
             raise _FaultError
         if kind is not dict:
-            return [_copied(item, levels - 1, left) for item in value]
-        copy: dict[str, Any] = {}
-        for key, item in value.items():
+            return [item if type(item) in _FLAT else _copied(item, levels - 1, left) for item in value]
+        copy: dict[str, Any] = dict(value)
+        for key, item in copy.items():
             if type(key) is not str or not (key.isascii() or is_unicode(key)):
                 raise _FaultError
-            copy[key] = item if type(item) is str and item.isascii() else _copied(item, levels - 1, left)
+            if type(item) is str and item.isascii():  # what most are
+                continue
+            if type(item) not in _FLAT:
+                copy[key] = _copied(item, levels - 1, left)
         return copy
-    elif value is None or kind is bool:
-        return value
-    elif (kind is int and -_TOO_LARGE < value < _TOO_LARGE) or (kind is float and -_INFINITY < value < _INFINITY):
+    if kind is str:
+        if value.isascii() or is_unicode(value):
+            return value
+    elif (kind is int and _TOO_SMALL < value < _TOO_LARGE) or (kind is float and -_INFINITY < value < _INFINITY):
         return value  # a number that JSON can write, and Python too
     raise _FaultError
 
@@ -153,7 +160,7 @@ def parse(work: CallState) -> None:
         try:
             work.arguments = _copied(given, MAX_DEPTH, [limits.argument_nodes])
         except _FaultError:
-            pass  # said in words below
+            pass  # worded below
         else:
             return
     work.arguments = _take_arguments(given, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)
@@ -207,7 +214,7 @@ def _take_arguments(given: object, *, most_bytes: int, most_nodes: int) -> dict[
     """What a host passes on as arguments, whatever it is: text of a type of its own, a mapping, or neither.
 
     A mapping is copied, as deep as it goes: what is judged, approved and run stays the same, and a tool that changes
-    its arguments changes nobody else's.
+    its arguments changes no others.
 
     Raises:
         CallError: `invalid_arguments`, with the reasons.
@@ -435,7 +442,7 @@ def parse_call(raw: object, tools: _Finder | ResolvedTools, limits: Limits = DEF
     A valid call has its arguments as a mapping, judged by the tool's schema. (The tool's own check, conversions and
     repairs are for dispatch.) Its title is the tool's, and it is `dynamic` where the tool comes from a toolset. An
     invalid one keeps the arguments that were written, where they are text or JSON. A call that the provider has
-    executed is judged by nobody here, and one that is marked already keeps its mark.
+    executed is not validated here, and one that is marked already keeps its mark.
 
     Args:
         raw: A `ToolCall`, or a mapping `{"id", "name", "arguments"}`, with `input` or `args` for `arguments` too, as
@@ -462,7 +469,7 @@ def _judged_call(call: ToolCall, find: _Finder, limits: Limits) -> ToolCall:
         return attrs.evolve(call, arguments=_fitting(call.arguments, tool, limits))
     except CallError as error:
         fault = CallFault(error.kind, error.text, error.problems)
-    except Exception as error:  # noqa: BLE001  a schema that nobody has looked at before
+    except Exception as error:  # noqa: BLE001  a schema that was never compiled before
         fault = CallFault("tool_failure", f"{call.name[:_MOST_OF_A_NAME]} can't be called: {type(error).__name__}.")
     return attrs.evolve(call, arguments=_kept(call.arguments, limits), error=fault)
 
@@ -618,7 +625,7 @@ def _begun(text: str | bytes, most_bytes: int, most_nodes: int) -> dict[str, Any
 
 @define
 class ArgumentsSoFar:
-    """Gathers the pieces of streamed arguments; reads them only when somebody looks, and then not all each time.
+    """Gathers the pieces of streamed arguments; reads them only when asked, and then not all each time.
 
     Looking after each piece costs time in proportion to the text, not to its square: beyond four kibibytes `partial`
     may be a sixteenth of the text behind.

@@ -33,13 +33,13 @@ class Operation:
     """Something that goes on after the first result of its call.
 
     Attributes:
-        id: Of the operation; the model is told it.
+        id: Of the operation; the model reads it.
         call_id: Of the call.
         tool: The tool's name.
         session: The conversation's id, or `None`.
         started: When, in seconds since 1970 (UTC).
-        replaces: Whether what comes of it replaces the call's result, which says so; else it stands beside it.
-        is_background: Whether it goes on in this process and completes itself; else somebody has to complete it.
+        replaces: Whether what comes of it replaces the call's result, which announces it; else it stands beside it.
+        is_background: Whether it goes on in this process and completes itself; else the host has to complete it.
     """
 
     id: str
@@ -88,7 +88,7 @@ class Completion:
 
 
 def _pending_result(first: ToolResult | None, operation: Operation) -> ToolResult:
-    """The first result of a call that goes on: it tells the model so, and not to call again meanwhile."""
+    """The first result of a call that goes on: it asks the model not to call again meanwhile."""
     note = (
         f"This is pending as operation {operation.id}. Its result comes later by itself: "
         f"don't call {operation.tool} again for it meanwhile."
@@ -99,9 +99,9 @@ def _pending_result(first: ToolResult | None, operation: Operation) -> ToolResul
 
 
 def _unknown_result(operation: Operation) -> ToolResult:
-    """What comes of an operation that nobody has completed, and that had to make room for a newer one."""
+    """The result of an operation that was never completed, and had to make room for a newer one."""
     text = (
-        f"{operation.tool} ran, but nobody has said what came of operation {operation.id}, and it is awaited no more. "
+        f"{operation.tool} ran, but operation {operation.id} was never completed, and it is awaited no more. "
         "Find out what it has done before calling it again."
     )
     return ToolResult.error("unknown_outcome", text)
@@ -137,17 +137,17 @@ CLOSE_SECONDS: Final = 5.0
 class Operations:
     """What goes on, and what has come of it and not been taken yet. May be used from any thread.
 
-    A long-running tool gives its first result, which says that it is pending, and somebody completes it later; or it
+    A long-running tool gives its first result, marked as pending, and the host completes it later; or it
     goes on by itself, by `context.background(...)`. Another tool may go on in the background, too: what comes of
     that stands beside its result.
 
     Attributes:
-        most: How many may go on at once. Beyond that, the oldest that nobody has completed ends as `unknown_outcome`;
+        most: How many may go on at once. Beyond that, the oldest that was never completed ends as `unknown_outcome`;
             where all go on in this process, more are refused. As many results may wait to be taken; beyond that the
             oldest are dropped.
         seconds: How long something in the background may take; `None` is no limit.
-        tell: Told of each completion as an event; `None`: nobody listens.
-        dropped: How many results were dropped because nobody took them.
+        tell: Gets each completion as an event, or `None`.
+        dropped: How many results were dropped because they were never taken.
     """
 
     most: int = MOST
@@ -200,7 +200,7 @@ class Operations:
 
         Raises:
             CallError: `limit`: too many go on already.
-            RuntimeError: The call's event loop can't be told in this thread, or is closed.
+            RuntimeError: The call's event loop isn't known in this thread, or is closed.
         """
         try:
             loop = _loop_of(work)
@@ -275,7 +275,7 @@ class Operations:
         return operation
 
     def _make_room(self) -> tuple[Operation, CallState] | None:
-        """Takes out the oldest that somebody else should have completed, where too many are pending."""
+        """Takes out the oldest that the host should have completed, where too many are pending."""
         if len(self._pending) >= self.most:
             for id_, (operation, _) in self._pending.items():
                 if not operation.is_background:
@@ -374,7 +374,7 @@ class Operations:
         )
         try:
             self.tell(event)
-        except Exception as error:  # noqa: BLE001  who only watches disturbs nobody
+        except Exception as error:  # noqa: BLE001  an observer disturbs no call
             log_failure("telling of a completion", error)
 
 
@@ -387,7 +387,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 def _loop_of(work: CallState) -> asyncio.AbstractEventLoop:
     """The event loop of a call, in it or in the thread that its tool runs in."""
-    loop, bridge = _running_loop(), work.context.bridge
+    loop, bridge = _running_loop(), work.context.internals.portal
     if loop is None and bridge is not None:
         loop = bridge.loop
     if loop is None or loop.is_closed():

@@ -38,7 +38,7 @@ class Outcome:
         calls: As the model made them.
         results: One for each call, in the same order.
         fatal: What ends the turn (`FatalToolError`, `TurnAbortedError`), or `None`; raise it once the results are kept.
-        ended: Why the turn should end all the same: `"fatal"`, `"rejected"`, `"cancelled"`, what `interrupt` was told
+        ended: Why the turn should end all the same: `"fatal"`, `"rejected"`, `"cancelled"`, what `interrupt` was given
             (`"interrupted"` by steering), or `None`.
         actions: What the calls ask the host to do, merged in call order.
         pending: The calls that wait for an answer that comes later.
@@ -85,11 +85,11 @@ class BatchOptions(TypedDict, total=False):
         permissions: What may run, instead of the registry's own.
         max_concurrency: How many of the calls may run at once.
         sequential: Whether each waits for the one before it.
-        steering: Asked between calls, plain or async: anything true says that the user spoke.
+        steering: Asked between calls, plain or async: anything true means that the user spoke.
         on_steering: What becomes of the calls then: `"skip"` (running ones finish, the rest is skipped; the default),
             `"abort"` (running ones are aborted too), `"finish"` (they all finish first).
         cut_off: Whether the answer was cut off by the token limit: then none of its calls runs.
-        timeout: Seconds that no call may exceed, whatever its tool says.
+        timeout: Seconds that no call may exceed, whatever its tool declares.
         results: How long a result's text may be, for tools that say nothing else.
         instructions: The request's instructions, for repairers.
         listener: Gets each event, beside the registry's observers; plain, called on the event loop, must not raise.
@@ -132,7 +132,7 @@ Interruption: TypeAlias = Literal["abort", "skip", "finish"]
 and the rest is skipped; everything finishes."""
 
 _Steering: TypeAlias = Callable[[], Any]
-"""Asked between calls, plain or async: anything true says that the user spoke."""
+"""Asked between calls, plain or async: anything true means that the user spoke."""
 
 MOST_WAITING: Final = 10_000
 """Events that a slow listener may leave waiting before it misses updates; it never misses a result."""
@@ -183,7 +183,7 @@ class Batch:
         """Runs every call to its one result.
 
         Raises:
-            asyncio.CancelledError: Whoever waits was cancelled; the running calls were aborted, the rest was skipped,
+            asyncio.CancelledError: The caller was cancelled; the running calls were aborted, the rest was skipped,
                 and `outcome` holds all their results.
             RuntimeError: It has been run already.
         """
@@ -234,7 +234,7 @@ class Batch:
         Args:
             reason: Why, for the model and for `Outcome.ended`.
             how: `"abort"`: running calls are cancelled, the rest is skipped; `"skip"`: running calls finish, the
-                rest is skipped; `"finish"`: everything finishes, and the outcome tells.
+                rest is skipped; `"finish"`: everything finishes, and the outcome has the reason.
         """
         if self._ended is None:
             self._ended = reason
@@ -293,7 +293,7 @@ class Batch:
         self._begun.add(work.index)
         try:
             await self._travel_to_the_end(work)
-        finally:  # even where it was cancelled once more, while callbacks were told of the end
+        finally:  # even where it was cancelled once more, while callbacks saw the end
             self._settle(work)
             self._count(work)
 
@@ -385,14 +385,14 @@ class Batch:
             tuple(work.result or ToolResult() for work in works),
             self._fatal,
             self._ended,
-            merged([said.actions for work in works if (said := work.context.said) is not None]),
+            merged([said.actions for work in works if (said := work.context.internals.pending_actions) is not None]),
             PendingCalls((*(work.pending for work in works if work.pending is not None), *self.left)),
             self.ignored,
         )
 
 
 def _guarded(listener: Callable[[CallEvent], None]) -> Callable[[CallEvent], None]:
-    """The listener, which disturbs no call even where it raises; the operator is told of the first time."""
+    """The listener, which disturbs no call even where it raises; the first failure is logged."""
     failed = False
 
     def tell(event: CallEvent) -> None:

@@ -25,7 +25,7 @@ _MOST_RUNS: Final = 100
 async def _answer_of(link: Callback, around: CallServices, *facts: Any) -> Any:
     """What one member answers to the facts.
 
-    A plain one is called in a thread, unless it says that it is quick: whatever it waits for, the loop goes on.
+    A plain one is called in a thread, unless it is marked as quick: whatever it waits for, the loop goes on.
 
     Raises:
         TimeoutError: It gave no answer in time.
@@ -151,11 +151,11 @@ class _CallNext:
 async def _asked(link: Callback, work: CallState, *facts: Any) -> Any:
     """What one callback answers; it gets the context, the tool and the facts.
 
-    A plain one is called in a thread, unless it says that it is quick: whatever it waits for, the loop goes on.
+    A plain one is called in a thread, unless it is marked as quick: whatever it waits for, the loop goes on.
 
     Raises:
         CallError: `callback_failure`: it raised, or took too long.
-        asyncio.CancelledError: Whoever waits for the call was cancelled.
+        asyncio.CancelledError: The caller was cancelled.
     """
     try:
         return await _answer_of(link, work.around, work.context, work.tool, *facts)
@@ -208,7 +208,7 @@ class Chain:
         """The first answer that is not `None`, and who gave it; no later one is asked.
 
         Returns:
-            `(answer, link)`, or `None` where nobody answers.
+            `(answer, link)`, or `None` where none answers.
 
         Raises:
             ChainError: A callback failed, or took too long; `link` is who, `__cause__` what it raised.
@@ -223,7 +223,7 @@ class Chain:
         return None
 
     async def tell(self, *facts: Any) -> None:
-        """Tells everybody; who fails is named to the operator, and costs nobody else anything."""
+        """Calls all of them; a failure is logged, and disturbs no other."""
         for link in self.links:
             try:
                 await _answer_of(link, self.around, *facts)
@@ -256,7 +256,7 @@ class Chain:
 
 
 def _own(link: Callback, error: BaseException) -> BaseException:
-    """The failure of one callback; a cancellation of whoever asks stays one."""
+    """The failure of one callback; a cancellation of the caller stays one."""
     return error if cancels_the_call(error) else ChainError(link, error)
 
 
@@ -321,7 +321,7 @@ class Abort:
     Before, the tool doesn't run; after, its result stands.
 
     Attributes:
-        reason: For the model, and for whoever runs the turn.
+        reason: For the model, and for the host.
     """
 
     reason: str = field(converter=str)
@@ -331,7 +331,7 @@ async def before(work: CallState) -> None:
     """Asks each callback; fills in `work.result` where one answers, `work.arguments` where one changes them.
 
     Raises:
-        CallError: `denied`, or `callback_failure` where a callback raised, hung or answered nonsense.
+        CallError: `denied`, or `callback_failure` where a callback raised, took too long or answered nonsense.
     """
     for link in work.around.callbacks.before:
         answer = await _asked(link, work, shown(work))

@@ -85,7 +85,7 @@ class _Coercion:
     """One search.
 
     Attributes:
-        search: Says what fits; its budget is this one's too.
+        search: Finds what fits; its budget is this one's too.
     """
 
     search: SchemaSearch

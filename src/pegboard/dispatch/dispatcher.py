@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @frozen
 class Health:
-    """What a host may want to know of a board that has run for long. All zero is well.
+    """What can't be ended, and what was lost, in a registry that has run for long. All zero is well.
 
     Attributes:
         abandoned_threads: Threads that still work for calls that were given up. They never delay exit.
@@ -77,7 +77,7 @@ class _Hosted:
             await ask_inside(work, permission, patterns, always, metadata)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
-        """What a person says; the tool's time stands still meanwhile."""
+        """The answer of a person; the tool's time limit is paused meanwhile."""
         work = _work_of(context)
         with _time_stands_still(work):
             return await confirm_inside(work, hint, payload)
@@ -102,8 +102,8 @@ class _Hosted:
         if inner.fatal is not None:
             raise inner.fatal
         outer.ends = outer.ends or inner.ends
-        if inner.context.said is not None:
-            context.actions.add(inner.context.said.actions)
+        if inner.context.internals.pending_actions is not None:
+            context.actions.add(inner.context.internals.pending_actions.actions)
         assert inner.result is not None
         if inner.result.kind == "confirmation_required":
             text = f"{name} was not run: its approval comes later, and a tool that calls it can't wait so long."
@@ -124,9 +124,9 @@ def _work_of(context: ToolContext) -> CallState:
     Raises:
         CallStoppedError: It has its result already: a thread that was abandoned, or work after the call's end.
     """
-    if not isinstance(context.frame, CallState):
+    if not isinstance(context.internals.frame, CallState):
         raise CallStoppedError("the call has its result already; nothing can be asked for it any more")
-    return context.frame
+    return context.internals.frame
 
 
 @contextmanager
@@ -156,7 +156,7 @@ class Dispatcher:
         approvals: Queue of requests that wait for a person.
         kept: The full texts of results that were cut.
         operations: What goes on after its first result.
-        observers: Who is told of every event.
+        observers: Get every event.
         watchdog: Notices a coroutine that blocks the loop.
     """
 

@@ -22,7 +22,7 @@ from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.errors import log_failure
 from pegboard.tools.content import ErrorKind, ToolResult
-from pegboard.tools.context import Progress, Told
+from pegboard.tools.context import DisplayUpdate, Progress
 from pegboard.typing import JsonMapping, JsonObject
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class CallRunning(CallEvent):
 
 @frozen
 class CallUpdated(CallEvent):
-    """The call told something of itself on the way.
+    """The call reported something on the way.
 
     Attributes:
         progress: Done so far, in units of `total`, or `None`.
@@ -94,7 +94,7 @@ class CallUpdated(CallEvent):
         content: A partial result, or `None`.
         title: Its new heading, or `None`.
         metadata: Facts for the user interface.
-        note: What the board did: `"repaired: ..."`, `"coerced: ..."`, `"retry 1: ..."`, or `None`.
+        note: What the registry did: `"repaired: ..."`, `"coerced: ..."`, `"retry 1: ..."`, or `None`.
     """
 
     state: ClassVar[CallStatus] = "updated"
@@ -250,7 +250,7 @@ def _from_json(name: str, value: Any) -> Any:
 
 
 def _tell(work: CallState, kind: type[CallEvent], **facts: Any) -> None:
-    """Tells one event; nothing where nobody listens."""
+    """Emits one event; nothing without a listener."""
     sink = work.around.events
     if sink is not None:
         sink(kind(work.call.id, work.call.name, time.time(), work.index, **facts))
@@ -266,11 +266,11 @@ def emit_pending(work: CallState) -> None:
 
 def emit_running(work: CallState) -> None:
     """The tool is started."""
-    _tell(work, CallRunning, arguments=shown(work))  # read-only: whoever listens changes nothing that was approved
+    _tell(work, CallRunning, arguments=shown(work))  # read-only: a listener changes nothing that was approved
 
 
 def emit_note(work: CallState, note: str) -> None:
-    """What the board did with the call, such as `"repaired: ..."`."""
+    """What the registry did with the call, such as `"repaired: ..."`."""
     _tell(work, CallUpdated, note=note)
 
 
@@ -293,13 +293,13 @@ def _heard(work: CallState, before: Callable[[object], None] | None, said: objec
 def _update(said: object) -> dict[str, Any]:
     if isinstance(said, Progress):
         return {"progress": said.progress, "total": said.total, "message": said.message}
-    if isinstance(said, Told):
+    if isinstance(said, DisplayUpdate):
         return {"title": said.title, "metadata": said.facts}
     return {"content": said}
 
 
 def note(work: CallState, what: str, changes: Sequence[str]) -> None:
-    """Tells it as an event, `"coerced: a: string "1" -> number 1"`, and in the result's metadata, as a list.
+    """Emits it as an event, `"coerced: a: string "1" -> number 1"`, and in the result's metadata, as a list.
 
     Args:
         work: The call.
@@ -320,7 +320,7 @@ LINGER_SECONDS: Final = 10.0
 """How long the thread of a plain observer waits for more before it ends."""
 
 _CLOSE_SECONDS: Final = 5.0
-"""How long closing waits for what has been told already."""
+"""How long closing waits for events that were emitted already."""
 
 
 @define(eq=False)
@@ -374,7 +374,9 @@ class _Listener:
             return
         if iscoroutine(answer):
             answer.close()
-        raise TypeError("a plain observer gave an awaitable, which nobody awaits: register the async function itself")
+        raise TypeError(
+            "a plain observer gave an awaitable, which is never awaited: register the async function itself"
+        )
 
     def _next(self) -> Any:
         """What comes next; `None` where the thread shall end."""
@@ -392,7 +394,7 @@ class _Listener:
 class Observers:
     """Delivers events, each observer's in order: plain ones hear in a thread of their own, others in a task.
 
-    What they raise, and how long they take, disturbs no call, nor a plain one another. A failure is told to the
+    What they raise, and how long they take, disturbs no call, nor a plain one another. A failure is logged for the
     operator once for each observer and type of exception.
 
     Attributes:
@@ -404,7 +406,7 @@ class Observers:
     most: int = MOST_WAITING
     seconds: float = LIMIT_SECONDS
     dropped: int = field(default=0, init=False)
-    # Kept by who tells them and by their thread: one that was taken off goes when neither is left.
+    # Referred to by their emitter and their thread: one that was removed goes when neither is left.
     _listeners: WeakValueDictionary[Callback, _Listener] = field(
         factory=WeakValueDictionary[Callback, _Listener], init=False
     )
@@ -415,7 +417,7 @@ class Observers:
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     def told(self, links: Iterable[Callback]) -> Callable[[CallEvent], None]:
-        """The function that tells these observers of an event; to be called in an event loop."""
+        """The function that emits an event to these observers; to be called in an event loop."""
         links = tuple(links)
         in_loop = tuple(link for link in links if not link.blocking)
         plain = [self._listener(link) for link in links if link not in in_loop]
@@ -432,7 +434,7 @@ class Observers:
         return tell
 
     async def drain(self, seconds: float = _CLOSE_SECONDS) -> bool:
-        """Waits until all that was told in this event loop has been heard; false where that takes longer."""
+        """Waits until all that was emitted in this event loop was handled; false where that takes longer."""
         loop = asyncio.get_running_loop()
         waits = self._heard_in(loop)
         with self._lock:
@@ -486,7 +488,7 @@ class Observers:
         return crowd
 
     def _over(self, loop: asyncio.AbstractEventLoop, crowd: _Crowd, task: asyncio.Task[None]) -> None:
-        """The task is the last to hold its event loop: what is told later begins anew."""
+        """The task is the last to hold its event loop: what is emitted later begins anew."""
         if crowd.task is task:
             self._drop(loop, crowd)
 
@@ -496,7 +498,7 @@ class Observers:
                 return
             del self._crowds[loop]
         self._lose(crowd.events.qsize())
-        if not loop.is_closed():  # nobody waits in a closed one
+        if not loop.is_closed():  # no task waits in a closed one
             for _ in range(crowd.events.qsize()):
                 crowd.events.get_nowait()
                 crowd.events.task_done()

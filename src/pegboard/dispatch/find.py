@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pegboard.toolsets.resolve import ResolvedTools
 
 SHORTEST: Final = 6
-"""Letters and digits that a name needs for a typing slip to be told from another word."""
+"""Letters and digits that a name needs for a typing slip to differ from another word."""
 
 _LONGEST: Final = 80
 

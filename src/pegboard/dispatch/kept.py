@@ -9,7 +9,7 @@ from typing import Annotated, Any, BinaryIO, Final
 
 from attrs import define, field, frozen
 
-from pegboard.dispatch.truncate import Place, Size, cut, size_of
+from pegboard.dispatch.truncate import Size, TextPosition, cut, size_of
 from pegboard.errors import ToolError, log_failure
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.context import ToolContext
@@ -52,8 +52,8 @@ class _Page:
     """
 
     text: str
-    start: Place
-    next: Place | None
+    start: TextPosition
+    next: TextPosition | None
     whole: Size
 
 
@@ -70,7 +70,7 @@ class ResultStore:
         most_bytes: How many bytes they may have in all; a longer text isn't kept at all.
         parent: The folder to make the folder in; the system's temporary folder by default.
         reader: The name of the tool by which the model reads on, or `None`; set by `kept_result_tool`.
-        observe: Told of what only the operator should see, such as a disk that is full.
+        observe: Gets what only the operator should see, such as a disk that is full.
     """
 
     most: int = MOST_KEPT
@@ -128,7 +128,7 @@ class ResultStore:
         limits = ResultLimits() if limits is None else limits
         try:
             with open(kept.path, "rb") as file:  # noqa: PTH123  half the price of a Path
-                return _page(file, kept.size, Place(line, byte), limits)
+                return _page(file, kept.size, TextPosition(line, byte), limits)
         except OSError as error:
             raise LookupError(f"the result {key!r} can't be read any more ({type(error).__name__})") from error
 
@@ -148,7 +148,7 @@ class ResultStore:
         name = secrets.token_hex(_NAME_BYTES)
         try:
             path = self._write_file(name, text)
-        except FileNotFoundError:  # somebody cleaned the temporary folder
+        except FileNotFoundError:  # the temporary folder was cleaned
             with self._lock:
                 self._folder = None
             path = self._write_file(name, text)
@@ -203,7 +203,7 @@ def _remove_folder(folder: str, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _page(file: BinaryIO, whole: Size, start: Place, limits: ResultLimits) -> _Page:
+def _page(file: BinaryIO, whole: Size, start: TextPosition, limits: ResultLimits) -> _Page:
     if not 1 <= start.line <= max(whole.lines, 1) or start.byte < 0:
         raise LookupError(f"there are lines 1 to {whole.lines}, and bytes from 0; nothing stands at line {start.line}")
     _skip_lines(file, start.line - 1)
@@ -213,12 +213,16 @@ def _page(file: BinaryIO, whole: Size, start: Place, limits: ResultLimits) -> _P
     data = file.read(2 * most + 8)  # as much again shows whether the line that is cut is too long by itself
     first = next((place for place, each in enumerate(data[:4]) if each & 0xC0 != 0x80), 0)
     text = data[first:].decode(errors="ignore")
-    start = Place(start.line, start.byte + first)
+    start = TextPosition(start.line, start.byte + first)
     done = cut(text, limits)
     if done is None:
         return _Page(text, start, None, whole)
     gap = done.gap
-    behind = Place(start.line, start.byte + gap.byte) if gap.line == 1 else Place(start.line + gap.line - 1, gap.byte)
+    behind = (
+        TextPosition(start.line, start.byte + gap.byte)
+        if gap.line == 1
+        else TextPosition(start.line + gap.line - 1, gap.byte)
+    )
     return _Page(done.head, start, behind, whole)
 
 
@@ -235,7 +239,7 @@ def _skip_lines(file: BinaryIO, lines: int) -> None:
         lines -= found
 
 
-def _skip_bytes(file: BinaryIO, start: Place) -> None:
+def _skip_bytes(file: BinaryIO, start: TextPosition) -> None:
     """Stands so many bytes further in the same line."""
     left = start.byte
     while left:
@@ -251,7 +255,7 @@ _MOST_LINES: Final = 2_000
 def kept_result_tool(
     kept: ResultStore, *, name: str = "read_result", limits: ResultLimits = DEFAULT_RESULT_LIMITS
 ) -> Tool:
-    """A tool that reads what was left out of a result; from now on, what says how to read on names it.
+    """A tool that reads what was left out of a result; from now on, truncated results name it.
 
     Each session reads its own results only.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from attrs import frozen
@@ -13,7 +12,7 @@ from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
 
 @frozen
 class Limits:
-    """What calls may use, where their tool says nothing else.
+    """What calls may use, where their tool declares nothing else.
 
     Attributes:
         timeout: Seconds for one call; `None` is no limit.
@@ -50,7 +49,7 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 class CallError(Exception):
-    """Ends the way forward of one call: an error result that says why, unless a callback recovers.
+    """Ends the way forward of one call: an error result with the reason, unless a callback recovers.
 
     Attributes:
         kind: Why.
@@ -74,7 +73,9 @@ class CallError(Exception):
 
 
 def cancels_the_call(error: BaseException) -> bool:
-    """Whether `error` says that the running task was asked to end; else it is the doing of what the task ran."""
+    """Whether `error` means that the running task was cancelled; else the code in the task raised it."""
+    import asyncio  # loading it takes longer than listing tools
+
     if not isinstance(error, asyncio.CancelledError):
         return False
     task = asyncio.current_task()

@@ -64,10 +64,10 @@ def repair(work: CallState) -> Awaitable[None] | None:
     """Puts the repaired call into `work.call`, ready to be found, parsed and validated; else raises the error again.
 
     Args:
-        work: `work.error` says why the call can't run. With `work.repaired` set, the one chance is used up.
+        work: `work.error` is why the call can't run. With `work.repaired` set, the one chance is used up.
 
     Raises:
-        CallError: The first error, where nobody repairs; with both in its detail where a repairer failed; and what is
+        CallError: The first error, where no repairer answers; with both in its detail where one failed; and what is
             wrong with the repaired call.
     """
     error = work.error
@@ -154,14 +154,14 @@ def _meant(work: CallState, error: CallError) -> str | None:
 
 
 def _is_delicate(tool: Tool) -> bool:
-    """Whether a guess mustn't run it: it may destroy something, or somebody has to be asked."""
+    """Whether a guess mustn't run it: it may destroy something, or a person has to be asked."""
     spec = tool.spec
     asks = spec.requires_confirmation or tool.confirms is not None or spec.permission is not None
     return asks or spec.annotations.destructive_hint is True
 
 
 def _take(work: CallState, call: ToolCall, done: str) -> None:
-    """Starts the work anew with another call, and says so."""
+    """Starts anew with another call, and emits a note."""
     note(work, "repaired", (done,))
     work.call, work.repaired, work.error = call, done, None
     work.tool, work.arguments, work.parsed, work.coercions = None, NO_ARGUMENTS, False, ()

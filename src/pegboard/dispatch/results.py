@@ -112,7 +112,7 @@ def _large_result_of(tool: Tool, value: Any, *to_shorten: Any) -> ToolResult:
 
 
 def result_of(tool: Tool, value: Any) -> ToolResult:
-    """The result that says `value`, held to the tool's output schema.
+    """`value` as a result, held to the tool's output schema.
 
     Raises:
         CallError: `invalid_output`.
@@ -151,7 +151,7 @@ def _checked(result: ToolResult) -> ToolResult:
 
 
 def shaped(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
-    """The result that says `value`, not yet held to the tool's output schema.
+    """`value` as a result, not yet held to the tool's output schema.
 
     Raises:
         Exception: The value isn't JSON.

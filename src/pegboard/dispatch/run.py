@@ -95,7 +95,7 @@ LONGEST_PAUSE: Final = 30.0
 def _retries(tool: Tool) -> bool:
     """Whether calls of this tool may be tried again.
 
-    Its host allows it, and the tool says that the same call twice has the effect of one; the word of an untrusted
+    Its host allows it, and the tool declares that the same call twice has the effect of one; the word of an untrusted
     origin doesn't count.
     """
     return tool.policy.retries > 0 and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted
@@ -113,15 +113,15 @@ async def _retried(
 
     A tool whose calls may not be tried again gets one attempt.
 
-    Only a `ToolError` that says `retryable` leads to another attempt. Before each there is a pause: of a random length
+    Only a `ToolError` with `retryable` leads to another attempt. Before each there is a pause: of a random length
     up to 0.5 s, 1 s, 2 s ... 30 s, so that calls that failed together don't come back together ("full jitter",
     https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/); or as long as the error's
     `retry_after` asks for, in seconds, if that is longer.
 
     Args:
-        attempt: Runs the tool once. Whoever sets the time limit sets it round all attempts.
+        attempt: Runs the tool once. The time limit holds for all attempts together.
         tool: Whose policy counts.
-        on_retry: Told before each pause: the attempts made so far, the error of the last, the pause in seconds.
+        on_retry: Called before each pause: the attempts made so far, the error of the last, the pause in seconds.
         limit: Seconds for all attempts: no pause is begun that would not end within them. `None` is no limit.
         sleep: How to pause, for a number of seconds; `asyncio.sleep` by default.
 
@@ -148,7 +148,7 @@ async def tried_again(  # noqa: PLR0913  facets of one question, by name
     limit: float | None = None,
     sleep: Callable[[float], Awaitable[None]] | None = None,
 ) -> Any:
-    """Makes one attempt and, while its error asks for another, so many more, with pauses as `_retried` tells.
+    """Makes one attempt and, while its error asks for another, so many more, with pauses as for `_retried`.
 
     Args:
         attempt: Tries once.
@@ -225,8 +225,8 @@ def run(work: CallState) -> Awaitable[None] | None:
     handler = tool.handler
     if not isinstance(handler, Handler):
         if tool.policy.executor in _HERE:
-            raise CallError("not_executed", f"{tool.name} has no handler on this board; the host has to run it.")
-        return _in_turn(work, tool)  # whoever runs it elsewhere needs no code of it here
+            raise CallError("not_executed", f"{tool.name} has no handler in this registry; the host has to run it.")
+        return _in_turn(work, tool)  # an executor elsewhere needs no code of it here
     if (
         not tool.runs_plainly
         or work.scheduler is not None
@@ -368,12 +368,9 @@ def _limit_of(work: CallState, tool: Tool) -> float | None:
 
 def _note_start(work: CallState, tool: Tool) -> float | None:
     """Notes when the tool was started, at its first attempt, and gives the seconds that are left to it."""
-    limit = tool.policy.timeout
-    if limit is None:
-        limit = work.around.limits.timeout
-    longest = work.around.longest
-    if longest is not None and (limit is None or longest < limit):
-        limit = longest
+    around, limit = work.around, tool.policy.timeout
+    if limit is None or around.longest is not None:
+        limit = around.limits.timeout if around.longest is None else _limit_of(work, tool)
     now = time.monotonic()
     if work.since is None:
         work.since = now
@@ -391,7 +388,7 @@ def _start(work: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | N
     limit = _note_start(work, tool)
     off_the_loop = handler.flavour is not _ASYNC and _off_the_loop(tool, handler)
     if off_the_loop:
-        context.bridge = LoopPortal(asyncio.get_running_loop(), work.around.threads.waiting)
+        context.internals.portal = LoopPortal(asyncio.get_running_loop(), work.around.threads.waiting)
     try:
         args, kwargs = tool.bind(context, work.arguments)
     except StructureError as error:
@@ -428,8 +425,8 @@ async def _finish(
     except asyncio.CancelledError:
         _give_up(work, deadline)
         raise
-    if work.context.bridge is not None:
-        work.context.bridge.close()
+    if work.context.internals.portal is not None:
+        work.context.internals.portal.close()
 
 
 def deadline_of(work: CallState) -> Deadline:
@@ -467,7 +464,7 @@ def _too_long(tool: Tool, work: CallState) -> CallError:
 
 def may_go_on(work: CallState) -> bool:
     """Whether something of a call that was ended may still run: a thread, or what a coroutine has left behind."""
-    return work.context.bridge is not None or (work.deadline is not None and work.deadline.was_ignored)
+    return work.context.internals.portal is not None or (work.deadline is not None and work.deadline.was_ignored)
 
 
 async def _plain(
@@ -491,7 +488,7 @@ async def _generator(
 
 async def _in_thread(threads: WorkerPool, context: ToolContext, function: Callable[[], Any]) -> Any:
     def not_begun() -> None:
-        context.bridge = None  # nothing is on its other side, nor will be
+        context.internals.portal = None  # nothing is on its other side, nor will be
 
     return await threads.run_or(not_begun, function)
 

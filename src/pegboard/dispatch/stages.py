@@ -32,12 +32,12 @@ def work_for(call: ToolCall, context: ReadonlyContext | ToolContext, around: Cal
     assert services is not None
     if isinstance(context, ToolContext):
         own = _completed(context, call, around, services.over(context.services))
-        own.said = context.actions
+        own.internals.pending_actions = context.actions
     else:
         own = ToolContext(context, call.id, call.name, services=services, host=around.host)
         if around.tools is not None:
             own.offered = around.tools
-    own.frame = work = CallState(call, own, around)
+    own.internals.frame = work = CallState(call, own, around)
     return work
 
 
@@ -47,11 +47,11 @@ def work_inside(outer: CallState, call: ToolCall) -> CallState:
     own = _completed(context, call, outer.around, context.services)
     own.values, own.depth = {}, context.depth + 1
     own.confirmation = None
-    if context.said is not None:
-        own.said = PendingActions(context.state)  # it sees what its caller has changed
+    if context.internals.pending_actions is not None:
+        own.internals.pending_actions = PendingActions(context.state)  # it sees what its caller has changed
     work = CallState(call, own, outer.around)
     work.parent, work.index = outer.lock, outer.index
-    own.frame = work
+    own.internals.frame = work
     return work
 
 
@@ -65,7 +65,6 @@ def _completed(context: ToolContext, call: ToolCall, around: CallServices, servi
         offered=around.tools or (),
         cancelled=False,
         deadline=None,
-        frame=None,
     )
 
 
@@ -141,7 +140,7 @@ async def run_stages(work: CallState, way: CallPipeline) -> None:  # noqa: C901 
     """Takes the work all the way; afterwards `work.result` is there, whatever happened.
 
     Raises:
-        asyncio.CancelledError: Whoever waits for this call was cancelled.
+        asyncio.CancelledError: The caller was cancelled.
     """
     try:
         try:
@@ -161,13 +160,13 @@ async def run_stages(work: CallState, way: CallPipeline) -> None:  # noqa: C901 
                 break
     except BaseException as error:  # noqa: BLE001  a tool's SystemExit costs its own call only
         _fail(work, error)
-    if way.afterwards or work.goes_on or work.context.opened is not None:
+    if way.afterwards or work.goes_on or work.context.internals.container is not None:
         await _end(work, way)
     elif work.error is not None:
         _settle_error(work)
-    work.context.frame = work.context.listener = None
-    if work.context.said is not None:
-        _show(work, work.context.said)
+    work.context.internals.frame = work.context.listener = None
+    if work.context.internals.pending_actions is not None:
+        _show(work, work.context.internals.pending_actions)
 
 
 async def run_alone(work: CallState) -> None:
@@ -191,16 +190,16 @@ async def run_alone(work: CallState) -> None:
 
 
 async def finish(work: CallState, way: CallPipeline) -> None:
-    """The rest of the way for a call that was ended from outside: `work.error` says why.
+    """The rest of the way for a call that was ended from outside: `work.error` is why.
 
     Raises:
-        asyncio.CancelledError: Whoever waits for this call was cancelled once more.
+        asyncio.CancelledError: The caller was cancelled once more.
     """
     work.result = None
     await _end(work, way)
-    work.context.frame = work.context.listener = None
-    if work.context.said is not None:
-        _show(work, work.context.said)
+    work.context.internals.frame = work.context.listener = None
+    if work.context.internals.pending_actions is not None:
+        _show(work, work.context.internals.pending_actions)
 
 
 async def _end(work: CallState, way: CallPipeline) -> None:
@@ -209,7 +208,7 @@ async def _end(work: CallState, way: CallPipeline) -> None:
     failure = work.error
     await _travel_on(work, way.afterwards)
     _settle_error(work)
-    if work.context.opened is not None:
+    if work.context.internals.container is not None:
         await work.context.close_services(failure)
 
 
@@ -223,12 +222,12 @@ async def _mended(work: CallState, way: CallPipeline, error: CallError) -> None:
             pending = function(work)
             if pending is not None:
                 await pending
-    except CallError as still:  # `repair` has done what it can: it raises this one, and tells of the first
+    except CallError as still:  # `repair` has done what it can: it raises this one, with the first in its detail
         await _mend(work, way, still)
 
 
 def _take_place(work: CallState) -> None:
-    """Says what the call will have to wait for, so that later ones of its batch don't overtake it."""
+    """Registers what the call will have to wait for, so that later ones of its batch don't overtake it."""
     assert work.tool is not None
     locks_known(work, work.tool)
 
@@ -284,7 +283,7 @@ def _fail(work: CallState, error: BaseException) -> None:
 
 
 def _settle_error(work: CallState) -> None:
-    """Turns an error that nobody recovered into the result."""
+    """Turns an error that no callback recovered into the result."""
     if work.error is not None:
         from pegboard.dispatch.results import failure_result
 

@@ -82,7 +82,7 @@ def read_only(arguments: Mapping[str, Any], *, is_tree: bool = False) -> Mapping
 
 
 def plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy all the way down, in plain dicts and lists: whoever gave the original can't change the copy with it."""
+    """A copy all the way down, in plain dicts and lists: changing the original doesn't change the copy."""
     return _remade(dict(arguments), dict, list)
 
 
@@ -183,22 +183,22 @@ class CallServices:
         threads: Where plain functions run.
         callbacks: The chains round each call.
         limits: What a call may use.
-        observe: Told of what only the operator should see: who failed, and how.
+        observe: Gets what only the operator should see: who failed, and how.
         locks: Where calls wait for each other; `None`: none has to.
         slots: How many of the batch may run at once; `None` is no limit.
         permissions: What may run; `None` lets everything run.
         grants: What people have allowed for longer than one call.
         approvals: Queue of requests that wait for a person.
-        approver: Asks a person; `None`: nobody is there.
+        approver: Asks a person; `None`: no person can be asked.
         remote: Runs a call in the executor that its tool names; `None`: tools run here only.
-        events: Gets each `CallEvent`; `None`: nobody listens.
+        events: Gets each `CallEvent`, or `None`.
         kept: Keeps the full text of results that were cut.
         operations: What goes on after its first result.
         watchdog: Notices a coroutine that blocks the loop.
         host: What running calls may ask for.
         tools: The tools of the request that the calls answer.
         instructions: The request's instructions, for repairers.
-        longest: Seconds that no call may exceed, whatever its tool says; `None` is no limit.
+        longest: Seconds that no call may exceed, whatever its tool declares; `None` is no limit.
         catalogue: The registry's, for as long as this holds.
         named: Tools by name that `find` gives; it is asked for all others.
         services: What the host provides to tools.
@@ -255,7 +255,7 @@ class CallState:
         context: What the tool gets to know.
         around: What calls share.
         index: The call's place in its batch, from 0.
-        taken_in: When the call was taken in, in seconds of `time.monotonic()`, where somebody listens.
+        taken_in: When the call was taken in, in seconds of `time.monotonic()`, where an event listener needs it.
         scheduler: Keeps the batch's calls in their order, or `None`.
         parent: The locks of the calling tool, for a nested call.
         tool: By `find`.

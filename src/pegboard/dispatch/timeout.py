@@ -43,11 +43,11 @@ class _Step:
 
 
 Report: TypeAlias = Callable[[str, float, str], None]
-"""Told who blocks, for how many seconds up to now, and where; in another thread than the loop's."""
+"""Gets who blocks, for how many seconds up to now, and where; in another thread than the loop's."""
 
 
 def _log_blocked(name: str, seconds: float, where: str) -> None:
-    """Tells the operator: a warning of the logger `pegboard`."""
+    """Logs a warning of the logger `pegboard`."""
     import logging
 
     log = logging.getLogger("pegboard")
@@ -63,7 +63,7 @@ class Watchdog:
 
     Attributes:
         limit: Seconds that one step may take.
-        report: Told of one that takes longer, once.
+        report: Called for one that takes longer, once.
         blocked: How often that has happened.
         given_up: How many coroutines ignored that they were cancelled, and were closed by force.
     """
@@ -231,6 +231,11 @@ class Deadline:
             self._grace = self.task.get_loop().call_later(self.grace, self._expire, 2)
         return self._expired == 2
 
+    @property
+    def in_grace(self) -> bool:
+        """Whether the coroutine was cancelled, and cleans up."""
+        return self._grace is not None
+
     def undo(self) -> None:
         """Ends the grace period of a cancellation that was taken back, by a timeout inside that has been handled."""
         if self._grace is not None and self._expired < 2 and self.task.cancelling() <= self._before:
@@ -259,7 +264,9 @@ class Deadline:
 
 
 @types.coroutine
-def finish_within(deadline: Deadline, coroutine: Coroutine[Any, Any, Any], waits_for: Any) -> Generator[Any, Any, Any]:
+def finish_within(  # noqa: C901  in one frame, which each step enters
+    deadline: Deadline, coroutine: Coroutine[Any, Any, Any], waits_for: Any
+) -> Generator[Any, Any, Any]:
     """Awaits the rest of a coroutine that has begun; cancels it at its limit, as `asyncio.timeout` does.
 
     The first step is made by hand before, as `coroutine.send(None)`: a coroutine that returns at once needs no limit,
@@ -274,41 +281,39 @@ def finish_within(deadline: Deadline, coroutine: Coroutine[Any, Any, Any], waits
     Raises:
         LimitExpiredError: It was cancelled at the limit. Its own `TimeoutError` stays what it is.
     """
+    watchdog, name = deadline.watchdog, deadline.name
     deadline.start()
     try:
-        result = yield from _finish(coroutine, waits_for, deadline)
+        while True:
+            try:
+                sent = yield waits_for
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as error:
+                if isinstance(error, asyncio.CancelledError) and deadline.is_over():
+                    deadline.was_ignored = True
+                    _close(coroutine)
+                    raise
+                step, word = coroutine.throw, error
+            else:
+                step, word = coroutine.send, sent
+            seen = None if watchdog is None else watchdog.enter(name)
+            try:
+                waits_for = step(word)
+            finally:
+                if watchdog is not None and seen is not None:
+                    watchdog.leave(seen)
+                del step, word
+            if deadline.in_grace:
+                deadline.undo()
+    except StopIteration as end:
+        deadline.stop()
+        return end.value
     except BaseException as error:
         if deadline.stop() and isinstance(error, asyncio.CancelledError):
             raise LimitExpiredError from error
         raise
-    deadline.stop()
-    return result
-
-
-def _finish(coroutine: Coroutine[Any, Any, Any], waits_for: Any, deadline: Deadline) -> Generator[Any, Any, Any]:
-    """`yield from` for a coroutine that has begun already, one watched step after the other."""
-    watchdog, name = deadline.watchdog, deadline.name
-    while True:
-        try:
-            sent = yield waits_for
-        except GeneratorExit:
-            coroutine.close()
-            raise
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and deadline.is_over():
-                deadline.was_ignored = True
-                _close(coroutine)
-                raise
-            step, word = coroutine.throw, error
-        else:
-            step, word = coroutine.send, sent
-        try:
-            waits_for = step(word) if watchdog is None else watched(watchdog, name, step, word)
-        except StopIteration as end:
-            return end.value
-        finally:
-            del step, word
-        deadline.undo()
 
 
 async def within(

@@ -100,7 +100,7 @@ def truncated(result: ToolResult, limits: ResultLimits, keeper: Keeper) -> ToolR
     their limit become attachments. Structured content stays as it is: it is for the host, the text is for the model.
 
     Args:
-        result: Left as it is where its `metadata` says `truncated`.
+        result: Left as it is where its `metadata` has `truncated`.
         limits: What may stay.
         keeper: Where the full text goes.
     """
@@ -137,7 +137,7 @@ def cut_short(text: str, limits: ResultLimits) -> str:
 
 
 @frozen
-class Place:
+class TextPosition:
     """A place in a text.
 
     Attributes:
@@ -177,8 +177,8 @@ class Cut:
     head: str
     tail: str
     whole: Size
-    gap: Place
-    end: Place
+    gap: TextPosition
+    end: TextPosition
 
     @property
     def shown(self) -> Size:
@@ -225,7 +225,7 @@ def _fits(text: str, whole: Size, limits: ResultLimits) -> bool:
 
 
 def _most_bytes(limits: ResultLimits) -> int | None:
-    """How many bytes may stay by the limit in bytes and, where nobody counts, by the one in tokens."""
+    """How many bytes may stay by the limit in bytes and, without a counter, by the one in tokens."""
     if limits.tokens is None:
         return limits.bytes
     by_tokens = limits.tokens * (BYTES_A_TOKEN if limits.count_tokens is None else _MOST_BYTES_A_TOKEN)
@@ -233,7 +233,7 @@ def _most_bytes(limits: ResultLimits) -> int | None:
 
 
 def _tokens(text: str, limits: ResultLimits) -> float:
-    """What the counter says; the estimate where it fails."""
+    """What the counter gives; the estimate where it fails."""
     assert limits.count_tokens is not None
     try:
         return max(0, int(limits.count_tokens(text)))
@@ -250,7 +250,7 @@ def _cut(text: str, whole: Size, limits: ResultLimits, most: int | None) -> Cut:
     else:
         head = _head(text, _half(limits.lines, 1), _half(most, 1))
         tail = _tail(text, _half(limits.lines, 0), _half(most, 0))
-    end = Place(whole.lines + 1) if not tail else _place(text, whole, len(text) - len(tail))
+    end = TextPosition(whole.lines + 1) if not tail else _place(text, whole, len(text) - len(tail))
     return Cut(head, tail, whole, _place(text, whole, len(head)), end)
 
 
@@ -322,14 +322,14 @@ def _last_bytes(text: str, most: int) -> str:
     return data.decode(errors="ignore")
 
 
-def _place(text: str, whole: Size, position: int) -> Place:
+def _place(text: str, whole: Size, position: int) -> TextPosition:
     """Where in its line a position is."""
     if not position:
-        return Place(1)
+        return TextPosition(1)
     if position == len(text):
-        return Place(whole.lines + 1)
+        return TextPosition(whole.lines + 1)
     start = text.rfind("\n", 0, position) + 1
-    return Place(text.count("\n", 0, start) + 1, size_of(text[start:position]).bytes)
+    return TextPosition(text.count("\n", 0, start) + 1, size_of(text[start:position]).bytes)
 
 
 # Content that is no text ----------------------------------------------------------------------------------------------
@@ -409,7 +409,7 @@ def _stretch(done: Cut) -> str:
     return f"Lines {done.gap.line} to {done.end.line - 1} of {done.whole.lines} are"
 
 
-def _how_to_read(gap: Place, kept: StoredText | None, reader: str | None) -> str:
+def _how_to_read(gap: TextPosition, kept: StoredText | None, reader: str | None) -> str:
     if kept is None:
         return "The rest was not kept; ask for less at once."
     if reader is None:
@@ -418,7 +418,7 @@ def _how_to_read(gap: Place, kept: StoredText | None, reader: str | None) -> str
     return f'Read the rest with {reader}(id="{kept.id}", line={gap.line}{byte}).'
 
 
-def _named(place: Place) -> str:
+def _named(place: TextPosition) -> str:
     return f"line {place.line}, byte {place.byte}" if place.byte else f"line {place.line}"
 
 

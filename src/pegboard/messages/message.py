@@ -334,7 +334,6 @@ def _content(data: JsonMapping) -> Content:
 
 
 read_by(ImageContent | AudioContent | FileContent | LinkContent, _content)
-read_by(ToolCall, read_below(ToolCall.from_json))
 read_by(ToolResult, read_below(ToolResult.from_data))
 read_by(
     Part,

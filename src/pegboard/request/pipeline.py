@@ -16,7 +16,8 @@ from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.tools.policy import HOST, Origin
-from pegboard.toolsets.toolset import described
+from pegboard.toolsets.gather import abandon, is_cancelled
+from pegboard.toolsets.toolset import error_text
 
 _TIMEOUT: Final = 10.0
 """Seconds that one processor, one tool or one toolset has for its part."""
@@ -24,13 +25,10 @@ _TIMEOUT: Final = 10.0
 _OffLoop: TypeAlias = Callable[..., Awaitable[Any]]
 """Calls a plain function with its arguments off the event loop."""
 
-_abandoned: Final[set[asyncio.Task[Any]]] = set()
-"""Tasks that were cancelled and haven't ended yet: a loop alone doesn't keep a task from being collected."""
-
 
 @frozen
 class Runner:
-    """How somebody else's code is asked: what it does wrong comes back as an error, and it can't hold up the loop.
+    """Runner of code of others: what it does wrong becomes an error, and it can't hold up the loop.
 
     Attributes:
         off_loop: Where plain functions run that don't say that they are quick.
@@ -45,7 +43,7 @@ class Runner:
 
         Raises:
             ChainError: It raised, whatever it was, or gave no answer in time.
-            asyncio.CancelledError: Whoever waits was cancelled.
+            asyncio.CancelledError: The caller was cancelled.
         """
         try:
             if link.blocking:
@@ -56,7 +54,7 @@ class Runner:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a plugin's SystemExit costs its own part only
-            if _is_cancelled(error):
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             raise ChainError(link, error) from error
 
@@ -67,9 +65,8 @@ class Runner:
         try:
             await asyncio.wait([task], timeout=self.timeout)
         finally:
-            has_ended = task.done()
-            if not has_ended:
-                _abandon(task)
+            if not (has_ended := task.done()):
+                abandon(task)
         if not has_ended:
             raise TimeoutError(f"gave no answer within {self.timeout:g} s")
         value, error = task.result()
@@ -84,30 +81,15 @@ async def _outcome(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None
         return await awaitable, None
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001  whoever waits gets it, whatever it is
+    except BaseException as error:  # noqa: BLE001  the caller gets it, whatever it is
         return None, error
-
-
-def _abandon(task: asyncio.Task[Any]) -> None:
-    _abandoned.add(task)
-    task.add_done_callback(_abandoned.discard)
-    task.cancel()
-
-
-def _is_cancelled(error: BaseException) -> bool:
-    """Whether the running task was asked to end; else the error is the doing of what was asked."""
-    if not isinstance(error, asyncio.CancelledError):
-        return False
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 _ProcessorFunction: TypeAlias = Callable[..., Any]
 """`(request, context) -> ModelRequest | None`, plain or async; `None` leaves the request as it is."""
 
 _TAKES: Final = ("request", "context", "runner")
-"""What a processor may ask for, by name: the `ModelRequest`, the `ReadonlyContext`, and the `Runner` by which it asks
-code that isn't its own."""
+"""What a processor may ask for, by name: the `ModelRequest`, the `ReadonlyContext`, and the `Runner` of other code."""
 
 
 @frozen
@@ -153,7 +135,7 @@ class Processor:
         function: What is called.
         owner: Who brought it. What a plugin's does wrong costs only itself; what the host's does wrong is raised.
         built_in: Whether it came with pegboard.
-        registered: Whether it hangs on the board, by a plugin or by `registry.add`; it goes when that goes.
+        registered: Whether a plugin or `registry.add` has registered it; it goes when that goes.
 
     Raises:
         RegistrationError: The function takes something that there isn't, or is none.
@@ -168,7 +150,7 @@ class Processor:
 
     @classmethod
     def of(cls, name: str, thing: _ProcessorFunction | Placed, owner: Origin) -> Processor:
-        """What hangs on the board as a processor.
+        """A processor that is registered with the registry.
 
         Raises:
             RegistrationError: The function takes something that there isn't, or is none.
@@ -197,13 +179,13 @@ class Processor:
 
 
 _Observer: TypeAlias = Callable[[str, BaseException], None]
-"""Told who failed, and how."""
+"""Called with who failed, and how."""
 
 _Brought: TypeAlias = tuple[str, "_ProcessorFunction | Placed", Origin]
-"""A processor that hangs on the board: its name, what was registered, and who did."""
+"""A registered processor: its name, what was registered, and by whom."""
 
 STARTS: Final = ("tool_requests", "instructions")
-"""What adds to the request what tools and toolsets want; what hangs on the board stands right behind them."""
+"""The steps that add what tools and toolsets want; registered ones stand right behind them."""
 
 
 @frozen
@@ -213,7 +195,7 @@ class Pipeline:
     Attributes:
         processors: In order.
         timeout: Seconds that one step has; `None` is no limit. Built-in ones give it to each tool and toolset instead.
-        removed: The names of those that were taken out, so that they don't come back from the board.
+        removed: The names of those that were taken out, so that they don't come back from the registry.
 
     Raises:
         RegistrationError: Two have one name.
@@ -287,7 +269,7 @@ class Pipeline:
         return attrs.evolve(self._spliced(place, place + 1), removed=self.removed | {name})
 
     def with_brought(self, brought: Iterable[_Brought]) -> Pipeline:
-        """A pipeline with what hangs on the board now, and without what has hung there and doesn't any more.
+        """A pipeline with what is registered now, and without what was registered and isn't any more.
 
         Each stands where it is `Placed`, or else right behind what tools and toolsets add, in the given order; there,
         too, where it is to stand beside a processor that there isn't. A name that the pipeline has, or that was taken
@@ -299,7 +281,7 @@ class Pipeline:
         known = {*pipeline.names, *self.removed}
         waiting = [each for each in made if each[0].name not in known]
         while waiting:
-            ready = [each for each in waiting if _beside(each[1]) in (None, *pipeline.names)] or waiting
+            ready = [(step, thing) for step, thing in waiting if _can_stand(thing, pipeline)] or waiting
             for processor, thing in ready:
                 pipeline = pipeline._with(_place_for(thing, pipeline), processor)  # noqa: SLF001  of this class
             waiting = [each for each in waiting if each not in ready]
@@ -316,17 +298,17 @@ class Pipeline:
         """The request, made ready step by step.
 
         What a plugin's step, tool or toolset does wrong (it raises, hangs, or gives something that is no request)
-        costs only itself: the request goes on as it was before, and its `problems` tell.
+        costs only itself: the request goes on as it was before, and its `problems` say so.
 
         Args:
             request: What the host asks.
             context: For whom.
             run: Calls plain functions off the event loop.
-            observe: Told of each problem as it happens.
+            observe: Called with each problem as it happens.
 
         Raises:
             ProcessorError: A step of the host's own failed.
-            asyncio.CancelledError: Whoever waits was cancelled.
+            asyncio.CancelledError: The caller was cancelled.
         """
         runner = Runner(run, self.timeout)
         request = request.evolve(problems=()) if request.problems else request
@@ -368,13 +350,13 @@ class Pipeline:
         return name in self.names
 
 
-def _beside(thing: _ProcessorFunction | Placed) -> str | None:
-    """The name of the processor that it is to stand beside, or `None`."""
-    return (thing.before or thing.after) if isinstance(thing, Placed) else None
+def _can_stand(thing: _ProcessorFunction | Placed, pipeline: Pipeline) -> bool:
+    """Whether the step that it is to stand beside is there."""
+    return not isinstance(thing, Placed) or (thing.before or thing.after) in pipeline
 
 
 def _place_for(thing: _ProcessorFunction | Placed, pipeline: Pipeline) -> int:
-    """Where it stands: where it is placed, else behind the first steps and those that came from the board before."""
+    """Where it stands: where it is placed, else behind the first steps and those registered before."""
     names = pipeline.names
     if isinstance(thing, Placed):
         if thing.before in names:
@@ -391,22 +373,26 @@ async def _processed(
     processor: Processor, request: ModelRequest, context: ReadonlyContext, runner: Runner
 ) -> ModelRequest:
     try:
-        answer = await processor.ask(request, context, runner)
-    except ChainError as failed:
-        return _failed(processor, request, failed.__cause__ or failed)
-    if answer is None:
-        return request
-    if not isinstance(answer, ModelRequest):
-        kind = type(answer).__name__
-        return _failed(processor, request, TypeError(f"gave {kind}; it may give a ModelRequest or None"))
-    return answer.keeping_problems(request)
-
-
-def _failed(processor: Processor, request: ModelRequest, error: BaseException) -> ModelRequest:
-    cause = described(error)
+        return answered(await processor.ask(request, context, runner), request, "gave")
+    except (ChainError, TypeError) as raised:
+        error = (raised.__cause__ or raised) if isinstance(raised, ChainError) else raised
+    cause = error_text(error)
     if processor.owner.plugin is None:
         raise ProcessorError(cause, processor=processor.name) from error
     return request.with_problems(ProcessorProblem(processor.name, cause, processor.owner, error=error))
+
+
+def answered(answer: object, request: ModelRequest, word: str) -> ModelRequest:
+    """The next request by a processor's answer.
+
+    Raises:
+        TypeError: It is neither a request nor `None`.
+    """
+    if answer is None:
+        return request
+    if not isinstance(answer, ModelRequest):
+        raise TypeError(f"{word} {type(answer).__name__}; it may give a ModelRequest or None")
+    return answer.keeping_problems(request)
 
 
 def built_in(*named: tuple[str, Callable[..., Any]]) -> Pipeline:
@@ -414,4 +400,4 @@ def built_in(*named: tuple[str, Callable[..., Any]]) -> Pipeline:
     return Pipeline(tuple(Processor(name, function, built_in=True) for name, function in named))
 
 
-__all__ = ["Pipeline", "Placed", "Processor", "Runner", "built_in"]
+__all__ = ["Pipeline", "Placed", "Processor", "Runner", "answered", "built_in"]

@@ -229,6 +229,15 @@ class HookField:
     kw_only: bool = True
 
 
+def in_code(cls: Any) -> Any:
+    """The class for the code that cattrs makes, in which its name has to be an identifier."""
+    if cls.__name__.isidentifier():
+        return cls
+    stand_in: Any = partial(cls)
+    stand_in.__name__ = stand_in.__qualname__ = "record"
+    return stand_in
+
+
 def type_variables(cls: Any) -> dict[str, Any]:
     """The type variables of a class, for cattrs, which asks for them; the adapters have them in already."""
     return {each.__name__: Any for each in getattr(cls, "__parameters__", ())}

@@ -99,6 +99,7 @@ def _converter() -> Converter:
     converter.register_structure_hook_factory(_has_origin(Literal), _of_literal)
     converter.register_structure_hook_func(_has_origin(Mapping), _exactly(dict))
     converter.register_structure_hook_factory(_is_optional, partial(_of_optional, converter))
+    converter.register_structure_hook_func(lambda kind: kind == str | bytes | Mapping[str, Any], _text_or_object)
     for kind in (str, int, bool):
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook_func(lambda kind: kind == Count, _count)
@@ -136,6 +137,12 @@ def _count(data: Any, kind: Any) -> int:
     if _exactly(int)(data, kind) < 0:
         raise UnreadError(f": must be 0 or above, got {data:.20g}")
     return data
+
+
+def _text_or_object(data: Any, _type: Any) -> Any:
+    if not isinstance(data, str | Mapping):
+        raise UnreadError(f": must be a text or an object, got {type(data).__name__}")
+    return cast("Any", data)
 
 
 def _object(data: Any) -> Mapping[str, Any]:
@@ -206,6 +213,3 @@ def _joined(path: Sequence[str | int]) -> str:
     """A path as it goes on from another."""
     text = path_text(path)
     return text if text.startswith("[") else f".{text}"
-
-
-__all__ = ["Count", "UnreadError", "json_key", "read_below", "read_by", "read_record", "tagged"]

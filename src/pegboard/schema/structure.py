@@ -20,24 +20,22 @@ from pegboard.schema.adapters import (
     OBJECTS,
     TEXT,
     TEXTS,
+    AliasAdapter,
     AnyAdapter,
+    ArrayAdapter,
     ChoiceAdapter,
+    ConstrainedAdapter,
     DerivedAdapter,
     FlagAdapter,
-    ScalarAdapter,
-    SchemaWriter,
-    TextAdapter,
-    TypeAdapter,
-)
-from pegboard.schema.composites import (
-    AliasAdapter,
-    ArrayAdapter,
-    ConstrainedAdapter,
     ForeignAdapter,
     MappingAdapter,
     NotedAdapter,
     RecordAdapter,
+    ScalarAdapter,
+    SchemaWriter,
+    TextAdapter,
     TupleAdapter,
+    TypeAdapter,
     UnionAdapter,
     key_texts,
 )
@@ -47,6 +45,7 @@ from pegboard.schema.converter import (
     StructureHook,
     converter,
     foreign_reader,
+    in_code,
     is_pydantic,
     refused_by,
     same,
@@ -333,7 +332,7 @@ def _structure_record(adapter: RecordAdapter) -> StructureHook:
     ]
     return cast("Any", gen).make_dict_structure_fn_from_attrs(
         fields,
-        adapter.cls,
+        in_code(adapter.cls),
         _converter(),
         type_variables(adapter.cls),
         _cattrs_forbid_extra_keys=False,
@@ -528,7 +527,7 @@ def _refusal(error: Exception, *path: str | int) -> StructureError:
             note.name for note in getattr(found, "__notes__", ()) if type(note).__name__ == "AttributeValidationNote"
         ]
         if not notes:
-            return _refused(group.cl, found, path)
+            return _refused(getattr(group.cl, "func", group.cl), found, path)
         path = (*path, notes[0])
     if isinstance(found, StructureError):
         return found.below(*path)

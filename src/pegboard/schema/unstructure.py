@@ -12,27 +12,34 @@ import attrs
 from pegboard.schema.adapters import (
     NULL,
     TEXT,
+    AliasAdapter,
     AnyAdapter,
+    ArrayAdapter,
     ChoiceAdapter,
+    ConstrainedAdapter,
     DerivedAdapter,
     FlagAdapter,
-    ScalarAdapter,
-    TextAdapter,
-    TypeAdapter,
-)
-from pegboard.schema.composites import (
-    AliasAdapter,
-    ArrayAdapter,
-    ConstrainedAdapter,
     ForeignAdapter,
     MappingAdapter,
     NotedAdapter,
     RecordAdapter,
+    ScalarAdapter,
+    TextAdapter,
     TupleAdapter,
+    TypeAdapter,
     UnionAdapter,
     bare,
 )
-from pegboard.schema.converter import HookField, Hooks, UnstructureHook, converter, model_writer, same, type_variables
+from pegboard.schema.converter import (
+    HookField,
+    Hooks,
+    UnstructureHook,
+    converter,
+    in_code,
+    model_writer,
+    same,
+    type_variables,
+)
 from pegboard.schema.dump import in_order, to_json_data
 from pegboard.schema.text import nearest_notation
 from pegboard.schema.types import adapter_of
@@ -138,7 +145,7 @@ def _unstructure_record(adapter: RecordAdapter) -> UnstructureHook:
     ]
     return cast("Any", gen).make_dict_unstructure_fn_from_attrs(
         fields,
-        adapter.cls,
+        in_code(adapter.cls),
         _converter(),
         type_variables(adapter.cls),
         _cattrs_use_linecache=False,

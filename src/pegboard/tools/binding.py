@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias, get_args, get_origin
 
-from attrs import frozen
-
 from pegboard.errors import DefinitionError
 from pegboard.schema.json import JsonText, json_text
 from pegboard.schema.problems import StructureError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Binder
-from pegboard.tools.injection import Injection, filled
+from pegboard.tools.injection import filled
 from pegboard.tools.options import checked_schema
-from pegboard.tools.signature import EMPTY, OMITTED, STARRED, Kind, Parameter, Signature
+from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
 from pegboard.typing import JsonSchema
 
 
@@ -119,12 +117,11 @@ def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str)
             raise DefinitionError("the function needs it.", tool=tool, parameter=each.name, hint=hint)
 
 
-_Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
 _Structure: TypeAlias = Callable[[Any], Any]
 
 
 def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
-    """The fastest binder for a signature: arguments that are JSON already are handed on as they are.
+    """The binder for a signature: arguments that are JSON already are handed on as they are.
 
     Args:
         signature: Of the function.
@@ -132,221 +129,100 @@ def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
     """
     from pegboard.schema.structure import strict_structurer, structurer
 
-    parameters = signature.parameters
     structure_of = strict_structurer if strict else structurer
-    structures = _structures(signature, structure_of)
-    rest = _rest(parameters, structure_of)
-    injects = signature.injects
-    if any(each.kind in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in parameters):
-        return _Positional(parameters, structures, rest, signature.taken, injects)
-    context = next((each.name for each in parameters if each.is_context), None)
-    binder = _by_name(context, structures, rest, signature.taken)
-    return _Injecting(binder, injects) if injects else binder
+    structures: dict[str, _Structure] = {}
+    rest: _Structure | None = None
+    for each in signature.visible:
+        structure = structure_of(list[each.annotation] if each.kind is Kind.VAR_POSITIONAL else each.annotation)
+        if each.kind is Kind.VAR_KEYWORD:
+            rest = structure
+        elif structure is not None:
+            structures[each.name] = structure
+    return _binder(signature, structures, rest)
 
 
-def _by_name(
-    context: str | None, structures: Mapping[str, _Structure], rest: _Rest | None, taken: frozenset[str]
-) -> Binder:
-    if rest is not None:
-        return _Open(context, structures, rest, taken)
-    if structures:
-        return _Keywords(context, tuple(structures.items()))
-    return _straight if context is None else _WithContext(context)
-
-
-def binder_of_one(parameters: tuple[Parameter, ...], name: str | None = None) -> Binder:
-    """The binder of a function that takes one thing, and perhaps the context.
+def binder_of_one(signature: Signature, argument: str | None = None) -> Binder:
+    """The binder of a function that takes one thing, and perhaps the context and services.
 
     Args:
-        parameters: Of the function, one of them visible.
-        name: Of the one argument that it gets; `None` for all arguments as a mapping.
+        signature: Of the function, one parameter of it visible.
+        argument: The name of the one argument that it gets; `None` for all arguments as a mapping.
     """
-    return _One(parameters, name, Signature(parameters, EMPTY).injects)
+    binder = _binder(signature, {}, None)
+    (one,) = signature.visible
+    return lambda context, arguments: binder(
+        context, {one.name: arguments if argument is None else arguments[argument]}
+    )
 
 
-def _structures(signature: Signature, structure_of: Callable[[Any], _Structure | None]) -> dict[str, _Structure]:
-    """What has to be structured, by name; `*args` as the list that they come in."""
-    found: dict[str, _Structure] = {}
-    for each in signature.visible:
-        if each.kind is not Kind.VAR_KEYWORD:
-            annotation = list[each.annotation] if each.kind is Kind.VAR_POSITIONAL else each.annotation
-            structure = structure_of(annotation)
-            if structure is not None:
-                found[each.name] = structure
-    return found
+def _as_they_are(_context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    return (), arguments
 
 
-def _rest(parameters: Sequence[Parameter], structure_of: Callable[[Any], _Structure | None]) -> _Rest | None:
-    named = frozenset(each.name for each in parameters if not each.is_hidden and each.kind is not Kind.VAR_KEYWORD)
-    for each in parameters:
-        if each.kind is Kind.VAR_KEYWORD:
-            return _Rest(named, structure_of(each.annotation))
-    return None
-
-
-def _structured(structure: _Structure, value: Any, name: str) -> Any:
+def _structured(structure: _Structure, values: dict[str, Any], name: str) -> None:
     try:
-        return structure(value)
+        values[name] = structure(values[name])
     except StructureError as error:
         raise error.below(name) from None
 
 
-@frozen
-class _Rest:
-    """What `**kwargs` takes.
+def _binder(signature: Signature, structures: Mapping[str, _Structure], rest: _Structure | None) -> Binder:
+    """Passes everything by name; where a parameter can't be, all that may stand before it are passed by position.
 
-    Attributes:
-        named: The names of the other parameters that the model may fill.
-        structure: Structures each value, or `None`.
+    Args:
+        signature: Of the function.
+        structures: What structures an argument, by its name; `*args` as the list that they come in.
+        rest: What structures the values of `**kwargs`.
     """
+    injects, fill_rest = signature.injects, _rest_filler(signature, rest)
+    its_context = next((each.name for each in signature.parameters if each.is_context), None)
+    positional = _by_position(signature.parameters)
+    if not (structures or fill_rest or injects or its_context or positional):
+        return _as_they_are
 
-    named: frozenset[str]
-    structure: _Structure | None
-
-    def fill(self, values: dict[str, Any], taken: frozenset[str]) -> None:
-        """Structures the values that no parameter is named for, in place.
-
-        Raises:
-            StructureError: A name that the function has bound or hidden, or a value that isn't of the type.
-        """
-        for name in values.keys() - self.named:
-            if name in taken:
-                raise StructureError("unknown key", (name,))
-            if self.structure is not None:
-                values[name] = _structured(self.structure, values[name], name)
-
-
-def _straight(_context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
-    return (), arguments
-
-
-@frozen
-class _WithContext:
-    context: str
-
-    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
-        return (), {**arguments, self.context: context}
-
-
-@frozen
-class _Keywords:
-    """Everything is passed by name."""
-
-    context: str | None
-    structures: Sequence[tuple[str, _Structure]]
-
-    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
+    def bind(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
         values = dict(arguments)
-        for name, structure in self.structures:
+        if fill_rest is not None:
+            fill_rest(values)
+        for name, structure in structures.items():
             if name in values:
-                try:
-                    values[name] = structure(values[name])
-                except StructureError as error:
-                    raise error.below(name) from None
-        if self.context is not None:
-            values[self.context] = context
-        return (), values
+                _structured(structure, values, name)
+        if injects:
+            values.update(filled(injects, context))
+        if its_context is not None:
+            values[its_context] = context
+        return (_taken_out(positional, values) if positional else ()), values
+
+    return bind
 
 
-@frozen
-class _Open:
-    """Everything is passed by name, and there is `**kwargs`."""
+def _rest_filler(signature: Signature, structure: _Structure | None) -> Callable[[dict[str, Any]], None] | None:
+    """Structures what `**kwargs` takes, and refuses names that are bound or hidden; `None` without `**kwargs`."""
+    named = {each.name for each in signature.visible if each.kind is not Kind.VAR_KEYWORD}
+    if len(named) == len(signature.visible):
+        return None
 
-    context: str | None
-    structures: Mapping[str, _Structure]
-    rest: _Rest
-    taken: frozenset[str]
+    def fill_rest(values: dict[str, Any]) -> None:
+        for name in values.keys() - named:
+            if name in signature.taken:
+                raise StructureError("unknown key", (name,))
+            if structure is not None:
+                _structured(structure, values, name)
 
-    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
-        values = dict(arguments)
-        self.rest.fill(values, self.taken)
-        for name in self.structures.keys() & values.keys():
-            values[name] = _structured(self.structures[name], values[name], name)
-        if self.context is not None:
-            values[self.context] = context
-        return (), values
+    return fill_rest
 
 
-@frozen
-class _Injecting:
-    """Services too are passed by name."""
-
-    binder: Binder
-    injects: tuple[Injection, ...]
-
-    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
-        args, kwargs = self.binder(context, arguments)
-        return args, {**kwargs, **filled(self.injects, context)}
+def _by_position(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    if all(each.kind not in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in parameters):
+        return ()
+    return tuple(each for each in parameters if each.is_positional or each.kind is Kind.VAR_POSITIONAL)
 
 
-@frozen
-class _Positional:
-    """Some can't be passed by name, so all that may stand before them are passed by position, defaults too."""
-
-    parameters: Sequence[Parameter]
-    structures: Mapping[str, _Structure]
-    rest: _Rest | None
-    taken: frozenset[str]
-    injects: tuple[Injection, ...]
-
-    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
-        values = dict(arguments)
-        if self.rest is not None:
-            self.rest.fill(values, self.taken)
-        values.update(filled(self.injects, context))
-        args: list[Any] = []
-        kwargs: dict[str, Any] = {}
-        for each in self.parameters:
-            self._place(each, context, values, args, kwargs)
-        return args, kwargs | values
-
-    def _place(
-        self,
-        parameter: Parameter,
-        context: ToolContext,
-        values: dict[str, Any],
-        args: list[Any],
-        kwargs: dict[str, Any],
-    ) -> None:
-        """Moves one parameter's value out of `values` to where it is passed; `**kwargs` stays for the end."""
-        if parameter.kind is Kind.VAR_KEYWORD:
-            return
-        if parameter.is_context:
-            value: Any = context
-        elif parameter.name in values:
-            value = values.pop(parameter.name)
-            if structure := self.structures.get(parameter.name):
-                value = _structured(structure, value, parameter.name)
+def _taken_out(positional: Sequence[Parameter], values: dict[str, Any]) -> list[Any]:
+    args: list[Any] = []
+    for each in positional:
+        if each.is_positional:
+            args.append(values.pop(each.name, each.default))
         else:
-            value = parameter.default
-        if parameter.is_positional:
-            args.append(value)
-        elif parameter.kind is Kind.KEYWORD_ONLY:
-            if value is not OMITTED:
-                kwargs[parameter.name] = value
-        elif value is not parameter.default:  # *args, if given
-            args.extend(value)
-
-
-@frozen
-class _One:
-    """One thing, and perhaps the context and services, in the function's order."""
-
-    parameters: tuple[Parameter, ...]
-    name: str | None
-    injects: tuple[Injection, ...]
-
-    def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Bound:
-        given = arguments if self.name is None else arguments[self.name]
-        services = filled(self.injects, context)
-        values = [(each, self._value(each, context, services, given)) for each in self.parameters]
-        return (
-            [value for each, value in values if each.is_positional],
-            {each.name: value for each, value in values if not each.is_positional},
-        )
-
-    @staticmethod
-    def _value(parameter: Parameter, context: ToolContext, services: Mapping[str, Any], given: Any) -> Any:
-        if parameter.is_context:
-            return context
-        return given if parameter.service is None else services.get(parameter.name, parameter.default)
+            args.extend(values.pop(each.name, ()))
+    return args

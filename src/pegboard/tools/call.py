@@ -5,19 +5,16 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Any, Final, TypeAlias, cast, get_args
+from typing import Any, Final, cast
 
 import attrs
 from attrs import field, frozen
 
 from pegboard.schema.json import json_faults
 from pegboard.schema.problems import problem
-from pegboard.tools.content import ErrorKind
+from pegboard.schema.records import json_key, read_record
+from pegboard.tools.content import ErrorKind, writable
 from pegboard.typing import JsonMapping, JsonObject
-
-_KINDS: Final = frozenset(get_args(ErrorKind))
-_Readable: TypeAlias = Mapping[str, tuple[str, tuple[type, ...]]]
-"""The keys of a JSON object, each with its name in Python and the types of its value."""
 
 
 @frozen
@@ -48,13 +45,7 @@ class CallFault:
         Raises:
             ValueError: Something is missing, or of the wrong type, named by its key.
         """
-        read = _read(data, _FAULT_TYPES, "kind", "text")
-        problems = read.pop("problems", ())
-        if read["kind"] not in _KINDS:
-            raise ValueError(f"kind: {read['kind']!r:.80} is no kind of error result")
-        if not all(isinstance(each, str) for each in problems):
-            raise ValueError("problems: expected a list of texts")
-        return cls(**read, problems=tuple(problems))
+        return read_record(cls, data, "error")
 
 
 def _no_arguments() -> dict[str, Any]:
@@ -82,8 +73,8 @@ class ToolCall:
     title: str | None = None
     dynamic: bool = False
     error: CallFault | None = None
-    provider_executed: bool = False
-    provider_metadata: Any = None
+    provider_executed: bool = field(default=False, metadata=json_key("providerExecuted"))
+    provider_metadata: Any = field(default=None, metadata=json_key("providerMetadata"))
 
     @property
     def invalid(self) -> bool:
@@ -119,45 +110,7 @@ class ToolCall:
         Raises:
             ValueError: Something of the wrong type, named by its key.
         """
-        read = _read(data, _TYPES, "name")
-        error = read.pop("error", None)
-        return cls(
-            **read, error=None if error is None else CallFault.from_json(error), provider_metadata=data.get(_METADATA)
-        )
-
-
-_METADATA: Final = "providerMetadata"
-_WORDS: Final = {str: "a text", bool: "a boolean", list: "a list", Mapping: "an object", type(None): "null"}
-
-_TYPES: Final[_Readable] = {
-    "name": ("name", (str,)),
-    "arguments": ("arguments", (str, Mapping)),
-    "id": ("id", (str,)),
-    "title": ("title", (str, type(None))),
-    "dynamic": ("dynamic", (bool,)),
-    "error": ("error", (Mapping, type(None))),
-    "providerExecuted": ("provider_executed", (bool,)),
-}
-
-_FAULT_TYPES: Final[_Readable] = {"kind": ("kind", (str,)), "text": ("text", (str,)), "problems": ("problems", (list,))}
-
-
-def _read(data: JsonMapping, readable: _Readable, *needed: str) -> dict[str, Any]:
-    """The members that are there, under their Python names.
-
-    Raises:
-        ValueError: One is missing, or of another type.
-    """
-    if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever stood in a file
-        raise ValueError(f"expected an object, found {type(data).__name__}")  # noqa: TRY004  (as documented: data from outside)
-    for key in needed:
-        if key not in data:
-            raise ValueError(f"{key}: missing")
-    for key, (_, types) in readable.items():
-        if key in data and not isinstance(data[key], types):
-            wanted = " or ".join(_WORDS[each] for each in types)
-            raise ValueError(f"{key}: expected {wanted}, found {type(data[key]).__name__}")
-    return {name: data[key] for key, (name, _) in readable.items() if key in data}
+        return read_record(cls, data, "call")
 
 
 def _written(arguments: str | bytes | Mapping[str, Any]) -> Any:
@@ -166,11 +119,6 @@ def _written(arguments: str | bytes | Mapping[str, Any]) -> Any:
     if isinstance(arguments, str):
         return arguments.encode(errors="backslashreplace").decode()
     return dict(arguments)
-
-
-def writable(text: str) -> str:
-    """`text` with lone surrogates, which UTF-8 can't say, as U+FFFD."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class _Removed(enum.Enum):
@@ -247,17 +195,23 @@ class Actions:
         Raises:
             ValueError: Something is of the wrong type; names it.
         """
-        delta = _of_type(data, "state_delta", dict, {})
-        _refuse_faults(delta)
-        removed = _names(data, "state_removed")
-        return cls(
-            {**delta, **dict.fromkeys(removed, REMOVED)},
-            _versions(data),
-            _of_type(data, "transfer_to", str, None),
-            _of_type(data, "escalate", bool, default=False),
-            _of_type(data, "skip_summarization", bool, default=False),
-            _names(data, "conflicts"),
-        )
+        read = read_record(_WrittenActions, data, "actions")
+        if faults := json_faults(read.state_delta):
+            raise ValueError(f"state_delta: {'; '.join(faults)}")
+        for name, version in cast("Mapping[object, object]", read.artifact_delta).items():
+            if type(name) is not str or type(version) is not int:
+                path = ("artifact_delta", f"{name}")
+                raise ValueError(problem(path, f"must be a version number, got {version!r:.80}"))
+        facts: dict[str, Any] = {each.name: getattr(read, each.name) for each in attrs.fields(cls)}
+        facts["state_delta"] = {**read.state_delta, **dict.fromkeys(read.state_removed, REMOVED)}
+        return cls(**facts)
+
+
+@frozen
+class _WrittenActions(Actions):
+    """As they stand in JSON, which has no `REMOVED`."""
+
+    state_removed: tuple[str, ...] = ()
 
 
 def merged(actions: Iterable[Actions]) -> Actions:
@@ -292,36 +246,6 @@ def _conflicts(parts: tuple[Actions, ...]) -> tuple[str, ...]:
     changes = Counter(key for part in parts for key in part.state_delta)
     several = {key for key, times in changes.items() if times > 1}
     return tuple(sorted(several.union(*(part.conflicts for part in parts))))
-
-
-def _of_type(data: JsonMapping, name: str, kind: type, default: Any) -> Any:
-    value = data.get(name)
-    if value is None:
-        return default
-    if type(value) is not kind:
-        raise ValueError(f"{name}: must be of type {kind.__name__}, got {value!r:.80}")
-    return value
-
-
-def _names(data: JsonMapping, name: str) -> tuple[str, ...]:
-    values = cast("list[object]", _of_type(data, name, list, []))
-    if not all(isinstance(each, str) for each in values):
-        raise ValueError(f"{name}: must be a list of texts, got {values!r:.80}")
-    return cast("tuple[str, ...]", tuple(values))
-
-
-def _versions(data: JsonMapping) -> dict[str, int]:
-    versions = cast("dict[object, object]", _of_type(data, "artifact_delta", dict, {}))
-    for name, version in versions.items():
-        if type(name) is not str or type(version) is not int:
-            raise ValueError(problem(("artifact_delta", f"{name}"), f"must be a version number, got {version!r:.80}"))
-    return cast("dict[str, int]", dict(versions))
-
-
-def _refuse_faults(delta: object) -> None:
-    faults = json_faults(delta)
-    if faults:
-        raise ValueError(f"state_delta: {'; '.join(faults)}")
 
 
 MOST_EARLIER: Final = 32

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypedDict
 
+import attrs
 from attrs import evolve
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.handler import Checker, Confirmer, ErrorWriter, Previewer
-from pegboard.tools.policy import DEFAULT_POLICY, LEAST_MEMORY, Policy, ResultLimits
-from pegboard.tools.spec import EXCLUSIVE, SHARED, UNSET, ArgumentKind, Concurrency, ToolAnnotations
+from pegboard.tools.policy import LEAST_MEMORY, Policy, ResultLimits
+from pegboard.tools.spec import EXCLUSIVE, SHARED, UNSET, ArgumentKind, Concurrency, ToolAnnotations, ToolSpec
 from pegboard.typing import JsonSchema
 
 
@@ -113,18 +114,8 @@ class ToolOptions(CommonOptions, total=False):
 _COMMON: Final = CommonOptions.__optional_keys__
 _ALL: Final = ToolOptions.__optional_keys__
 _HINTS: Final = ("read_only", "destructive", "idempotent", "open_world", "edit")
-_AS_THEY_ARE: Final = (
-    "description",
-    "title",
-    "strict",
-    "long_running",
-    "deferred",
-    "permission",
-    "permission_arguments",
-    "version",
-    "provider_options",
-    "meta",
-)
+_OF_OWN_FORM: Final = {"annotations", "concurrency", "examples", "output_schema", "requires_confirmation"}
+_AS_THEY_ARE: Final = _COMMON & {each.alias for each in attrs.fields(ToolSpec)} - _OF_OWN_FORM
 _FLAG: Final = (bool, "True or False")
 _TEXT: Final = (str, "a text")
 _OBJECT: Final = (Mapping, "a mapping")
@@ -153,16 +144,7 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {
 }
 """What each option has to be; the others are functions."""
 
-_POLICY: Final = (
-    "timeout",
-    "coerce",
-    "expose_errors",
-    "retries",
-    "max_concurrency",
-    "executor",
-    "memory_limit",
-    "result_limits",
-)
+_POLICY: Final = attrs.fields_dict(Policy).keys()
 _BESIDE: Final = ("preview", "format_validation_error", "process_request", "instructions", "offered")
 _MODES: Final[Mapping[str, Concurrency]] = {"shared": SHARED, "exclusive": EXCLUSIVE}
 
@@ -236,8 +218,6 @@ def spec_facts(options: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
     if not options:
         return {}
     facts = {name: options[name] for name in _AS_THEY_ARE if name in options}
-    if "tags" in options:
-        facts["tags"] = options["tags"]
     if "annotations" in options or any(hint in options for hint in _HINTS):
         hints = {f"{hint}_hint": options[hint] for hint in _HINTS if hint in options}
         facts["annotations"] = evolve(options.get("annotations", UNSET), **hints)
@@ -257,14 +237,9 @@ def tool_facts(options: Mapping[str, Any]) -> dict[str, Any]:
         facts["checks"] = options["check"]
     if callable(options.get("requires_confirmation")):
         facts["confirms"] = options["requires_confirmation"]
-    if any(name in options for name in _POLICY):
-        facts["policy"] = policy_of(options)
+    if policy := {name: options[name] for name in _POLICY if name in options}:
+        facts["policy"] = Policy(**policy)
     return facts
-
-
-def policy_of(options: Mapping[str, Any]) -> Policy:
-    """How calls are treated."""
-    return evolve(DEFAULT_POLICY, **{name: options[name] for name in _POLICY if name in options})
 
 
 def _concurrency(given: Concurrency | str, tool: str) -> Concurrency:

@@ -8,9 +8,8 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from typing import Any, Final, get_args, get_origin
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast, get_args, get_origin
 
 from attrs import frozen
 
@@ -23,74 +22,34 @@ from pegboard.tools.handler import Unstructure
 from pegboard.tools.injection import Injection, injected_kind, is_kind
 
 
-class Scope:
-    """Where the names in a function's annotations are looked up: where it was written.
+def resolved(annotation: Any, function: Callable[..., Any], *, tool: str, parameter: str) -> Any:
+    """An annotation with every name in it worked out, as it stands where `function` was written.
 
-    Args:
-        function: Any callable.
-        tool: The tool's name, for errors.
+    Raises:
+        DefinitionError: A name isn't there, or the text is no type.
     """
-
-    def __init__(self, function: Callable[..., Any], tool: str) -> None:
-        self._function = function
-        self.tool = tool
-
-    def resolve(self, annotation: Any, parameter: str) -> Any:
-        """`annotation` with every name in it worked out.
-
-        Raises:
-            DefinitionError: A name isn't there, or the text is no type.
-        """
-        if _is_settled(annotation):
-            return annotation
-        try:
-            return _evaluated(annotation, innermost(self._function))
-        except NameError as error:
-            name = error.name or str(error)
-            raise DefinitionError(
-                f"its type {_written(annotation)} names {name!r}, which isn't there at run time",
-                tool=self.tool,
-                parameter=parameter,
-                annotation=annotation,
-                hint="Import it outside `if TYPE_CHECKING:`, or define it before the function.",
-            ) from None
-        except (SyntaxError, TypeError, AttributeError) as error:
-            raise DefinitionError(
-                f"its type {_written(annotation)} can't be worked out ({error})",
-                tool=self.tool,
-                parameter=parameter,
-                annotation=annotation,
-                hint="Write a type.",
-            ) from None
-
-
-def _written(annotation: Any) -> str:
-    return repr(annotation) if isinstance(annotation, str) else str(annotation)
+    if _is_settled(annotation):
+        return annotation
+    try:
+        return _evaluated(annotation, innermost(function))
+    except NameError as error:
+        what = f"names {error.name or str(error)!r}, which isn't there at run time"
+        hint = "Import it outside `if TYPE_CHECKING:`, or define it before the function."
+    except (SyntaxError, TypeError, AttributeError) as error:
+        what, hint = f"can't be worked out ({error})", "Write a type."
+    what = f"its type {annotation!r} {what}" if isinstance(annotation, str) else f"its type {annotation} {what}"
+    raise DefinitionError(what, tool=tool, parameter=parameter, annotation=annotation, hint=hint)
 
 
 def _is_settled(annotation: Any) -> bool:
     """Whether no name in `annotation` is still a string."""
-    if type(annotation) is type:
-        return True
-    try:
-        return _is_settled_type(annotation)
-    except TypeError:  # not hashable
-        return _is_settled_type.__wrapped__(annotation)
-
-
-@lru_cache(maxsize=1024)
-def _is_settled_type(annotation: Any) -> bool:
     if isinstance(annotation, str | typing.ForwardRef):
         return False
+    if isinstance(annotation, list):  # the parameters of a Callable
+        return all(map(_is_settled, cast("list[Any]", annotation)))
     origin = get_origin(annotation)
-    if origin is None or origin is typing.Literal:
-        return True
-    if origin is typing.Annotated:
-        return _is_settled(get_args(annotation)[0])
-    return all(
-        _is_settled(each) if not isinstance(each, list) else all(map(_is_settled, each))  # pyright: ignore[reportUnknownArgumentType]
-        for each in get_args(annotation)
-    )
+    parts = get_args(annotation)
+    return origin is typing.Literal or all(map(_is_settled, parts[:1] if origin is typing.Annotated else parts))
 
 
 def _evaluated(annotation: Any, function: Any) -> Any:
@@ -254,12 +213,13 @@ def signature_of(function: Callable[..., Any], *, tool: str, method: bool = Fals
     except (TypeError, ValueError, NameError) as error:
         hint = "Wrap it in a function with typed parameters."
         raise DefinitionError(f"its signature can't be read ({error})", tool=tool, hint=hint) from None
-    scope = Scope(function, tool)
     bound = _bound_names(function)
     written = [each for each in raw.parameters.values() if each.name not in bound][method:]
-    parameters = tuple(_parameter(each, scope) for each in written)
+    parameters = tuple(_parameter(each, function, tool) for each in written)
     _check_context([each for each in parameters if each.is_context], tool)
-    returns = EMPTY if raw.return_annotation is EMPTY else scope.resolve(raw.return_annotation, "return")
+    returns = raw.return_annotation
+    if returns is not EMPTY:
+        returns = resolved(returns, function, tool=tool, parameter="return")
     if not parameters or parameters[-1].kind is not Kind.VAR_KEYWORD:
         return Signature(parameters, returns)
     return Signature(tuple(_unpacked(parameters, tool)), returns, _taken(function, parameters))
@@ -278,17 +238,18 @@ def is_method(function: Callable[..., Any]) -> bool:
     return first.annotation is EMPTY
 
 
-def _parameter(written: inspect.Parameter, scope: Scope) -> Parameter:
-    annotation = Any if written.annotation is EMPTY else scope.resolve(written.annotation, written.name)
+def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: str) -> Parameter:
+    annotation = written.annotation
+    annotation = Any if annotation is EMPTY else resolved(annotation, function, tool=tool, parameter=written.name)
     if _is_context(annotation):
         annotation = ToolContext
     elif _is_kind_of_context(annotation):
         what = f"it would be the model's to fill: only {ToolContext.__name__} itself is given by the board."
         hint = "Annotate it ToolContext; what the request says is in its `request`."
-        raise DefinitionError(what, tool=scope.tool, parameter=written.name, annotation=annotation, hint=hint)
+        raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
     service = None if type(annotation) is type else injected_kind(annotation)
     if service is not None:
-        _check_injected(written, service, annotation, scope.tool)
+        _check_injected(written, service, annotation, tool)
     return Parameter(written.name, annotation, written.default, written.kind, service)
 
 
@@ -331,21 +292,17 @@ def _unpacked(parameters: tuple[Parameter, ...], tool: str) -> Iterator[Paramete
     """`**kwargs: Unpack[SomeTypedDict]` as the keyword parameters that it stands for."""
     for each in parameters:
         # typing_extensions has an Unpack of its own in Python 3.11.
-        if each.kind is Kind.VAR_KEYWORD and getattr(get_origin(each.annotation), "_name", "") == "Unpack":
-            yield from _keys(each, tool)
-        else:
+        if each.kind is not Kind.VAR_KEYWORD or getattr(get_origin(each.annotation), "_name", "") != "Unpack":
             yield each
+            continue
+        from pegboard.schema.fields import fields_of
 
-
-def _keys(starred: Parameter, tool: str) -> Iterator[Parameter]:
-    from pegboard.schema.fields import fields_of
-
-    fields = fields_of(get_args(starred.annotation)[0])
-    if fields is None:
-        what = f"its type {starred.annotation} unpacks no TypedDict."
-        raise DefinitionError(what, tool=tool, parameter=starred.name, annotation=starred.annotation)
-    for each in fields:
-        yield Parameter(each.key, each.annotation, EMPTY if each.required else OMITTED, Kind.KEYWORD_ONLY)
+        fields = fields_of(get_args(each.annotation)[0])
+        if fields is None:
+            what = f"its type {each.annotation} unpacks no TypedDict."
+            raise DefinitionError(what, tool=tool, parameter=each.name, annotation=each.annotation)
+        for key in fields:
+            yield Parameter(key.key, key.annotation, EMPTY if key.required else OMITTED, Kind.KEYWORD_ONLY)
 
 
 def _bound_names(function: Any) -> frozenset[str]:
@@ -397,20 +354,13 @@ class Output:
     schema: JsonText | None = None
     is_wrapped: bool = False
 
-    def make_unstructure(self) -> Callable[[], Unstructure | None]:
-        """Makes the way back to JSON, when it is first asked for."""
-        return partial(_unstructurer, self.annotation)
+    def make_unstructure(self) -> Unstructure | None:
+        """The way back to JSON; `None` where there is nothing to do."""
+        if self.annotation is EMPTY:
+            return None
+        from pegboard.schema.unstructure import unstructurer
 
-
-def _unstructurer(annotation: Any) -> Unstructure | None:
-    if annotation is EMPTY:
-        return None
-    from pegboard.schema.unstructure import unstructurer
-
-    return unstructurer(annotation)
-
-
-NO_OUTPUT: Final = Output()
+        return unstructurer(self.annotation)
 
 
 @frozen
@@ -458,10 +408,6 @@ def _list_of(parts: tuple[Any, ...]) -> Any:
     return list[parts[0]]
 
 
-_known: Final[dict[Hashable, Output]] = {}
-_MOST_KNOWN: Final = 1024
-
-
 def output_of(annotation: Any, *, tool: str) -> Output:
     """What the type of a result says.
 
@@ -470,9 +416,9 @@ def output_of(annotation: Any, *, tool: str) -> Output:
     """
     spoken = _spoken(annotation)
     if spoken is EMPTY:
-        return NO_OUTPUT
+        return Output()
     try:
-        return _known_output(spoken)
+        return _output_of_type(spoken)
     except DefinitionError as error:
         raise DefinitionError(
             error.message,
@@ -505,19 +451,6 @@ def _is_ready(annotation: Any) -> bool:
     """Whether a list's items are content already, or may be."""
     members = get_args(annotation) if get_origin(annotation) in _UNIONS else (annotation,)
     return any(each in _READY for each in members)
-
-
-def _known_output(annotation: Any) -> Output:
-    """What a type says, worked out once."""
-    from pegboard.schema.types import annotation_key
-
-    key = annotation_key(annotation)  # annotations that differ may be equal: int | str and str | int
-    known = _known.get(key)
-    if known is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        known = _known[key] = _output_of_type(annotation)
-    return known
 
 
 def _output_of_type(annotation: Any) -> Output:

@@ -14,11 +14,9 @@ from attrs import evolve, frozen
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.schema.docstrings import Docstring, parse_docstring
-from pegboard.schema.json import JsonText, json_text
 from pegboard.schema.problems import MOST_PROBLEMS, StructureError, problem
-from pegboard.tools.binding import input_schema_of
+from pegboard.tools.binding import binder_of, binder_of_one, input_schema_of
 from pegboard.tools.handler import Binder, Checker, Confirmer, ErrorWriter, Handler, Previewer, Unstructure
-from pegboard.tools.injection import Injection
 from pegboard.tools.options import CommonOptions, ToolOptions, checked_options, checked_schema, spec_facts, tool_facts
 from pegboard.tools.policy import DEFAULT_POLICY, HOST, Origin, Policy
 from pegboard.tools.signature import (
@@ -26,22 +24,17 @@ from pegboard.tools.signature import (
     STARRED,
     Kind,
     Output,
-    Parameter,
-    Returned,
     Signature,
     is_method,
     output_of,
     returned_by,
     signature_of,
 )
-from pegboard.tools.spec import FREEFORM_SCHEMA, Grammar, ToolSpec
+from pegboard.tools.spec import Grammar, ToolSpec
 from pegboard.typing import JsonMapping, JsonSchema
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from pegboard.schema.validator import Validator
-    from pegboard.tools.options import CommonOptions, ToolOptions
 
 
 @frozen(eq=False)
@@ -168,10 +161,15 @@ class Tool:
     def from_function(cls, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
         """A tool of a function, as `@tool` makes it; takes the same options.
 
+        Args:
+            function: A function, a `functools.partial`, a bound method or a callable object; it is left alone.
+            options: See `ToolOptions`.
+
         Raises:
-            DefinitionError: The signature can't be expressed.
+            DefinitionError: Something of it can't be expressed; names the parameter, its type and what to do.
+            InvalidNameError: The name isn't one that every provider takes.
         """
-        return tool_from_function(function, **options)
+        return _tool_of_function(function, options, method=False)
 
     @classmethod
     def from_schema(
@@ -192,7 +190,9 @@ class Tool:
         Raises:
             SchemaError: The schema is invalid or unbounded.
         """
-        return _tool_from_schema(name, input_schema, handler, **options)
+        given = checked_options(options, tool=name)
+        facts = {"name": name, "input_schema": checked_schema(input_schema, name, "input_schema")}
+        return _raw_tool(facts, handler, given)
 
     @classmethod
     def freeform(
@@ -211,7 +211,8 @@ class Tool:
             grammar: What the text must fit. Providers are told, and hold their models to it; it isn't checked here.
             options: As `@tool` takes them.
         """
-        return _tool_from_text(name, handler, grammar=grammar, input_schema=FREEFORM_SCHEMA, **options)
+        given = checked_options(options, tool=name)
+        return _raw_tool({"name": name, "kind": "freeform", "grammar": grammar}, handler, given, argument="input")
 
     @classmethod
     def provider(
@@ -220,6 +221,8 @@ class Tool:
         provider_id: str,
         arguments: JsonMapping | None = None,
         handler: Callable[..., Any] | None = None,
+        *,
+        input_schema: JsonSchema | None = None,
         **options: Unpack[CommonOptions],
     ) -> Tool:
         """A tool that the model's provider knows, and usually runs.
@@ -229,9 +232,18 @@ class Tool:
             provider_id: Such as `"openai.web_search"`.
             arguments: What the provider's definition of it takes.
             handler: Runs it here, as a local shell does; `None` where the provider runs it.
+            input_schema: Of the arguments that the handler gets; any object by default.
             options: As `@tool` takes them.
         """
-        return _provider_tool(name, provider_id, arguments, handler, **options)
+        given = checked_options(options, tool=name)
+        facts: dict[str, Any] = {
+            "name": name,
+            "kind": "provider",
+            "provider_id": provider_id,
+            "provider_arguments": dict(arguments or {}),
+            "input_schema": checked_schema(input_schema or {"type": "object"}, name, "input_schema"),
+        }
+        return _raw_tool(facts, handler, given)
 
     @classmethod
     def processor(cls, name: str, function: Callable[..., Any], **options: Unpack[CommonOptions]) -> Tool:
@@ -242,7 +254,10 @@ class Tool:
             function: `(request, context)`, plain or async; gives the next `ModelRequest`, or `None` to leave it.
             options: As `@tool` takes them; by default, the function's docstring is the description.
         """
-        return _processing_tool(name, function, **options)
+        if not callable(function):
+            raise DefinitionError(f"{function!r:.100} is no function.", tool=name)
+        given = checked_options({**options, "process_request": function, "offered": False}, tool=name)
+        return made_tool({"name": name, "description": docstring_of(function).description}, given)
 
 
 ATTRIBUTE: Final = "__pegboard_tool__"
@@ -287,24 +302,42 @@ LONG_RUNNING: Final = (
 """What the description of a long-running tool ends with, so that the model waits."""
 
 
-def made_tool(facts: Mapping[str, Any], handler: Handler | None, options: Mapping[str, Any]) -> Tool:
+def made_tool(
+    facts: Mapping[str, Any], options: Mapping[str, Any], handler: Handler | None = None, returns: Any = EMPTY
+) -> Tool:
     """The tool of all that was worked out, and of what the options say over it.
 
     Args:
         facts: For the spec, `name` among them.
-        handler: Or `None`.
         options: Checked.
+        handler: With its function, flavour, binder and services.
+        returns: The type of what the result is made of.
 
     Raises:
-        DefinitionError: An option of the wrong form, or an example that doesn't fit.
+        DefinitionError: An option of the wrong form, an example that doesn't fit, or a return type that can't be
+            written as JSON Schema.
+        SchemaError: The given output schema is refused.
         InvalidNameError: The name isn't one that every provider takes.
     """
     name: str = facts["name"]
-    said = {**facts, **spec_facts(options, tool=name)}
-    if said.get("long_running"):
-        said["description"] = f"{said.get('description', '')}\n\n{LONG_RUNNING}".lstrip()
+    if "output_schema" not in options:
+        output = output_of(returns, tool=name)
+    elif (schema := options["output_schema"]) is None:
+        output = Output()
+    else:
+        output = Output(schema=checked_schema(schema, name, "output_schema"))
+    if handler is not None:
+        handler = evolve(
+            handler,
+            blocking=options.get("blocking", True),
+            make_unstructure=output.make_unstructure,
+            wraps_result=output.is_wrapped,
+        )
+    given: dict[str, Any] = {**facts, "output_schema": output.schema, **spec_facts(options, tool=name)}
+    if given.get("long_running"):
+        given["description"] = f"{given.get('description', '')}\n\n{LONG_RUNNING}".lstrip()
     try:
-        spec = ToolSpec(**said)
+        spec = ToolSpec(**given)
     except (TypeError, ValueError) as error:
         raise DefinitionError(str(error), tool=name) from None
     made = Tool(spec, handler, **tool_facts(options))
@@ -326,11 +359,16 @@ def _checked_examples(made: Tool, examples: Iterable[Any]) -> tuple[Any, ...]:
     return kept
 
 
-def _name_of(function: Any) -> str:
-    """The name of the function behind partials; of a callable object, that of its class."""
+def _behind_partials(function: Any) -> Any:
     while isinstance(function, functools.partial):
         function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    name = getattr(function, "__name__", None) or snake_case(type(function).__name__)  # pyright: ignore[reportUnknownArgumentType]
+    return function  # pyright: ignore[reportUnknownVariableType]
+
+
+def _name_of(function: Any) -> str:
+    """The name of a function; of a callable object, that of its class."""
+    function = _behind_partials(function)
+    name = getattr(function, "__name__", None) or snake_case(type(function).__name__)
     if name == "<lambda>":
         raise DefinitionError("a lambda has no name of its own.", hint="Pass name=...")
     return name
@@ -345,51 +383,14 @@ def snake_case(name: str) -> str:
 
 def docstring_of(function: Any) -> Docstring:
     """What the docstring says of the function behind partials; of a callable object, `__call__`'s or its class's."""
-    while isinstance(function, functools.partial):
-        function = function.func  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    text = function.__doc__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    if not inspect.isroutine(function):  # pyright: ignore[reportUnknownArgumentType]
-        text = type(function).__call__.__doc__ or text  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return parse_docstring(text) if text else Docstring()  # pyright: ignore[reportUnknownArgumentType]
-
-
-def handler_of(  # noqa: PLR0913  (what one handler is made of)
-    function: Callable[..., Any],
-    returned: Returned,
-    make_binder: Callable[[], Binder],
-    *,
-    options: Mapping[str, Any],
-    tool: str,
-    injects: tuple[Injection, ...] = (),
-) -> tuple[Handler, JsonText | None]:
-    """The handler that runs `function`, and the output schema: the option's, else what the return type gives.
-
-    Raises:
-        DefinitionError: The return type can't be written as JSON Schema.
-        SchemaError: The given schema is refused.
-    """
-    if "output_schema" in options:
-        output = Output(schema=_given_output(options, tool))
-    else:
-        output = output_of(returned.annotation, tool=tool)
-    blocking = options.get("blocking", True)
-    unstructure = output.make_unstructure()
-    handler = Handler(function, make_binder, returned.flavour, blocking, unstructure, output.is_wrapped, injects)
-    return handler, output.schema
-
-
-def _given_output(options: Mapping[str, Any], tool: str) -> JsonText | None:
-    """The output schema that the options give.
-
-    Raises:
-        SchemaError: It is refused.
-    """
-    schema = options.get("output_schema")
-    return None if schema is None else checked_schema(schema, tool, "output_schema")
+    function = _behind_partials(function)
+    text = function.__doc__
+    if not inspect.isroutine(function):
+        text = type(function).__call__.__doc__ or text
+    return parse_docstring(text) if text else Docstring()
 
 
 F = TypeVar("F", bound="Callable[..., Any] | classmethod[Any, ..., Any]")
-_OPEN_OBJECT: Final = json_text({"type": "object"})
 
 
 @overload
@@ -441,73 +442,6 @@ def _decorated(decorated: Any, options: ToolOptions) -> Any:
     return decorated  # pyright: ignore[reportUnknownVariableType]
 
 
-def tool_from_function(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
-    """A tool of a function, a `functools.partial`, a bound method or a callable object; leaves the thing alone.
-
-    Raises:
-        DefinitionError: Something of it can't be expressed; names the parameter, its type and what to do.
-        InvalidNameError: The name isn't one that every provider takes.
-    """
-    return _tool_of_function(function, options, method=False)
-
-
-def _tool_from_schema(
-    name: str,
-    input_schema: JsonSchema,
-    handler: Callable[..., Any] | None = None,
-    **options: Unpack[CommonOptions],
-) -> Tool:
-    """A tool of a raw JSON Schema and a handler on a mapping; see `Tool.from_schema`."""
-    given = checked_options(options, tool=name)
-    facts = {"name": name, "input_schema": checked_schema(input_schema, name, "input_schema")}
-    return _raw_tool(facts, handler, given)
-
-
-def _tool_from_text(
-    name: str,
-    handler: Callable[..., Any] | None = None,
-    *,
-    grammar: Grammar | None,
-    input_schema: JsonText,
-    **options: Unpack[CommonOptions],
-) -> Tool:
-    """A tool whose input is text; see `Tool.freeform`."""
-    given = checked_options(options, tool=name)
-    facts = {"name": name, "kind": "freeform", "grammar": grammar, "input_schema": input_schema}
-    return _raw_tool(facts, handler, given, argument="input")
-
-
-def _provider_tool(
-    name: str,
-    provider_id: str,
-    arguments: JsonMapping | None = None,
-    handler: Callable[..., Any] | None = None,
-    *,
-    input_schema: JsonSchema | None = None,
-    **options: Unpack[CommonOptions],
-) -> Tool:
-    """A tool that the model's provider knows; see `Tool.provider`. Without an input schema any object is taken."""
-    given = checked_options(options, tool=name)
-    facts = {
-        "name": name,
-        "kind": "provider",
-        "provider_id": provider_id,
-        "provider_arguments": dict(arguments or {}),
-        "input_schema": _OPEN_OBJECT,
-    }
-    if input_schema is not None:
-        facts["input_schema"] = checked_schema(input_schema, name, "input_schema")
-    return _raw_tool(facts, handler, given)
-
-
-def _processing_tool(name: str, function: Callable[..., Any], **options: Unpack[CommonOptions]) -> Tool:
-    """A tool that only processes requests; see `Tool.processor`."""
-    if not callable(function):
-        raise DefinitionError(f"{function!r:.100} is no function.", tool=name)
-    given = checked_options({**options, "process_request": function, "offered": False}, tool=name)
-    return made_tool({"name": name, "description": docstring_of(function).description}, None, given)
-
-
 def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, method: bool) -> Tool:
     if isinstance(function, type):
         hint = "Register an instance, or a subclass of TypedTool."
@@ -519,18 +453,26 @@ def _tool_of_function(function: Callable[..., Any], options: ToolOptions, *, met
     given = checked_options(options, tool=name, of_function=True)
     signature = signature_of(function, tool=name, method=method)
     _check_named(given.get("permission_arguments", ()), signature, name)
-    said = docstring_of(function)
-    returned = returned_by(function, signature.returns)
-    make_binder = functools.partial(_binder, signature.parameters, signature.taken, "input_schema" in given)
-    injects = signature.injects
-    handler, output_schema = handler_of(function, returned, make_binder, options=given, tool=name, injects=injects)
+    documented = docstring_of(function)
     facts = {
         "name": name,
-        "description": said.description,
-        "input_schema": input_schema_of(given, signature.visible, said.parameters, name),
-        "output_schema": output_schema,
+        "description": documented.description,
+        "input_schema": input_schema_of(given, signature.visible, documented.parameters, name),
     }
-    return made_tool(facts, handler, given)
+    make_binder = functools.partial(binder_of, signature, strict="input_schema" in given)
+    return _run_by(function, signature, make_binder, facts, given)
+
+
+def _run_by(
+    function: Callable[..., Any],
+    signature: Signature,
+    make_binder: Callable[[], Binder],
+    facts: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Tool:
+    returned = returned_by(function, signature.returns)
+    handler = Handler(function, make_binder, returned.flavour, injects=signature.injects)
+    return made_tool(facts, options, handler, returned.annotation)
 
 
 def _check_named(names: Iterable[str], signature: Signature, tool: str) -> None:
@@ -554,31 +496,15 @@ def _raw_tool(
     """A tool whose function gets one thing: all arguments as a mapping, or the argument of that name."""
     name: str = facts["name"]
     if function is None:
-        return made_tool({**facts, "output_schema": _given_output(options, name)}, None, options)
+        return made_tool(facts, options)
     signature = signature_of(function, tool=name)
     if len(signature.visible) != 1 or signature.visible[0].kind in STARRED:
         hint = "Beside it, a ToolContext parameter gets the context, and Injected[...] ones get services."
         what = "the arguments as a mapping" if argument is None else "the text"
         raise DefinitionError(f"its handler must take exactly one parameter, {what}.", tool=name, hint=hint)
-    returned = returned_by(function, signature.returns)
-    make_binder = functools.partial(_binder_of_one, signature.parameters, argument)
-    injects = signature.injects
-    handler, output_schema = handler_of(function, returned, make_binder, options=options, tool=name, injects=injects)
-    description = docstring_of(function).description
-    return made_tool({**facts, "description": description, "output_schema": output_schema}, handler, options)
-
-
-def _binder(parameters: tuple[Parameter, ...], taken: frozenset[str], strict: bool) -> Binder:
-    """A function's binder, made at its first call; until then only what that needs is kept."""
-    from pegboard.tools.binding import binder_of
-
-    return binder_of(Signature(parameters, EMPTY, taken), strict=strict)
-
-
-def _binder_of_one(parameters: tuple[Parameter, ...], argument: str | None) -> Binder:
-    from pegboard.tools.binding import binder_of_one
-
-    return binder_of_one(parameters, argument)
+    make_binder = functools.partial(binder_of_one, signature, argument)
+    facts = {**facts, "description": docstring_of(function).description}
+    return _run_by(function, signature, make_binder, facts, options)
 
 
 __all__ = ["Tool", "tool"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from types import ModuleType
 from typing import Any, ClassVar, Final, Generic, TypeVar, get_args, get_origin
 
-from attrs import define, field
+from attrs import frozen
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
@@ -17,11 +18,11 @@ from pegboard.schema.json import JsonText, json_text
 from pegboard.schema.problems import StructureError, problem
 from pegboard.schema.validator import check_schema
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Binder, Handler
+from pegboard.tools.handler import Handler
 from pegboard.tools.options import CommonOptions, checked_options, checked_schema
-from pegboard.tools.signature import Returned, Scope, lenient
+from pegboard.tools.signature import lenient, resolved
 from pegboard.tools.spec import NO_INPUT
-from pegboard.tools.tool import ATTRIBUTE, Method, Tool, calling, handler_of, made_tool, snake_case, tool_from_function
+from pegboard.tools.tool import ATTRIBUTE, Method, Tool, calling, made_tool, snake_case
 from pegboard.typing import JsonSchema
 
 Input = TypeVar("Input")
@@ -78,19 +79,16 @@ class TypedTool(Generic[Input, Output]):
             InvalidNameError: The name isn't one that every provider takes.
         """
         name = self.name or snake_case(type(self).__name__)
-        scope = Scope(self.call, name)
-        takes, gives = (scope.resolve(each, "input") for each in _types(type(self), name))
+        written = _types(type(self), name)
+        takes, gives = (resolved(each, self.call, tool=name, parameter="input") for each in written)
         taking, input_schema = _taking(self, takes, name)
         options = checked_options(_options(self, taking), tool=name)
-        returned = Returned(Flavour.of(self.call), gives)
-        handler, output_schema = handler_of(self.call, returned, taking.make_binder, options=options, tool=name)
         facts = {
             "name": name,
             "description": parse_docstring(_written(type(self)).get("__doc__", "")).description,
             "input_schema": input_schema,
-            "output_schema": output_schema,
         }
-        return made_tool(facts, handler, options)
+        return made_tool(facts, options, Handler(self.call, lambda: taking.bind, Flavour.of(self.call)), gives)
 
 
 def _is_typed_class(thing: object) -> bool:
@@ -98,8 +96,8 @@ def _is_typed_class(thing: object) -> bool:
     return isinstance(thing, type) and issubclass(thing, TypedTool)
 
 
-@define(eq=False)
-class _Taking:
+@frozen
+class _Input:
     """How arguments become the input.
 
     Attributes:
@@ -111,7 +109,6 @@ class _Taking:
     annotation: Any
     argument: str | None
     strict: bool
-    _structure: Callable[[Any], Any] | None = field(default=None, init=False)
 
     def structured(self, arguments: Mapping[str, Any]) -> Any:
         """The input that judged arguments make.
@@ -119,8 +116,6 @@ class _Taking:
         Raises:
             StructureError: They don't fit the type after all.
         """
-        if self._structure is None:
-            self._structure = self._made()
         if self.argument is None:
             return self._structure(arguments)
         if self.argument not in arguments:
@@ -130,7 +125,8 @@ class _Taking:
         except StructureError as error:
             raise error.below(self.argument) from None
 
-    def _made(self) -> Callable[[Any], Any]:
+    @cached_property
+    def _structure(self) -> Callable[[Any], Any]:
         from pegboard.schema.structure import strict_structurer, structurer
 
         if self.annotation is _NONE:
@@ -138,9 +134,9 @@ class _Taking:
         structure = strict_structurer(self.annotation) if self.strict else structurer(self.annotation)
         return structure or (lambda value: value)
 
-    def make_binder(self) -> Binder:
-        """The way from arguments to `call(context, input)`."""
-        return lambda context, arguments: ((context, self.structured(arguments)), {})
+    def bind(self, context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """What `call(context, input)` gets."""
+        return (context, self.structured(arguments)), {}
 
     def given_to(
         self, method: Callable[[Any], Any], otherwise: Callable[[StructureError], Any]
@@ -157,7 +153,7 @@ class _Taking:
         return given
 
 
-def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[_Taking, JsonText]:
+def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[_Input, JsonText]:
     """How the arguments become the input, and their schema: the tool's own, else what the type gives."""
     from pegboard.schema.types import Property, object_schema, schema_of
 
@@ -169,7 +165,7 @@ def _taking(tool: TypedTool[Any, Any], takes: Any, name: str) -> tuple[_Taking, 
     elif (schema := schema_of(takes, tool=name)).get("type") != "object":
         argument, schema = parameter, object_schema([Property(parameter, takes)], tool=name)
     text = json_text(schema) if own is None else checked_schema(own, name, "input_schema")
-    return _Taking(takes, argument, strict=own is not None), text
+    return _Input(takes, argument, strict=own is not None), text
 
 
 def _parameter(tool: TypedTool[Any, Any], name: str) -> str:
@@ -181,7 +177,7 @@ def _parameter(tool: TypedTool[Any, Any], name: str) -> str:
     return parameters[1]
 
 
-def _options(tool: TypedTool[Any, Any], taking: _Taking) -> dict[str, Any]:
+def _options(tool: TypedTool[Any, Any], taking: _Input) -> dict[str, Any]:
     """The options that stand as attributes and methods."""
     found: dict[str, Any] = {}
     for name in CommonOptions.__optional_keys__:
@@ -247,10 +243,13 @@ def tool_of(thing: object) -> Tool | None:
     if isinstance(thing, TypedTool):
         return thing.as_tool()
     carried = _carried(thing)
-    if isinstance(carried, Method):
-        return _of_method(thing, carried)
     if carried is None:
         return None
+    if isinstance(carried, Method):
+        if not inspect.ismethod(thing):
+            hint = "Take it from an instance: tool_of(instance.method)."
+            raise DefinitionError("it is a method and has no instance.", tool=carried.tool.name, hint=hint)
+        return carried.bound(thing, thing.__self__)
     if inspect.ismethod(thing):
         hint = "Name it so; then the tool can tell the instance from its arguments."
         raise DefinitionError("the first parameter of a method must be self or cls.", tool=carried.name, hint=hint)
@@ -292,14 +291,14 @@ def as_tools(thing: Any) -> list[Tool]:
     if isinstance(thing, Tool):
         return [_checked(thing)]
     if _is_typed_class(thing):
-        return [_made(thing).as_tool()]
+        return [_instance_of(thing).as_tool()]
     one = tool_of(thing)
     if one is not None:
         return [one]
     if not inspect.isroutine(thing) and (found := _tools_of(thing)):
         return found
     if callable(thing):
-        return [tool_from_function(thing)]
+        return [Tool.from_function(thing)]
     hint = "Decorate its functions or methods with @tool."
     raise DefinitionError(f"{thing!r:.100} is no tool and holds none.", hint=hint)
 
@@ -321,13 +320,6 @@ def _carried(thing: object) -> Tool | Method | None:
     return carried if isinstance(carried, Tool | Method) else None
 
 
-def _of_method(thing: object, carried: Method) -> Tool:
-    if not inspect.ismethod(thing):
-        hint = "Take it from an instance: tool_of(instance.method)."
-        raise DefinitionError("it is a method and has no instance.", tool=carried.tool.name, hint=hint)
-    return carried.bound(thing, thing.__self__)
-
-
 def _of_module(module: ModuleType) -> Iterator[Tool]:
     inside = f"{module.__name__}."
     for value in list(vars(module).values()):
@@ -339,7 +331,7 @@ def _of_module(module: ModuleType) -> Iterator[Tool]:
             yield found
 
 
-def _made(cls: type[TypedTool[Any, Any]]) -> TypedTool[Any, Any]:
+def _instance_of(cls: type[TypedTool[Any, Any]]) -> TypedTool[Any, Any]:
     try:
         return cls()
     except TypeError as error:

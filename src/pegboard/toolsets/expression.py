@@ -41,13 +41,12 @@ from pegboard.toolsets.predicate import (
 )
 from pegboard.toolsets.predicates import all_of, any_of
 
-MAX_LENGTH: Final = 65_536
+_MAX_LENGTH: Final = 65_536
 _SPACE: Final = re.compile(r"\s*")
 _WORD: Final = re.compile(r"""[^\s()"':]+""")
 _BARE: Final = re.compile(r"""[^\s()"']*""")
 _DOUBLE: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SINGLE: Final = re.compile(r"'[^']*'")
-_read_string: Final = json.JSONDecoder(strict=False).decode
 
 
 def parse_predicate(text: str, custom: CustomPredicates | None = None) -> Predicate:
@@ -60,10 +59,10 @@ def parse_predicate(text: str, custom: CustomPredicates | None = None) -> Predic
     Raises:
         ExpressionError: It doesn't parse; with the place, and what may have been meant.
     """
-    if len(text) > MAX_LENGTH:
+    if len(text) > _MAX_LENGTH:
         start = text[:60]
         raise ExpressionError(
-            f"{len(text):,} characters are too many: at most {MAX_LENGTH:,} are taken", text=start, position=0
+            f"{len(text):,} characters are too many: at most {_MAX_LENGTH:,} are taken", text=start, position=0
         )
     parser = _Parser(text, custom or {})
     try:
@@ -86,15 +85,13 @@ def as_predicate(given: Predicate | PredicateFunction | str, custom: CustomPredi
 
 @define
 class _Parser:
-    """Recursive descent over the text; how deep it goes is counted, so that it never runs out of stack."""
+    """Recursive descent parser; counts how deep it goes, so that it never runs out of stack."""
 
     text: str
     custom: CustomPredicates
     position: int = 0
     term_start: int = 0
     depth: int = 0
-
-    # The grammar, a method a rule
 
     def whole(self) -> Predicate:
         if self.next_character() == "":
@@ -126,7 +123,9 @@ class _Parser:
         self.position += 1
         predicate = self.deeper(self.any, start)
         if self.next_character() != ")":
-            self.refuse_unclosed(start)
+            if self.here():
+                self.refuse_rest()
+            self.refuse("this '(' isn't closed", start)
         self.position += 1
         return predicate
 
@@ -170,11 +169,9 @@ class _Parser:
     def json_string(self, start: int) -> str:
         raw = self.matched(_DOUBLE) or self.refuse("this quote isn't closed", start)
         try:
-            return _read_string(raw)
+            return json.loads(raw, strict=False)
         except ValueError as error:
             self.refuse(f"between double quotes stands a JSON string, and this is none ({error})", start)
-
-    # Moving on
 
     def here(self) -> str:
         return self.text[self.position : self.position + 1]
@@ -208,8 +205,6 @@ class _Parser:
         self.depth -= 1
         return predicate
 
-    # What is wrong
-
     def check_end(self, start: int) -> None:
         if self.here() and not self.here().isspace() and self.here() not in "()" and self.position > start:
             self.refuse("a value is either quoted as a whole or not at all, and holds no quote where it isn't")
@@ -217,14 +212,10 @@ class _Parser:
     def refuse_rest(self) -> NoReturn:
         if self.here() == ")":
             self.refuse("this ')' closes nothing")
-        word = self.peeked()
+        match = _WORD.match(self.text, self.position)
+        word = match.group() if match else ""
         near = _OTHER_WORDS.get(word) or next(iter(suggest(word[:80], ("and", "or"))), "")
         self.refuse(f"expected 'and' or 'or' before this.{did_you_mean([near] if near else [])}")
-
-    def refuse_unclosed(self, start: int) -> NoReturn:
-        if self.here():
-            self.refuse_rest()
-        self.refuse("this '(' isn't closed", start)
 
     def refuse_word(self, word: str, start: int) -> NoReturn:
         if not word or word in OPERATORS:
@@ -238,10 +229,6 @@ class _Parser:
         other = _OTHER_WORDS.get(word)
         near = did_you_mean([other] if other else suggest(word[:80], known))
         self.refuse(f"there is no predicate {word[:80]!r}.{near or f' There are {_ALL_FLAGS}.'}", start)
-
-    def peeked(self) -> str:
-        match = _WORD.match(self.text, self.position)
-        return match.group() if match else ""
 
     def refuse(self, reason: str, position: int | None = None) -> NoReturn:
         at = self.position if position is None else position

@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pegboard.tools.context import ReadonlyContext
-from pegboard.toolsets.toolset import Offer, failed
+from pegboard.toolsets.toolset import Offer, ToolsetAdapter, failed_offer
 
 _abandoned: Final[set[asyncio.Task[Any]]] = set()
 """Tasks that were cancelled and haven't ended yet: a loop alone doesn't keep a task from being collected."""
 
 
-class _Asked(Protocol):
-    """What can be asked for an offer."""
-
-    @property
-    def name(self) -> str:
-        """For problems."""
-        ...
-
-    async def offer(self, context: ReadonlyContext) -> Offer:
-        """The offer for this context."""
-        ...
-
-
-async def ask_all(sources: Sequence[_Asked], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
+async def ask_all(sources: Sequence[ToolsetAdapter], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
     """One offer a source, in their order; of a source that failed or gave no answer in time, one that says so.
 
     A source that ignores its cancellation is left behind; one that blocks the event loop can't be bounded.
@@ -44,40 +31,46 @@ async def ask_all(sources: Sequence[_Asked], context: ReadonlyContext, timeout: 
             if task.done():
                 _seen(task)
             else:
-                _abandon(task)
+                abandon(task)
     return [_answer(task, source, timeout) for task, source in zip(tasks, sources, strict=True)]
 
 
-def _answer(task: asyncio.Task[Offer], source: _Asked, timeout: float) -> Offer:
+def _answer(task: asyncio.Task[Offer], source: ToolsetAdapter, timeout: float) -> Offer:
     if task in _abandoned:
-        return failed(source.name, TimeoutError(f"no answer within {timeout:g} s (toolset_timeout)"))
+        return failed_offer(source.name, TimeoutError(f"no answer within {timeout:g} s (toolset_timeout)"))
     if task.cancelled():
-        return failed(source.name, asyncio.CancelledError("it cancelled itself"))
+        return failed_offer(source.name, asyncio.CancelledError("it cancelled itself"))
     return task.result()
 
 
-def _abandon(task: asyncio.Task[Any]) -> None:
+def abandon(task: asyncio.Task[Any]) -> None:
+    """Cancels a task and waits for it no longer."""
     _abandoned.add(task)
     task.add_done_callback(_seen)
     task.cancel()
 
 
+def is_cancelled() -> bool:
+    """Whether the running task was asked to end; else a `CancelledError` is the doing of what it has called."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def _seen(task: asyncio.Task[Any]) -> None:
-    """Lets go of a task, so that asyncio doesn't complain that nobody has looked at what it raised."""
+    """Releases a task, and reads its exception, of which asyncio would else complain that it was never retrieved."""
     _abandoned.discard(task)
     if not task.cancelled():
         task.exception()
 
 
-async def _offer(source: _Asked, context: ReadonlyContext) -> Offer:
+async def _offer(source: ToolsetAdapter, context: ReadonlyContext) -> Offer:
     try:
         return await source.offer(context)
     except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if is_cancelled():
             raise
-        return failed(source.name, error)
+        return failed_offer(source.name, error)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  whatever it is, it costs only its own tools
-        return failed(source.name, error)
+        return failed_offer(source.name, error)

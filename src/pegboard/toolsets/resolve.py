@@ -6,14 +6,14 @@ are settled before predicates look: a tool that is filtered out keeps its name, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import attrs
-from attrs import define, field, frozen
+from attrs import field, frozen
 
-from pegboard.errors import DuplicateToolError, SchemaError, ToolsetError, did_you_mean, suggest
+from pegboard.errors import DuplicateToolError, ToolsetError, did_you_mean, suggest
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.tools.policy import ConflictPolicy
 from pegboard.tools.spec import is_valid_name
@@ -22,25 +22,21 @@ from pegboard.toolsets.predicate import Predicate
 from pegboard.toolsets.toolset import (
     MOST_PROBLEMS,
     Dropped,
-    Faults,
     Offer,
     OwnedToolset,
-    Source,
     Toolset,
+    ToolsetAdapter,
     ToolsetProblem,
-    check_sound,
-    described,
-    remade,
-    sift,
-    why,
+    explain_filter,
+    filter_tools,
+    map_tool,
+    schema_problem,
 )
-
-Verdict: TypeAlias = Literal["in", "out"]
 
 
 @frozen
 class _Reason:
-    """What one step of a resolution said to one tool.
+    """What one step of a resolution decided for one tool.
 
     Attributes:
         step: `"offered"`, `"name"`, `"default"`, `"where"`, `"active"`, `"order"`; what a toolset's wrapper does, such
@@ -50,7 +46,7 @@ class _Reason:
     """
 
     step: str
-    verdict: Verdict
+    verdict: Literal["in", "out"]
     text: str
 
     def __str__(self) -> str:
@@ -84,23 +80,17 @@ class Explanation:
 
 
 _Held: TypeAlias = tuple[Tool, Tool]
-"""A tool that is held back, and the one that has its name."""
+"""A tool that isn't offered, and the one that has its name."""
 
 
 @frozen(eq=False)
 class _Candidates:
-    """The tools that are considered.
-
-    Attributes:
-        tools: Sorted by name, each name once.
-        held: What is held back.
-        dropped: What toolsets have, and don't offer now.
-        problems: What went wrong up to here.
-    """
+    """The tools that are considered: sorted by name, each name once; and what isn't among them."""
 
     tools: Sequence[Tool]
     held: tuple[_Held, ...] = ()
     dropped: tuple[Dropped, ...] = ()
+    """What toolsets have, and don't offer now."""
     problems: tuple[ToolsetProblem, ...] = ()
 
 
@@ -122,92 +112,65 @@ def settled_names(static: Sequence[Tool], offers: Sequence[Offer], policy: Confl
     """
     if not offers:
         return _Candidates(static)
-    settling = _Settling({tool.spec.name: tool for tool in static}, policy)
-    for offer in offers:
-        for tool in offer:
-            settling.add(tool)
+    tools = {tool.spec.name: tool for tool in static}
+    held: list[_Held] = []
+    for later in (tool for offer in offers for tool in offer):
+        earlier = tools.setdefault(later.spec.name, later)
+        if earlier is later:
+            continue
+        if policy == "error":
+            raise DuplicateToolError(later.name, held_by=str(earlier.origin), wanted_by=str(later.origin))
+        holder, other = _ranked(earlier, later, later_wins=policy in ("replace", "shadow"))
+        tools[holder.spec.name] = holder
+        prefixed = _prefixed(other) if policy == "prefix" else None
+        if prefixed is None or tools.setdefault(prefixed.spec.name, prefixed) is not prefixed:
+            held.append((other, holder))
     return _Candidates(
-        [settling.tools[name] for name in sorted(settling.tools)],
-        tuple(settling.held),
+        [tools[name] for name in sorted(tools)],
+        tuple(held),
         tuple(each for offer in offers for each in offer.dropped),
-        (*(problem for offer in offers for problem in offer.problems), *_held_back(settling.held)),
+        (*(problem for offer in offers for problem in offer.problems), *_held_back(held)),
     )
 
 
-@define(eq=False)
-class _Settling:
-    tools: dict[str, Tool]
-    policy: ConflictPolicy
-    held: list[_Held] = field(factory=list[_Held])
-
-    def add(self, tool: Tool) -> None:
-        earlier = self.tools.setdefault(tool.spec.name, tool)
-        if earlier is tool:
-            return
-        if self.policy == "error":
-            raise DuplicateToolError(tool.name, held_by=str(earlier.origin), wanted_by=str(tool.origin))
-        first, second = _ranked(earlier, tool, later_wins=self.policy in ("replace", "shadow"))
-        self.tools[first.spec.name] = first
-        if self.policy != "prefix" or not self.prefix(second):
-            self.held.append((second, first))
-
-    def prefix(self, tool: Tool) -> bool:
-        """Puts the tool under a name that tells where it comes from; whether that could be done."""
-        name = f"{tool.origin.plugin or tool.origin.toolset or 'host'}_{tool.spec.name}"
-        if not is_valid_name(name) or name in self.tools:
-            return False
-        self.tools[name] = remade(tool, lambda own: own.with_spec(name=name))
-        return True
+def _prefixed(tool: Tool) -> Tool | None:
+    """The tool under a name that says where it comes from; `None` where that is no valid name."""
+    name = f"{tool.origin.plugin or tool.origin.toolset or 'host'}_{tool.spec.name}"
+    return map_tool(tool, lambda own: own.with_spec(name=name)) if is_valid_name(name) else None
 
 
 def _ranked(earlier: Tool, later: Tool, *, later_wins: bool) -> tuple[Tool, Tool]:
     """The tool that has the name, and the other."""
-    hosts = (earlier.origin.plugin is None, later.origin.plugin is None)
-    if hosts[0] is not hosts[1]:
-        later_wins = hosts[1]
+    if (earlier.origin.plugin is None) is not (later.origin.plugin is None):
+        later_wins = later.origin.plugin is None
     return (later, earlier) if later_wins else (earlier, later)
 
 
 def _held_back(held: Iterable[_Held]) -> Iterable[ToolsetProblem]:
-    """A problem for each tool that is held back."""
     for tool, holder in held:
         cause = f"tool {tool.spec.name!r} is held back: {holder.origin} has the name; prefix or rename one of the two"
         yield ToolsetProblem(tool.origin.toolset or "", cause, tool.spec.name, tool.origin)
 
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @frozen(eq=False)
 class _Pass:
-    """One step and the tools that came through.
-
-    Attributes:
-        step: Its name.
-        tools: Those that came through.
-        predicate: What was asked, or `None`.
-        faults: The tools for which it raised, and what.
-        texts: Why, for those that didn't come through, where no predicate was asked.
-    """
+    """One step, the tools that came through, and why for a tool."""
 
     step: str
     tools: Sequence[Tool]
-    predicate: Predicate | None = None
-    faults: Faults = field(factory=dict[str, str])
-    texts: Mapping[str, str] = field(factory=dict[str, str])
+    text: Callable[[Tool, bool], str]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(tool.spec.name for tool in self.tools)
 
 
 @frozen(eq=False)
 class _Trace:
-    """What each step did.
-
-    Attributes:
-        candidates: The tools that were considered.
-        passes: The steps, in order.
-        tools: Those that are offered, in order.
-        context: What they were resolved for.
-        added: The tools that came in later, by name: how many steps had been made by then.
-    """
+    """What each step did, in order; by name how many steps had been made when a tool came in later."""
 
     candidates: _Candidates
     passes: Sequence[_Pass]
@@ -216,7 +179,7 @@ class _Trace:
     added: Mapping[str, int] = field(factory=dict[str, int])
 
     def candidate(self, name: str) -> Tool | None:
-        """The tool of this name that was considered, or `None`."""
+        """The tool of this name that was considered."""
         return self._candidates.get(name)
 
     def then(self, step: _Pass) -> _Trace:
@@ -224,22 +187,22 @@ class _Trace:
         return attrs.evolve(self, passes=(*self.passes, step), tools=step.tools)
 
     def joined_by(self, tools: Sequence[Tool]) -> _Trace:
-        """The same with tools that came in now, of names that nobody has."""
+        """The same with tools of new names that came in now."""
         candidates = attrs.evolve(self.candidates, tools=(*self.candidates.tools, *tools))
         added = {**self.added, **dict.fromkeys((tool.spec.name for tool in tools), len(self.passes))}
         return attrs.evolve(self, candidates=candidates, tools=(*self.tools, *tools), added=added)
 
     def holding_back(self, held: Sequence[_Held]) -> _Trace:
-        """The same with tools that are held back, as others have their names."""
+        """The same with tools whose names others have."""
         return attrs.evolve(self, candidates=attrs.evolve(self.candidates, held=(*self.candidates.held, *held)))
 
     @cached_property
     def considered(self) -> frozenset[str]:
-        """Every name that somebody has a tool for."""
+        """Every name that there is a tool for, offered or not."""
         return frozenset({*self._candidates, *self._held, *self._dropped})
 
     def reasons(self, name: str) -> tuple[_Reason, ...]:
-        """What each step said to the tools of this name."""
+        """What each step decided for the tools of this name."""
         before = [_Reason(each.step, "out", each.text) for each in self._dropped.get(name, ())]
         held = [
             _Reason("name", "out", f"the tool of {tool.origin} is held back: {holder.origin} has the name")
@@ -251,22 +214,14 @@ class _Trace:
         return (*before, _Reason("offered", "in", f"by {tool.origin}"), *held, *self._passed(tool))
 
     def _passed(self, tool: Tool) -> Iterator[_Reason]:
-        """What each step said, up to the one that it didn't come through."""
-        first = self.added.get(tool.spec.name, 0)
-        for each, names in zip(self.passes[first:], self._through[first:], strict=True):
-            came_through = tool.spec.name in names
-            yield _Reason(each.step, "in" if came_through else "out", self._text(each, tool, came_through=came_through))
+        """What each step decided, up to the one that it didn't come through."""
+        name = tool.spec.name
+        for each in self.passes[self.added.get(name, 0) :]:
+            came_through = name in each.names
+            yield _Reason(each.step, "in" if came_through else "out", each.text(tool, came_through))
             if not came_through:
                 return
-        yield _Reason("order", "in", f"place {self._places[tool.spec.name]} of {len(self.tools)}")
-
-    def _text(self, each: _Pass, tool: Tool, *, came_through: bool) -> str:
-        if each.texts:
-            return each.texts.get(tool.spec.name, "kept")
-        if each.predicate is None:
-            return "among the active names" if came_through else "not among the active names"
-        fault = each.faults.get(tool.spec.name)
-        return why(each.predicate, tool, self.context) if fault is None else f"{each.predicate} failed: {fault}"
+        yield _Reason("order", "in", f"place {self._places[name]} of {len(self.tools)}")
 
     @cached_property
     def _candidates(self) -> Mapping[str, Tool]:
@@ -281,16 +236,12 @@ class _Trace:
         return _grouped((dropped.name, dropped) for dropped in self.candidates.dropped)
 
     @cached_property
-    def _through(self) -> Sequence[frozenset[str]]:
-        return [frozenset(tool.spec.name for tool in each.tools) for each in self.passes]
-
-    @cached_property
     def _places(self) -> Mapping[str, int]:
         return {tool.spec.name: place for place, tool in enumerate(self.tools, 1)}
 
 
-def _grouped(pairs: Iterator[tuple[str, T]]) -> dict[str, list[T]]:
-    groups: dict[str, list[T]] = {}
+def _grouped(pairs: Iterator[tuple[str, _T]]) -> dict[str, list[_T]]:
+    groups: dict[str, list[_T]] = {}
     for name, item in pairs:
         groups.setdefault(name, []).append(item)
     return groups
@@ -305,7 +256,7 @@ class ResolvedTools:
     Attributes:
         tools: In the order in which they are offered.
         problems: What went wrong: toolsets that failed, tools that were held back, predicates that raised, active
-            names that nobody has.
+            names that no tool has.
         trace: What each step did.
         toolsets: Those that were asked.
         findable: Tools that are left out until a search finds them; the search looks through these, too.
@@ -316,8 +267,6 @@ class ResolvedTools:
     trace: _Trace = field(repr=False)
     toolsets: tuple[Toolset, ...] = field(default=(), repr=False)
     findable: tuple[Tool, ...] = field(default=(), repr=False)
-    _by_name: Mapping[str, Tool] | None = field(default=None, init=False, repr=False)
-    _digest: str | None = field(default=None, init=False, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -331,30 +280,28 @@ class ResolvedTools:
 
     @property
     def considered(self) -> frozenset[str]:
-        """Every name that somebody has a tool for, offered or not."""
+        """Every name that there is a tool for, offered or not."""
         return self.trace.considered
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """`"sha256:..."` over the digests of the tools in their order; worked out once."""
-        if self._digest is None:
-            from pegboard.schema.json import digest_of
+        from pegboard.schema.json import digest_of
 
-            object.__setattr__(self, "_digest", digest_of([tool.spec.digest for tool in self.tools]))
-        return self._digest or ""
+        return digest_of([tool.spec.digest for tool in self.tools])
 
     @property
     def reasons(self) -> Mapping[str, tuple[_Reason, ...]]:
-        """For every name that was considered, what each step said to it; worked out when it is asked for."""
+        """For every name that was considered, what each step decided; worked out when it is asked for."""
         return {name: self.trace.reasons(name) for name in sorted(self.considered)}
 
     def get(self, name: str) -> Tool | None:
         """The offered tool of this name, or `None`."""
-        by_name = self._by_name
-        if by_name is None:
-            by_name = {tool.spec.name: tool for tool in self.tools}
-            object.__setattr__(self, "_by_name", by_name)
-        return by_name.get(name)
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Tool]:
+        return {tool.spec.name: tool for tool in self.tools}
 
     def without(self, step: str, reasons: Mapping[str, str]) -> ResolvedTools:
         """The same without some tools.
@@ -367,29 +314,30 @@ class ResolvedTools:
         if not out:
             return self
         tools = tuple(tool for tool in self.tools if tool.spec.name not in out)
-        return attrs.evolve(self, tools=tools, trace=self.trace.then(_Pass(step, tools, texts=out)))
+        step_made = _Pass(step, tools, lambda tool, _: out.get(tool.spec.name, "kept"))
+        return attrs.evolve(self, tools=tools, trace=self.trace.then(step_made))
 
     def with_tools(self, *tools: Tool) -> ResolvedTools:
         """The same with more tools, behind the others.
 
-        A tool whose name is taken, also by one that is left out, is held back; a problem says so. So is one whose
-        schemas can't judge.
+        A tool whose name is taken, also by one that is left out, is held back, as is one whose schemas are refused;
+        a problem says so.
         """
         taken = {tool.spec.name: tool for tool in self.tools}
         new: list[Tool] = []
         held: list[_Held] = []
-        unsound: list[ToolsetProblem] = []
+        refused: list[ToolsetProblem] = []
         for tool in tools:
             holder = taken.get(tool.spec.name) or self.trace.candidate(tool.spec.name)
             if holder is not None:
                 held.append((tool, holder))
-            elif (problem := _fault(tool)) is not None:
-                unsound.append(problem)
+            elif (problem := schema_problem("", tool, tool.origin)) is not None:
+                refused.append(problem)
             else:
                 taken[tool.spec.name] = tool
                 new.append(tool)
         grown = attrs.evolve(self, tools=(*self.tools, *new), trace=self.trace.joined_by(new))
-        return _holding_back(grown, held, unsound)
+        return _holding_back(grown, held, refused)
 
     def distinct(self) -> ResolvedTools:
         """The same with each name once: the first keeps it, and a problem says so of the others."""
@@ -405,11 +353,11 @@ class ResolvedTools:
         return attrs.evolve(self, findable=(*self.findable, *tools)) if tools else self
 
     def was_held_back(self, name: str) -> bool:
-        """Whether somebody has a tool of this name, and this request doesn't offer it."""
+        """Whether there is a tool of this name that this request doesn't offer."""
         return name not in self and name in self.considered
 
     def explain(self, name: str) -> Explanation:
-        """Each step by which the tool of this name is in or out."""
+        """Why the tool of this name is in or out, step by step."""
         if name in self:
             return Explanation(name, offered=True, reasons=self.trace.reasons(name))
         near = () if name in self.considered else suggest(name[:200], self.considered)
@@ -429,21 +377,12 @@ class ResolvedTools:
 def _holding_back(
     resolved: ResolvedTools, held: Sequence[_Held], problems: Sequence[ToolsetProblem] = ()
 ) -> ResolvedTools:
-    """The same with more that is held back, and told of."""
-    told = (*resolved.problems, *problems, *_held_back(held))
-    return attrs.evolve(resolved, problems=told, trace=resolved.trace.holding_back(held))
-
-
-def _fault(tool: Tool) -> ToolsetProblem | None:
-    try:
-        check_sound(tool)
-    except SchemaError as error:
-        return ToolsetProblem("", described(error), tool.spec.name, tool.origin, error)
-    return None
+    """The same with more tools held back, each with a problem."""
+    every = (*resolved.problems, *problems, *_held_back(held))
+    return attrs.evolve(resolved, problems=every, trace=resolved.trace.holding_back(held))
 
 
 OnToolsetError: TypeAlias = Literal["skip", "fail"]
-_TOOLSET_TIMEOUT: Final = 30.0
 
 
 async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
@@ -457,7 +396,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     order: Sequence[str] | None = None,
     conflicts: ConflictPolicy = "keep",
     on_toolset_error: OnToolsetError = "skip",
-    toolset_timeout: float = _TOOLSET_TIMEOUT,
+    toolset_timeout: float = 30.0,
 ) -> ResolvedTools:
     """The tools that this context may be offered now.
 
@@ -467,8 +406,8 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
             as the host's.
         context: For whom, and for which model.
         where: What the request asks of tools.
-        default: What the board asks of tools before that.
-        active: Names to keep, in this order; `None` keeps all, `[]` none. A name that nobody has is a problem.
+        default: What the registry asks of tools before that.
+        active: Names to keep, in this order; `None` keeps all, `[]` none. A name that no tool has is a problem.
         order: Names to list first, each once; the rest follow by name, or as in `active`. Names that aren't offered
             are passed over.
         conflicts: What happens to a second tool of a name; see `settled_names`.
@@ -479,9 +418,15 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         ToolsetError: A toolset failed, or gave something wrong, and `on_toolset_error` is `"fail"`.
         DuplicateToolError: Two tools have one name and `conflicts` is `"error"`.
     """
-    offers = await _asked(toolsets, context, toolset_timeout) if toolsets else []
-    if on_toolset_error == "fail":
-        _fail_on_problems(offers)
+    offers: list[Offer] = []
+    if toolsets:
+        from pegboard.toolsets.gather import ask_all  # loads asyncio, which resolving static tools needs not
+
+        owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
+        offers = await ask_all([ToolsetAdapter(toolset) for toolset in owned], context, toolset_timeout)
+    problems = (problem for offer in offers for problem in offer.problems if not problem.note)
+    if on_toolset_error == "fail" and (problem := next(problems, None)) is not None:
+        raise ToolsetError(problem.toolset, problem.cause) from problem.error
     candidates = settled_names(static, offers, conflicts)
     resolved = resolve_candidates(candidates, context, where=where, default=default, active=active, order=order)
     return attrs.evolve(resolved, toolsets=tuple(toolsets)) if toolsets else resolved
@@ -496,55 +441,50 @@ def resolve_candidates(  # noqa: PLR0913  the same facets
     active: Sequence[str] | None = None,
     order: Sequence[str] | None = None,
 ) -> ResolvedTools:
-    """The steps that need nobody else: predicates, active, order. Arguments as in `resolve_tools`."""
+    """The steps that ask no toolset: predicates, active, order. Arguments as in `resolve_tools`."""
     tools = candidates.tools
     passes: list[_Pass] = []
     problems = list(candidates.problems)
     for step, predicate in (("default", default), ("where", where)):
         if predicate is not None:
-            tools, faults = sift(tools, predicate, context)
-            passes.append(_Pass(step, tools, predicate, faults))
-            problems.extend(_faults(step, predicate, faults))
+            tools, faults = filter_tools(tools, predicate, context)
+            passes.append(_Pass(step, tools, _predicate_text(predicate, faults, context)))
+            if faults:
+                name, cause = next(iter(faults.items()))
+                others = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
+                text = f"{step}: {predicate} failed for tool {name!r}{others}, all out: {cause}"
+                problems.append(ToolsetProblem("", text))
     if active is not None:
-        tools = _picked(tools, active)
-        passes.append(_Pass("active", tools))
+        tools = _picked(tools, active, "active")
+        passes.append(_Pass("active", tools, lambda _, came: f"{'' if came else 'not '}among the active names"))
     if order is not None:
-        tools = _ordered(tools, order)
+        first = _picked(tools, order, "order")
+        tools = list(dict.fromkeys((*first, *tools)))
     trace = _Trace(candidates, passes, tools, context)
     problems.extend(_unknown(active or (), trace))
     return ResolvedTools(tuple(tools), tuple(problems), trace)
 
 
-def _picked(tools: Sequence[Tool], active: Sequence[str]) -> list[Tool]:
+def _predicate_text(
+    predicate: Predicate, faults: Mapping[str, str], context: ReadonlyContext
+) -> Callable[[Tool, bool], str]:
+    def text(tool: Tool, _came_through: bool) -> str:
+        fault = faults.get(tool.spec.name)
+        return explain_filter(predicate, tool, context) if fault is None else f"{predicate} failed: {fault}"
+
+    return text
+
+
+def _picked(tools: Sequence[Tool], names: Sequence[str], argument: str) -> list[Tool]:
     """The tools of these names, in the order of the names, each once."""
-    known = {tool.spec.name: tool for tool in tools}
-    return [known[name] for name in dict.fromkeys(_names("active", active)) if name in known]
-
-
-def _ordered(tools: Sequence[Tool], order: Sequence[str]) -> list[Tool]:
-    """The tools of these names first, in the order of the names, each once; then the rest as they stand."""
-    first = _picked(tools, _names("order", order))
-    names = {tool.spec.name for tool in first}
-    return [*first, *(tool for tool in tools if tool.spec.name not in names)]
-
-
-def _names(argument: str, names: Sequence[str]) -> Sequence[str]:
     if isinstance(names, str):
         raise TypeError(f"{argument} has to be a list of names, not the string {names!r}")
-    return names
-
-
-def _faults(step: str, predicate: Predicate, faults: Faults) -> Iterator[ToolsetProblem]:
-    """One problem for all the tools for which a predicate raised."""
-    if not faults:
-        return
-    name, cause = next(iter(faults.items()))
-    others = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
-    yield ToolsetProblem("", f"{step}: {predicate} failed for tool {name!r}{others}, all out: {cause}")
+    known = {tool.spec.name: tool for tool in tools}
+    return [known[name] for name in dict.fromkeys(names) if name in known]
 
 
 def _unknown(active: Sequence[str], trace: _Trace) -> Iterator[ToolsetProblem]:
-    """A problem for each active name that nobody has."""
+    """A problem for each active name that no tool has."""
     unknown = [name for name in dict.fromkeys(active) if name not in trace.considered]
     for name in unknown[:MOST_PROBLEMS]:
         # Near misses among thousands of names take time: only where few are asked for.
@@ -552,19 +492,6 @@ def _unknown(active: Sequence[str], trace: _Trace) -> Iterator[ToolsetProblem]:
         yield ToolsetProblem("", f"active: no tool is called {name!r}.{near}")
     if len(unknown) > MOST_PROBLEMS:
         yield ToolsetProblem("", f"active: nor has anybody {len(unknown) - MOST_PROBLEMS} more of the names")
-
-
-async def _asked(toolsets: Sequence[Toolset], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
-    from pegboard.toolsets.gather import ask_all  # loads asyncio, which resolving static tools needs not
-
-    owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
-    return await ask_all([Source(toolset) for toolset in owned], context, timeout)
-
-
-def _fail_on_problems(offers: Sequence[Offer]) -> None:
-    problem = next((each for offer in offers for each in offer.problems if not each.note), None)
-    if problem is not None:
-        raise ToolsetError(problem.toolset, problem.cause) from problem.error
 
 
 __all__ = ["Explanation", "ResolvedTools", "resolve_candidates", "resolve_tools"]

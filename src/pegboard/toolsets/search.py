@@ -1,11 +1,13 @@
-"""Tool search: the index, the search tool, and the toolset that offers what it finds."""
+"""Tool search: the full-text index, the search tool, and the toolset that defers tools until they are found."""
 
 from __future__ import annotations
 
 import json
 import threading
 import weakref
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import attrs
@@ -21,12 +23,21 @@ from pegboard.toolsets.expression import as_predicate
 from pegboard.toolsets.predicate import Predicate, PredicateFunction
 from pegboard.toolsets.predicates import any_of, named, nothing
 from pegboard.toolsets.search_table import MOST_TEXT, question_words, spaced, with_parts
-from pegboard.toolsets.toolset import Dropped, Offer, Remaker, Toolset, ToolsetProblem, WrapperToolset, shortened, sift
+from pegboard.toolsets.toolset import (
+    Dropped,
+    Offer,
+    ToolMapper,
+    Toolset,
+    ToolsetProblem,
+    WrapperToolset,
+    filter_tools,
+    first_problems,
+)
+from pegboard.typing import JsonObject
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from pegboard.tools.spec import ToolSpec
     from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.toolsets.search_table import Row
 
@@ -39,12 +50,10 @@ _MOST_PARAMETERS: Final = 500
 _DATA: Final = frozenset({"const", "default", "enum", "examples"})
 """Keywords whose values are data, in which `properties` means nothing."""
 
-_CONTAINERS: Final = (dict, list)
-
 
 def _row_of(spec: ToolSpec) -> Row:
     """What is indexed of a tool."""
-    labels = " ".join((spec.title or "", *spec.tags, *parameter_names(spec)))
+    labels = " ".join((spec.title or "", *spec.tags, *_parameter_names(spec)))
     return (
         spec.name,
         with_parts(spec.name),
@@ -53,59 +62,46 @@ def _row_of(spec: ToolSpec) -> Row:
     )
 
 
-def parameter_names(spec: ToolSpec) -> list[str]:
-    """The names of a tool's parameters, those within others too, each once; at most 500."""
-    if '"properties"' not in spec.input_schema_text:
-        return []
+def _parameter_names(spec: ToolSpec) -> list[str]:
+    """The names of a tool's parameters, nested ones too, each once, outermost first; at most 500."""
     names: dict[str, None] = {}
-    level: list[Any] = [json.loads(spec.input_schema_text)]
-    while level and len(names) < _MOST_PARAMETERS:
-        within: list[Any] = []
-        for schema in level:
-            _look_into(schema, names, within)
-        level = within
+    waiting: deque[Any] = deque([json.loads(spec.input_schema_text)])
+    while waiting and len(names) < _MOST_PARAMETERS:
+        schema: Any = waiting.popleft()
+        if isinstance(schema, list):
+            waiting.extend(cast("list[Any]", schema))
+        elif isinstance(schema, dict):
+            for keyword, value in cast("JsonObject", schema).items():
+                if keyword == "properties" and isinstance(value, dict):
+                    names.update(dict.fromkeys(cast("JsonObject", value)))
+                    waiting.extend(part for part in cast("JsonObject", value).values() if not isinstance(part, list))
+                elif keyword not in _DATA:
+                    waiting.append(value)
     return list(names)[:_MOST_PARAMETERS]
 
 
-def _look_into(schema: Any, names: dict[str, None], within: list[Any]) -> None:
-    """Notes the properties of a schema, or of a list of them, and what may hold more."""
-    if isinstance(schema, list):
-        within += [part for part in schema if isinstance(part, _CONTAINERS)]  # pyright: ignore[reportUnknownVariableType]
-        return
-    for keyword, value in schema.items():
-        if keyword == "properties" and isinstance(value, dict):
-            names.update(dict.fromkeys(value))  # pyright: ignore[reportUnknownArgumentType]
-            within += [part for part in value.values() if isinstance(part, dict)]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        elif keyword not in _DATA and isinstance(value, _CONTAINERS):
-            within.append(value)
-
-
 _MOST_SHOWN: Final = 400
-"""How many characters of a description are told."""
+"""How many characters of a description are shown."""
 
 _MOST_ARGUMENTS: Final = 20
-"""How many of a tool's arguments are told."""
+"""How many of a tool's arguments are shown."""
 
 _MOST_WORD: Final = 80
 
 
-def _found_text(query: str, specs: Sequence[ToolSpec], *, near: bool = False) -> str:
-    """What the search tool answers.
-
-    Args:
-        query: What was asked for.
-        specs: What was found, best first.
-        near: Whether only near names were found.
-    """
-    if not specs:
-        return f"No tool fits {_cut(query, _MOST_WORD)!r}. Try other words: what the tool does, or what it works on."
-    words = f"No tool speaks of {_cut(query, _MOST_WORD)!r}; these have names that are near.\n" if near else ""
-    head = "1 tool was found. It" if len(specs) == 1 else f"{len(specs)} tools were found. They"
-    told = "\n\n".join(_told(spec) for spec in specs)
-    return f"{words}{head} can be called from your next answer on.\n\n{told}"
+def _found_text(query: str, found: Sequence[Found]) -> str:
+    """What the search tool answers."""
+    query = _cut(query, _MOST_WORD)
+    if not found:
+        return f"No tool fits {query!r}. Try other words: what the tool does, or what it works on."
+    near = any(each.near for each in found)
+    words = f"No tool speaks of {query!r}; these have names that are near.\n" if near else ""
+    head = "1 tool was found. It" if len(found) == 1 else f"{len(found)} tools were found. They"
+    tools = "\n\n".join(_tool_text(each.spec) for each in found)
+    return f"{words}{head} can be called from your next answer on.\n\n{tools}"
 
 
-def _told(spec: ToolSpec) -> str:
+def _tool_text(spec: ToolSpec) -> str:
     description = _cut(" ".join((spec.description or spec.title or "").split()), _MOST_SHOWN)
     head = f"{spec.name}: {description}" if description else spec.name
     return f"{head}\n  arguments: {_arguments_text(spec)}"
@@ -113,26 +109,24 @@ def _told(spec: ToolSpec) -> str:
 
 def _arguments_text(spec: ToolSpec) -> str:
     """A tool's arguments in one line: `path (string, required), limit (integer)`; at most 20 of them."""
-    schema: Any = json.loads(spec.input_schema_text)
-    properties: Any = schema.get("properties")
     if spec.kind == "freeform":
         return "free text"
+    schema: Any = json.loads(spec.input_schema_text)
+    properties: Any = schema.get("properties")
     if not isinstance(properties, dict) or not properties:
         return "none"
     required: Any = schema.get("required")
-    needed: list[Any] = required if isinstance(required, list) else []  # pyright: ignore[reportUnknownVariableType]
-    facts = list(properties.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    told = [_argument(name, rule, required=name in needed) for name, rule in facts[:_MOST_ARGUMENTS]]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    more = len(facts) - _MOST_ARGUMENTS  # pyright: ignore[reportUnknownArgumentType]
-    return ", ".join([*told, f"and {more} more"] if more > 0 else told)
-
-
-def _argument(name: str, rule: Any, *, required: bool) -> str:
-    kind: Any = rule.get("type") if isinstance(rule, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    kinds: list[Any] = kind if isinstance(kind, list) else [kind]  # pyright: ignore[reportUnknownVariableType]
-    facts = [" or ".join(each for each in kinds if isinstance(each, str)), "required" if required else ""]
-    told = ", ".join(fact for fact in facts if fact)
-    return _cut(name, _MOST_WORD) + (f" ({told})" if told else "")
+    texts: list[str] = []
+    for name, rule in islice(cast("JsonObject", properties).items(), _MOST_ARGUMENTS):
+        kind: Any = cast("JsonObject", rule).get("type") if isinstance(rule, dict) else None
+        kinds = cast("list[Any]", kind) if isinstance(kind, list) else [kind]
+        facts = [" or ".join(each for each in kinds if isinstance(each, str))]
+        if isinstance(required, list) and name in required:
+            facts.append("required")
+        text = ", ".join(filter(None, facts))
+        texts.append(_cut(name, _MOST_WORD) + (f" ({text})" if text else ""))
+    more = len(cast("JsonObject", properties)) - _MOST_ARGUMENTS
+    return ", ".join([*texts, f"and {more} more"] if more > 0 else texts)
 
 
 def _cut(text: str, most: int) -> str:
@@ -152,8 +146,8 @@ class Found:
 
     Attributes:
         spec: The tool's.
-        score: BM25, times the part of the question's words that was found; a higher one is better, and 0.0 tells
-            nothing. Comparable within one answer only.
+        score: BM25, times the part of the question's words that was found; a higher one is better, and 0.0 is
+            unknown. Comparable within one answer only.
         near: Whether no word was found as it was written, and this tool's name, or a word of it, is near to one.
     """
 
@@ -176,7 +170,7 @@ class ToolIndex:
 
     Args:
         specs: What to begin with.
-        saved: An index as `dump` has written it; it finds tools once `update` has been told of their specs.
+        saved: An index as `dump` has written it; it finds tools once `update` has got their specs.
 
     Raises:
         RuntimeError: This Python's SQLite comes without FTS5.
@@ -186,11 +180,9 @@ class ToolIndex:
     def __init__(self, specs: Iterable[ToolSpec] = (), *, saved: bytes | None = None) -> None:
         self._lock = threading.RLock()
         self._specs: dict[str, ToolSpec] = {}
-        self._kept: dict[str, str] = {}
-        self._connection = _made() if saved is None else _loaded(saved)
+        self._connection = _connect(saved)
         weakref.finalize(self, self._connection.close)  # from Python 3.13 on, one left open is warned of
-        if saved is not None:
-            self._kept = table.digests(self._connection)
+        self._saved = table.digests(self._connection)  # of the tools that a saved index has and no spec was given for
         if specs:
             self.update(specs)
 
@@ -233,21 +225,21 @@ class ToolIndex:
         for spec in specs:
             wanted.setdefault(spec.name, spec)
         with self._lock:
-            new = [spec for name, spec in wanted.items() if not self._has(name, spec)]
+            new = [spec for spec in wanted.values() if not self._has(spec)]
             fresh = {spec.name for spec in new}
-            known = self._specs.keys() | self._kept.keys()
+            known = self._specs.keys() | self._saved.keys()
             old = [name for name in known if name not in wanted or name in fresh]
             with self._connection:
                 table.remove(self._connection, old)
                 table.add(self._connection, map(_row_of, new))
-            self._specs, self._kept = wanted, {}
+            self._specs, self._saved = wanted, {}
             return bool(new or old)
 
-    def _has(self, name: str, spec: ToolSpec) -> bool:
-        known = self._specs.get(name)
-        if known is not None:
-            return known is spec or known.digest == spec.digest
-        return name in self._kept and self._kept[name] == spec.digest
+    def _has(self, spec: ToolSpec) -> bool:
+        known = self._specs.get(spec.name)
+        if known is None:
+            return self._saved.get(spec.name, "") == spec.digest
+        return known is spec or known.digest == spec.digest
 
     def search(self, words: str, *, limit: int = 10) -> tuple[Found, ...]:
         """The tools that some words ask for, best first; ties by name.
@@ -297,23 +289,15 @@ class ToolIndex:
             self._connection.close()
 
 
-def _made() -> sqlite3.Connection:
-    import sqlite3
+def _connect(saved: bytes | None) -> sqlite3.Connection:
+    """An index in memory: a new one, or a saved one."""
+    import sqlite3  # the extension module is loaded only to search
 
     connection = sqlite3.connect(":memory:", check_same_thread=False)
     try:
-        table.create(connection)
-    except sqlite3.OperationalError as error:
-        connection.close()
-        raise RuntimeError(f"searching for tools needs an SQLite with FTS5: {error}") from error
-    return connection
-
-
-def _loaded(saved: bytes) -> sqlite3.Connection:
-    import sqlite3
-
-    connection = sqlite3.connect(":memory:", check_same_thread=False)
-    try:
+        if saved is None:
+            table.create(connection)
+            return connection
         connection.deserialize(saved)
         if table.is_of_this_format(connection) and table.is_whole(connection):
             connection.commit()
@@ -322,6 +306,8 @@ def _loaded(saved: bytes) -> sqlite3.Connection:
     except (sqlite3.Error, MemoryError, OverflowError) as error:  # SQLite takes no bytes at all for a lack of memory
         fault = str(error) or type(error).__name__
     connection.close()
+    if saved is None:
+        raise RuntimeError(f"searching for tools needs an SQLite with FTS5: {fault}")
     raise ValueError(f"the index can't be used: {fault}")
 
 
@@ -332,14 +318,13 @@ SEARCHES: Final = "pegboard/searches"
 """Stands in the meta of a search tool's spec: where the provider searches by itself, it isn't offered."""
 
 _MOST_FOUND: Final = 128
-"""How many names are remembered, those that were found last."""
+"""How many names are kept, those that were found last."""
 
 
 def found_names(state: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of the tools that a session has found, the latest last, at most 128.
 
-    A state that says something else than a list of texts under `pegboard:found_tools` is passed over as far as it
-    does: a session's state may come from anywhere.
+    Anything but a list of texts under `pegboard:found_tools` is passed over: a state may come from anywhere.
     """
     kept = state.get(_FOUND_TOOLS)
     if not isinstance(kept, list | tuple):
@@ -348,13 +333,12 @@ def found_names(state: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in latest if isinstance(name, str)))
 
 
-def _remember(context: ToolContext, names: Iterable[str]) -> None:
+def _remember(context: ToolContext, added: Sequence[str]) -> None:
     """Adds names to what the session of a call has found, with what earlier calls of the same answer have found.
 
     The host takes the changes of the last of several calls of one answer, which don't see each other's: so each of
-    them says what those before it have found, too.
+    them repeats what those before it have found.
     """
-    added = list(names)
     if not added:
         return
     earlier = _EARLIER.of(context.request)
@@ -366,14 +350,14 @@ def _remember(context: ToolContext, names: Iterable[str]) -> None:
 
 
 class _Earlier:
-    """What calls have found that answer one request: a request is one context object, for as long as that lives."""
+    """The names found by earlier calls that answer one request: one context object, for as long as that lives."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._names: dict[int, tuple[weakref.ref[ReadonlyContext], list[str]]] = {}
 
     def of(self, request: ReadonlyContext) -> list[str]:
-        """The names that were found for this request, to be added to; nothing is kept for nobody."""
+        """The names that were found for this request, to be added to; none are kept for `NOBODY`."""
         if request is NOBODY:
             return []
         key = id(request)
@@ -423,12 +407,12 @@ def search_tool(name: str = SEARCH_TOOL, *, limit: int = 5) -> Tool:
 
 
 def _search_tool_of(name: str, limit: int, asked: _Asked | None) -> Tool:
-    """The same, for calls that answer no request: what `asked` gives is searched then."""
+    """The search tool; `asked` gives the tools to search for calls that answer no request."""
     if not 1 <= limit <= _MOST_RESULTS:
         raise ValueError(f"limit has to be from 1 to {_MOST_RESULTS}, not {limit!r}")
     return Tool.from_schema(
         name,
-        _schema(limit),
+        _search_schema(limit),
         _Search(limit, asked),
         description=_DESCRIPTION,
         title="Search for tools",
@@ -441,14 +425,7 @@ def _search_tool_of(name: str, limit: int, asked: _Asked | None) -> Tool:
     )
 
 
-def _note_own_name(tool: Tool) -> None:
-    """Notes what the toolset that defers a tool calls it."""
-    if tool.handler is not None:
-        _OWN_NAMES[tool.handler] = tool.name
-
-
-def _schema(limit: int) -> dict[str, Any]:
-    query = {"type": "string", "description": "What the tool is to do, or its name."}
+def _search_schema(limit: int) -> JsonObject:
     most = {
         "type": "integer",
         "minimum": 1,
@@ -458,20 +435,23 @@ def _schema(limit: int) -> dict[str, Any]:
     }
     return {
         "type": "object",
-        "properties": {"query": query, "limit": most},
+        "properties": {
+            "query": {"type": "string", "description": "What the tool is to do, or its name."},
+            "limit": most,
+        },
         "required": ["query"],
         "additionalProperties": False,
     }
 
 
 class _ShowFound:
-    """Lets a request offer the deferred tools that its session has found."""
+    """Request processor that offers the deferred tools that the session has found."""
 
     def __init__(self) -> None:
-        self._shown = Remaker(lambda tool: tool.with_spec(deferred=False))
+        self._shown = ToolMapper(lambda tool: tool.with_spec(deferred=False))
 
     def __call__(self, request: Any, context: ReadonlyContext) -> Any:
-        """The request (a `ModelRequest`, of which this room knows nothing more); `None` where nothing changes."""
+        """The `ModelRequest` with these tools, or `None` where nothing changes."""
         resolved: ResolvedTools | None = request.tools
         known = set(found_names(context.state))
         if resolved is None or not known:
@@ -480,7 +460,7 @@ class _ShowFound:
         if not found:
             return None
         tools = tuple(self._shown.one(tool) if tool.name in found else tool for tool in resolved)
-        self._shown.forget_others(resolved.tools)
+        self._shown.trim(resolved.tools)
         return request.evolve(tools=attrs.evolve(resolved, tools=tools))
 
 
@@ -498,39 +478,31 @@ class _Search:
         offered = cast("Sequence[Tool]", context.offered)
         if not offered and self._asked is not None:
             offered = await self._asked(context.request)
-        tools = {tool.name: tool for tool in _hidden(offered, found_names(context.state))}
+        known = set(found_names(context.state))
+        tools = {
+            tool.name: tool  # what was found before is found again
+            for tool in offered
+            if tool.offered and (tool.spec.deferred or not known.isdisjoint(_names(tool)))
+        }
         query, limit = arguments["query"], arguments.get("limit", self._limit)
-        found: tuple[Found, ...] = await off_loop(self._found, tuple(tools.values()), query, limit)
-        _remember(context, (name for each in found for name in _names(tools[each.name])))
-        return _result(query, found)
+        found = await off_loop(self._found, [tool.spec for tool in tools.values()], query, limit)
+        _remember(context, [name for each in found for name in _names(tools[each.name])])
+        return ToolResult(
+            _found_text(query, found),  # pyright: ignore[reportArgumentType]  converted
+            title=f"Tools for {query:.60}",
+            metadata={"found": [each.name for each in found]},
+        )
 
-    def _found(self, tools: Sequence[Tool], query: str, limit: int) -> tuple[Found, ...]:
-
+    def _found(self, specs: Sequence[ToolSpec], query: str, limit: int) -> tuple[Found, ...]:
         if self._index is None:
             self._index = ToolIndex()
-        return self._index.search_among([tool.spec for tool in tools], query, limit=limit)
-
-
-def _hidden(tools: Iterable[Tool], found: Iterable[str]) -> list[Tool]:
-    """The tools that have to be found, those that were found before among them."""
-    known = set(found)
-    return [tool for tool in tools if tool.offered and (tool.spec.deferred or not known.isdisjoint(_names(tool)))]
+        return self._index.search_among(specs, query, limit=limit)
 
 
 def _names(tool: Tool) -> Iterable[str]:
-    """The name that a tool is offered by, and the one that the toolset that defers it knows it by."""
+    """The name that a tool is offered by, and its name in the toolset that defers it."""
     own = None if tool.handler is None else _OWN_NAMES.get(tool.handler)
     return (tool.name,) if own is None else dict.fromkeys((tool.name, own))
-
-
-def _result(query: str, found: Sequence[Found]) -> ToolResult:
-
-    near = any(each.near for each in found)
-    return ToolResult(
-        _found_text(query, [each.spec for each in found], near=near),  # pyright: ignore[reportArgumentType]  converted
-        title=f"Tools for {query:.60}",
-        metadata={"found": [each.name for each in found]},
-    )
 
 
 Always: TypeAlias = "Predicate | PredicateFunction | str | Iterable[str] | None"
@@ -542,7 +514,7 @@ class SearchableToolset(WrapperToolset):
 
     What was found stands in the session's state, in `pegboard:found_tools`; from the next resolution on these tools
     aren't deferred. The search tool finds every tool that the request defers, whoever defers it; so of several
-    searchable toolsets on one board, one search tool is enough.
+    searchable toolsets of one registry, one search tool is enough.
 
     Args:
         inner: Any toolset.
@@ -564,40 +536,33 @@ class SearchableToolset(WrapperToolset):
         self._search_name = check_name(name)
         self._limit = limit
         self._always = _predicate(always)
-        self._deferred = Remaker(_with_deferred(deferred=True))
-        self._listed = Remaker(_with_deferred(deferred=False))
+        self._deferred = ToolMapper(_with_deferred(deferred=True))
+        self._listed = ToolMapper(_with_deferred(deferred=False))
         self._search: Tool | None = None
 
     async def tools(self, context: ReadonlyContext) -> Offer:
         """The search tool where there is something to find, then the tools, deferred where they weren't found."""
         offer = await self._inner.offer(context)
         tools = [tool for tool in offer if tool.name != self._search_name]
-        always, faults = sift(tools, self._always, context)
+        always, faults = filter_tools(tools, self._always, context)
         shown = {*always, *(tool for tool in tools if not tool.offered)}  # what only processes requests isn't found
         found = set(found_names(context.state))
         if len(shown) == len(tools):
             return Offer(map(self._listed.one, offer), offer.problems, offer.dropped)
-        made = [self._made(tool, known=tool in shown or tool.name in found) for tool in tools]
-        problems = [self._problem(name, cause) for name, cause in faults.items()]
+        made = [(self._listed if tool in shown or tool.name in found else self._deferred).one(tool) for tool in tools]
+        problems = [
+            ToolsetProblem(self.name, f"tool {name!r} is deferred, as 'always' failed: {cause}", name, note=True)
+            for name, cause in faults.items()
+        ]
         dropped = offer.dropped
         if len(tools) < len(offer):
             problems.append(ToolsetProblem(self.name, _TAKEN.format(self._search_name), self._search_name))
             dropped = (*dropped, Dropped(self._search_name, "searchable", "held back: the search tool has the name"))
-        for remaker in (self._deferred, self._listed):
-            remaker.forget_others(offer)
-        return Offer((self._tool(), *made), (*offer.problems, *shortened(self.name, problems)), dropped)
-
-    def _made(self, tool: Tool, *, known: bool) -> Tool:
-        return (self._listed if known else self._deferred).one(tool)
-
-    def _problem(self, name: str, cause: str) -> ToolsetProblem:
-        return ToolsetProblem(self.name, f"tool {name!r} is deferred, as 'always' failed: {cause}", name, note=True)
-
-    def _tool(self) -> Tool:
-        """The search tool, made once."""
+        for mapper in (self._deferred, self._listed):
+            mapper.trim(offer)
         if self._search is None:
             self._search = _search_tool_of(self._search_name, self._limit, self.tools)
-        return self._search
+        return Offer((self._search, *made), (*offer.problems, *first_problems(self.name, problems)), dropped)
 
 
 _TAKEN = "tool {!r} is held back: the search tool has the name; give it another, searchable(..., name=...)"
@@ -605,7 +570,8 @@ _TAKEN = "tool {!r} is held back: the search tool has the name; give it another,
 
 def _with_deferred(*, deferred: bool) -> Callable[[Tool], Tool]:
     def change(tool: Tool) -> Tool:
-        _note_own_name(tool)
+        if tool.handler is not None:
+            _OWN_NAMES[tool.handler] = tool.name
         return tool if tool.spec.deferred is deferred else tool.with_spec(deferred=deferred)
 
     return change

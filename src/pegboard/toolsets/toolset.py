@@ -1,14 +1,13 @@
-"""`Toolset`: a named source of tools, queried at every resolution; what one offers, checked; the base of wrappers."""
+"""`Toolset`: a named source of tools, asked at every resolution; the check of its answer; the base of wrappers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from itertools import islice
 from typing import Any, Final, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 from weakref import WeakSet
 
-import attrs
 from attrs import evolve, field, frozen
 
 from pegboard.callbacks import Flavour, settle
@@ -24,20 +23,20 @@ from pegboard.toolsets.predicate import Not, Predicate
 class Toolset(Protocol):
     """A named source of tools.
 
-    Any class with these two will do. These are used, too, where they are there:
+    Any class with these two will do. Optional members:
 
     - `call(name, arguments, context)`, plain or async, runs the tools that it lists without a handler: `name` is the
       name that it has listed, `arguments` a mapping that the tool's schema takes, `context` the call's `ToolContext`.
-    - `_close()`, plain or async, lets go of what it holds.
-    - `instructions` is what the model is told before the conversation, as long as a tool of it is in the request: a
-      text, several, or a function `(context)`, plain or async, that gives them.
+    - `close()`, plain or async, releases what it holds.
+    - `instructions` stand before the conversation as long as a tool of it is in the request: a text, several, or a
+      function `(context)`, plain or async, that gives them.
 
     Give the same `Tool` object for the same tool each time: what is compiled for a tool is kept with the object.
     """
 
     @property
     def name(self) -> str:
-        """What people know it by: `toolset:NAME` in predicates."""
+        """Its name: `toolset:NAME` in predicates."""
         ...
 
     async def tools(self, context: ReadonlyContext) -> Sequence[Tool]:
@@ -58,42 +57,37 @@ def is_toolset(thing: object) -> TypeGuard[Toolset]:
     )
 
 
-def name_of(toolset: Toolset) -> str:
-    """Its name; where that can't be had, the name of its class."""
+def toolset_name(toolset: Toolset) -> str:
+    """Its name, or its class's where its own can't be read."""
     try:
         name: object = toolset.name
-    except Exception:  # noqa: BLE001  a toolset without a name costs nobody else
+    except Exception:  # noqa: BLE001  a toolset without a name costs no other
         name = None
     return name if isinstance(name, str) and name else type(toolset).__name__
 
 
-def speaking(toolset: Toolset) -> Iterator[Toolset]:
-    """Those that have `instructions`: it, or else the toolsets that it stands round (`inner_toolsets`)."""
+def with_instructions(toolset: Toolset) -> Iterator[Toolset]:
+    """The toolsets with `instructions`: it, or else those that it wraps (`inner_toolsets`)."""
     try:
-        speaks = getattr(toolset, "instructions", None) is not None
-    except Exception:  # noqa: BLE001  whoever asks it finds out
-        speaks = True
-    if speaks:
+        has_some = getattr(toolset, "instructions", None) is not None
+    except Exception:  # noqa: BLE001  reading them reports the failure
+        has_some = True
+    if has_some:
         yield toolset
         return
     inner: Iterable[Toolset] = getattr(toolset, "inner_toolsets", ())
     for each in inner:
-        yield from speaking(each)
+        yield from with_instructions(each)
 
 
 async def _close(toolset: Toolset) -> None:
-    """Calls the toolset's `_close`, where it has one; raises what that raises."""
     method = getattr(toolset, "close", None)
     if callable(method):
         await settle(method())
 
 
 async def close_all(toolsets: Iterable[Toolset]) -> tuple[Exception, ...]:
-    """Closes them one after the other; one that fails keeps no other from being closed.
-
-    Returns:
-        What those that failed raised.
-    """
+    """Closes them one after the other, all of them; gives what those that failed raised."""
     failures: list[Exception] = []
     for toolset in toolsets:
         try:
@@ -103,45 +97,26 @@ async def close_all(toolsets: Iterable[Toolset]) -> tuple[Exception, ...]:
     return tuple(failures)
 
 
-MOST_REMEMBERED: Final = 4096
-MAX_REMEMBERED_CHARACTERS: Final = 8192
-"""Of one text: what is remembered comes from outside, and stays under 32 Mi characters in all."""
-
-_sound: Final[WeakSet[Tool]] = WeakSet()
+_checked: Final[WeakSet[Tool]] = WeakSet()
 
 
-def check_sound(tool: Tool) -> None:
-    """Refuses a tool with a schema that can't judge, or whose cost is unbounded.
-
-    Some 0.4 us for a tool that has been here before, 1 us for a schema that has.
+def check_schemas(tool: Tool) -> None:
+    """Refuses a tool with a schema that can't judge, or whose cost is unbounded; looks at each tool once.
 
     Raises:
         SchemaError: Says which schema is refused, and why.
     """
-    if tool in _sound:
+    if tool in _checked:
         return
-    texts = {"input_schema": tool.spec.input_schema_text, "output_schema": tool.spec.output_schema_text}
-    for what, text in texts.items():
-        if text is not None and (fault := _schema_fault(text, what)) is not None:
-            raise SchemaError(fault, tool=tool.spec.name)
-    _sound.add(tool)
-
-
-def _schema_fault(text: str, what: str) -> str | None:
-    return (_remembered if len(text) <= MAX_REMEMBERED_CHARACTERS else _looked_at)(text, what)
-
-
-def _looked_at(text: str, what: str) -> str | None:
     from pegboard.schema.validator import check_schema
 
-    try:
-        check_schema(text, tool="", what=what)
-    except SchemaError as error:
-        return error.message
-    return None
+    spec = tool.spec
+    for what, text in (("input_schema", spec.input_schema_text), ("output_schema", spec.output_schema_text)):
+        if text is not None:
+            check_schema(text, tool=spec.name, what=what)
+    _checked.add(tool)
 
 
-_remembered: Final = lru_cache(MOST_REMEMBERED)(_looked_at)
 _MOST_TOOLS: Final = 100_000
 MOST_PROBLEMS: Final = 20
 _MOST_TEXT: Final = 500
@@ -214,14 +189,14 @@ class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
         """Whether something went wrong, wholly or in part; notes don't count."""
         return any(not problem.note for problem in self.problems)
 
-    def owned_by(self, origin: Origin) -> Offer:
-        """The same with the problems in somebody's name."""
+    def with_origin(self, origin: Origin) -> Offer:
+        """The same with the problems attributed to this origin."""
         if not self.problems or origin is HOST:
             return self
-        return Offer(self, (attrs.evolve(problem, origin=origin) for problem in self.problems), self.dropped)
+        return Offer(self, (evolve(problem, origin=origin) for problem in self.problems), self.dropped)
 
 
-def described(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What was raised, in one short line."""
     try:
         text = str(error)
@@ -236,16 +211,13 @@ def described(error: BaseException) -> str:
     return f"{kind}: {line}" if line else kind
 
 
-def failed(toolset: str, error: BaseException) -> Offer:
+def failed_offer(toolset: str, error: BaseException) -> Offer:
     """The offer of a toolset that failed as a whole."""
-    return Offer((), [ToolsetProblem(toolset, described(error), error=error)])
+    return Offer((), [ToolsetProblem(toolset, error_text(error), error=error)])
 
 
-Checked: TypeAlias = tuple[list[Tool], list[ToolsetProblem]]
-
-
-def checked(toolset: str, answer: Any) -> Checked:
-    """The tools of an answer that may be anything; what isn't a sound tool, or repeats a name, costs only itself.
+def check_tools(toolset: str, answer: Any) -> tuple[list[Tool], list[ToolsetProblem]]:
+    """The usable tools of an answer that may be anything; a bad item, or a repeated name, costs only itself.
 
     Raises:
         TypeError: The answer is no sequence.
@@ -253,50 +225,47 @@ def checked(toolset: str, answer: Any) -> Checked:
     """
     tools: dict[str, Tool] = {}
     problems: list[ToolsetProblem] = []
-    for index, item in enumerate(listed(answer)):
+    for index, item in enumerate(check_list(answer)):
         if not isinstance(item, Tool):
             problems.append(ToolsetProblem(toolset, f"item {index} is no Tool but {type(item).__name__}"))
-        elif (fault := _tool_fault(item)) is not None:
-            problems.append(ToolsetProblem(toolset, described(fault), item.spec.name, error=fault))
+        elif (problem := schema_problem(toolset, item)) is not None:
+            problems.append(problem)
         elif tools.setdefault(item.spec.name, item) is not item:
             problems.append(_repeated(toolset, item.spec.name))
-    return list(tools.values()), shortened(toolset, problems)
+    return list(tools.values()), first_problems(toolset, problems)
 
 
-def _tool_fault(tool: Tool) -> SchemaError | None:
+def schema_problem(toolset: str, tool: Tool, origin: Origin = HOST) -> ToolsetProblem | None:
+    """The problem of a tool whose schemas are refused."""
     try:
-        check_sound(tool)
+        check_schemas(tool)
     except SchemaError as error:
-        return error
+        return ToolsetProblem(toolset, error_text(error), tool.spec.name, origin, error)
     return None
 
 
-def listed(answer: Any) -> list[Any]:
+def check_list(answer: Any) -> list[Any]:
     """The items of an answer that may be anything.
 
     Raises:
         TypeError: The answer is no sequence.
         ValueError: It is longer than 100,000.
     """
-    if not _is_list(answer):
-        raise TypeError(f"a toolset has to give a list of tools, and gave {type(answer).__name__}")
+    # A generator's items can't be looked at without an end that may never come.
+    is_sequence = hasattr(answer, "__getitem__") and hasattr(answer, "__len__")
+    if not is_sequence or isinstance(answer, str | bytes | dict):
+        raise TypeError(f"a toolset has to give a list of tools, and gave {type(answer).__name__}")  # pyright: ignore[reportUnknownArgumentType]
     items: list[Any] = list(islice(answer, _MOST_TOOLS + 1))
     if len(items) > _MOST_TOOLS:
         raise ValueError(f"a toolset may give {_MOST_TOOLS:,} tools, and gave more")
     return items
 
 
-def _is_list(answer: object) -> bool:
-    """Whether its items can be looked at without an end that never comes: a generator's can't."""
-    return hasattr(answer, "__getitem__") and hasattr(answer, "__len__") and not isinstance(answer, str | bytes | dict)
-
-
 def _repeated(toolset: str, name: str) -> ToolsetProblem:
-    """The problem of a second tool of the same name."""
     return ToolsetProblem(toolset, f"it has two tools called {name!r}; the first is offered", name)
 
 
-def shortened(toolset: str, problems: list[ToolsetProblem]) -> list[ToolsetProblem]:
+def first_problems(toolset: str, problems: list[ToolsetProblem]) -> list[ToolsetProblem]:
     """At most 20 problems, and how many more there were."""
     more = len(problems) - MOST_PROBLEMS
     if more <= 0:
@@ -308,8 +277,8 @@ _Change: TypeAlias = Callable[[Tool], Tool]
 """Gives the tool changed; may raise, which costs the tool."""
 
 
-def remade(tool: Tool, change: _Change) -> Tool:
-    """The tool changed; one whose handler is found late is changed in the same way once it is found."""
+def map_tool(tool: Tool, change: _Change) -> Tool:
+    """The tool changed; one whose handler is loaded later is changed in the same way once it is loaded."""
     changed = change(tool)
     late = tool.handler
     if isinstance(late, LateHandler) and changed.handler is late and changed is not tool:
@@ -317,41 +286,35 @@ def remade(tool: Tool, change: _Change) -> Tool:
     return changed
 
 
-class Remaker:
-    """Changes tools, and gives the same tool for the same tool: what is compiled for it is compiled once.
+class ToolMapper:
+    """A function of tools with a cache: gives the same tool for the same tool, so what is compiled for it is kept.
 
     Keeps at most twice as many tools as were offered last, and a hundred.
     """
 
     def __init__(self, change: _Change) -> None:
         self._change = change
-        self._kept: dict[Tool, Tool] = {}
+        self._cache: dict[Tool, Tool] = {}
 
     def one(self, tool: Tool) -> Tool:
         """The tool changed."""
-        known = self._kept.get(tool)
+        known = self._cache.get(tool)
         if known is None:
-            known = self._kept[tool] = remade(tool, self._change)
+            known = self._cache[tool] = map_tool(tool, self._change)
         return known
 
-    def all(self, tools: Sequence[Tool]) -> list[Tool]:
-        """All of them changed, in their order."""
-        changed = [self.one(tool) for tool in tools]
-        self.forget_others(tools)
-        return changed
-
-    def forget_others(self, tools: Sequence[Tool]) -> None:
+    def trim(self, tools: Sequence[Tool]) -> None:
         """Forgets what isn't offered now, where it has become too much."""
-        if len(self._kept) > 2 * len(tools) + 100:
-            self._kept = {tool: known for tool in tools if (known := self._kept.get(tool)) is not None}
+        if len(self._cache) > 2 * len(tools) + 100:
+            self._cache = {tool: known for tool in tools if (known := self._cache.get(tool)) is not None}
 
 
 Faults: TypeAlias = dict[str, str]
-"""Names of tools for which a predicate raised, and what."""
+"""Names of tools for which a predicate raised, and what it raised."""
 
 
-def sift(tools: Iterable[Tool], predicate: Predicate, context: ReadonlyContext) -> tuple[list[Tool], Faults]:
-    """The tools for which it is so, in their order; and those for which it raised."""
+def filter_tools(tools: Iterable[Tool], predicate: Predicate, context: ReadonlyContext) -> tuple[list[Tool], Faults]:
+    """The tools for which the predicate is true, in their order; and those for which it raised."""
     kept: list[Tool] = []
     faults: Faults = {}
     try:
@@ -359,7 +322,7 @@ def sift(tools: Iterable[Tool], predicate: Predicate, context: ReadonlyContext) 
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the tools that it is asked about
-        cause = described(error)
+        cause = error_text(error)
         return kept, {tool.spec.name: cause for tool in tools}
     for tool in tools:
         try:
@@ -368,12 +331,12 @@ def sift(tools: Iterable[Tool], predicate: Predicate, context: ReadonlyContext) 
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the tool
-            faults[tool.spec.name] = described(error)
+            faults[tool.spec.name] = error_text(error)
     return kept, faults
 
 
-def why(predicate: Predicate, tool: Tool, context: ReadonlyContext) -> str:
-    """The part of the predicate that settles the answer for this tool, and what the tool says to it."""
+def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext) -> str:
+    """The part of the predicate that decides for this tool, and the tool's facts."""
     try:
         part = predicate.deciding(tool, context)
         part = ~part if isinstance(part, Not) else part  # "tag:net is so", rather than "not tag:net is not so"
@@ -382,12 +345,12 @@ def why(predicate: Predicate, tool: Tool, context: ReadonlyContext) -> str:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  whatever it is, it costs only an explanation
-        return f"{predicate} failed: {described(error)}"
+        return f"{predicate} failed: {error_text(error)}"
     return f"{part} {answer}" + (f" ({facts})" if facts else "")
 
 
-class Source:
-    """A toolset, any object of that shape, asked safely.
+class ToolsetAdapter:
+    """Any object with the interface of a toolset, as a source of checked offers.
 
     Attributes:
         toolset: The toolset.
@@ -396,45 +359,43 @@ class Source:
 
     def __init__(self, toolset: Toolset) -> None:
         self.toolset = toolset
-        self.name = name_of(toolset)
+        self.name = toolset_name(toolset)
         call = getattr(toolset, "call", None)
-        self._served = Remaker(_Calls(call)) if callable(call) else None
+        self._with_handlers = ToolMapper(_handler_adder(call)) if callable(call) else None
 
     async def offer(self, context: ReadonlyContext) -> Offer:
         """What it offers for this context; raises whatever it raises."""
         answer: Any = await settle(self.toolset.tools(context))
         if type(answer) is Offer:
             return answer
-        tools, problems = checked(self.name, answer)
-        return Offer(tools if self._served is None else self._served.all(tools), problems)
+        tools, problems = check_tools(self.name, answer)
+        if self._with_handlers is not None:
+            self._with_handlers.trim(tools)
+            tools = [self._with_handlers.one(tool) for tool in tools]
+        return Offer(tools, problems)
 
 
-class _Calls:
-    """Gives tools a handler that calls their toolset by the name that it has listed."""
+def _handler_adder(call: Any) -> _Change:
+    """Gives tools without a handler one that calls their toolset's `call`, by the name that it has listed."""
+    flavour = Flavour.of(call)
 
-    def __init__(self, call: Any) -> None:
-        self._call = call
-        self._flavour = Flavour.of(call)
-
-    def __call__(self, tool: Tool) -> Tool:
+    def add_handler(tool: Tool) -> Tool:
         if tool.handler is not None or tool.spec.kind == "provider":
             return tool
-        function = partial(self._call, tool.spec.name)
-        return tool.evolve(handler=Handler(function, make_binder=_passing_on, flavour=self._flavour))
+        function = partial(call, tool.spec.name)
+        return tool.evolve(handler=Handler(function, make_binder=lambda: _bind_whole, flavour=flavour))
+
+    return add_handler
 
 
-def _passing_on() -> Any:
-    return _pass_on
-
-
-def _pass_on(
+def _bind_whole(
     context: ToolContext, arguments: Mapping[str, Any]
 ) -> tuple[tuple[Mapping[str, Any], ToolContext], Mapping[str, Any]]:
     return (arguments, context), {}
 
 
 class WrapperToolset:
-    """A toolset round another, of the same name; closing it closes the inner one.
+    """Base of toolsets that wrap another, under the same name; closing it closes the inner one.
 
     Tools come out of the inner toolset able to run, so that a wrapper that changes a tool changes what is listed and
     what is called together.
@@ -447,7 +408,7 @@ class WrapperToolset:
     """
 
     def __init__(self, inner: Toolset) -> None:
-        self._inner = Source(inner)
+        self._inner = ToolsetAdapter(inner)
         self.name = self._inner.name
 
     async def tools(self, context: ReadonlyContext) -> Offer:
@@ -456,16 +417,12 @@ class WrapperToolset:
 
     @property
     def inner_toolsets(self) -> tuple[Toolset, ...]:
-        """The toolset that it stands round."""
+        """The toolset that it wraps."""
         return (self._inner.toolset,)
 
     async def close(self) -> None:
         """Closes the inner toolset."""
         await _close(self._inner.toolset)
-
-
-def _same_name(name: str) -> str:
-    return name
 
 
 @frozen
@@ -477,43 +434,54 @@ class Step:
         change: Changes one tool; where it raises, that tool is out.
         where: Picks the tools that are changed, in a context; `None` picks all. Where it raises, the tool is out.
         rename: What becomes of the names of tools that aren't there.
-        speaks_of: The names of tools that it is about; one that nobody has is noted.
+        names: The names of tools that it is about; one that no tool has is noted.
     """
 
     word: str
     change: _Change
     where: Predicate | None = None
-    rename: Callable[[str], str] = field(default=_same_name)
-    speaks_of: Collection[str] = ()
+    rename: Callable[[str], str] = field(default=str)
+    names: Collection[str] = ()
 
 
 class ChangedToolset(WrapperToolset):
-    """A toolset whose tools are changed one by one; the order stays."""
+    """A toolset whose tools are changed one by one; the order stays, and the first tool of a name."""
 
     def __init__(self, inner: Toolset, step: Step) -> None:
         super().__init__(inner)
         self._step = step
-        self._remaker = Remaker(step.change)
-        self._unseen = set(step.speaks_of)
+        self._mapper = ToolMapper(step.change)
+        self._unseen = set(step.names)
 
     async def tools(self, context: ReadonlyContext) -> Offer:
         """The tools of the inner toolset, changed where the step says so."""
         offer = await self._inner.offer(context)
-        changed = _Changed(self.name, self._step.word)
-        picked, faults = self._picked(offer, context)
+        step, tools = self._step, dict[str, Tool]()
+        problems: list[ToolsetProblem] = []
+        picked, faults = (offer, {}) if step.where is None else filter_tools(offer, step.where, context)
+        changing = set(picked)
         for tool in offer:
-            if tool.spec.name in faults:
-                changed.lose(tool.spec.name, faults[tool.spec.name])
-            elif picked is None or tool in picked:
-                changed.take(tool, self._remaker.one)
-            else:
-                changed.add(tool)
-        self._remaker.forget_others(offer)
-        dropped = [evolve(each, name=self._step.rename(each.name)) for each in offer.dropped]
-        return changed.offer((*offer.problems, *self._notes(offer)), dropped)
+            name = tool.spec.name
+            if name not in faults:
+                try:
+                    changed = self._mapper.one(tool) if tool in changing else tool
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the tool
+                    faults[name] = error_text(error)
+                else:
+                    if tools.setdefault(changed.spec.name, changed) is not changed:
+                        problems.append(_repeated(self.name, changed.spec.name))
+                    continue
+            problems.append(ToolsetProblem(self.name, f"tool {name!r} can't be {step.word}: {faults[name]}", name))
+        self._mapper.trim(offer)
+        lost = (Dropped(name, step.word, f"failed: {cause}") for name, cause in faults.items())
+        dropped = (evolve(each, name=step.rename(each.name)) for each in offer.dropped)
+        own = first_problems(self.name, problems)
+        return Offer(tools.values(), (*offer.problems, *self._notes(offer), *own), (*dropped, *lost))
 
     def _notes(self, offer: Offer) -> Iterator[ToolsetProblem]:
-        """The names that it speaks of and that nobody has; tools that are there now and then have been seen before."""
+        """The names that it is about and that no tool has had so far."""
         unseen = self._unseen
         if not unseen or offer.has_failed:
             return
@@ -524,51 +492,11 @@ class ChangedToolset(WrapperToolset):
             cause = f"no tool is called {name!r}, which was to be {self._step.word}.{near}"
             yield ToolsetProblem(self.name, cause, note=True)
 
-    def _picked(self, tools: Sequence[Tool], context: ReadonlyContext) -> tuple[set[Tool] | None, dict[str, str]]:
-        if self._step.where is None:
-            return None, {}
-        picked, faults = sift(tools, self._step.where, context)
-        return set(picked), faults
-
-
-class _Changed:
-    """The tools that a wrapper has so far; the first of a name stays."""
-
-    def __init__(self, toolset: str, word: str) -> None:
-        self._toolset = toolset
-        self._word = word
-        self._tools: dict[str, Tool] = {}
-        self._problems: list[ToolsetProblem] = []
-        self._dropped: list[Dropped] = []
-
-    def add(self, tool: Tool) -> None:
-        if self._tools.setdefault(tool.spec.name, tool) is not tool:
-            self._problems.append(_repeated(self._toolset, tool.spec.name))
-
-    def take(self, tool: Tool, change: _Change) -> None:
-        try:
-            changed = change(tool)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the tool
-            self.lose(tool.spec.name, described(error))
-        else:
-            self.add(changed)
-
-    def lose(self, name: str, cause: str) -> None:
-        self._problems.append(ToolsetProblem(self._toolset, f"tool {name!r} can't be {self._word}: {cause}", name))
-        self._dropped.append(Dropped(name, self._word, f"failed: {cause}"))
-
-    def offer(self, problems: Sequence[ToolsetProblem], dropped: Sequence[Dropped]) -> Offer:
-        """Everything, with what was wrong and left out before."""
-        own = shortened(self._toolset, self._problems)
-        return Offer(self._tools.values(), (*problems, *own), (*dropped, *self._dropped))
-
 
 class OwnedToolset(ChangedToolset):
-    """A toolset as it hangs on the board: its tools carry its name and its owner, whatever they say of themselves.
+    """A toolset as it is registered: its tools carry its name and its origin, whatever they say of themselves.
 
-    Only the host's toolsets may pass on tools in a plugin's name. No owner makes tools trusted that aren't.
+    Only the host's toolsets may pass on tools in a plugin's name. No origin makes tools trusted that aren't.
 
     Args:
         inner: Any toolset.
@@ -576,19 +504,19 @@ class OwnedToolset(ChangedToolset):
     """
 
     def __init__(self, inner: Toolset, origin: Origin = HOST) -> None:
-        super().__init__(inner, Step("taken over", self._owned))
+        super().__init__(inner, Step("taken over", self._with_origin))
         self.origin = origin
 
     async def tools(self, context: ReadonlyContext) -> Offer:
-        """The inner toolset's tools; problems are the owner's."""
-        return (await super().tools(context)).owned_by(self.origin)
+        """The inner toolset's tools and problems, under its origin."""
+        return (await super().tools(context)).with_origin(self.origin)
 
-    def _owned(self, tool: Tool) -> Tool:
-        check_sound(tool)  # a toolset of another's making may give an `Offer`, which nobody has looked at
+    def _with_origin(self, tool: Tool) -> Tool:
+        check_schemas(tool)  # an `Offer` of a toolset of others comes unchecked
         own, owner = tool.origin, self.origin
         base = own if owner.plugin is None else owner
-        origin = attrs.evolve(base, toolset=self.name, trusted=own.trusted and owner.trusted)
+        origin = evolve(base, toolset=self.name, trusted=own.trusted and owner.trusted)
         return tool if origin == own else tool.evolve(origin=origin)
 
 
-__all__ = ["Toolset", "close_all", "is_toolset", "name_of", "speaking"]
+__all__ = ["Toolset", "close_all", "is_toolset", "toolset_name", "with_instructions"]

@@ -1,4 +1,4 @@
-"""Toolsets of tools at hand: static, function, combined; and the wrappers as methods."""
+"""Toolsets of given tools: static, of a function, combined; and the base class with the wrappers as methods."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from typing import Any
 from pegboard.callbacks import Flavour
 from pegboard.errors import DuplicateToolError, RegistrationError
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.spec import ToolAnnotations
+from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.convert import as_tools
 from pegboard.toolsets.predicate import Predicate, PredicateFunction
 from pegboard.toolsets.search import SEARCH_TOOL, Always, SearchableToolset
 from pegboard.toolsets.toolset import (
     Dropped,
     Offer,
-    Source,
     Toolset,
+    ToolsetAdapter,
     ToolsetProblem,
     WrapperToolset,
-    checked,
+    check_list,
+    check_tools,
     close_all,
-    described,
-    listed,
-    shortened,
+    error_text,
+    first_problems,
 )
 from pegboard.toolsets.wrappers import (
     AnnotatedToolset,
@@ -51,7 +50,7 @@ class ToolsetBase(ABC):
     A toolset of another class gets them by `wrap(toolset)`.
 
     Attributes:
-        name: What people know it by; a subclass sets it, on the class or in `__init__`.
+        name: Its name; a subclass sets it, on the class or in `__init__`.
     """
 
     name: str
@@ -61,7 +60,7 @@ class ToolsetBase(ABC):
         """The tools for this context, now."""
 
     def filtered(self, predicate: Predicate | PredicateFunction | str) -> _FluentToolset:
-        """Only the tools for which a predicate is so: data, text, or a plain function of tool and context."""
+        """Only the tools for which a predicate is true: data, text, or a plain function of tool and context."""
         return _FluentToolset(FilteredToolset(self, predicate))
 
     def prefixed(self, prefix: str) -> _FluentToolset:
@@ -88,7 +87,7 @@ class ToolsetBase(ABC):
     def with_annotations(
         self, annotations: ToolAnnotations, where: Predicate | PredicateFunction | str | None = None
     ) -> _FluentToolset:
-        """Hints that you vouch for, in place of the tools' own; `where` picks the tools."""
+        """Hints that the host vouches for, in place of the tools' own; `where` picks the tools."""
         return _FluentToolset(AnnotatedToolset(self, annotations, where))
 
     def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _FluentToolset:
@@ -100,34 +99,13 @@ class ToolsetBase(ABC):
         return _FluentToolset(ReshapedToolset(self, reshapes))
 
     def searchable(self, *, name: str = SEARCH_TOOL, limit: int = 5, always: Always = None) -> _FluentToolset:
-        """The tool `search_tools`, and these tools, deferred until a search has found them.
-
-        Args:
-            name: The search tool's name.
-            limit: How many tools a search finds where the model doesn't say, 1 to 20.
-            always: What is never deferred: a predicate, its text, a plain function of tool and context, or a list of
-                names.
-
-        Raises:
-            InvalidNameError: The name isn't valid.
-            ValueError: The limit isn't from 1 to 20.
-            ExpressionError: The text of `always` doesn't parse.
-        """
+        """The tool `search_tools`, and these tools, deferred until found; arguments as for `SearchableToolset`."""
         return _FluentToolset(SearchableToolset(self, name=name, limit=limit, always=always))
 
     def cached(
         self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
     ) -> _FluentCachedToolset:
-        """The tools, asked for at most once in `ttl` seconds for each user, agent, model, provider and session.
-
-        Args:
-            ttl: Seconds.
-            clock: Gives seconds.
-            key: What tells two contexts apart; needed where the tools depend on the state or on `extra`.
-
-        Raises:
-            ValueError: `ttl` isn't above zero.
-        """
+        """The tools, asked for at most once in `ttl` seconds; arguments as for `CachedToolset`."""
         return _FluentCachedToolset(CachedToolset(self, ttl, clock, key))
 
 
@@ -136,15 +114,9 @@ class _FluentToolset(WrapperToolset, ToolsetBase):
 
 
 class _FluentCachedToolset(_FluentToolset):
-    """A cached toolset, with the wrappers as methods."""
-
     def __init__(self, inner: CachedToolset) -> None:
         super().__init__(inner)
-        self._cache = inner
-
-    def clear(self) -> None:
-        """Forgets what was kept."""
-        self._cache.clear()
+        self.clear = inner.clear
 
 
 def wrap(toolset: Toolset) -> _FluentToolset:
@@ -156,10 +128,10 @@ class StaticToolset(ToolsetBase):
     """Always the same tools, under one name.
 
     Args:
-        name: What people know it by.
+        name: Its name.
         tools: `Tool`s, or what `registry.register` takes for tools: functions, `TypedTool`s, objects with
             `@tool` methods.
-        instructions: What a model is told before the conversation, as long as it is offered one of the tools.
+        instructions: What stands before the conversation as long as one of the tools is offered.
 
     Raises:
         DefinitionError: A thing can't become a tool.
@@ -170,23 +142,38 @@ class StaticToolset(ToolsetBase):
         self.name = name
         self.instructions = instructions
         by_name: dict[str, Tool] = {}
-        for tool in (tool for thing in tools for tool in as_tools(thing)):
+        for tool in (tool for thing in tools for tool in _as_tools(thing)):
             if tool.name in by_name:
                 owner = f"toolset {name!r}"
                 raise DuplicateToolError(tool.name, held_by=owner, wanted_by=owner)
             by_name[tool.name] = tool
         self._tools = tuple(by_name.values())
 
-    async def tools(self, context: ReadonlyContext) -> tuple[Tool, ...]:  # noqa: ARG002  the same for everybody
+    async def tools(self, context: ReadonlyContext) -> tuple[Tool, ...]:  # noqa: ARG002  the same for every context
         """The tools in the order in which they were given."""
         return self._tools
+
+
+def _as_tools(thing: Any) -> Sequence[Tool]:
+    """The tools of a thing: a `Tool`, a `ToolSpec` (without a handler), or what makes tools of its own.
+
+    Raises:
+        DefinitionError: It can't become a tool.
+    """
+    if isinstance(thing, Tool):
+        return (thing,)
+    if isinstance(thing, ToolSpec):
+        return (Tool(thing),)
+    from pegboard.tools.typed import as_tools  # deriving schemas from types is heavy
+
+    return as_tools(thing)
 
 
 class ToolsetFunction(ToolsetBase):
     """The tools that a function gives for each context.
 
     Args:
-        name: What people know it by.
+        name: Its name.
         function: Plain or async; takes the context or nothing; gives tools, or what can become tools. Give the same
             objects each time: what a function becomes is kept as long as it is given.
         blocking: Whether a plain function may block; it then runs in a thread, so that a time limit holds for it.
@@ -203,29 +190,25 @@ class ToolsetFunction(ToolsetBase):
         self._function = function
         self._off_loop = blocking and flavour is Flavour.PLAIN
         self._takes_context = _takes_context(name, function)
-        self._made: dict[int, tuple[Any, tuple[Tool, ...]]] = {}
+        self._made: dict[int, tuple[Any, Sequence[Tool]]] = {}  # the thing is kept, so that its id stays its own
 
     async def tools(self, context: ReadonlyContext) -> Offer:
         """What the function gives now."""
-        things = listed(await self._asked(*((context,) if self._takes_context else ())))
+        things = check_list(await self._asked(*((context,) if self._takes_context else ())))
         problems: list[ToolsetProblem] = []
-        made: dict[int, tuple[Any, tuple[Tool, ...]]] = {}
+        made: dict[int, tuple[Any, Sequence[Tool]]] = {}
         for index, thing in enumerate(things):
             try:
-                made[id(thing)] = self._tools_of(thing)
+                made[id(thing)] = self._made.get(id(thing)) or (thing, _as_tools(thing))
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001  whatever it is, it costs only the item
-                cause = f"item {index} can't become a tool: {described(error)}"
+                cause = f"item {index} can't become a tool: {error_text(error)}"
                 problems.append(ToolsetProblem(self.name, cause, error=error))
         self._made = made
         every = [tool for thing in things for tool in made.get(id(thing), (None, ()))[1]]
-        tools, repeated = checked(self.name, every)
-        return Offer(tools, [*shortened(self.name, problems), *repeated])
-
-    def _tools_of(self, thing: Any) -> tuple[Any, tuple[Tool, ...]]:
-        """The thing and its tools, made once; the thing is kept, so that its id stays its own."""
-        return self._made.get(id(thing)) or (thing, tuple(as_tools(thing)))
+        tools, repeated = check_tools(self.name, every)
+        return Offer(tools, [*first_problems(self.name, problems), *repeated])
 
     async def _asked(self, *arguments: Any) -> Any:
         if self._off_loop:
@@ -246,7 +229,7 @@ def _takes_context(name: str, function: Callable[..., Any]) -> bool:
     try:
         signature = inspect.signature(function)
     except ValueError:
-        return True  # a builtin that doesn't tell
+        return True  # a builtin without a signature
     for arguments in ((None,), ()):
         try:
             signature.bind(*arguments)
@@ -262,14 +245,14 @@ class CombinedToolset(ToolsetBase):
     They are asked at the same time; one that fails costs only its own tools.
 
     Args:
-        name: What people know it by.
+        name: Its name.
         toolsets: In the order of their precedence.
         timeout: Seconds that they have for their answer; less than the resolution has for this one (30).
     """
 
     def __init__(self, name: str, toolsets: Iterable[Toolset], *, timeout: float = 20.0) -> None:
         self.name = name
-        self._sources = tuple(Source(toolset) for toolset in toolsets)
+        self._sources = tuple(ToolsetAdapter(toolset) for toolset in toolsets)
         self._timeout = timeout
 
     async def tools(self, context: ReadonlyContext) -> Offer:
@@ -292,7 +275,7 @@ class CombinedToolset(ToolsetBase):
         problems = [ToolsetProblem(toolset, f"tool {name!r} is {text}", name) for name, toolset, text in held]
         return Offer(
             tools.values(),
-            [*(problem for offer in offers for problem in offer.problems), *shortened(self.name, problems)],
+            [*(problem for offer in offers for problem in offer.problems), *first_problems(self.name, problems)],
             [*(each for offer in offers for each in offer.dropped), *(Dropped(n, "combined", t) for n, _, t in held)],
         )
 
@@ -316,18 +299,7 @@ def searchable(toolset: Toolset, *, name: str = SEARCH_TOOL, limit: int = 5, alw
     """A toolset of the tool `search_tools`, and of the toolset's own tools, deferred until a search has found them.
 
     For several toolsets that are searched as one, make one of them first: `searchable(CombinedToolset(...))`.
-
-    Args:
-        toolset: Any toolset.
-        name: The search tool's name.
-        limit: How many tools a search finds where the model doesn't say, 1 to 20.
-        always: What is never deferred: a predicate, its text, a plain function of tool and context, or a list of
-            names.
-
-    Raises:
-        InvalidNameError: The name isn't valid.
-        ValueError: The limit isn't from 1 to 20.
-        ExpressionError: The text of `always` doesn't parse.
+    Arguments as for `SearchableToolset`.
     """
     return wrap(toolset).searchable(name=name, limit=limit, always=always)
 

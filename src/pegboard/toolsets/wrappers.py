@@ -1,4 +1,4 @@
-"""Toolsets round a toolset: filtered, prefixed, renamed, annotated, approval, prepared, cached, reshaped."""
+"""Wrappers of a toolset: filtered, prefixed, renamed, annotated, approval, prepared, cached, reshaped."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from pegboard.toolsets.toolset import (
     Toolset,
     ToolsetProblem,
     WrapperToolset,
-    check_sound,
-    checked,
-    shortened,
-    sift,
-    why,
+    check_schemas,
+    check_tools,
+    explain_filter,
+    filter_tools,
+    first_problems,
 )
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class FilteredToolset(WrapperToolset):
-    """Only the tools for which a predicate is so; where it raises for a tool, that tool is out.
+    """Only the tools for which a predicate is true; where it raises for a tool, that tool is out.
 
     Args:
         inner: Any toolset.
@@ -55,19 +55,18 @@ class FilteredToolset(WrapperToolset):
     async def tools(self, context: ReadonlyContext) -> Offer:
         """The tools that are left."""
         offer = await self._inner.offer(context)
-        kept, faults = sift(offer, self._predicate, context)
+        kept, faults = filter_tools(offer, self._predicate, context)
         left = set(kept)
-        out = [tool for tool in offer if tool not in left]
-        dropped = [Dropped(tool.spec.name, "filtered", why(self._predicate, tool, context)) for tool in out]
+        dropped = [
+            Dropped(tool.spec.name, "filtered", explain_filter(self._predicate, tool, context))
+            for tool in offer
+            if tool not in left
+        ]
         problems = [
             ToolsetProblem(self.name, f"tool {name!r} can't be filtered: {cause}", name)
             for name, cause in faults.items()
         ]
-        return Offer(kept, (*offer.problems, *shortened(self.name, problems)), (*offer.dropped, *dropped))
-
-
-def _joined(prefix: str) -> str:
-    return prefix if prefix.endswith(("_", "-")) else f"{prefix}_"
+        return Offer(kept, (*offer.problems, *first_problems(self.name, problems)), (*offer.dropped, *dropped))
 
 
 def prefixed_name(prefix: str, name: str) -> str:
@@ -75,7 +74,7 @@ def prefixed_name(prefix: str, name: str) -> str:
 
     Where that is longer than 64 characters it is shortened, with a digest of the whole at its end.
     """
-    return mapped_name(_joined(prefix) + name)
+    return mapped_name(prefix + name if prefix.endswith(("_", "-")) else f"{prefix}_{name}")
 
 
 class PrefixedToolset(ChangedToolset):
@@ -128,13 +127,13 @@ class RenamedToolset(ChangedToolset):
             "renamed",
             lambda tool: tool.with_spec(name=names[tool.name]) if tool.name in names else tool,
             rename=rename,
-            speaks_of=names,
+            names=names,
         )
         super().__init__(inner, step)
 
 
 class AnnotatedToolset(ChangedToolset):
-    """Hints that whoever wraps the toolset vouches for.
+    """Hints that the host vouches for.
 
     They replace the tools' own. Of the other hints of a tool whose origin isn't trusted only those that add caution
     stay (destructive, open world, edit), and the tool's hints are trusted from then on.
@@ -151,7 +150,7 @@ class AnnotatedToolset(ChangedToolset):
         annotations: ToolAnnotations,
         where: Predicate | PredicateFunction | str | None = None,
     ) -> None:
-        given = {name: hint for name, hint in _hints(annotations).items() if hint is not None}
+        given = {name: hint for name, hint in attrs.asdict(annotations).items() if hint is not None}
 
         def annotate(tool: Tool) -> Tool:
             own = tool.spec.annotations if tool.origin.trusted else _cautious(tool.spec.annotations)
@@ -161,12 +160,8 @@ class AnnotatedToolset(ChangedToolset):
         super().__init__(inner, Step("annotated", annotate, None if where is None else as_predicate(where)))
 
 
-def _hints(annotations: ToolAnnotations) -> dict[str, Any]:
-    return attrs.asdict(annotations)
-
-
 def _cautious(annotations: ToolAnnotations) -> ToolAnnotations:
-    """Only the hints that make anybody more careful."""
+    """Only the hints that add caution."""
     return ToolAnnotations(
         destructive_hint=annotations.destructive_hint or None,
         open_world_hint=annotations.open_world_hint or None,
@@ -184,11 +179,11 @@ class ApprovalToolset(ChangedToolset):
 
     def __init__(self, inner: Toolset, predicate: Predicate | PredicateFunction | str | None = None) -> None:
         where = None if predicate is None else as_predicate(predicate)
-        super().__init__(inner, Step("made to require approval", _confirmed, where))
 
+        def confirm(tool: Tool) -> Tool:
+            return tool.with_spec(requires_confirmation=True).evolve(confirms=None)
 
-def _confirmed(tool: Tool) -> Tool:
-    return tool.with_spec(requires_confirmation=True).evolve(confirms=None)
+        super().__init__(inner, Step("made to require approval", confirm, where))
 
 
 Prepare: TypeAlias = Callable[[ReadonlyContext, Sequence[Tool]], Sequence[Tool] | Awaitable[Sequence[Tool]]]
@@ -210,7 +205,7 @@ class PreparedToolset(WrapperToolset):
     async def tools(self, context: ReadonlyContext) -> Offer:
         """What the function gives for the inner toolset's tools."""
         offer = await self._inner.offer(context)
-        tools, problems = checked(self.name, await settle(self._prepare(context, tuple(offer))))
+        tools, problems = check_tools(self.name, await settle(self._prepare(context, tuple(offer))))
         names = {tool.spec.name for tool in tools}
         dropped = [
             Dropped(tool.spec.name, "prepared", "left out by the function")
@@ -222,7 +217,7 @@ class PreparedToolset(WrapperToolset):
 
 MOST_KEPT: Final = 256
 Key: TypeAlias = Callable[[ReadonlyContext], Hashable]
-"""What tells two contexts apart for which the tools may differ."""
+"""The cache key of a context."""
 
 
 def whole_identity(context: ReadonlyContext) -> Hashable:
@@ -230,15 +225,9 @@ def whole_identity(context: ReadonlyContext) -> Hashable:
     return (context.user, context.agent, context.model, context.provider, context.session)
 
 
-@frozen
-class _Kept:
-    offer: Offer
-    until: float
-
-
 @define(eq=False)
 class _Fetch:
-    """One asking that is under way, and how many wait for it."""
+    """One request to the inner toolset that is under way, and how many wait for it."""
 
     task: asyncio.Task[Offer | SystemExit]
     waiting: int = 0
@@ -247,15 +236,15 @@ class _Fetch:
 class CachedToolset(WrapperToolset):
     """The tools of a toolset, asked for at most once in `ttl` seconds for each key.
 
-    Resolutions that come while it is being asked share that asking; when none of them waits any more, it is
-    cancelled. What failed, wholly or in part, isn't kept. At most 256 keys are kept, the latest.
+    Resolutions at the same time share one request to it; when none of them waits any more, it is cancelled. What
+    failed, wholly or in part, isn't cached. At most 256 keys are kept, the latest.
 
     Args:
         inner: Any toolset.
         ttl: Seconds, counted from the answer.
         clock: Gives seconds.
         key: By default user, agent, model, provider and session. A toolset that looks at the state or at `extra`
-            needs a key that does so too; one that is the same for everybody may say `lambda context: None`.
+            needs a key that does so too; one that is the same for all contexts may give `lambda context: None`.
 
     Raises:
         ValueError: `ttl` isn't above zero.
@@ -270,31 +259,31 @@ class CachedToolset(WrapperToolset):
         self._ttl = ttl
         self._clock = clock
         self._key = key
-        self._kept: dict[Hashable, _Kept] = {}
+        self._cache: dict[Hashable, tuple[Offer, float]] = {}  # with the time until which it holds
         self._fetches: dict[Hashable, _Fetch] = {}
 
     def clear(self) -> None:
-        """Forgets everything; an asking that is under way is answered, but not kept."""
-        self._kept = {}
+        """Empties the cache; a request that is under way is answered, but not cached."""
+        self._cache = {}
         self._fetches = {}
 
     async def tools(self, context: ReadonlyContext) -> Offer:
-        """What was kept, or what the inner toolset offers."""
+        """What is cached, or what the inner toolset offers."""
         key = self._key(context)
-        kept = self._kept.get(key)
-        if kept is not None and self._clock() < kept.until:
-            return kept.offer
+        known = self._cache.get(key)
+        if known is not None and self._clock() < known[1]:
+            return known[0]
         return await self._shared(key, context)
 
     async def _shared(self, key: Hashable, context: ReadonlyContext) -> Offer:
-        """Waits for the asking that is under way in this event loop, or begins one."""
+        """Waits for the request that is under way in this event loop, or begins one."""
         import asyncio
 
         place = (asyncio.get_running_loop(), key)
         fetches = self._fetches
         fetch = fetches.get(place)
         if fetch is None:
-            fetch = fetches[place] = _Fetch(asyncio.ensure_future(self._fetched(key, context, self._kept)))
+            fetch = fetches[place] = _Fetch(asyncio.ensure_future(self._fetched(key, context, self._cache)))
             fetch.task.add_done_callback(lambda _: _end(fetches, place, fetch))
         fetch.waiting += 1
         try:
@@ -308,22 +297,22 @@ class CachedToolset(WrapperToolset):
             raise answer
         return answer
 
-    async def _fetched(self, key: Hashable, context: ReadonlyContext, kept: dict[Hashable, Any]) -> Offer | SystemExit:
-        """Asks, and keeps the answer where it was asked for: what `clear` has put aside gets nothing any more."""
+    async def _fetched(self, key: Hashable, context: ReadonlyContext, cache: dict[Hashable, Any]) -> Offer | SystemExit:
+        """Asks, and caches the answer in the given cache, which `clear` may have replaced since."""
         try:
             offer = await self._inner.offer(context)
         except SystemExit as error:
             return error  # a task that raises it ends the event loop
         if not offer.has_failed:
-            kept.pop(key, None)
-            kept[key] = _Kept(offer, self._clock() + self._ttl)
-            for oldest in list(kept)[:-MOST_KEPT]:
-                kept.pop(oldest, None)
+            cache.pop(key, None)
+            cache[key] = (offer, self._clock() + self._ttl)
+            for oldest in list(cache)[:-MOST_KEPT]:
+                cache.pop(oldest, None)
         return offer
 
 
 def _end(fetches: dict[Hashable, _Fetch], place: Hashable, fetch: _Fetch) -> None:
-    """Nobody joins this asking any more; what it may still raise has been seen."""
+    """Lets no further caller join this request, and reads its exception, if any."""
     if fetches.get(place) is fetch:
         del fetches[place]
     if fetch.task.done() and not fetch.task.cancelled():
@@ -334,7 +323,7 @@ _ROOT: Final = frozenset(
     {"$schema", "$defs", "definitions", "$comment", "title", "description", "type"}
     | {"properties", "required", "additionalProperties"}
 )
-"""What may stand at the root of a schema that is reshaped; other keywords could speak of arguments by name."""
+"""What may stand at the root of a schema that is reshaped; other keywords could name arguments."""
 
 _LEFT_OUT: Final = frozenset({"default", "examples"})
 _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
@@ -504,7 +493,7 @@ class ReshapedToolset(ChangedToolset):
         def reshape(tool: Tool) -> Tool:
             return _reshaped(tool, reshapes[tool.name]) if tool.name in reshapes else tool
 
-        super().__init__(inner, Step("reshaped", reshape, speaks_of=reshapes))
+        super().__init__(inner, Step("reshaped", reshape, names=reshapes))
 
 
 def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
@@ -514,24 +503,21 @@ def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
         DefinitionError: The tool has no such argument, isn't a function with a handler, doesn't take a value that
             an argument is hidden with or has by default, or its schema can't be reshaped safely.
     """
-    if tool.spec.kind != "function" or tool.handler is None:
+    own = tool.spec
+    if own.kind != "function" or tool.handler is None:
         raise DefinitionError("only function tools that have a handler can be reshaped", tool=tool.name)
-    spec = tool.spec.evolve(
-        input_schema=reshape.shown(tool.spec.input_schema),
-        examples=_examples(tool, reshape),
-        concurrency=_concurrency(tool.spec.concurrency, reshape),
+    examples = [reshape.shown_arguments(each) for each in own.examples if reshape.retype.keys().isdisjoint(each)]
+    spec = own.evolve(
+        input_schema=reshape.shown(own.input_schema),
+        examples=examples,
+        concurrency=_concurrency(own.concurrency, reshape),
         # What is hidden keeps its name: rules then find it missing, which takes away no caution.
-        permission_arguments={reshape.rename.get(name, name): k for name, k in tool.spec.permission_arguments.items()},
+        permission_arguments={reshape.rename.get(name, name): k for name, k in own.permission_arguments.items()},
     )
-    check_sound(tool.evolve(spec=spec))
+    check_schemas(tool.evolve(spec=spec))
     if isinstance(tool.handler, LateHandler):
         return tool.evolve(spec=spec)
     return _Reshaping(tool, tool.handler, reshape).outer().evolve(spec=spec)
-
-
-def _examples(tool: Tool, reshape: Reshape) -> list[JsonObject]:
-    """Those that are still valid."""
-    return [reshape.shown_arguments(each) for each in tool.spec.examples if reshape.retype.keys().isdisjoint(each)]
 
 
 def _concurrency(own: Concurrency, reshape: Reshape) -> Concurrency:
@@ -541,9 +527,9 @@ def _concurrency(own: Concurrency, reshape: Reshape) -> Concurrency:
     return attrs.evolve(own, key=tuple(reshape.rename.get(name, name) for name in own.key))
 
 
-@attrs.frozen(eq=False)
+@frozen(eq=False)
 class _Reshaping:
-    """A tool and how its arguments are shown; speaks the new names outwards and the tool's own inwards."""
+    """Adapter between the names that the model sees and the tool's own."""
 
     tool: Tool
     handler: Handler
@@ -562,7 +548,7 @@ class _Reshaping:
         return lambda arguments: function(self.reshape.given(arguments))
 
     def problems(self, arguments: JsonMapping) -> Sequence[str]:
-        """What the tool's own schema and its own check say to arguments that the shown schema takes."""
+        """What the tool's own schema and check refuse of arguments that the shown schema takes."""
         try:
             given = self.reshape.given(arguments)
         except StructureError as error:

@@ -1,27 +1,23 @@
-"""`run_turn`, `stream_turn`, `resume_turn`."""
+"""Functions that run a turn: `run_turn`, `stream_turn`, `resume_turn`."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pegboard.dispatch.approval.resume import Answers
-from pegboard.request.model import Model
-from pegboard.request.model_request import ModelRequest
+from pegboard.request.model_request import Model, ModelRequest
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.turn.events import TurnOutcome
 from pegboard.turn.loop import Turn
-from pegboard.turn.options import TurnOptions, batch_options
+from pegboard.turn.options import TurnOptions, split_options
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from pegboard.registry import ToolRegistry
     from pegboard.turn.events import TurnEvent
-    from pegboard.turn.options import StopCondition
-
-_OWN = ("limits", "where", "active", "steering", "listener")
 
 
 def turn_of(
@@ -36,9 +32,9 @@ def turn_of(
     Args:
         model: Whom to ask.
         request: What to ask; a text is what the user says.
-        registry: Where tools, callbacks and processors hang.
+        registry: Where tools, callbacks and processors are registered.
         context: For whom it runs; its `state` is read, and `TurnOutcome.state` is what became of it.
-        options: As `TurnOptions` tells.
+        options: See `TurnOptions`.
 
     Raises:
         TypeError: An option that there isn't, with near misses; or something that is no model.
@@ -67,7 +63,7 @@ async def run_turn(
         ModelError: The model can't be asked, or its provider answered with an error.
         CallbackError: A callback round the model or the turn failed.
         ProcessorError: A request processor of the host's failed.
-        asyncio.CancelledError: Whoever waits was cancelled.
+        asyncio.CancelledError: The caller was cancelled.
 
     All but the last carry the `outcome`, whose history is complete.
     """
@@ -107,7 +103,7 @@ def resumed_turn_of(  # noqa: PLR0913  as `turn_of`, and what it goes on from
         suspended: The outcome, or its JSON.
         answers: By the pending call's id, as `registry.resume` takes them. They may come in parts: while any call
             waits, the turn is suspended again.
-        options: As `TurnOptions` tells.
+        options: See `TurnOptions`.
 
     Raises:
         PendingError: It is no outcome of a turn.
@@ -145,19 +141,9 @@ def _turn(
     missing = [name for name in ("name", "provider", "respond") if not hasattr(model, name)]
     if missing:
         raise TypeError(f"{model!r:.80} is no model: it has no {', '.join(missing)}")
-    given: dict[str, Any] = dict(options)
-    batch = batch_options(given)
-    stop_when = given.get("stop_when", ())
-    return Turn(
-        model=model,
-        request=request if isinstance(request, ModelRequest) else ModelRequest(request),
-        registry=registry,
-        context=context,
-        stop_when=(cast("StopCondition", stop_when),) if callable(stop_when) else tuple(stop_when),
-        batch=batch,
-        **{name: given[name] for name in _OWN if name in given},
-        **more,
-    )
+    own, batch = split_options(options)
+    request = request if isinstance(request, ModelRequest) else ModelRequest(request)
+    return Turn(model=model, request=request, registry=registry, context=context, batch=batch, **own, **more)
 
 
 __all__ = ["resume_turn", "resumed_turn_of", "run_turn", "stream_turn", "turn_of"]

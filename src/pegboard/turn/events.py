@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import attrs
 from attrs import define, field, frozen
@@ -45,7 +44,7 @@ Ended: TypeAlias = Literal[
 ]
 """Why a turn ended: the model answered and calls nothing; the results speak for themselves (`skip_summarization`); a
 stop condition; calls wait for an approval; a limit; the answer was cut off, or broke off; a person rejected a call; a
-tool escalated, or handed over to another agent; the host or the user broke in; whoever waited was cancelled; a callback
+tool escalated, or handed over to another agent; the host or the user broke in; the caller was cancelled; a callback
 aborted it; a tool ended it; the model, a processor or a callback failed."""
 
 
@@ -290,82 +289,69 @@ class TurnEnded:
 
 
 TurnEvent: TypeAlias = RoundStarted | ModelRetried | AnswerDelta | Answered | MessageAdded | TurnEnded | CallEvent
-E = TypeVar("E")
-MOST_WAITING: Final = 1_000
-"""Events that may wait before whoever sends more of them is held up."""
+_MOST_WAITING: Final = 1_000
+"""Events that may wait before `put` does."""
 
 
 @define(eq=False)
-class Outbox(Generic[E]):
-    """A queue that holds up those who can wait, and loses nothing from those who can't."""
+class EventQueue:
+    """Queue of events, bounded for senders that can wait and unbounded for those that can't; `None` behind the last."""
 
-    _events: deque[E] = field(factory=deque[E], init=False)
-    _come: asyncio.Event = field(factory=asyncio.Event, init=False)
+    _events: asyncio.Queue[TurnEvent | None] = field(factory=asyncio.Queue["TurnEvent | None"], init=False)
     _room: asyncio.Event = field(factory=asyncio.Event, init=False)
-    _closed: bool = field(default=False, init=False)
 
-    def put_now(self, event: E) -> None:
-        """Sends an event from where nobody can wait."""
-        self._events.append(event)
-        self._come.set()
+    def put_now(self, event: TurnEvent | None) -> None:
+        """Sends an event, or `None` as the last, without waiting."""
+        self._events.put_nowait(event)
 
-    async def put(self, event: E) -> None:
+    async def put(self, event: TurnEvent) -> None:
         """Sends an event, once there is room."""
-        while len(self._events) >= MOST_WAITING:
+        while self._events.qsize() >= _MOST_WAITING:
             self._room.clear()
             await self._room.wait()
         self.put_now(event)
 
-    def close(self) -> None:
-        """Sends nothing more."""
-        self._closed = True
-        self._come.set()
-
-    async def get(self) -> E | None:
-        """The next event, or `None` behind the last."""
-        while not self._events:
-            if self._closed:
-                return None
-            self._come.clear()
-            await self._come.wait()
+    async def get(self) -> TurnEvent | None:
+        """The next event."""
+        event = await self._events.get()
         self._room.set()
-        return self._events.popleft()
+        return event
 
 
 @define(eq=False)
-class Telling:
-    """Tells whoever reads the turn's events, and its listener.
+class EventSink:
+    """Emitter of a turn's events, to its reader and its listener.
 
     Attributes:
-        listener: Gets each event; what it raises costs the turn nothing. `None`: nobody.
-        outbox: Where a reader takes events from; `None`: nobody reads, and answers needn't come piece by piece.
+        listener: Gets each event; what it raises costs the turn nothing. `None`: there is none.
+        reader: The queue of the reader; `None`: there is none, and answers needn't come piece by piece.
     """
 
     listener: Callable[[TurnEvent], None] | None = None
-    outbox: Outbox[TurnEvent] | None = field(default=None, init=False)
+    reader: EventQueue | None = field(default=None, init=False)
 
-    def tell(self, event: TurnEvent) -> None:
-        """Tells of one event, from where nobody can wait."""
-        if self.outbox is not None:
-            self.outbox.put_now(event)
-        self._tell_listener(event)
+    def emit(self, event: TurnEvent) -> None:
+        """Emits an event, without waiting."""
+        if self.reader is not None:
+            self.reader.put_now(event)
+        self._call_listener(event)
 
-    async def tell_delta(self, delta: Delta) -> None:
-        """Tells of a piece of an answer; holds up the stream where the reader is slow."""
+    async def emit_delta(self, delta: Delta) -> None:
+        """Emits a piece of an answer; waits where the reader is slow."""
         event = AnswerDelta(delta)
-        if self.outbox is not None:
-            await self.outbox.put(event)
-        self._tell_listener(event)
+        if self.reader is not None:
+            await self.reader.put(event)
+        self._call_listener(event)
 
-    def tell_retry(self, attempt: int, error: BaseException, pause: float) -> None:
-        """Tells that a request is sent again."""
-        self.tell(ModelRetried(attempt, pause, str(error)))
+    def emit_retry(self, attempt: int, error: BaseException, pause: float) -> None:
+        """Emits that a request is sent again."""
+        self.emit(ModelRetried(attempt, pause, str(error)))
 
-    def tell_message(self, message: Message) -> None:
-        """Tells that the history goes on."""
-        self.tell(MessageAdded(message))
+    def emit_message(self, message: Message) -> None:
+        """Emits a message that was added to the history."""
+        self.emit(MessageAdded(message))
 
-    def _tell_listener(self, event: TurnEvent) -> None:
+    def _call_listener(self, event: TurnEvent) -> None:
         if self.listener is not None:
             try:
                 self.listener(event)
@@ -377,11 +363,11 @@ __all__ = [
     "AnswerDelta",
     "Answered",
     "Ended",
+    "EventQueue",
+    "EventSink",
     "MessageAdded",
     "ModelRetried",
-    "Outbox",
     "RoundStarted",
-    "Telling",
     "TurnEnded",
     "TurnEvent",
     "TurnOutcome",

@@ -1,8 +1,9 @@
-"""The conversation of a turn, every call answered; and how far the turn is."""
+"""Progress of a turn: the conversation, every call answered, and what it has used."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,26 +22,107 @@ from pegboard.turn.events import Ended, TurnOutcome
 from pegboard.turn.options import TurnLimits
 
 
+def _with_own_ids(message: Message, earlier: Iterable[str] = ()) -> Message:
+    """An answer each of whose calls has an id that no other call has, here or earlier, and that isn't empty.
+
+    Some providers give no ids, and those that clients make for them begin anew with each answer.
+    """
+    ids, seen = [call.id for call in message.calls], set(earlier)
+    if "" not in ids and len(set(ids)) == len(ids) and seen.isdisjoint(ids):
+        return message
+    taken, counts = {*ids, *seen}, Counter[str]()
+    parts = list(message.parts)
+    for place, part in enumerate(parts):
+        if isinstance(part, CallPart):
+            id_ = part.call.id
+            if not id_ or id_ in seen:
+                stem = id_ or "call"
+                while not id_ or id_ in taken:
+                    counts[stem] += 1
+                    id_ = f"{stem}_{counts[stem] + 1}"
+                taken.add(id_)
+                parts[place] = CallPart(attrs.evolve(part.call, id=id_))
+            seen.add(id_)
+    return message.evolve(parts=parts)
+
+
 @define(eq=False)
-class _History:
-    """Messages, the oldest first.
+class TurnProgress:
+    """How far a turn is, and the conversation, in which every call gets its result.
 
     Attributes:
-        messages: All of them.
+        messages: The conversation, the oldest first.
+        state: The session's state, as its calls have changed it.
+        began: How many messages there were when the turn began.
+        rounds: How often the model was asked.
+        calls: How many calls it made.
+        broken: How many answers with calls were cut off, or broke off.
+        usage: What all answers used together.
+        actions: What all calls asked for together.
+        response: The last answer.
+        pending: The calls of the last answer that wait for an approval.
+        deadline: When its seconds are over, by `time.monotonic()`, or `None`.
     """
 
     messages: list[Message] = field(converter=list[Message])
+    state: dict[str, Any]
+    began: int = 0
+    rounds: int = 0
+    calls: int = 0
+    broken: int = 0
+    usage: Usage = NO_USAGE
+    actions: Actions = field(factory=Actions)
+    response: ModelResponse | None = None
+    pending: PendingCalls = field(factory=PendingCalls)
+    deadline: float | None = None
 
-    def add_answer(self, response: ModelResponse) -> Message:
-        """Takes in an answer; one that isn't complete is marked so, as its calls never run."""
+    @classmethod
+    def at_the_start(cls, messages: tuple[Message, ...], context: ReadonlyContext) -> TurnProgress:
+        """A turn that begins."""
+        return cls(messages, dict(context.state), len(messages))
+
+    @classmethod
+    def after(cls, before: TurnOutcome, context: ReadonlyContext) -> TurnProgress:
+        """A turn that goes on from where it was suspended."""
+        return cls(
+            before.messages,
+            {**context.state, **before.state},
+            before.began,
+            before.rounds,
+            before.calls,
+            usage=before.usage,
+            actions=before.actions,
+            response=before.response,
+            pending=before.pending,
+        )
+
+    def take_answer(self, response: ModelResponse) -> Message:
+        """Adds an answer; one that isn't complete is marked so, as its calls never run."""
+        self.response = response
+        self.usage += response.usage
         message = _with_own_ids(response.message, self.call_ids)
         if not response.complete:
             message = message.evolve(metadata={**message.metadata, "complete": False})
         self.messages.append(message)
         return message
 
-    def add_results(self, answers: Iterable[tuple[ToolCall, ToolResult]]) -> Message:
-        """Takes in the results of the last answer's calls."""
+    def take_results(self, outcome: Outcome) -> Message:
+        """Adds the results of the last answer's calls, and what they ask for."""
+        self.calls += len(outcome)
+        self._take_actions(outcome)
+        return self._add_results(outcome)
+
+    def take_late_results(self, outcome: Outcome) -> list[Message]:
+        """Adds the results of calls that waited for an approval; gives the messages that hold them."""
+        self._take_actions(outcome)
+        return self.replace_results({call.id: result for call, result in outcome})
+
+    def _take_actions(self, outcome: Outcome) -> None:
+        self.actions = merged([self.actions, outcome.actions])
+        outcome.actions.apply_to(self.state)
+        self.pending = outcome.pending
+
+    def _add_results(self, answers: Iterable[tuple[ToolCall, ToolResult]]) -> Message:
         message = Message.tool(answers)
         self.messages.append(message)
         return message
@@ -48,9 +130,7 @@ class _History:
     def replace_results(self, results: Mapping[str, ToolResult]) -> list[Message]:
         """Puts results in the place of earlier ones of the same calls, the latest of an id; gives what was changed."""
         left, changed = dict(results), list[Message]()
-        for place in range(len(self.messages) - 1, -1, -1):
-            if not left:
-                break
+        for place in reversed(range(len(self.messages))):
             message = self.messages[place]
             mine = {part.call_id for part in message.results} & left.keys()
             if mine:
@@ -66,11 +146,7 @@ class _History:
         return changed
 
     def complete(self, completion: Completion) -> Message | None:
-        """Takes in what came of a long-running call: in its result's place, or as a message of its own.
-
-        Returns:
-            The message, where it is one.
-        """
+        """Adds the result of a long-running call: in its first result's place, or as a message, which it gives."""
         id_ = completion.call_id
         if completion.replaces and any(part.call_id == id_ for each in self.messages for part in each.results):
             self.replace_results({id_: completion.result})
@@ -95,121 +171,11 @@ class _History:
             answered.update(part.call_id for part in message.results)
         return ()
 
-
-def _with_own_ids(message: Message, earlier: Iterable[str] = ()) -> Message:
-    """A message each of whose calls has an id of its own: no other has it, here or earlier, and it is never empty.
-
-    Args:
-        message: An answer.
-        earlier: The ids of the calls before it; some providers give none, and those made for them begin anew.
-    """
-    ids, seen = [call.id for call in message.calls], set(earlier)
-    if "" not in ids and len(set(ids)) == len(ids) and seen.isdisjoint(ids):
-        return message
-    names = _FreeNames({*ids, *seen})
-    parts = list(message.parts)
-    for place, part in enumerate(parts):
-        if isinstance(part, CallPart):
-            id_ = part.call.id
-            if not id_ or id_ in seen:
-                id_ = names.after(id_ or "call")
-                parts[place] = CallPart(attrs.evolve(part.call, id=id_))
-            seen.add(id_)
-    return message.evolve(parts=parts)
-
-
-@define
-class _FreeNames:
-    """Names that nothing has, each given once; it remembers how far it has counted for each stem."""
-
-    taken: set[str]
-    counted: dict[str, int] = field(factory=dict[str, int], init=False)
-
-    def after(self, stem: str) -> str:
-        number = self.counted.get(stem, 1) + 1
-        while f"{stem}_{number}" in self.taken:
-            number += 1
-        self.counted[stem] = number
-        self.taken.add(f"{stem}_{number}")
-        return f"{stem}_{number}"
-
-
-@define(eq=False)
-class TurnProgress:
-    """How far a turn is.
-
-    Attributes:
-        history: The conversation.
-        state: The session's state, as its calls have changed it.
-        began: How many messages there were when the turn began.
-        rounds: How often the model was asked.
-        calls: How many calls it made.
-        broken: How many answers with calls were cut off, or broke off.
-        usage: What all answers used together.
-        actions: What all calls asked for together.
-        response: The last answer.
-        pending: The calls of the last answer that wait for an approval.
-        deadline: When its seconds are over, by `time.monotonic()`, or `None`.
-    """
-
-    history: _History
-    state: dict[str, Any]
-    began: int = 0
-    rounds: int = 0
-    calls: int = 0
-    broken: int = 0
-    usage: Usage = NO_USAGE
-    actions: Actions = field(factory=Actions)
-    response: ModelResponse | None = None
-    pending: PendingCalls = field(factory=PendingCalls)
-    deadline: float | None = None
-
-    @classmethod
-    def at_the_start(cls, messages: tuple[Message, ...], context: ReadonlyContext) -> TurnProgress:
-        """A turn that begins."""
-        return cls(_History(messages), dict(context.state), len(messages))
-
-    @classmethod
-    def after(cls, before: TurnOutcome, context: ReadonlyContext) -> TurnProgress:
-        """A turn that goes on from where it was suspended."""
-        return cls(
-            _History(before.messages),
-            {**context.state, **before.state},
-            before.began,
-            before.rounds,
-            before.calls,
-            usage=before.usage,
-            actions=before.actions,
-            response=before.response,
-            pending=before.pending,
-        )
-
-    def take_answer(self, response: ModelResponse) -> Message:
-        """Takes in an answer; gives its message as the history has it."""
-        self.response = response
-        self.usage += response.usage
-        return self.history.add_answer(response)
-
-    def take_results(self, outcome: Outcome) -> Message:
-        """Takes in the results of the last answer's calls, and what they ask for; gives the message of results."""
-        self.calls += len(outcome)
-        self._heed(outcome)
-        return self.history.add_results(outcome)
-
-    def take_late_results(self, outcome: Outcome) -> list[Message]:
-        """Takes in the results of calls that waited for an approval; gives the messages that hold them."""
-        self._heed(outcome)
-        return self.history.replace_results({call.id: result for call, result in outcome})
-
-    def _heed(self, outcome: Outcome) -> None:
-        self.actions = merged([self.actions, outcome.actions])
-        outcome.actions.apply_to(self.state)
-        self.pending = outcome.pending
-
     def close(self) -> Message | None:
         """Gives each call that has none its result, whatever has happened; gives the message of those, if any."""
-        unanswered = self.history.unanswered()
-        return self.history.add_results((call, _skipped(call)) for call in unanswered) if unanswered else None
+        text = "{} was not run: the turn had ended."
+        skipped = [(call, ToolResult.error("skipped", text.format(call.name))) for call in self.unanswered()]
+        return self._add_results(skipped) if skipped else None
 
     def seconds_left(self) -> float | None:
         """Until the turn's seconds are over; `None` is no limit."""
@@ -235,7 +201,7 @@ class TurnProgress:
     def outcome(self, ended: Ended, detail: str | None = None, **facts: Any) -> TurnOutcome:
         """The turn as it stands."""
         return TurnOutcome(
-            tuple(self.history.messages),
+            tuple(self.messages),
             ended,
             self.response,
             self.began,
@@ -248,10 +214,6 @@ class TurnProgress:
             detail,
             **facts,
         )
-
-
-def _skipped(call: ToolCall) -> ToolResult:
-    return ToolResult.error("skipped", f"{call.name} was not run: the turn had ended.")
 
 
 __all__ = ["TurnProgress"]

@@ -11,19 +11,27 @@ from uuid import uuid4
 import attrs
 from attrs import define, field
 
-from pegboard.callbacks import ChainError, settle
+from pegboard.callbacks import settle
 from pegboard.dispatch.approval.resume import Answers
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
 from pegboard.errors import CallbackError, ModelError, TurnAbortedError, log_failure
 from pegboard.messages.message import Message
 from pegboard.messages.response import ModelResponse
-from pegboard.request.model import Model
-from pegboard.request.model_request import ModelRequest
+from pegboard.request.model_request import Model, ModelRequest
 from pegboard.tools.call import Actions
 from pegboard.tools.context import ReadonlyContext
-from pegboard.turn.events import Answered, Ended, Outbox, RoundStarted, Telling, TurnEnded, TurnEvent, TurnOutcome
+from pegboard.turn.events import (
+    Answered,
+    Ended,
+    EventQueue,
+    EventSink,
+    RoundStarted,
+    TurnEnded,
+    TurnEvent,
+    TurnOutcome,
+)
 from pegboard.turn.history import TurnProgress
-from pegboard.turn.model_call import Asker
+from pegboard.turn.model_call import ModelCaller, first_answer_of
 from pegboard.turn.options import DEFAULT_TURN_LIMITS, Steering, StopCondition, TurnLimits
 
 if TYPE_CHECKING:
@@ -39,52 +47,27 @@ class _Inbox:
     """
 
     steering: Steering | None = None
-    _messages: list[Message] = field(factory=list[Message], init=False)
+    messages: list[Message] = field(factory=list[Message], init=False)
 
-    def put(self, given: object, what: str) -> None:
-        """Takes in a message, a text, or several.
-
-        Args:
-            given: What was said; `None` is nothing.
-            what: Who said it, for the error.
+    def put(self, given: object, source: str) -> None:
+        """Adds a message, a text, several, or nothing (`None`).
 
         Raises:
-            TypeError: Something that is no message.
+            TypeError: Something that is no message; names the source.
         """
-        self._messages.extend(_as_messages(given, what))
+        items: Any = [] if given is None else given
+        if isinstance(items, str | Message) or not isinstance(items, Iterable):
+            items = [items]
+        for each in cast("list[Any]", items):
+            if not isinstance(each, str | Message):
+                raise TypeError(f"{source} gives messages or texts, not {type(each).__name__}")
+            self.messages.append(each if isinstance(each, Message) else Message.user(each))
 
     async def listen(self) -> bool:
         """Whether there is something that the model hasn't read."""
         if self.steering is not None:
             self.put(await settle(self.steering()), "steering")
-        return bool(self._messages)
-
-    @property
-    def has_messages(self) -> bool:
-        """Whether there is something that the model hasn't read, as far as is known."""
-        return bool(self._messages)
-
-    def take(self) -> list[Message]:
-        """All that is there, once."""
-        taken, self._messages = self._messages, []
-        return taken
-
-
-def _as_messages(given: object, what: str) -> list[Message]:
-    """Messages of what people write for short: a text is the user's.
-
-    Raises:
-        TypeError: Something that is no message.
-    """
-    if given is None:
-        return []
-    each = [given] if isinstance(given, str | Message) or not isinstance(given, Iterable) else cast("list[Any]", given)
-    messages: list[Message] = []
-    for one in each:
-        if not isinstance(one, str | Message):
-            raise TypeError(f"{what} gives messages or texts, not {type(one).__name__}")
-        messages.append(one if isinstance(one, Message) else Message.user(one))
-    return messages
+        return bool(self.messages)
 
 
 _End: TypeAlias = tuple[Ended, str | None]
@@ -92,11 +75,9 @@ _End: TypeAlias = tuple[Ended, str | None]
 
 
 def _end_by_results(outcome: Outcome, actions: Actions) -> _End | None:
-    """What results make of a turn; `None`: it goes on.
+    """How the results of an answer's calls end a turn; `None`: it goes on.
 
-    Args:
-        outcome: Of the calls of one answer.
-        actions: What all calls of the turn ask for: some may have waited for an approval.
+    `actions` are those of all calls of the turn: some may have waited for an approval.
     """
     if outcome.fatal is not None:
         return "aborted" if isinstance(outcome.fatal, TurnAbortedError) else "fatal", str(outcome.fatal)
@@ -104,10 +85,6 @@ def _end_by_results(outcome: Outcome, actions: Actions) -> _End | None:
         return "suspended", f"{len(outcome.pending)} waiting for an approval"
     if outcome.ended == "rejected":
         return "rejected", None
-    return _asked_for(actions)
-
-
-def _asked_for(actions: Actions) -> _End | None:
     if actions.transfer_to is not None:
         return "transferred", actions.transfer_to
     if actions.escalate:
@@ -116,7 +93,7 @@ def _asked_for(actions: Actions) -> _End | None:
 
 
 def _end_by_answer(response: ModelResponse) -> _End | None:
-    """What an answer that calls nothing makes of a turn; `None`: the provider only paused, and goes on."""
+    """How an answer without calls ends a turn; `None`: the provider only paused, and goes on."""
     if response.finish_reason == "pause":
         return None
     if response.interrupted:
@@ -128,12 +105,12 @@ def _end_by_answer(response: ModelResponse) -> _End | None:
 
 @define(eq=False, kw_only=True)
 class Turn:
-    """One turn on its way. Made by `turn_of` and `resumed_turn_of`; runs once.
+    """A running turn. Made by `turn_of` and `resumed_turn_of`; runs once.
 
     Attributes:
-        model: Whom it asks.
+        model: The model.
         request: What it begins with. Where its `tools` are given, every round offers them; else each resolves anew.
-        registry: Where tools, callbacks and processors hang.
+        registry: Where tools, callbacks and processors are registered.
         context: For whom it runs.
         limits: How much it may use.
         where: What it asks of tools.
@@ -159,9 +136,9 @@ class Turn:
     suspended: tuple[TurnOutcome, Answers] | None = None
 
     _progress: TurnProgress = field(init=False)
-    _telling: Telling = field(init=False)
+    _events: EventSink = field(init=False)
     _inbox: _Inbox = field(init=False)
-    _asker: Asker = field(init=False)
+    _caller: ModelCaller = field(init=False)
     _asking: asyncio.Task[ModelResponse] | None = field(default=None, init=False)
     _running: Batch | None = field(default=None, init=False)
     _continued: int = field(default=0, init=False)
@@ -175,7 +152,7 @@ class Turn:
         before = None if self.suspended is None else self.suspended[0]
         invocation = self.context.invocation or (before and before.invocation) or f"turn_{uuid4().hex}"
         self.context = attrs.evolve(self.context, invocation=invocation)
-        self._telling = Telling(self.listener)
+        self._events = EventSink(self.listener)
         self._inbox = _Inbox(self.steering)
         if before is None:
             self._progress = TurnProgress.at_the_start(self.request.messages, self.context)
@@ -198,7 +175,7 @@ class Turn:
             ModelError: The model can't be asked.
             CallbackError: A callback round the model or the turn failed.
             ProcessorError: A request processor of the host's failed.
-            asyncio.CancelledError: Whoever waits was cancelled.
+            asyncio.CancelledError: The caller was cancelled.
             RuntimeError: It has been run already.
         """
         if self._begun:
@@ -216,7 +193,9 @@ class Turn:
             await self._finish()
         assert self._outcome is not None
         if self._error is not None:
-            raise _carrying(self._error, self._outcome)
+            if hasattr(type(self._error), "outcome"):
+                self._error.outcome = self._outcome  # pyright: ignore[reportAttributeAccessIssue]  asked for just above
+            raise self._error
         return self._outcome
 
     async def events(self) -> AsyncGenerator[TurnEvent]:
@@ -225,11 +204,11 @@ class Turn:
         Raises:
             BaseException: As `run`, behind the last event.
         """
-        outbox = self._telling.outbox = Outbox[TurnEvent]()
+        queue = self._events.reader = EventQueue()
         running = asyncio.ensure_future(self.run())
-        running.add_done_callback(lambda _: outbox.close())
+        running.add_done_callback(lambda _: queue.put_now(None))
         try:
-            while (event := await outbox.get()) is not None:
+            while (event := await queue.get()) is not None:
                 yield event
             await running
         finally:
@@ -237,7 +216,7 @@ class Turn:
                 running.cancel()
                 await asyncio.wait([running])
             if not running.cancelled():
-                running.exception()  # whoever left early has seen enough
+                running.exception()  # else asyncio complains that it was never retrieved
 
     def steer(self, *messages: Message | str) -> None:
         """Says something to the turn on its way: the model reads it with the next request.
@@ -261,64 +240,69 @@ class Turn:
     async def _run(self) -> None:
         if self.limits.seconds is not None:
             self._progress.deadline = time.monotonic() + self.limits.seconds
-        telling = self._telling
-        tell = None if telling.outbox is None else telling.tell_delta
-        self._asker = await Asker.of(self.model, self.registry, self.limits, tell=tell, on_retry=telling.tell_retry)
-        await self._begin()
+        events = self._events
+        self._caller = await ModelCaller.of(
+            self.model,
+            self.registry,
+            self.limits,
+            emit=None if events.reader is None else events.emit_delta,
+            on_retry=events.emit_retry,
+        )
+        if self.suspended is not None:
+            await self._resume(*self.suspended)
+        else:
+            request = await self._first_answer("before_turn", ModelRequest, self.context, self.request)
+            if request is not None:
+                self.request = request
+                self._progress = TurnProgress.at_the_start(request.messages, self.context)
         while self._ended is None:
             await self._round()
 
-    async def _begin(self) -> None:
-        if self.suspended is not None:
-            return await self._resume(*self.suspended)
-        request = await self._first_answer("before_turn", ModelRequest, self.context, self.request)
-        if request is not None:
-            self.request = request
-            self._progress = TurnProgress.at_the_start(request.messages, self.context)
-        return None
-
     async def _round(self) -> None:
         await self._asked("steering", self._inbox.listen)
-        self._hear()
+        self._add_new_messages()
         limit = self._progress.limit_reached(self.limits)
         if limit is not None:
             return self._end("limit", limit)
         context = self._context_now()
         request = await self._processed(context)
         self._progress.rounds += 1
-        self._telling.tell(RoundStarted(self._progress.rounds, request))
+        self._events.emit(RoundStarted(self._progress.rounds, request))
         response = await self._answer(request, context)
         if response is None:
             return None
         message = self._progress.take_answer(response)
-        self._telling.tell(Answered(response))
-        self._telling.tell_message(message)
+        self._events.emit(Answered(response))
+        self._events.emit_message(message)
         if response.calls:
             await self._run_calls(message, request, response)
         if response.finish_reason == "error" and self._ended is None:
             wrong = response.error_message or "the provider answered with an error"
             raise ModelError(wrong, provider=self.model.provider, code=response.error_code)
         if not response.calls:
-            await self._end_or_go_on(response)
+            end = _end_by_answer(response)
+            if end is not None and not (end[0] == "answered" and await self._goes_on()):
+                self._end(*end)
         return None
 
-    def _hear(self) -> None:
-        """What came meanwhile goes into the history: results of long-running calls, and what the user said."""
+    def _add_new_messages(self) -> None:
+        """Adds what came meanwhile to the history: results of long-running calls, and what the user said."""
         progress = self._progress
         session = self.context.session
-        mine = progress.history.call_ids if session is None else None  # else they might be somebody else's
+        mine = progress.call_ids if session is None else None  # without a session, others' completions come too
         for completion in self.registry.completions(session, mine):
-            message = progress.history.complete(completion)
+            message = progress.complete(completion)
             if message is not None:
-                self._telling.tell_message(message)
-        for message in self._inbox.take():
-            progress.history.messages.append(message)
-            self._telling.tell_message(message)
+                self._events.emit_message(message)
+        for message in self._inbox.messages:
+            progress.messages.append(message)
+            self._events.emit_message(message)
+        self._inbox.messages = []
 
     async def _processed(self, context: ReadonlyContext) -> ModelRequest:
         """The request of this round, with the tools that may be offered now, through all processors."""
         request = self.request.evolve(
-            messages=self._progress.history.messages,
+            messages=self._progress.messages,
             model=self.request.model or context.model,
             loads_deferred=self.request.loads_deferred or getattr(self.model, "loads_deferred", False) is True,
         )
@@ -331,14 +315,14 @@ class Turn:
         """The model's answer; `None` where the turn ended before there was one."""
         if self._interrupted is not None:
             return self._end("interrupted", self._interrupted)
-        self._asking = asking = asyncio.ensure_future(self._asker.ask(request, context))
+        self._asking = asking = asyncio.ensure_future(self._caller.ask(request, context))
         is_late = False
         try:
             await asyncio.wait([asking], timeout=self._progress.seconds_left())
             is_late = not asking.done()
         finally:
             self._asking = None
-            await self._given_up(asking)
+            await self._stop_asking(asking)
         if is_late:
             return self._end("limit", f"{self.limits.seconds:g} seconds")
         if not asking.cancelled():
@@ -347,40 +331,28 @@ class Turn:
             return self._end("interrupted", self._interrupted)
         raise ModelError(f"model {self.model.name!r} cancelled itself", provider=self.model.provider)
 
-    async def _given_up(self, asking: asyncio.Task[ModelResponse]) -> None:
-        """Ends what is still being asked, and keeps what was said; one that ignores its cancellation is left alone."""
+    async def _stop_asking(self, asking: asyncio.Task[ModelResponse]) -> None:
+        """Cancels a call of the model that is still under way, and adds the words that have come to the history."""
         if not asking.done():
             asking.cancel()
             await asyncio.wait([asking], timeout=self.registry.limits.grace)
         if not asking.done():
             log_failure(f"model {self.model.name!r}", TimeoutError("ignores that it was cancelled"))
-        if not asking.done() or asking.cancelled():
-            self._keep_words()
-
-    def _keep_words(self) -> None:
-        """What the model said before it was cancelled."""
-        if self._asker.words:
-            said = ModelResponse("".join(self._asker.words), complete=False, interrupted=True)
-            self._telling.tell_message(self._progress.take_answer(said))
-
-    async def _end_or_go_on(self, response: ModelResponse) -> None:
-        """What an answer that calls nothing means for the turn."""
-        end = _end_by_answer(response)
-        if end is None or (end[0] == "answered" and await self._goes_on()):
-            return
-        self._end(*end)
+        if (not asking.done() or asking.cancelled()) and self._caller.words:
+            words = ModelResponse("".join(self._caller.words), complete=False, interrupted=True)
+            self._events.emit_message(self._progress.take_answer(words))
 
     async def _goes_on(self) -> bool:
-        """Whether somebody has more to say, though the model has answered."""
+        """Whether the user or `on_stop` has more to say, though the model has answered."""
         if await self._asked("steering", self._inbox.listen):
             return True
         if self._continued >= self.limits.continuations:
             return False
         outcome = self._progress.outcome("answered")
-        said = await self._first_answer("on_stop", (str, Message, list, tuple), self.context, outcome)
-        self._inbox.put(said, "on_stop")
-        self._continued += said is not None
-        return self._inbox.has_messages
+        more = await self._first_answer("on_stop", (str, Message, list, tuple), self.context, outcome)
+        self._inbox.put(more, "on_stop")
+        self._continued += more is not None
+        return bool(self._inbox.messages)
 
     # Calls -------------------------------------------------------------------------------------------------------
 
@@ -396,39 +368,35 @@ class Turn:
         await self._run_batch(batch, lambda outcome: [self._progress.take_results(outcome)])
 
     async def _run_batch(self, batch: Batch, take: Callable[[Outcome], list[Message]]) -> None:
-        """Runs calls and takes in their results, also where whoever waits is cancelled meanwhile."""
+        """Runs calls and adds their results, also where the caller is cancelled meanwhile."""
         self._running = batch
         try:
             if self._interrupted is not None:
                 batch.interrupt(self._interrupted, "abort")
-            elif self._inbox.has_messages:
+            elif self._inbox.messages:
                 batch.interrupt("interrupted", self.batch.get("on_steering", "skip"))
             await batch.run()
         finally:
             self._running = None
             if batch.outcome is not None:
                 for message in take(batch.outcome):
-                    self._telling.tell_message(message)
+                    self._events.emit_message(message)
         assert batch.outcome is not None
-        await self._settle(batch.outcome)
+        self._error = batch.outcome.fatal
+        end = _end_by_results(batch.outcome, self._progress.actions) or await self._end_by_host(batch.outcome)
+        if end is not None:
+            self._end(*end)
 
     def _batch_options(self, request: ModelRequest) -> BatchOptions:
         options = BatchOptions(**self.batch)
         options["instructions"] = request.system or None
-        options["listener"] = self._telling.tell
+        options["listener"] = self._events.emit
         if self.steering is not None:
             options["steering"] = self._inbox.listen
         left = self._progress.seconds_left()
         if left is not None:
             options["timeout"] = max(min(left, options.get("timeout") or left), 0.001)
         return options
-
-    async def _settle(self, outcome: Outcome) -> None:
-        """Whether the turn goes on behind these results."""
-        self._error = outcome.fatal
-        end = _end_by_results(outcome, self._progress.actions) or await self._end_by_host(outcome)
-        if end is not None:
-            self._end(*end)
 
     async def _end_by_host(self, outcome: Outcome) -> _End | None:
         if self._interrupted is not None:
@@ -461,14 +429,14 @@ class Turn:
             self._ended = end
 
     def _context_now(self) -> ReadonlyContext:
-        """For whom this round runs, and what the session knows by now."""
+        """The context of this round, with the session's state by now."""
         context, progress = self.context, self._progress
         return attrs.evolve(
             context,
             model=context.model or self.request.model or self.model.name,
             provider=context.provider or self.model.provider,
             state=dict(progress.state),
-            messages=tuple(progress.history.messages),
+            messages=tuple(progress.messages),
         )
 
     async def _asked(self, what: str, question: Callable[[], Any]) -> Any:
@@ -484,30 +452,13 @@ class Turn:
             raise CallbackError(f"{type(error).__name__}: {error}", stage=what, owner="the host") from error
 
     async def _first_answer(self, stage: str, kind: type | tuple[type, ...], *facts: Any) -> Any:
-        """What the first callback answers that has something to say.
-
-        Raises:
-            CallbackError: One failed, or answered something of another kind.
-        """
-        chain = await self.registry.chain(stage)
-        try:
-            answered = await chain.answers(*facts)
-        except ChainError as error:
-            raise CallbackError(str(error), stage=stage, owner=error.callback.owner) from error.__cause__
-        if answered is None:
-            return None
-        answer, link = answered
-        if not isinstance(answer, kind):
-            wanted = kind.__name__ if isinstance(kind, type) else "messages, a text"
-            wrong = f"{link.owner} answered {type(answer).__name__}; it may answer {wanted} or None"
-            raise CallbackError(wrong, stage=stage, owner=link.owner)
-        return answer
+        return await first_answer_of(stage, await self.registry.chain(stage), kind, *facts)
 
     async def _finish(self) -> None:
-        """Completes the history, whatever has happened, and tells everybody that the turn is over."""
+        """Completes the history, whatever has happened, and emits the end of the turn."""
         skipped = self._progress.close()
         if skipped is not None:
-            self._telling.tell_message(skipped)
+            self._events.emit_message(skipped)
         ended, detail = self._ended or ("failed", None)
         facts = {"invocation": self.context.invocation, "error": self._error}
         self._outcome = self._progress.outcome(ended, detail, **facts)
@@ -515,14 +466,7 @@ class Turn:
             chain = await self.registry.chain("after_turn")
             await chain.tell(self.context, self.request, self._outcome)
         finally:
-            self._telling.tell(TurnEnded(self._outcome))
-
-
-def _carrying(error: BaseException, outcome: TurnOutcome) -> BaseException:
-    """An error with what came of the turn, where it has room for it."""
-    if hasattr(type(error), "outcome"):
-        error.outcome = outcome  # pyright: ignore[reportAttributeAccessIssue]  asked for just above
-    return error
+            self._events.emit(TurnEnded(self._outcome))
 
 
 __all__ = ["Turn"]

@@ -12,8 +12,7 @@ from pegboard.callbacks import ChainError, settle
 from pegboard.dispatch.run import tried_again
 from pegboard.errors import CallbackError, ModelError
 from pegboard.messages.response import DELTA_TYPES, Delta, ModelResponse, ReasoningDelta, TextDelta
-from pegboard.request.model import Model, can_stream
-from pegboard.request.model_request import ModelRequest
+from pegboard.request.model_request import Model, ModelRequest, can_stream
 from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.options import TurnLimits
 
@@ -23,18 +22,18 @@ if TYPE_CHECKING:
 
 
 @define(eq=False)
-class Asker:
-    """Asks a model: before -> wrap(the model) -> on an error: on_error -> after.
+class ModelCaller:
+    """One call of a model: before -> wrap(the model) -> on an error: on_error -> after.
 
     Attributes:
-        model: Whom it asks.
+        model: The model.
         before: Answer instead of the model.
         after: Replace its answer.
         on_error: Recover from what went wrong.
-        wrap: Stand round the asking.
+        wrap: Wrap the call.
         limits: How often a request is sent again.
-        tell: Gets each piece of a streamed answer; `None`: nobody looks on, and nothing is streamed.
-        on_retry: Told before each pause: the attempts made, the error, the pause in seconds; or `None`.
+        emit: Gets each piece of a streamed answer; `None`: nothing is streamed.
+        on_retry: Called before each pause with the attempts made, the error, and the pause in seconds.
         words: The words that have come of an answer that is on its way.
         shown: Whether words or a call of it have been shown: then it isn't asked for again. Thoughts don't count.
     """
@@ -45,14 +44,14 @@ class Asker:
     on_error: Chain
     wrap: Chain
     limits: TurnLimits
-    tell: Callable[[Delta], Awaitable[None]] | None = None
-    on_retry: Callable[[int, BaseException, float], None] | None = None
+    emit: Callable[[Delta], Awaitable[None]] | None
+    on_retry: Callable[[int, BaseException, float], None]
     words: list[str] = field(factory=list[str], init=False)
     shown: bool = field(default=False, init=False)
 
     @classmethod
-    async def of(cls, model: Model, registry: ToolRegistry, limits: TurnLimits, **how: Any) -> Asker:
-        """One with the callbacks that hang on the board now."""
+    async def of(cls, model: Model, registry: ToolRegistry, limits: TurnLimits, **how: Any) -> ModelCaller:
+        """A caller with the callbacks that are registered now."""
         stages = {"before": "before_model", "after": "after_model", "on_error": "on_model_error", "wrap": "wrap_model"}
         chains = {name: await registry.chain(stage) for name, stage in stages.items()}
         return cls(model, limits=limits, **chains, **how)
@@ -77,17 +76,7 @@ class Asker:
         return await self._first("after_model", self.after, context, request, response) or response
 
     async def _first(self, stage: str, chain: Chain, *facts: Any) -> ModelResponse | None:
-        try:
-            answered = await chain.answers(*facts) if chain else None
-        except ChainError as error:
-            raise CallbackError(str(error), stage=stage, owner=error.callback.owner) from error.__cause__
-        if answered is None:
-            return None
-        answer, link = answered
-        if not isinstance(answer, ModelResponse):
-            wrong = f"{link.owner} answered {type(answer).__name__}; it may answer ModelResponse or None"
-            raise CallbackError(wrong, stage=stage, owner=link.owner)
-        return answer
+        return await first_answer_of(stage, chain, ModelResponse, *facts) if chain else None
 
     async def _wrapped(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse:
         try:
@@ -113,12 +102,11 @@ class Asker:
 
     async def _tried(self, request: ModelRequest) -> Any:
         model = self.model
-        if self.tell is not None and can_stream(model):
+        if self.emit is not None and can_stream(model):
             attempt = partial(self._streamed, model.stream, request)
         else:
             attempt = partial(self._whole, request)
-        on_retry = self.on_retry or _tell_nobody
-        return await tried_again(attempt, self.limits.retries, self._asks_for_another, on_retry=on_retry)
+        return await tried_again(attempt, self.limits.retries, self._may_retry, on_retry=self.on_retry)
 
     def _forget(self) -> None:
         self.words.clear()
@@ -139,25 +127,27 @@ class Asker:
         try:
             async for piece in pieces:
                 if isinstance(piece, DELTA_TYPES):
-                    await self._told(piece)
+                    await self._emit_piece(piece)
                 elif not getattr(piece, "partial", False):
                     response = self._checked(piece)
         except (Exception, SystemExit) as error:  # noqa: BLE001  a vendor's client may raise anything
             raise _as_model_error(error, self.model) from error.__cause__
         finally:
-            await _closed(pieces)
+            close: Callable[[], Awaitable[None]] | None = getattr(pieces, "aclose", None)
+            if close is not None:
+                await close()
         if response is None:
             raise ModelError("the stream ended without a response", provider=self.model.provider)
         return response
 
-    async def _told(self, piece: Delta) -> None:
+    async def _emit_piece(self, piece: Delta) -> None:
         self.shown = self.shown or not isinstance(piece, ReasoningDelta)
         if isinstance(piece, TextDelta):
             self.words.append(piece.text)
-        assert self.tell is not None
-        await self.tell(piece)
+        assert self.emit is not None
+        await self.emit(piece)
 
-    def _asks_for_another(self, error: BaseException) -> bool:
+    def _may_retry(self, error: BaseException) -> bool:
         if not isinstance(error, ModelError) or not error.retryable or self.shown:
             return False
         return error.retry_after is None or error.retry_after <= self.limits.longest_pause
@@ -170,15 +160,24 @@ def _as_model_error(error: BaseException, model: Model) -> ModelError:
     return ModelError(f"{type(error).__name__}: {error}", provider=model.provider, code=type(error).__name__)
 
 
-def _tell_nobody(_attempt: int, _error: BaseException, _pause: float) -> None:
-    """Where nobody wants to be told."""
+async def first_answer_of(stage: str, chain: Chain, kind: type | tuple[type, ...], *facts: Any) -> Any:
+    """The first answer of a chain of callbacks, or `None`.
+
+    Raises:
+        CallbackError: One failed, or answered something of another kind.
+    """
+    try:
+        answered = await chain.answers(*facts)
+    except ChainError as error:
+        raise CallbackError(str(error), stage=stage, owner=error.callback.owner) from error.__cause__
+    if answered is None:
+        return None
+    answer, link = answered
+    if not isinstance(answer, kind):
+        wanted = kind.__name__ if isinstance(kind, type) else "messages, a text"
+        wrong = f"{link.owner} answered {type(answer).__name__}; it may answer {wanted} or None"
+        raise CallbackError(wrong, stage=stage, owner=link.owner)
+    return answer
 
 
-async def _closed(pieces: AsyncIterator[Any]) -> None:
-    """Closes a stream that was left early, where it can be closed."""
-    close: Callable[[], Awaitable[None]] | None = getattr(pieces, "aclose", None)
-    if close is not None:
-        await close()
-
-
-__all__ = ["Asker"]
+__all__ = ["ModelCaller", "first_answer_of"]

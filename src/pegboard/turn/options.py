@@ -119,20 +119,12 @@ class TurnOptions(TypedDict, total=False):
     results: ResultLimits | None
 
 
-_FOR_BATCHES: Final = (
-    "on_steering",
-    "approver",
-    "permissions",
-    "max_concurrency",
-    "sequential",
-    "timeout",
-    "results",
-)
-"""What is handed on to each round's batch of calls."""
+_OF_TURNS: Final = ("limits", "where", "active", "stop_when", "steering", "listener")
+"""All others are handed on to each round's batch of calls."""
 
 
-def batch_options(options: dict[str, Any]) -> BatchOptions:
-    """What of a turn's options is its batches', all options checked.
+def split_options(options: TurnOptions) -> tuple[dict[str, Any], BatchOptions]:
+    """The options of the turn itself and those of its batches, all checked.
 
     Raises:
         TypeError: An option that there isn't; with near misses.
@@ -142,9 +134,12 @@ def batch_options(options: dict[str, Any]) -> BatchOptions:
     for name in options:
         if name not in known:
             raise TypeError(f"there is no option {name!r}.{did_you_mean(suggest(name, known))}")
-    handed: dict[str, Any] = {name: options[name] for name in _FOR_BATCHES if name in options}
+    own: dict[str, Any] = {name: value for name, value in options.items() if name in _OF_TURNS}
+    handed: dict[str, Any] = {name: value for name, value in options.items() if name not in _OF_TURNS}
     check_options(handed)
-    return handed  # pyright: ignore[reportReturnType]  its keys are some of that type's
+    stop_when = own.get("stop_when", ())
+    own["stop_when"] = (stop_when,) if callable(stop_when) else tuple(stop_when)
+    return own, handed  # pyright: ignore[reportReturnType]  its keys are some of that type's
 
 
-__all__ = ["DEFAULT_TURN_LIMITS", "Steering", "StopCondition", "TurnLimits", "TurnOptions", "batch_options", "called"]
+__all__ = ["DEFAULT_TURN_LIMITS", "Steering", "StopCondition", "TurnLimits", "TurnOptions", "called", "split_options"]

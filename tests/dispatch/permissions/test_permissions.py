@@ -27,7 +27,7 @@ from pegboard.dispatch.permissions.rule import HOLE, MODES, Match, Rule, TextMat
 from pegboard.errors import ConfigError
 from pegboard.tools.policy import HOST, Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
-from pegboard.tools.tool import Tool, tool_from_function
+from pegboard.tools.tool import Tool
 from pegboard.toolsets.wrappers import Reshape, _reshaped
 
 
@@ -399,7 +399,7 @@ def test_a_rule_about_an_argument_that_a_tool_cant_have_doesnt_speak_of_it():
 def test_an_argument_that_is_shown_by_another_name_is_still_looked_at():
     def write(path: str, text: str): ...
 
-    own = tool_from_function(write, permission="edit", permission_arguments={"path": "path", "text": "text"})
+    own = Tool.from_function(write, permission="edit", permission_arguments={"path": "path", "text": "text"})
     shown = _reshaped(own, Reshape(rename={"path": "file"}, hide={"text": "x"}))
     assert shown.spec.permission_arguments == {"file": "path", "text": "text"}
     assert action(shown, {"file": "/b"}, Rule("edit", "/b", "deny")) == "deny"

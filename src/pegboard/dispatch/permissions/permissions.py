@@ -225,6 +225,9 @@ class Evaluation:
         parts = [part for each in others for part in each.parts(kind, self.work_dir)]
         if not parts:
             return Match.NO if rule.allows else Match.PERHAPS
+        if len(parts) == 1 and not parts[0].inside:
+            match = parts[0].match(rule)
+            return Match.NO if rule.allows and match is not Match.SURELY else match
         return _match_of_all(rule, parts)
 
 

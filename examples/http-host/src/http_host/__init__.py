@@ -1,0 +1,1 @@
+"""http-host: turns of a model behind an HTTP API."""

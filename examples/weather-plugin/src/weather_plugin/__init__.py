@@ -1,0 +1,62 @@
+"""weather-plugin: what the weather is in a city, and what to expect of it.
+
+A real plugin would ask a weather service; this one has a table, so that it runs anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, Literal, TypedDict
+
+from annotated_types import Ge, Le
+
+from pegboard import ToolError, hookimpl, tool
+
+Unit = Literal["C", "F"]
+City = Annotated[str, "Its English name."]
+
+_CLIMATE: Final[Mapping[str, tuple[int, str]]] = {"Cairo": (31, "sun"), "Lima": (19, "fog"), "Oslo": (4, "rain")}
+
+
+class Weather(TypedDict):
+    """The weather of one day; the tools' output schema comes from it."""
+
+    city: str
+    temperature: int
+    unit: Unit
+    sky: str
+
+
+@tool(read_only=True, tags=["weather"], examples=[{"city": "Oslo"}])
+def current_weather(city: City, unit: Unit = "C") -> Weather:
+    """Get the current weather in a city."""
+    return _weather(city, unit)
+
+
+@tool(read_only=True, tags=["weather"], examples=[{"city": "Cairo", "days": 2}])
+def weather_forecast(
+    city: City, days: Annotated[int, Ge(1), Le(7), "How far ahead."] = 3, unit: Unit = "C"
+) -> list[Weather]:
+    """Forecast the weather in a city, day by day from tomorrow."""
+    today = _weather(city, unit)
+    return [{**today, "temperature": today["temperature"] + day % 3} for day in range(1, days + 1)]
+
+
+def _weather(city: str, unit: Unit) -> Weather:
+    if city not in _CLIMATE:
+        # The model reads both: what is wrong, and what it can do about it.
+        raise ToolError(f"There is no weather station in {city!r}.", hint=f"Stations: {', '.join(_CLIMATE)}.")
+    celsius, sky = _CLIMATE[city]
+    temperature = celsius if unit == "C" else round(celsius * 9 / 5 + 32)
+    return {"city": city, "temperature": temperature, "unit": unit, "sky": sky}
+
+
+@hookimpl
+def pegboard_register_tools(register: Callable[[Any], None]) -> None:
+    """Registers the tools.
+
+    Args:
+        register: Registers one tool with the registry.
+    """
+    register(current_weather)
+    register(weather_forecast)
