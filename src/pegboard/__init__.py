@@ -82,7 +82,7 @@ _MODULES = {
     "Message": "messages.message",
     "MessageAdded": "turn.events",
     "MissingServiceError": "errors",
-    "Model": "request.model",
+    "Model": "request.model_request",
     "ModelConfig": "request.model_request",
     "ModelError": "errors",
     "ModelRequest": "request.model_request",

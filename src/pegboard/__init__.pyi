@@ -112,8 +112,8 @@ from pegboard.plugins.load import load as load
 from pegboard.plugins.manager import register_plugin as register_plugin
 from pegboard.registry import ToolRegistry as ToolRegistry
 from pegboard.request.exporter import ExportedTools as ExportedTools, Exporter as Exporter, Loss as Loss
-from pegboard.request.model import Model as Model
 from pegboard.request.model_request import (
+    Model as Model,
     ModelConfig as ModelConfig,
     ModelRequest as ModelRequest,
     NamedTool as NamedTool,

@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.state import CallServices
     from pegboard.request.exporter import Exporter
-    from pegboard.request.model import Model
-    from pegboard.request.model_request import ModelRequest
+    from pegboard.request.model_request import Model, ModelRequest
     from pegboard.request.pipeline import Pipeline
     from pegboard.toolsets.predicate import Predicate
     from pegboard.toolsets.resolve import Explanation, OnToolsetError, ResolvedTools
@@ -258,7 +257,7 @@ class ToolRegistry(Contributions):
                 made.
             PluginError: The plugin that offers it failed.
         """
-        from pegboard.request.model import made_model
+        from pegboard.request.model_request import made_model
 
         provider, _, _ = name.partition("/")
         make = self._provided("models", provider)

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from pegboard.dialects.objects import (
+from pegboard.dialects.values import (
     _Giving,
     close_objects,
     open_objects,

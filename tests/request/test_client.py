@@ -32,7 +32,7 @@ from pegboard.request.client import (
     usable_key,
     without_secrets,
 )
-from pegboard.request.model import can_stream
+from pegboard.request.model_request import can_stream
 
 
 @pytest.mark.parametrize("key", ["sk-secret", " sk-secret\r\n", "\tsk-secret\u00a0"])

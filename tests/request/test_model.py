@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pegboard.messages.response import ModelResponse
-from pegboard.request.model import can_stream
+from pegboard.request.model_request import can_stream
 
 
 class Whole:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.messages.response import ModelResponse
-from pegboard.wire.streams import EARLY, NO_WORDS, Gathered, Room, StreamEnd
+from pegboard.wire.bodies import EARLY, NO_WORDS, Gathered, Room, StreamEnd
 
 
 @given(st.lists(st.text(max_size=5)), st.integers(0, 20), st.integers(0, 20))

@@ -12,8 +12,8 @@ from pegboard.messages.message import HostedPart, ReasoningPart, TextPart
 from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta, Usage
 from pegboard.request.model_request import ModelRequest
 from pegboard.toolsets.resolve import resolve_tools
+from pegboard.wire.bodies import EARLY, TOO_LONG
 from pegboard.wire.ids import CUT, ENDLESS, NO_NAME
-from pegboard.wire.streams import EARLY, TOO_LONG
 from pegboard_anthropic._anthropic import AnthropicLimits
 from pegboard_anthropic.anthropic import Anthropic
 

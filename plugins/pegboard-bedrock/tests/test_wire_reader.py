@@ -12,8 +12,8 @@ from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta, Usa
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.content import ImageContent
 from pegboard.toolsets.resolve import resolve_tools
+from pegboard.wire.bodies import EARLY, TOO_LONG
 from pegboard.wire.ids import CUT, ENDLESS
-from pegboard.wire.streams import EARLY, TOO_LONG
 from pegboard_bedrock._bedrock import BedrockLimits
 from pegboard_bedrock.bedrock import Bedrock
 

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.messages.message import HostedPart, ReasoningPart, TextPart
 from pegboard.messages.response import CallDelta, ModelResponse, ReasoningDelta, TextDelta, Usage
-from pegboard.wire.streams import EARLY, Room
+from pegboard.wire.bodies import EARLY, Room
 from pegboard_google._gemini_answers import GeminiReader
 from pegboard_google.gemini import Gemini
 from strategies import json_values

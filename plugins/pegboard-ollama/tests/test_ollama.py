@@ -21,7 +21,7 @@ from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, ImageContent, ToolResult
 from pegboard.toolsets.resolve import resolve_tools
-from pegboard.wire.streams import Room
+from pegboard.wire.bodies import Room
 from pegboard_ollama import ollama as answer
 from pegboard_ollama.ollama import Conversation, Ollama, OllamaReader
 from strategies import json_values

@@ -5,6 +5,8 @@ A `Dialect` is a row of steps; each step is a function here, usable in a dialect
 
 from __future__ import annotations
 
+from typing import Final
+
 from pegboard.dialects.combinators import isolate_any_of, merge_all_of, one_of_to_any_of, root_object
 from pegboard.dialects.dialect import NOTES, PLAIN, Change, Dialect, Place, Rewritten, Step, deep_copy, everywhere
 from pegboard.dialects.keywords import (
@@ -22,24 +24,20 @@ from pegboard.dialects.keywords import (
     well_formed,
     whole_bounds,
 )
-from pegboard.dialects.objects import (
-    close_objects,
-    open_objects,
-    pattern_properties,
-    property_names,
-    require_all,
-    required_properties,
-    without_added_nulls,
-)
 from pegboard.dialects.references import inline_references, isolate_references, named_definitions
-from pegboard.dialects.rows import BOUNDS, FORMATS, READ, SHAPE, SIMPLE, UNIONS
 from pegboard.dialects.values import (
     any_value,
     arrays_need_items,
     boolean_schemas,
+    close_objects,
     const_to_enum,
     nullable,
+    open_objects,
+    pattern_properties,
     plain_enums,
+    property_names,
+    require_all,
+    required_properties,
     simple_enums,
     string_enums,
     tuple_items,
@@ -47,6 +45,7 @@ from pegboard.dialects.values import (
     typed_enums,
     typed_values,
     unevaluated,
+    without_added_nulls,
 )
 
 __all__ = [
@@ -106,3 +105,23 @@ __all__ = [
     "whole_bounds",
     "without_added_nulls",
 ]
+
+SHAPE: Final = ("type", "properties", "required", "items", "enum", "anyOf", "description", "title")
+"""The keywords that every provider reads."""
+
+BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+UNIONS: Final = ("anyOf", "oneOf", "allOf")
+FORMATS: Final = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
+READ: Final[tuple[Step, ...]] = (modern_draft, well_formed)
+"""What a dialect begins with: draft 2020-12, without what is not valid by it."""
+
+SIMPLE: Final[tuple[Step, ...]] = (
+    merge_all_of,
+    unevaluated,
+    pattern_properties,
+    const_to_enum,
+    root_object(*UNIONS, "enum", "not"),
+    isolate_any_of,
+    required_properties,
+)
+"""One schema a value, for providers that read few keywords: no `allOf`, patterns, `const`; a plain root."""

@@ -643,27 +643,3 @@ def _needs(objects: list[JsonSchema], common: set[str]) -> str:
         return ""
     ways = list(dict.fromkeys(" with ".join(names) for names in sets))
     return f"Needs {ways[0] if len(ways) == 1 else 'one of: ' + '; '.join(ways)}."
-
-
-__all__ = [
-    "CANNOT",
-    "MERGES",
-    "MOST_ALTERNATIVES",
-    "MOST_LEVELS",
-    "MOST_MERGED",
-    "MOST_PARTS",
-    "UNIONS",
-    "Conjunction",
-    "NothingFitsError",
-    "fitting",
-    "isolate_any_of",
-    "item_of",
-    "member_of",
-    "merge_all_of",
-    "one_of_to_any_of",
-    "root_object",
-    "same",
-    "types_of_both",
-    "values_of_both",
-    "with_notes",
-]

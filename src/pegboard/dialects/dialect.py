@@ -506,37 +506,3 @@ def _outlined(part: JsonSchema) -> JsonSchema:
 
 PLAIN: Final = Dialect("plain")
 """Nothing is rewritten."""
-
-__all__ = [
-    "MOST_LEVELS",
-    "MOST_VALUES",
-    "MOST_WRITTEN",
-    "NAMED",
-    "NOTES",
-    "ONE",
-    "SOME",
-    "Change",
-    "Dialect",
-    "Part",
-    "Place",
-    "Rewritten",
-    "Step",
-    "Steps",
-    "Visit",
-    "deep_copy",
-    "described",
-    "distinct",
-    "everywhere",
-    "exchanged",
-    "from_outside",
-    "here",
-    "listed",
-    "mapped",
-    "only",
-    "parts_of",
-    "shown",
-    "told",
-    "walked",
-    "with_parts",
-    "without",
-]

@@ -497,22 +497,3 @@ class _Counting:
 
 def _is_union(part: Any) -> bool:
     return isinstance(part, dict) and ("anyOf" in part or isinstance(part.get("type"), list))  # pyright: ignore[reportUnknownMemberType]
-
-
-__all__ = [
-    "TYPES",
-    "Counts",
-    "Within",
-    "bounds_into_description",
-    "counts_of",
-    "drop_keywords",
-    "formats",
-    "is_plain",
-    "least_items",
-    "limited",
-    "modern_draft",
-    "only_keywords",
-    "patterns",
-    "well_formed",
-    "whole_bounds",
-]

@@ -360,21 +360,3 @@ def isolate_references(schema: JsonSchema, place: Place) -> JsonSchema:
     if place.is_root or "$ref" not in schema or len(schema) == 1:
         return schema
     return {"anyOf": [{"$ref": schema["$ref"]}], **only(schema, NOTES)}
-
-
-__all__ = [
-    "ASIDE",
-    "MOST_INLINED",
-    "MOST_LEVELS",
-    "MOST_SCHEMAS",
-    "PREFIX",
-    "Cycles",
-    "inline_references",
-    "isolate_references",
-    "name_in",
-    "named_definitions",
-    "target_of",
-    "type_of_value",
-    "types_of",
-    "widen",
-]

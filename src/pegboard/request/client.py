@@ -584,23 +584,3 @@ class ProviderModel(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model!r}, provider={self.provider!r})"
-
-
-__all__ = [
-    "LONGEST_MESSAGE",
-    "LONG_SECRET",
-    "Clients",
-    "ProviderModel",
-    "SDKMethod",
-    "SDKStream",
-    "Secrets",
-    "as_data",
-    "check_alone",
-    "http_error",
-    "retry_after",
-    "secrets_in",
-    "streamed",
-    "told",
-    "usable_key",
-    "without_secrets",
-]

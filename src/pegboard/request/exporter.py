@@ -1,17 +1,21 @@
-"""`Exporter`: one provider's wire format, both ways; pure data, no SDK."""
+"""`Exporter`: one provider's wire format, both ways, pure data, no SDK; and one tool as an entry in its list."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
+from pegboard.dialects.dialect import Change, Dialect
 from pegboard.errors import ExportError
 from pegboard.messages.response import Delta, ModelResponse
 from pegboard.request.model_request import ModelRequest
+from pegboard.schema.json import json_text
 from pegboard.tools.spec import ToolSpec
-from pegboard.typing import JsonObject
+from pegboard.tools.tool import LONG_RUNNING
+from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 
 
 @frozen
@@ -144,4 +148,186 @@ def checked_exporter(name: str, found: Any) -> Exporter:
     return found
 
 
-__all__ = ["ExportedTools", "Exporter", "Loss", "ResponseReader", "checked_exporter"]
+def passthrough(options: JsonMapping, keys: Sequence[str]) -> JsonObject:
+    """The options of a provider, the caller's own.
+
+    Args:
+        options: By provider.
+        keys: What the provider is called there, the most general first: the later key's value stands.
+    """
+    found: JsonObject = {}
+    for key in keys:
+        given = options.get(key)
+        if isinstance(given, Mapping):
+            found.update(copy.deepcopy(dict(cast("Mapping[str, Any]", given))))
+    return found
+
+
+def hosted_type(spec: ToolSpec, families: Sequence[str]) -> str | None:
+    """What the provider calls a tool that it hosts (`"web_search"` of `"openai.web_search"`).
+
+    Args:
+        spec: A provider tool.
+        families: What may stand before the dot.
+
+    Returns:
+        `None` where it is another provider's.
+    """
+    family, _, kind = (spec.provider_id or "").partition(".")
+    return kind if kind and family in families else None
+
+
+INPUT: str = "/inputSchema"
+_MOST_EXAMPLES = 5
+
+
+@frozen
+class ConvertedSchema:
+    """A tool's input schema in a provider's words.
+
+    Attributes:
+        schema: The schema, the caller's own.
+        strict: Whether it is written by the strict dialect.
+        losses: What was lost on the way; refused where the provider can't be given the tool.
+    """
+
+    schema: JsonSchema
+    strict: bool
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the provider can't be given the tool."""
+        return any(loss.refused for loss in self.losses)
+
+
+def convert_schema(spec: ToolSpec, plain: Dialect, strictly: Dialect | None, strict: bool | None) -> ConvertedSchema:
+    """A tool's input schema as a provider takes it.
+
+    Args:
+        spec: The tool.
+        plain: What the provider takes of any tool.
+        strictly: What it takes of tools that it holds calls to, or `None` where it has no such thing.
+        strict: Whether that is wanted; where it can't be, the tool is written plainly, and a loss says why.
+    """
+    if not strict:
+        return _written(spec, plain)
+    if strictly is None:
+        return _fallen_back(_written(spec, plain), spec, "the provider doesn't hold calls to schemas")
+    rewritten = strictly.rewrite(spec.input_schema)
+    if not rewritten.refused:
+        return ConvertedSchema(rewritten.schema, strict=True, losses=losses_of(spec, rewritten.changes))
+    faults = [change for change in rewritten.changes if change.refused]
+    why = "; ".join(f"{change.path or 'the root'}: {change.keyword} {change.what}" for change in faults[:3])
+    return _fallen_back(_written(spec, plain), spec, f"can't be strict: {why}")
+
+
+def _written(spec: ToolSpec, plain: Dialect) -> ConvertedSchema:
+    rewritten = plain.rewrite(spec.input_schema)
+    return ConvertedSchema(rewritten.schema, strict=False, losses=losses_of(spec, rewritten.changes))
+
+
+def _fallen_back(plainly: ConvertedSchema, spec: ToolSpec, why: str) -> ConvertedSchema:
+    fall = Loss(spec.name, "/strict", "strict", f"exported without: {why}")
+    return ConvertedSchema(plainly.schema, strict=False, losses=(fall, *plainly.losses))
+
+
+def losses_of(spec: ToolSpec, changes: Iterable[Change], root: str = INPUT) -> tuple[Loss, ...]:
+    """What a rewritten schema lost, as losses of its tool."""
+    return tuple(
+        Loss(spec.name, root + change.path, change.keyword, change.what, refused=change.refused) for change in changes
+    )
+
+
+def description_of(spec: ToolSpec, *, examples: bool = False, grammar: bool = False) -> str:
+    """A tool's description, with what the provider has no field for.
+
+    Args:
+        spec: The tool.
+        examples: Whether its examples stand in it.
+        grammar: Whether its grammar stands in it.
+    """
+    parts = [spec.description]
+    if spec.long_running and LONG_RUNNING not in spec.description:  # a raw spec's, which no definition has seen
+        parts.append(LONG_RUNNING)
+    if examples and spec.examples:
+        parts.append("\n".join(["Examples:", *(str(json_text(each)) for each in spec.examples[:_MOST_EXAMPLES])]))
+    if grammar and spec.grammar is not None:
+        parts.append(f"The input must fit this {spec.grammar.syntax} grammar:\n{spec.grammar.definition}")
+    return "\n\n".join(part for part in parts if part)
+
+
+MOST_KEPT: Final = 20_000
+"""Tools whose export one exporter keeps; beyond it, it begins anew."""
+
+
+@frozen
+class Entry:
+    """One tool in a provider's words.
+
+    Attributes:
+        entry: What the provider's list holds of it, shared and never changed; `None` where the provider can't be given
+            the tool.
+        losses: What it can't be told.
+    """
+
+    entry: JsonObject | None
+    losses: tuple[Loss, ...] = ()
+
+
+WriteEntry: TypeAlias = Callable[[ToolSpec, bool | None], Entry]
+"""Writes one tool; gets what the request says of strictness, for tools that say nothing of it themselves."""
+
+
+@define(eq=False)
+class Entries:
+    """Writes tools, each once for as long as it says the same.
+
+    Attributes:
+        write: Writes one.
+    """
+
+    write: WriteEntry
+    _kept: dict[tuple[ToolSpec, bool | None], Entry] = field(factory=dict[tuple[ToolSpec, "bool | None"], Entry])
+
+    def one(self, spec: ToolSpec, strict: bool | None = None) -> Entry:
+        """One tool, written now or before."""
+        strict = strict if spec.strict is None else spec.strict
+        written = self._kept.get((spec, strict))
+        if written is None:
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            written = self._kept[spec, strict] = self.write(spec, strict)
+        return written
+
+    def all(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> dict[str, Entry]:
+        """Tools by name, in their order; of two of one name, the first."""
+        by_name: dict[str, Entry] = {}
+        for spec in specs:
+            by_name.setdefault(spec.name, self.one(spec, strict))
+        return by_name
+
+    def exported(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> ExportedTools:
+        """Tools as a list with one entry for each."""
+        by_name = self.all(specs, strict)
+        repeated = _repeated(specs) if len(by_name) < len(specs) else ()
+        return ExportedTools(
+            tuple(written.entry for written in by_name.values() if written.entry is not None),
+            (*(loss for written in by_name.values() for loss in written.losses), *repeated),
+            frozenset(name for name, written in by_name.items() if written.entry is not None),
+        )
+
+
+def _repeated(specs: Sequence[ToolSpec]) -> list[Loss]:
+    seen: set[str] = set()
+    losses: list[Loss] = []
+    for spec in specs:
+        if spec.name in seen:
+            losses.append(Loss(spec.name, "/name", "name", "another tool has this name; the first is exported"))
+        seen.add(spec.name)
+    return losses
+
+
+def refusal(spec: ToolSpec, path: str, keyword: str, what: str) -> Entry:
+    """A tool that the provider can't be given."""
+    return Entry(None, (Loss(spec.name, path, keyword, what, refused=True),))

@@ -12,8 +12,18 @@ from pegboard.dialects.dialect import Dialect
 from pegboard.dialects.keywords import modern_draft, well_formed
 from pegboard.dialects.references import named_definitions
 from pegboard.errors import ExportError
-from pegboard.request.entries import Entries, Entry, convert_schema, description_of, losses_of, passthrough, refusal
-from pegboard.request.exporter import ExportedTools, Loss, ResponseReader
+from pegboard.request.exporter import (
+    Entries,
+    Entry,
+    ExportedTools,
+    Loss,
+    ResponseReader,
+    convert_schema,
+    description_of,
+    losses_of,
+    passthrough,
+    refusal,
+)
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonObject, JsonSchema

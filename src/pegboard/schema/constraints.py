@@ -18,24 +18,22 @@ from attrs import frozen
 from pegboard.schema.adapters import (
     NULL,
     TEXT,
-    Choice,
-    ChoiceAdapter,
-    ScalarAdapter,
-    SchemaWriter,
-    TextAdapter,
-    TypeAdapter,
-    scalar_type,
-)
-from pegboard.schema.composites import (
     AliasAdapter,
     ArrayAdapter,
     Check,
+    Choice,
+    ChoiceAdapter,
     ConstrainedAdapter,
     MappingAdapter,
     NotedAdapter,
+    ScalarAdapter,
+    SchemaWriter,
+    TextAdapter,
     TupleAdapter,
+    TypeAdapter,
     UnionAdapter,
     key_schema,
+    scalar_type,
 )
 from pegboard.schema.json import canonical_json, json_text
 from pegboard.schema.problems import counted

@@ -213,6 +213,3 @@ def _joined(path: Sequence[str | int]) -> str:
     """A path as it goes on from another."""
     text = path_text(path)
     return text if text.startswith("[") else f".{text}"
-
-
-__all__ = ["Count", "UnreadError", "json_key", "read_below", "read_by", "read_record", "tagged"]

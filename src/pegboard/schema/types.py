@@ -23,27 +23,25 @@ from pegboard.schema.adapters import (
     NULL,
     SCALARS,
     TEXT,
+    AliasAdapter,
+    ArrayAdapter,
     Choice,
     ChoiceAdapter,
     DerivedAdapter,
     FlagAdapter,
-    SchemaWriter,
-    TextAdapter,
-    TypeAdapter,
-    reach,
-)
-from pegboard.schema.composites import (
-    AliasAdapter,
-    ArrayAdapter,
     ForeignAdapter,
     MappingAdapter,
     Member,
     NotedAdapter,
     RecordAdapter,
+    SchemaWriter,
+    TextAdapter,
     TupleAdapter,
+    TypeAdapter,
     UnionAdapter,
     WrappedAdapter,
     key_schema,
+    reach,
 )
 from pegboard.schema.constraints import Constraint, NothingLeftError, constrained, read_metadata, validator_constraint
 from pegboard.schema.converter import has_hook, model_schema

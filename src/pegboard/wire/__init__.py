@@ -7,7 +7,7 @@ A wire format is a class with the methods of `pegboard.Exporter`. `Entries` writ
 
 from __future__ import annotations
 
-from pegboard.request.entries import (
+from pegboard.request.exporter import (
     ConvertedSchema,
     Entries,
     Entry,
@@ -36,6 +36,9 @@ from pegboard.wire.blocks import (
 )
 from pegboard.wire.bodies import (
     INPUT,
+    Gathered,
+    Room,
+    StreamEnd,
     arguments_object,
     arguments_text,
     as_object,
@@ -72,7 +75,6 @@ from pegboard.wire.ids import (
     strict_schemas,
     unreadable,
 )
-from pegboard.wire.streams import Gathered, Room, StreamEnd
 
 __all__ = [
     "CUT",

@@ -13,16 +13,14 @@ from pegboard.dialects.keywords import Counts, counts_of
 from pegboard.errors import ExportError
 from pegboard.messages.message import CallPart, HostedPart, Message, Part, ReasoningPart, ResultPart, TextPart
 from pegboard.messages.response import CallDelta, Delta, FinishReason
-from pegboard.request.entries import MOST_KEPT, Entries, Entry, WriteEntry, refusal
-from pegboard.request.exporter import ExportedTools, Loss
+from pegboard.request.exporter import MOST_KEPT, Entries, Entry, ExportedTools, Loss, WriteEntry, refusal
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import CallFault
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
-from pegboard.wire.bodies import object_in
+from pegboard.wire.bodies import Gathered, Room, object_in
 from pegboard.wire.ids import CUT, ENDLESS, MadeCalls, SentIds
-from pegboard.wire.streams import Gathered, Room
 
 
 def opaque(item: JsonMapping) -> JsonObject | None:
@@ -520,24 +518,3 @@ _TAKEN: Final = "another tool has this name; the first is exported"
 def _of_repeated(losses: Sequence[Loss]) -> list[Loss]:
     """A name that is exported is not refused: one of its tools is left out."""
     return [attrs.evolve(loss, refused=False) for loss in losses]
-
-
-__all__ = [
-    "CUT_OFF",
-    "MOST_BLOCKS",
-    "OPENING",
-    "AnsweredBlocks",
-    "Blocks",
-    "Followed",
-    "HostedPairs",
-    "Speaker",
-    "StreamedBlock",
-    "StreamedBlocks",
-    "StrictBudget",
-    "StrictLimits",
-    "Wire",
-    "finish_of",
-    "leading_system",
-    "opaque",
-    "turns_of",
-]

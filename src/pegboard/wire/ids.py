@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import define, field
 
-from pegboard.dialects.objects import without_added_nulls
+from pegboard.dialects.values import without_added_nulls
 from pegboard.messages.message import CallPart, Message, ResultPart
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import is_object, json_faults, json_text
@@ -285,25 +285,3 @@ def _text(given: object, most: int) -> str:
     except (ValueError, RecursionError):
         pass  # it holds itself, or is too deep: what has come until there is all that can be shown
     return "".join(pieces)[:most]
-
-
-__all__ = [
-    "CUT",
-    "ENDLESS",
-    "MOST",
-    "MOST_ARGUMENTS",
-    "NO_NAME",
-    "ORIGINAL",
-    "TAKEN",
-    "GivenIds",
-    "MadeCalls",
-    "SentIds",
-    "StrictSchema",
-    "called_before",
-    "in_order",
-    "made_call",
-    "sendable",
-    "shown",
-    "strict_schemas",
-    "unreadable",
-]

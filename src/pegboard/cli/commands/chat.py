@@ -21,7 +21,7 @@ from pegboard.turn.options import TurnLimits
 
 if TYPE_CHECKING:
     from pegboard.messages.message import Message
-    from pegboard.request.model import Model
+    from pegboard.request.model_request import Model
     from pegboard.tools.context import ReadonlyContext
     from pegboard.turn.events import TurnEvent, TurnOutcome
     from pegboard.turn.loop import Turn
