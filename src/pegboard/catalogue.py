@@ -205,12 +205,8 @@ class Catalogue:
     toolsets: tuple[Toolset, ...] = ()
     extras: Mapping[str, Mapping[str, Any]] = field(factory=dict[str, Mapping[str, Any]])
     owners: Mapping[str, Origin] = field(factory=dict[str, Origin])
-    plugin_callbacks: Mapping[str, tuple[Callback, ...]] = field(
-        factory=dict[str, tuple[Callback, ...]], converter=_read_only
-    )
-    host_callbacks: Mapping[str, tuple[Callback, ...]] = field(
-        factory=dict[str, tuple[Callback, ...]], converter=_read_only
-    )
+    plugin_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any], converter=_read_only)
+    host_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any], converter=_read_only)
     plugins: Mapping[str, PluginRecord] = field(factory=dict[str, PluginRecord], converter=_read_only)
     problems: tuple[Problem, ...] = ()
     _ordered: tuple[Tool, ...] | None = field(default=None, init=False, repr=False)
