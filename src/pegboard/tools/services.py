@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import Future
 from inspect import isawaitable, iscoroutine
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 from attrs import define, field, frozen
 
@@ -145,7 +145,7 @@ def _begun(provided: _Provided, context: CallContext, now: bool) -> tuple[Any, A
     """What a factory gives, entered where that takes no event loop, in the same thread; and the manager to leave."""
     assert provided.make is not None
     made = provided.make(context)
-    waits = isawaitable(made) or _is_entered(provided, made, "__aenter__")
+    waits = isawaitable(cast("object", made)) or _is_entered(provided, made, "__aenter__")
     if _is_entered(provided, made, "__enter__") and (now or not waits):
         return made.__enter__(), made
     if waits and now:
