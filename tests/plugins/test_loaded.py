@@ -8,7 +8,8 @@ import pluggy
 import pytest
 
 from pegboard import Tool, hookimpl
-from pegboard.plugins.manager import gather, imported, within
+from pegboard.plugins.loaded import gather, imported
+from pegboard.plugins.manager import within
 
 
 def greet(name: str) -> str:

@@ -57,7 +57,8 @@ def subject_of(plugin: Any) -> Subject:
 
 def _installed(name: str) -> Subject:
     from pegboard.plugins.discovery import discover
-    from pegboard.plugins.manager import LOAD_SECONDS, imported, within
+    from pegboard.plugins.loaded import imported
+    from pegboard.plugins.manager import LOAD_SECONDS, within
 
     entries = {found.name: found for found in discover().entries}
     found = entries.get(name)
