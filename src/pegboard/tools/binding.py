@@ -78,7 +78,7 @@ def _describes(marker: Any) -> bool:
 
 
 def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
-    """Refuses types that nobody can make of JSON: a schema says what a call may carry, not how it becomes a value."""
+    """Refuses types that no JSON becomes: a schema says what a call may carry, not how it becomes a value."""
     from pegboard.schema.types import schema_of
 
     for each in parameters:
