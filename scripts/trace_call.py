@@ -1,10 +1,11 @@
 """Looks at one small program: it imports pegboard, defines and registers a tool, and calls it twice.
 
-python scripts/trace_call.py [--realistic]
+python scripts/trace_call.py [--realistic] [--tree]
 
 Prints JSON: the modules that the program has loaded beyond bare Python's after its first call (`modules`), those of
 pegboard among them (`own_modules`), and the files and functions of pegboard that the second call entered.
 With `--realistic` the tool takes a bounded integer, a literal and a list of objects, and a set of rules decides.
+With `--tree` it prints, instead, which function of pegboard calls which in the second call.
 """
 
 from __future__ import annotations
@@ -83,16 +84,26 @@ async def main() -> dict[str, int]:
     assert not (await registry.call(name, arguments)).is_error
     loaded = set(sys.modules) - BARE
     entered: set[CodeType] = set()
+    tree: list[str] = []
+    depth = 0
 
     def enter(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_globals.get("__name__", "").partition(".")[0] == "pegboard":
-            entered.add(frame.f_code)
+        nonlocal depth
+        code, (package, _, module) = frame.f_code, frame.f_globals.get("__name__", "").partition(".")
+        if package != "pegboard" or event not in ("call", "return") or code.co_name in COMPREHENSIONS:
+            return
+        if event == "call":
+            entered.add(code)
+            tree.append(f"{'  ' * depth}{module}: {code.co_qualname}")
+        depth += 1 if event == "call" else -1
 
     sys.setprofile(enter)
     answer = await registry.call(name, arguments)
     sys.setprofile(None)
     assert not answer.is_error
-    functions = {code for code in entered if code.co_name not in COMPREHENSIONS and code.co_filename[0] != "<"}
+    if "--tree" in sys.argv:
+        print("\n".join(tree))
+    functions = {code for code in entered if code.co_filename[0] != "<"}
     return {
         "modules": len(loaded),
         "own_modules": sum(name.partition(".")[0] == "pegboard" for name in loaded),
@@ -102,4 +113,6 @@ async def main() -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    print(str(asyncio.run(main())).replace("'", '"'))
+    figures = asyncio.run(main())
+    if "--tree" not in sys.argv:
+        print(str(figures).replace("'", '"'))

@@ -10,15 +10,19 @@ from pegboard import (
     FatalToolError,
     Later,
     Once,
+    Permissions,
     ReadonlyContext,
+    Rule,
     ToolCall,
     ToolContext,
     ToolError,
     ToolRegistry,
+    ask_later,
     tool,
 )
 from pegboard.dispatch.approval.request import Always, Reject
 from pegboard.dispatch.events import CallEnded, CallRunning
+from pegboard.dispatch.limits import Limits
 
 
 def calls(*names, **arguments):
@@ -121,67 +125,38 @@ def test_the_same_id_twice_has_two_results(registry):
     assert [result.text for result in dispatched(registry, made).results] == ["a", "b"]
 
 
-def test_calls_of_one_turn_run_together():
+def at_once(number, *, batches=1, limits=None, **options):
+    """How many calls have begun when no more begin, and the kinds of all results."""
+
     async def main():
         stage = Stage()
-        registry = stage.registry()
-        running = asyncio.ensure_future(registry.dispatch(calls("held", "held", "held")))
-        await until(lambda: len(stage.started) == 3)
+        registry = stage.registry(limits=limits or Limits())
+        made = calls(*["held"] * number)
+        running = [asyncio.ensure_future(registry.dispatch(made, **options)) for _ in range(batches)]
+        await until(lambda: stage.started)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        begun = len(stage.started)
         stage.go.set()
-        return await running
+        return begun, [kind for outcome in await asyncio.gather(*running) for kind in kinds(outcome)]
 
-    assert kinds(asyncio.run(main())) == [None, None, None]
+    return asyncio.run(main())
+
+
+def test_calls_of_one_turn_run_together():
+    assert at_once(3) == (3, [None] * 3)
 
 
 def test_sequential_calls_wait_for_the_one_before():
-    async def main():
-        stage = Stage()
-        registry = stage.registry()
-        running = asyncio.ensure_future(registry.dispatch(calls("held", "quick"), sequential=True))
-        await until(lambda: stage.started)
-        for _ in range(100):
-            await asyncio.sleep(0)
-        before = list(stage.started)
-        stage.go.set()
-        await running
-        return before, stage.started
-
-    assert asyncio.run(main()) == (["call-0"], ["call-0", "call-1"])
+    assert at_once(2, sequential=True) == (1, [None] * 2)
 
 
 def test_no_more_than_max_concurrency_run_at_once():
-    async def main():
-        stage = Stage()
-        registry = stage.registry()
-        running = asyncio.ensure_future(registry.dispatch(calls(*["held"] * 5), max_concurrency=2))
-        await until(lambda: len(stage.started) == 2)
-        for _ in range(100):
-            await asyncio.sleep(0)
-        at_once = len(stage.started)
-        stage.go.set()
-        return at_once, await running
-
-    at_once, outcome = asyncio.run(main())
-    assert at_once == 2
-    assert kinds(outcome) == [None] * 5
+    assert at_once(5, max_concurrency=2) == (2, [None] * 5)
 
 
 def test_the_registry_itself_may_limit_how_many_run_at_once():
-    from pegboard.dispatch.limits import Limits
-
-    async def main():
-        stage = Stage()
-        registry = stage.registry(limits=Limits(max_concurrency=1))
-        running = [asyncio.ensure_future(registry.dispatch(calls("held", "held"))) for _ in range(2)]
-        await until(lambda: stage.started)
-        for _ in range(100):
-            await asyncio.sleep(0)
-        at_once = len(stage.started)
-        stage.go.set()
-        await asyncio.gather(*running)
-        return at_once, len(stage.ended)
-
-    assert asyncio.run(main()) == (1, 4)
+    assert at_once(2, batches=2, limits=Limits(max_concurrency=1)) == (1, [None] * 4)
 
 
 def test_something_fatal_stands_beside_the_results(registry):
@@ -202,12 +177,6 @@ def test_calls_of_an_answer_that_was_cut_off_never_run(registry):
     outcome = dispatched(registry, calls("echo", "last"), cut_off=True)
     assert kinds(outcome) == ["cut_off", "cut_off"]
     assert "cut off" in outcome.results[0].text
-    assert outcome.fatal is None
-
-
-def test_a_call_that_the_provider_has_run_is_not_run_here(registry):
-    outcome = dispatched(registry, [ToolCall("last", {}, "1", provider_executed=True)])
-    assert kinds(outcome) == ["not_executed"]
     assert outcome.fatal is None
 
 
@@ -256,49 +225,59 @@ def test_an_interruption_may_let_all_calls_finish():
     assert outcome.ended == "the user spoke"
 
 
-def test_those_that_wait_for_a_slot_are_skipped():
-    async def main():
-        stage = Stage()
-        registry = stage.registry()
-        batch = await registry.batch(calls("held", "held"), max_concurrency=1)
-        running = asyncio.ensure_future(batch.run())
-        await until(lambda: stage.started)
-        batch.interrupt()
-        return await running
+def ended_early(*names, started, cancels=False, twice=False, **options):
+    """The outcome of a batch that is interrupted, or whose wait is cancelled, when so many calls have begun.
 
-    assert kinds(asyncio.run(main())) == ["aborted", "skipped"]
+    `twice` does it again while a callback, which takes its time, hears of the first end.
+    """
+
+    async def main():
+        stage, heard = Stage(), asyncio.Event()
+        registry = stage.registry()
+
+        async def on_error(error):
+            heard.set()
+            await asyncio.sleep(3600)
+
+        if twice:
+            registry.add_callback("on_tool_error", on_error)
+        batch = await registry.batch(calls(*names), **options)
+        running = asyncio.ensure_future(batch.run())
+        await until(lambda: len(stage.started) == started)
+        end = running.cancel if cancels else batch.interrupt
+        end()
+        if twice:
+            await heard.wait()
+            end()
+        await asyncio.wait([running])
+        assert running.cancelled() is cancels
+        return batch.outcome
+
+    return asyncio.run(main())
+
+
+def test_those_that_wait_for_a_slot_are_skipped():
+    assert kinds(ended_early("held", "held", started=1, max_concurrency=1)) == ["aborted", "skipped"]
 
 
 def test_cancelling_the_wait_completes_the_results_first():
-    async def main():
-        stage = Stage()
-        registry = stage.registry()
-        batch = await registry.batch(calls("quick", "held"))
-        running = asyncio.ensure_future(batch.run())
-        await until(lambda: len(stage.started) == 2)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        return batch.outcome
-
-    outcome = asyncio.run(main())
+    outcome = ended_early("quick", "held", started=2, cancels=True)
     assert kinds(outcome) == [None, "aborted"]
     assert outcome.ended == "cancelled"
 
 
 def test_cancelling_a_sequential_batch_skips_the_rest():
-    async def main():
-        stage = Stage()
-        registry = stage.registry()
-        batch = await registry.batch(calls("held", "held", "quick"), sequential=True)
-        running = asyncio.ensure_future(batch.run())
-        await until(lambda: stage.started)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        return batch.outcome
+    outcome = ended_early("held", "held", "quick", started=1, cancels=True, sequential=True)
+    assert kinds(outcome) == ["aborted", "skipped", "skipped"]
 
-    assert kinds(asyncio.run(main())) == ["aborted", "skipped", "skipped"]
+
+def test_interrupting_twice_ends_a_batch_all_the_same():
+    assert kinds(ended_early("held", started=1, twice=True)) == ["aborted"]
+
+
+def test_cancelling_twice_loses_no_result():
+    outcome = ended_early("quick", "held", "held", started=3, cancels=True, twice=True)
+    assert kinds(outcome) == [None, "aborted", "aborted"]
 
 
 def test_a_batch_runs_once(registry):
@@ -607,32 +586,11 @@ def test_what_an_inner_call_changes_is_its_callers_doing():
     assert outcome.actions.state_delta == {"seen": True}
 
 
-def test_a_retryable_error_of_an_idempotent_tool_is_tried_again():
-    registry = ToolRegistry()
-    tries = []
-
-    @registry.register
-    @tool(idempotent=True, retries=2)
-    async def flaky() -> str:
-        """Fail once."""
-        tries.append(1)
-        if len(tries) < 2:
-            raise ToolError("not now", retryable=True)
-        return "at last"
-
-    events = heard(registry, calls("flaky"))
-    assert events[-1].result.text == "at last"
-    assert len(tries) == 2
-    assert any("retry 1" in (getattr(event, "note", None) or "") for event in events)
-
-
 # What a reviewer would try --------------------------------------------------------------------------------------------
 
 
 def test_whoever_listens_changes_nothing_that_was_approved():
     """The listener gets the arguments after the approval, and before the tool does."""
-    from pegboard import Once
-
     ran = []
 
     @tool(destructive=True)
@@ -677,52 +635,10 @@ def test_no_attempt_sees_what_an_earlier_one_did_to_its_arguments():
             raise ToolError("again", retryable=True)
         return "done"
 
-    assert dispatched(registry, [ToolCall("spoils", {"paths": ["a"]}, "1")]).results[0].text == "done"
+    events = heard(registry, [ToolCall("spoils", {"paths": ["a"]}, "1")])
+    assert events[-1].result.text == "done"
+    assert any("retry 1" in (getattr(event, "note", None) or "") for event in events)
     assert seen == [["a", "evil"]] * 3
-
-
-def slow_to_end():
-    """A registry with a callback that waits while it is told of the end of a call."""
-    stage = Stage()
-    registry = stage.registry()
-    told = asyncio.Event()
-
-    async def on_error(error):
-        told.set()
-        await asyncio.sleep(3600)
-
-    registry.add_callback("on_tool_error", on_error)
-    return stage, registry, told
-
-
-def test_interrupting_twice_ends_a_batch_all_the_same():
-    async def main():
-        stage, registry, told = slow_to_end()
-        batch = await registry.batch(calls("held"))
-        running = asyncio.ensure_future(batch.run())
-        await until(lambda: stage.started)
-        batch.interrupt()
-        await told.wait()
-        batch.interrupt()
-        return await running
-
-    assert kinds(asyncio.run(main())) == ["aborted"]
-
-
-def test_cancelling_twice_loses_no_result():
-    async def main():
-        stage, registry, told = slow_to_end()
-        batch = await registry.batch(calls("quick", "held", "held"))
-        running = asyncio.ensure_future(batch.run())
-        await until(lambda: len(stage.started) == 3)
-        running.cancel()
-        await told.wait()
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        return batch.outcome
-
-    assert kinds(asyncio.run(main())) == [None, "aborted", "aborted"]
 
 
 @pytest.mark.parametrize("sequential", [True, False])
@@ -785,8 +701,6 @@ def test_a_call_that_is_cancelled_closes_its_services_and_tells_its_callbacks():
 
 
 def test_permissions_that_change_while_calls_are_prepared_hold_from_then_on(registry):
-    from pegboard import Permissions, Rule
-
     async def main():
         await registry.call("echo")
         prepare = registry._dispatcher.prepare
@@ -827,8 +741,6 @@ def test_what_is_no_call_is_refused_with_what_to_do(registry):
 
 
 def test_an_approval_that_comes_later_cant_be_waited_for_inside_a_call():
-    from pegboard import ask_later
-
     registry = ToolRegistry(approver=ask_later)
 
     @registry.register

@@ -522,16 +522,6 @@ def test_arguments_are_read_only_all_the_way_down(make, send):
     assert seen[0] is seen[1] is seen[2]  # made once
 
 
-def test_what_a_callback_changed_is_what_the_next_one_sees(make, send):
-    seen = []
-    send(
-        make(lambda rows: ""),
-        {"rows": [1]},
-        before=[lambda *_: ChangeArguments({"rows": [2]}), lambda context, tool, arguments: seen.append(arguments)],
-    )
-    assert seen == [{"rows": [2]}]
-
-
 def test_what_was_answered_can_not_be_changed_later(make, send):
     """A callback keeps hold of the list that it put into the arguments."""
     rows = [1]
@@ -603,25 +593,23 @@ def test_the_first_answer_counts_and_says_whose_it_is(registry):
     assert (answer, link.owner, asked) == (0, "the host", ["silent", "request"])
 
 
-def test_one_that_hangs_is_named(registry):
-    async def hangs():
-        await asyncio.Event().wait()
+async def hangs():
+    await asyncio.Event().wait()
 
+
+def leaves():
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [(hangs, r"hangs of the host: TimeoutError.*gave no answer within 0.05 s"), (leaves, "SystemExit")],
+)
+def test_one_that_hangs_or_exits_is_named(registry, function, text):
     async def main():
-        await (await chain_of(registry, "before_model", hangs)).answers(1, 2)
+        await (await chain_of(registry, "before_model", function)).answers(1, 2)
 
-    with pytest.raises(ChainError, match=r"hangs of the host: TimeoutError.*gave no answer within 0.05 s"):
-        asyncio.run(main())
-
-
-def test_one_that_exits_costs_no_more_than_its_stage(registry):
-    def leaves():
-        raise SystemExit(3)
-
-    async def main():
-        await (await chain_of(registry, "before_model", leaves)).answers(1, 2)
-
-    with pytest.raises(ChainError, match="SystemExit"):
+    with pytest.raises(ChainError, match=text):
         asyncio.run(main())
 
 
@@ -791,10 +779,6 @@ def test_the_outermost_is_the_first_in_order(wrap, notes):
     assert notes == ["one in", "two in", "tool", "two out", "one out"]
 
 
-def test_without_wrappers_the_tool_runs(wrap, notes):
-    assert wrap(notes.tool) == "value"
-
-
 def test_it_gets_context_tool_and_the_arguments_read_only(wrap, notes):
     seen = []
 
@@ -826,12 +810,22 @@ def test_what_the_wrapper_gives_is_what_the_call_gives(wrap, notes):
     assert wrap(notes.tool, instead) == ["value", "more"]
 
 
-def test_a_wrapper_may_run_nothing_at_all(wrap, notes):
-    async def from_a_cache(context, tool, arguments, call_next):
-        return "kept"
+async def from_a_cache(context, tool, arguments, call_next):
+    return "kept"
 
-    assert wrap(notes.tool, from_a_cache) == "kept"
+
+@pytest.mark.parametrize("function", [from_a_cache, lambda *_: "kept"], ids=["async", "plain"])
+def test_a_wrapper_may_run_nothing_at_all(wrap, notes, function):
+    assert wrap(notes.tool, function) == "kept"
     assert notes == []
+
+
+async def again(context, tool, arguments, call_next):
+    while True:
+        try:
+            return await call_next()
+        except ToolError:
+            continue
 
 
 def test_a_wrapper_may_run_it_again(wrap):
@@ -843,13 +837,6 @@ def test_a_wrapper_may_run_it_again(wrap):
             raise ToolError("busy", retryable=True)
         return "value"
 
-    async def again(context, tool, arguments, call_next):
-        while True:
-            try:
-                return await call_next()
-            except ToolError:
-                continue
-
     assert wrap(flaky, again) == "value"
     assert len(runs) == 3
 
@@ -860,13 +847,6 @@ def test_it_may_not_run_it_without_end(wrap):
     async def busy():
         runs.append(1)
         raise ToolError("busy")
-
-    async def again(context, tool, arguments, call_next):
-        while True:
-            try:
-                return await call_next()
-            except ToolError:
-                continue
 
     with pytest.raises(CallError) as caught:
         wrap(busy, again)
@@ -930,10 +910,6 @@ def test_a_plain_one_runs_off_the_loop_and_may_pass_on_what_call_next_gives(wrap
 
     assert wrap(notes.tool, passes_on, passes_on_too) == "value"
     assert threads == [False, True]
-
-
-def test_a_plain_one_may_answer_by_itself(wrap, notes):
-    assert wrap(notes.tool, lambda *_: "kept") == "kept"
 
 
 # Time -----------------------------------------------------------------------------------------------------------------

@@ -570,11 +570,6 @@ def test_of_what_is_too_long_the_model_gets_a_part(make, send, value):
     assert not got.is_error
 
 
-def test_the_host_has_the_data_of_which_the_model_gets_a_part(make, send):
-    got = send(make(lambda: ["line"] * 20_000, blocking=False)).result
-    assert got.structured_content == ["line"] * 20_000
-
-
 def test_a_tools_own_limits_win_over_the_registrys(make, send):
     tool = make(lambda: "1\n2\n3\n", blocking=False, policy=Policy(result_limits=ResultLimits(lines=1)))
     assert send(tool).result.text.startswith("1\n[Only the first 1 of 3 lines")
@@ -642,13 +637,10 @@ def test_a_tool_error_speaks_for_itself(make, send):
     assert "test_failure.py" not in result.text
 
 
-def test_a_tool_error_without_a_hint_is_its_text(make, send):
-    result = send(make(raising(ToolError("Gone.")))).result
-    assert (result.text, result.metadata) == ("Gone.", {"retryable": False})
-
-
-def test_a_tool_error_whose_text_is_none_is_still_a_result(make, send):
-    assert send(make(raising(ToolError(404)))).result.text == "404"
+@pytest.mark.parametrize(("said", "text"), [("Gone.", "Gone."), (404, "404")])
+def test_a_tool_error_without_a_hint_is_its_text(make, send, said, text):
+    result = send(make(raising(ToolError(said)))).result
+    assert (result.text, result.metadata) == (text, {"retryable": False})
 
 
 def test_a_tool_error_that_was_never_set_up_is_still_a_result(make, send):

@@ -9,7 +9,7 @@ import pytest
 
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.limits import CallError, Limits
-from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE, _retried, _retries, exhausted, exhausted_async
+from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE, _retried, _retries
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.schema.problems import StructureError
@@ -77,16 +77,19 @@ async def current_thread_is_main_async(**_):
     return current_thread_is_main()
 
 
-def test_a_plain_function_runs_off_the_loop(make, call):
-    assert call(make(current_thread_is_main)) is False
-
-
-def test_a_plain_function_that_says_it_does_not_block_runs_in_the_loop(make, call):
-    assert call(make(current_thread_is_main, blocking=False)) is True
-
-
-def test_an_async_function_runs_in_the_loop(make, call):
-    assert call(make(current_thread_is_main_async)) is True
+@pytest.mark.parametrize(
+    ("function", "facts", "in_the_loop"),
+    [
+        (current_thread_is_main, {}, False),
+        (current_thread_is_main, {"blocking": False}, True),
+        (current_thread_is_main_async, {}, True),
+        (lambda: current_thread_is_main_async(any=1), {}, True),
+        (lambda: current_thread_is_main_async(any=1), {"blocking": False}, True),
+    ],
+)
+def test_a_plain_function_runs_off_the_loop(make, call, function, facts, in_the_loop):
+    """Unless it says that it does not block, is async, or gives a coroutine."""
+    assert call(make(function, **facts)) is in_the_loop
 
 
 def test_a_generator_runs_off_the_loop_unless_it_says_that_it_does_not_block(make, call):
@@ -107,12 +110,6 @@ def test_context_variables_are_seen_off_the_loop(make, prepare):
         return work.value
 
     assert asyncio.run(main()) == "set by the host"
-
-
-def test_what_looks_plain_and_gives_a_coroutine_is_awaited(make, call):
-    """A lambda round an async client, or a decorator that forgot to be async."""
-    assert call(make(lambda: current_thread_is_main_async(any=1))) is True
-    assert call(make(lambda: current_thread_is_main_async(any=1), blocking=False)) is True
 
 
 def test_an_async_handler_may_give_any_awaitable(make, call):
@@ -404,13 +401,6 @@ def test_a_tool_that_cancels_itself_through_another_task_is_aborted_not_cancelle
     assert send(make(tool)).result.kind == "aborted"
 
 
-def test_a_recursing_plain_tool_is_an_error_result(make, send):
-    def endless():
-        return endless()
-
-    assert send(make(endless)).result.text == "probe failed: RecursionError."
-
-
 def test_a_thread_that_had_not_begun_is_not_said_to_go_on(make, send, threads):
     threads.most = 0
     threads._workers.serving = 1  # all are busy
@@ -448,56 +438,6 @@ def test_an_async_generator_that_never_waits_lets_the_loop_go_on(make, send):
             yield 1
 
     assert send(make(tool), limits=TINY).result.kind == "timeout"
-
-
-# Exhausted ------------------------------------------------------------------------------------------------------------
-
-
-class Countdown:
-    """An async iterator that is no generator."""
-
-    def __init__(self, start):
-        self.left = start
-
-    def __aiter__(self):
-        return self
-
-    async def __anext__(self):
-        if not self.left:
-            raise StopAsyncIteration
-        self.left -= 1
-        return self.left
-
-
-def test_items_are_emitted_and_the_list_of_them_is_the_result():
-    told = []
-    context = ToolContext(listener=told.append)
-    assert exhausted(range(3), context) == [0, 1, 2]
-    assert asyncio.run(exhausted_async(Countdown(2), context)) == [1, 0]
-    assert told == [0, 1, 2, 1, 0]
-
-
-def test_what_a_generator_returns_is_the_result():
-    def generate():
-        yield 1
-        return "all"
-
-    assert exhausted(generate(), ToolContext()) == "all"
-
-
-def test_an_async_generator_is_closed_where_a_listener_fails():
-    closed = []
-
-    async def generate():
-        try:
-            yield 1
-        finally:
-            closed.append(True)
-
-    context = ToolContext(listener=lambda _: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        asyncio.run(exhausted_async(generate(), context))
-    assert closed == [True]
 
 
 # Retry ----------------------------------------------------------------------------------------------------------------
@@ -600,19 +540,6 @@ def test_only_a_tool_that_is_known_to_be_idempotent_is_tried_again(facts):
     assert run(flaky, AGAIN) == (AGAIN, 1, [], [])
 
 
-def test_an_attempt_may_be_any_function_that_gives_an_awaitable():
-    async def main():
-        future = asyncio.get_running_loop().create_future()
-        future.set_result("at once")
-        return await _retried(lambda: future, made(), on_retry=print)
-
-    assert asyncio.run(main()) == "at once"
-
-
-def test_a_known_idempotent_tool_with_retries_is():
-    assert _retries(made())
-
-
 def test_cancellation_ends_a_pause():
     begun = asyncio.Event()
 
@@ -631,22 +558,3 @@ def test_cancellation_ends_a_pause():
             await running
 
     asyncio.run(main())
-
-
-def test_pauses_are_real_by_default(monkeypatch):
-    slept = []
-
-    async def sleep(seconds):
-        slept.append(seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    outcomes = [AGAIN, "at last"]
-
-    async def attempt():
-        outcome = outcomes.pop(0)
-        if outcome is AGAIN:
-            raise outcome
-        return outcome
-
-    assert asyncio.run(_retried(attempt, made(), on_retry=lambda *_: None)) == "at last"
-    assert len(slept) == 1

@@ -10,7 +10,7 @@ from hypothesis import example, given, strategies as st
 
 from pegboard.dispatch.kept import ResultStore
 from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
-from pegboard.dispatch.results import hold_to_limits, limits_of
+from pegboard.dispatch.results import hold_to_limits
 from pegboard.dispatch.truncate import (
     MOST_ITEMS,
     Keeper,
@@ -25,7 +25,7 @@ from pegboard.dispatch.truncate import (
 from pegboard.errors import ToolError
 from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, Policy, ResultLimits
+from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
 
 NUMBERS = "".join(f"{number}\n" for number in range(1, 11))
 THREE_LINES = ResultLimits(lines=3)
@@ -128,13 +128,6 @@ def test_the_metadata_says_how_much_there_was(kept):
         "lines": 10,
         "bytes": 21,
     }
-
-
-def test_only_its_session_can_read_it(kept):
-    result = truncated(ToolResult(NUMBERS), THREE_LINES, Keeper(kept, session="ann"))
-    assert kept.read(result.metadata["kept"], session="ann").text == NUMBERS
-    with pytest.raises(LookupError):
-        kept.read(result.metadata["kept"], session="bob")
 
 
 def test_a_disk_that_is_full_costs_nothing_but_the_rest(tmp_path):
@@ -249,20 +242,6 @@ def held(prepare, make, kept=None, context=None, **facts):
     work.tool = make(**facts)
     work.around = work.around.evolve(kept=kept)
     return work, asyncio.run(hold_to_limits(work, ToolResult(NUMBERS)))
-
-
-def test_a_call_is_held_to_the_registrys_limits(prepare, make):
-    assert held(prepare, make)[1].text.startswith("1\n2\n3\n[")
-
-
-def test_a_tools_own_limits_win(prepare, make):
-    work, result = held(prepare, make, policy=Policy(result_limits=ResultLimits(lines=10)))
-    assert (limits_of(work).lines, result.text) == (10, NUMBERS)
-
-
-def test_a_call_of_no_tool_is_held_to_the_registrys_limits(prepare, make):
-    work, _ = prepare(make())
-    assert limits_of(work) is DEFAULT_RESULT_LIMITS
 
 
 def test_the_tool_to_read_on_is_named_only_where_the_model_has_it(prepare, make, kept):
@@ -414,19 +393,6 @@ def test_so_many_lines_of_the_beginning_the_end_or_both_stay(keep, lines, expect
 def test_so_many_bytes_of_whole_lines_stay(keep, head, tail):
     done = cut("aaaa\nbbbb\ncccc\n", cut_limits(keep, most=14 if keep == "middle" else 9))
     assert (done.head, done.tail) == (head, tail)
-
-
-@pytest.mark.parametrize(
-    ("keep", "head", "tail", "gap", "end"),
-    [
-        ("head", "x" * 10, "", TextPosition(1, 10), TextPosition(2)),
-        ("tail", "", "x" * 10, TextPosition(1), TextPosition(1, 90)),
-        ("middle", "xxxxx", "xxxxx", TextPosition(1, 5), TextPosition(1, 95)),
-    ],
-)
-def test_one_enormous_line_is_cut_inside(keep, head, tail, gap, end):
-    done = cut("x" * 100, cut_limits(keep, most=10))
-    assert (done.head, done.tail, done.gap, done.end) == (head, tail, gap, end)
 
 
 def test_an_enormous_line_after_others_is_cut_inside_too():

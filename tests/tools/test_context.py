@@ -10,7 +10,7 @@ import pytest
 from pegboard.errors import CallStoppedError
 from pegboard.tools.call import REMOVED, Actions, Confirmation
 from pegboard.tools.content import TextContent, ToolResult
-from pegboard.tools.context import Progress, ReadonlyContext, Told, ToolContext
+from pegboard.tools.context import DisplayUpdate, Progress, ReadonlyContext, ToolContext
 
 
 def test_the_surroundings_are_those_of_the_request():
@@ -64,7 +64,7 @@ def test_changes_of_state_become_a_delta_and_the_hosts_own_stays():
     context.state["a"].append(2)
     context.state["c"] = 3
     del context.state["b"]
-    assert context.said.actions == Actions({"a": [1, 2], "b": REMOVED, "c": 3})
+    assert context.actions.actions == Actions({"a": [1, 2], "b": REMOVED, "c": 3})
     assert state == {"a": [1], "b": 2}
 
 
@@ -72,7 +72,7 @@ def test_a_call_that_says_nothing_keeps_nothing():
     context = ToolContext(listener=lambda said: None)
     context.report(1)
     context.emit("part")
-    assert (context.said, context.opened) == (None, None)
+    assert (context.internals.pending_actions, context.internals.container) == (None, None)
 
 
 def test_actions_are_one_however_many_threads_ask_first():
@@ -97,7 +97,7 @@ def test_another_call_with_the_same_context_says_its_own():
     context.state["a"] = 1
     context.opened_services()
     other = attrs.evolve(context, call_id="other")
-    assert (other.said, other.opened, other.bridge) == (None, None, None)
+    assert (other.internals.pending_actions, other.internals.container, other.internals.portal) == (None, None, None)
     assert other.values is context.values
 
 
@@ -106,8 +106,8 @@ def test_what_is_told_to_people_travels_and_stays():
     context = ToolContext(listener=heard.append)
     context.metadata("Reading", path="a.txt")
     context.metadata(lines=3)
-    assert heard == [Told("Reading", {"path": "a.txt"}), Told(None, {"lines": 3})]
-    assert (context.said.title, context.said.facts) == ("Reading", {"path": "a.txt", "lines": 3})
+    assert heard == [DisplayUpdate("Reading", {"path": "a.txt"}), DisplayUpdate(None, {"lines": 3})]
+    assert (context.actions.title, context.actions.facts) == ("Reading", {"path": "a.txt", "lines": 3})
     ToolContext().metadata("nobody listens")
 
 

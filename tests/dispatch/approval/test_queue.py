@@ -164,12 +164,6 @@ def test_a_plain_approver_may_block():
     assert threads != [threading.main_thread()]
 
 
-def test_nobody_there():
-    text = "delete needs approval, and there is no approver. It was denied; go on without it."
-    assert denied(None).text == text
-    assert denied(lambda request, context: None).text == text
-
-
 def test_no_answer_in_time_is_no():
     async def never(request, context):
         await asyncio.get_running_loop().create_future()

@@ -25,8 +25,6 @@ from pegboard.dispatch.executors.local import ToolInfo
 from pegboard.tools.tool import LateHandler
 from pegboard.tools.typed import as_tools
 
-PATHS = {"path": "path"}
-
 
 @tool
 def echo(text: str) -> str:
