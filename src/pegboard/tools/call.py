@@ -132,10 +132,6 @@ REMOVED: Final = _Removed.REMOVED
 """Stands in a state delta for a key that was removed."""
 
 
-def _nothing() -> dict[str, Any]:
-    return {}
-
-
 @frozen
 class Actions:
     """What calls ask of their host beside their results; the host carries it out, or doesn't.
@@ -149,8 +145,8 @@ class Actions:
         conflicts: The keys of the state that more than one call changed, sorted; the last call's value stands.
     """
 
-    state_delta: Mapping[str, Any] = field(factory=_nothing)
-    artifact_delta: Mapping[str, int] = field(factory=_nothing)
+    state_delta: Mapping[str, Any] = field(factory=dict[str, Any])
+    artifact_delta: Mapping[str, int] = field(factory=dict[str, int])
     transfer_to: str | None = None
     escalate: bool = False
     skip_summarization: bool = False

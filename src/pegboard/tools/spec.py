@@ -82,12 +82,7 @@ NO_INPUT: Final = json_text({"type": "object", "properties": {}, "additionalProp
 
 
 def _strings_only(what: str, given: Any) -> dict[str, None]:
-    """Strings, each once, in their order.
-
-    Raises:
-        TypeError: A single string, or something else among them.
-        ValueError: One that UTF-8 can't say.
-    """
+    """Strings, each once, in their order."""
     kept = None if isinstance(given, str) else dict.fromkeys(given)
     if kept is None or not all(isinstance(each, str) for each in kept):
         raise TypeError(f"{what} must be a collection of strings, got {given!r:.100}")
