@@ -62,7 +62,7 @@ def findings(plugin: object) -> str:
 
 @tool(read_only=True)
 def forecast(city: str, days: Annotated[int, Ge(1), Le(9)] = 1) -> str:
-    """Says what the weather will be like.
+    """Forecast the weather.
 
     Args:
         city: Where.

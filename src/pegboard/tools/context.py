@@ -298,7 +298,7 @@ class ToolContext:
 
     def metadata(self, title: str | None = None, **facts: Any) -> None:
         """Says something of the call to people, as it happens; its result gets the title and the facts too."""
-        self.actions.tell(title, facts)
+        self.actions.show(title, facts)
         if self.listener is not None:
             self._emit(DisplayUpdate(title, facts))
 
