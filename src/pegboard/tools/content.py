@@ -140,11 +140,7 @@ CONTENT_TYPES: Final = (TextContent, ImageContent, AudioContent, FileContent, Li
 
 
 def _as_content(value: Any) -> tuple[Content, ...]:
-    """A tuple of content from one text, one content, or a list of either.
-
-    Raises:
-        TypeError: Something else.
-    """
+    """A tuple of content from one text, one content, or a list of either."""
     if type(value) is TextContent:  # what nearly every result is
         return (value,)
     if isinstance(value, list | tuple):

@@ -44,7 +44,7 @@ def is_literal(pattern: str) -> bool:
 def matcher(pattern: str) -> Matcher:
     """The test for one pattern. What it costs is bounded by length of pattern x length of value."""
     if is_literal(pattern):
-        return lambda value: value == pattern
+        return pattern.__eq__
     head, *middle, tail = re.sub(r"\*+", "*", pattern).split("*") if "*" in pattern else (pattern, None)
     # Between two stars the leftmost place is as good as any other: an atomic group never tries a second one.
     steps = "".join(f"(?>.*?{_regex(part or '')})" for part in middle)
@@ -340,6 +340,8 @@ class Matches(Predicate):
             return lambda _tool: answer
         if self.key == "property" and is_literal(self.pattern):
             return _has_property(self.pattern)
+        if self.key == "name":
+            return lambda tool: bool(matches(tool.spec.name))
         values = _OF_TOOL[self.key]
         return lambda tool: any(map(matches, values(tool)))
 
