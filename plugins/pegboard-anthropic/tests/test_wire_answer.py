@@ -177,10 +177,6 @@ def test_a_malformed_call_is_not_lost(block, name, arguments, fault):
     assert (call.name, call.arguments, call.error, call.id) == (name, arguments, fault, "call_0")
 
 
-def test_the_same_id_twice_is_two_calls():
-    assert [call.id for call in read(USE, USE).calls] == ["t1", "t1_2"]
-
-
 def test_a_block_that_is_not_known_is_kept_for_the_way_back():
     upload = {"type": "container_upload", "file_id": "f", "more": None}
 

@@ -174,10 +174,6 @@ def test_a_malformed_call_is_not_lost(use, name, arguments, fault):
     assert (call.name, call.arguments, call.error, call.id) == (name, arguments, fault, "call_0")
 
 
-def test_the_same_id_twice_is_two_calls():
-    assert [call.id for call in read(USE, USE).calls] == ["t1", "t1_2"]
-
-
 def test_a_block_that_nobody_could_keep_is_passed_over_and_counted():
     response = read({}, {"new": b"bytes"}, {"text": 3, "new": {1}}, {"text": "Hello."}, "no block")
 

@@ -185,11 +185,6 @@ def test_refusals_citations_and_sounds_are_gathered():
     assert (text.citations[0].uri, refusal.text, sound.content.data) == ("http://a", "no", b"RIFF")
 
 
-def test_a_broken_stream_says_why():
-    response = read(chunk(content="He"), broken="it broke")
-    assert (response.interrupted, response.error_message, response.text) == (True, "it broke", "He")
-
-
 @given(st.data())
 def test_any_pieces_make_calls_with_ids_of_their_own(data):
     pieces = st.fixed_dictionaries(

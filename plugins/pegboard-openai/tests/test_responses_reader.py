@@ -223,7 +223,3 @@ def test_errors_mark_the_answer():
     assert wrapped.error_code == "overloaded"
     assert read({"type": "error", "message": "x"}).error_code is None
     assert read({"error": {"code": "x", "message": "y"}}).error_code == "x"
-
-
-def test_a_broken_stream_says_why():
-    assert read(*STREAM[:7], broken="it broke").error_message == "it broke"

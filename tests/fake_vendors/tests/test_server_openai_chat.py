@@ -5,8 +5,8 @@ import copy
 import openai
 import pytest
 
-from fake_vendors import Call, ModelServer, Round, Usage
-from fake_vendors.server.talk import CITY, EMPTY, LOOP, openai as client_of
+from fake_vendors import Call, ModelServer, Round
+from fake_vendors.server.talk import CITY, EMPTY, openai as client_of
 
 TOOLS = [
     {"type": "function", "function": {"name": "weather", "description": "Tells the weather.", "parameters": CITY}},
@@ -38,15 +38,6 @@ def whole(*rounds, messages=ASKED, **changes):
         return ask(client, messages, **changes).choices[0]
 
 
-def chunks(*rounds, **changes):
-    with ModelServer(rounds) as server, client_of(server.url) as client:
-        return list(ask(client, stream=True, **changes))
-
-
-def deltas(got):
-    return [chunk.choices[0].delta for chunk in got if chunk.choices]
-
-
 @pytest.fixture(scope="module")
 def refusing():
     """A server without rounds, so that only a refusal answers, and its client: one for all that is refused."""
@@ -56,39 +47,6 @@ def refusing():
 
 def bare(made):
     return call(made.id, made.function.name, made.function.arguments)
-
-
-def test_a_stream_sends_arguments_in_pieces_and_ends_with_the_reason():
-    got = chunks(LOOP[0])
-    pieces = [one for delta in deltas(got) for one in delta.tool_calls or ()]
-    assert [(one.index, one.id, one.function.name) for one in pieces if one.id] == [
-        (0, "call_1_0", "weather"),
-        (1, "call_1_1", "clock"),
-    ]
-    assert [one.function.arguments for one in pieces if one.index == 0] == ["", '{"city', '": "Os', 'lo"}']
-    assert got[-1].choices[0].finish_reason == "tool_calls"
-
-
-def test_usage_comes_where_it_is_asked_for():
-    used = Usage(20, 10, cached=5, reasoning=4)
-    assert all(chunk.usage is None for chunk in chunks(Round(text="x", usage=used)))
-    last = chunks(Round(text="x", usage=used), stream_options={"include_usage": True})[-1]
-    assert last.choices == []
-    assert (last.usage.prompt_tokens, last.usage.completion_tokens, last.usage.total_tokens) == (20, 10, 30)
-    assert (last.usage.prompt_tokens_details.cached_tokens, last.usage.completion_tokens_details.reasoning_tokens) == (
-        5,
-        4,
-    )
-
-
-def test_broken_calls_go_out_as_they_are_written():
-    made = [Call("a", '{"x": ', id="1"), Call("b", id="1"), Call("c", id=None), Call("run", "print(1)", freeform=True)]
-    got = whole(Round(calls=made)).message.tool_calls
-    assert [one.id for one in got] == ["1", "1", None, "call_1_3"]
-    assert got[0].function.arguments == '{"x": '
-    assert (got[3].type, got[3].custom.name, got[3].custom.input) == ("custom", "run", "print(1)")
-    pieces = [one for delta in deltas(chunks(Round(calls=made[3:]))) for one in delta.tool_calls or ()]
-    assert "".join(one.custom["input"] for one in pieces) == "print(1)"
 
 
 def test_names_that_a_round_made_up_may_come_back():

@@ -38,10 +38,6 @@ def events(*rounds, **changes):
         return list(ask(client, stream=True, **changes))
 
 
-def of(got, kind):
-    return [event for event in got if event.type == kind]
-
-
 @pytest.fixture(scope="module")
 def refusing():
     """A server without rounds, so that only a refusal answers, and its client: one for all that is refused."""
@@ -70,23 +66,6 @@ def test_a_loop_that_goes_on_from_the_response_before():
             ask(client, results_of(first)[:1], previous_response_id=first.id)
 
 
-def test_a_stream_has_its_events_in_order():
-    got = events(Round(text="abc", calls=[Call("weather", {"city": "Oslo"})]))
-    assert [event.sequence_number for event in got] == list(range(len(got)))
-    text = [*["response.output_text.delta"] * 3, "response.output_text.done"]
-    made = [*["response.function_call_arguments.delta"] * 3, "response.function_call_arguments.done"]
-    assert [event.type for event in got] == [
-        *("response.created", "response.in_progress"),
-        *("response.output_item.added", "response.content_part.added", *text, "response.content_part.done"),
-        *("response.output_item.done", "response.output_item.added", *made, "response.output_item.done"),
-        "response.completed",
-    ]
-    pieces = of(got, "response.function_call_arguments.delta")
-    assert {(piece.item_id, piece.output_index) for piece in pieces} == {("fc_1_0", 1)}
-    assert "".join(piece.delta for piece in pieces) == '{"city": "Oslo"}'
-    assert got[-1].response.output[1].arguments == '{"city": "Oslo"}'
-
-
 RICH = Round(
     text="x",
     reasoning=Reasoning("hm", "secret"),
@@ -108,30 +87,6 @@ def test_reasoning_searches_citations_and_refusals_are_items(stream):
     assert (hosted.type, hosted.name) == ("mcp_call", "n")
     assert [part.type for part in message.content] == ["output_text", "refusal"]
     assert message.content[0].annotations[0].url == "u"
-
-
-def test_their_events():
-    got = events(RICH)
-    kinds = [event.type.removeprefix("response.") for event in got]
-    assert "web_search_call.searching" in kinds
-    assert "refusal.done" in kinds
-    assert "output_text.annotation.added" in kinds
-    assert "".join(event.delta for event in of(got, "response.reasoning_summary_text.delta")) == "hm"
-
-
-def test_broken_calls_go_out_as_they_are_written():
-    made = [
-        Call("a", "{x", id="1"),
-        Call("b", id="1"),
-        Call("c", id=None),
-        Call("run", "1+1", freeform=True),
-        Call("d", namespace="n"),
-    ]
-    got = whole(Round(calls=made)).output
-    assert [getattr(item, "call_id", None) for item in got] == ["1", "1", None, "call_1_3", "call_1_4"]
-    assert (got[0].arguments, got[3].type, got[3].input, got[4].namespace) == ("{x", "custom_tool_call", "1+1", "n")
-    pieces = of(events(Round(calls=made)), "response.custom_tool_call_input.delta")
-    assert "".join(piece.delta for piece in pieces) == "1+1"
 
 
 def history(*items):
