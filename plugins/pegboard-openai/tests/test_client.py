@@ -11,7 +11,8 @@ import pytest
 from openai import AsyncOpenAI, Timeout
 
 from fake_vendors import Call, Error, Page, Reasoning, Round, Search
-from fake_vendors.contract.clients import HI, Silent
+from fake_vendors.contract.clients import HI, KEY, Silent, shown
+from fake_vendors.contract.vendor import NOWHERE
 from pegboard import ModelConfig, ModelError, ModelRequest, Tool, TurnLimits
 from pegboard_openai import OpenAIChatModel, OpenAIModel
 from pegboard_openai.client import chat_exporter, model_error, searches, secrets_of, server_exporter
@@ -43,6 +44,20 @@ def test_other_credentials_stand_for_a_key(vendor):
     with pytest.raises(ModelError, match="admin_") as caught:
         vendor.kind("m", admin_api_key="sk-very\nsecret")
     assert "sk-very" not in str(caught.value)
+
+
+def test_a_key_may_be_asked_for_and_is_not_shown(way, registry):
+    async def key():
+        return f"{KEY}\n"
+
+    async def main():
+        async with way.vendor.at(NOWHERE, api_key=key) as model:
+            return await way.turn(model, "Hi", registry, limits=TurnLimits(retries=0))
+
+    error = asyncio.run(main()).error
+    assert isinstance(error, ModelError)
+    assert "***" in str(error)
+    assert KEY not in shown(error)
 
 
 def test_what_is_sent_to_servers_that_want_no_key_is_no_secret():
