@@ -158,7 +158,7 @@ class Parameter:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether the board fills it, and so the model doesn't see it."""
+        """Whether the registry fills it, and so the model doesn't see it."""
         return self.annotation is ToolContext or self.service is not None
 
     @property
@@ -244,8 +244,8 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
     if _is_context(annotation):
         annotation = ToolContext
     elif _is_kind_of_context(annotation):
-        what = f"it would be the model's to fill: only {ToolContext.__name__} itself is given by the board."
-        hint = "Annotate it ToolContext; what the request says is in its `request`."
+        what = f"it would be the model's to fill: only {ToolContext.__name__} itself is given by the registry."
+        hint = "Annotate it ToolContext; its `request` has the rest."
         raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
     service = None if type(annotation) is type else injected_kind(annotation)
     if service is not None:

@@ -228,7 +228,7 @@ class Tool:
         """A tool that the model's provider knows, and usually runs.
 
         Args:
-            name: The tool's name on the board.
+            name: The tool's name in the registry.
             provider_id: Such as `"openai.web_search"`.
             arguments: What the provider's definition of it takes.
             handler: Runs it here, as a local shell does; `None` where the provider runs it.
