@@ -5,6 +5,7 @@ import gc
 import json
 import threading
 import weakref
+from functools import partial
 
 import pytest
 
@@ -115,25 +116,39 @@ def told(functions, count=1, **options):
     return asyncio.run(main())
 
 
-def test_plain_observers_hear_each_event_in_order_off_the_loop():
+async def later(heard, event):
+    await asyncio.sleep(0)
+    heard(event)
+
+
+async def cancelled(heard, event):
+    heard(event)
+    raise asyncio.CancelledError
+
+
+async def at_once(heard, **facts):
+    heard(facts["event"])
+
+
+@pytest.mark.parametrize(
+    ("observer", "in_the_loop"),
+    [
+        (lambda heard: heard, False),
+        (quick, True),
+        (lambda heard: partial(later, heard), True),
+        (lambda heard: partial(cancelled, heard), True),
+        (lambda heard: by_name(partial(at_once, heard), ["event"]), True),
+    ],
+    ids=["plain", "quick", "async", "cancels itself", "by name"],
+)
+def test_observers_hear_each_event_in_order_and_plain_ones_off_the_loop(observer, in_the_loop):
     heard = []
 
-    def observe(event):
+    def hears(event):
         heard.append((event.call_id, threading.current_thread() is threading.main_thread()))
 
-    told([observe], 5)
-    assert heard == [(f"{number}", False) for number in range(5)]
-
-
-def test_async_observers_hear_each_event_in_order():
-    heard = []
-
-    async def observe(event):
-        await asyncio.sleep(0)
-        heard.append(event.call_id)
-
-    told([observe], 5)
-    assert heard == [f"{number}" for number in range(5)]
+    told([observer(hears)], 5)
+    assert heard == [(f"{number}", in_the_loop) for number in range(5)]
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1), KeyboardInterrupt()])
@@ -153,17 +168,6 @@ def test_an_observer_that_raises_disturbs_no_other_and_is_told_of_once(error, ca
     told([raises_too], 3)
     assert heard == ["0", "1", "2"]
     assert caplog.text.count("told once") == 2
-
-
-def test_an_observer_that_cancels_itself_goes_on():
-    heard = []
-
-    async def observe(event):
-        heard.append(event.call_id)
-        raise asyncio.CancelledError
-
-    told([observe], 2)
-    assert heard == ["0", "1"]
 
 
 def test_an_async_observer_that_hangs_is_cut_short(caplog):
@@ -213,27 +217,6 @@ def test_a_plain_observer_that_hangs_keeps_no_other_from_hearing():
         await watching.aclose()
 
     asyncio.run(main())
-
-
-def test_an_async_observer_that_takes_everything_by_name_hears_too():
-    heard = []
-
-    async def observe(**facts):
-        heard.append(facts["event"].call_id)
-
-    told([by_name(observe, ["event"])], 2)
-    assert heard == ["0", "1"]
-
-
-def test_a_quick_observer_hears_in_the_loop():
-    heard = []
-
-    @quick
-    def observe(event):
-        heard.append(threading.current_thread() is threading.main_thread())
-
-    told([observe])
-    assert heard == [True]
 
 
 def test_nobody_to_tell_is_nothing_to_wait_for():

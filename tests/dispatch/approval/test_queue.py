@@ -452,19 +452,6 @@ def test_users_without_a_session_dont_share_one():
 # Together -----------------------------------------------------------------------------------------------------------
 
 
-def test_several_may_wait_at_once():
-    async def main():
-        person = Person()
-        around = surroundings(person)
-        tasks = [ask(around, name) for name in ("one", "two")]
-        await person.sees("one", "two")
-        for name in ("two", "one"):
-            person.answers(name, Once())
-        assert [answer for answer, _ in await asyncio.gather(*tasks)] == [Once(), Once()]
-
-    asyncio.run(main())
-
-
 def test_a_terminal_is_asked_one_thing_after_the_other():
     async def main():
         person = Person(one_at_a_time=True)
