@@ -5,7 +5,6 @@ import gc
 import math
 import os
 import threading
-from functools import wraps
 from itertools import combinations
 
 import pytest
@@ -30,16 +29,6 @@ from pegboard.tools.tool import Tool
 READ, WRITE = LockRequest(key="a", writes=False), LockRequest(key="a")
 READ_B, WRITE_B = LockRequest(key="b", writes=False), LockRequest(key="b")
 SLOT = LockRequest(slots=("tool", 1))
-
-
-def in_a_loop(test):
-    """Runs an async test."""
-
-    @wraps(test)
-    def run(**fixtures):
-        asyncio.run(test(**fixtures))
-
-    return run
 
 
 async def steps():
@@ -105,7 +94,6 @@ class Room:
         (LockRequest(slots=("tool", 2)), LockRequest(slots=("tool", 2)), True),
     ],
 )
-@in_a_loop
 async def test_calls_run_together_unless_they_conflict(first, second, together):
     room = Room()
     await room.come("1", first)
@@ -127,7 +115,6 @@ async def test_calls_run_together_unless_they_conflict(first, second, together):
         pytest.param([WRITE, WRITE, EXCLUSIVE], ["1", "2", "3"], id="an exclusive call waits for those before it"),
     ],
 )
-@in_a_loop
 async def test_calls_that_wait_are_served_in_their_order(calls, runs):
     room = Room()
     for name, request in enumerate(calls, 1):
@@ -138,7 +125,6 @@ async def test_calls_that_wait_are_served_in_their_order(calls, runs):
     assert room.locks.is_idle
 
 
-@in_a_loop
 async def test_a_shared_call_acquires_at_once_or_is_told_to_wait():
     locks = LockManager()
     first = locks.try_acquire()
@@ -153,7 +139,6 @@ async def test_a_shared_call_acquires_at_once_or_is_told_to_wait():
     assert locks.is_idle
 
 
-@in_a_loop
 async def test_a_handle_is_released_once():
     locks = LockManager()
     for handle in (locks.try_acquire(), await locks.acquire(WRITE)):
@@ -165,7 +150,6 @@ async def test_a_handle_is_released_once():
 # Cancellation ---------------------------------------------------------------------------------------------------------
 
 
-@in_a_loop
 async def test_a_wait_that_is_cancelled_when_its_turn_has_just_come_gives_the_turn_on():
     room = Room()
     for name in "123":
@@ -178,7 +162,6 @@ async def test_a_wait_that_is_cancelled_when_its_turn_has_just_come_gives_the_tu
     assert room.locks.is_idle
 
 
-@in_a_loop
 async def test_a_wait_that_is_dropped_gives_its_place_up():
     locks = LockManager()
     held = await locks.acquire(WRITE)
@@ -241,7 +224,6 @@ def test_a_call_in_another_loop_is_woken_there():
     assert locks.is_idle
 
 
-@in_a_loop
 async def test_a_handle_may_be_released_in_another_thread():
     room = Room()
     await room.come("1", WRITE)
@@ -251,7 +233,6 @@ async def test_a_handle_may_be_released_in_another_thread():
     assert room.running == "2"
 
 
-@in_a_loop
 async def test_a_wait_may_be_cancelled_just_as_another_thread_wakes_it():
     locks = LockManager()
     held = await locks.acquire(WRITE)
@@ -289,7 +270,6 @@ def test_calls_of_several_threads_never_run_beside_an_exclusive_one():
     assert locks.is_idle
 
 
-@in_a_loop
 async def test_a_release_by_a_finaliser_in_the_middle_of_a_change_is_carried_out_after_it(monkeypatch):
     locks = LockManager()
     held, shared = await locks.acquire(WRITE), locks.try_acquire()
@@ -323,7 +303,6 @@ def test_a_limit_under_which_no_call_could_run_is_refused(most):
 @pytest.mark.parametrize("outer", [SHARED, READ, WRITE, EXCLUSIVE, SLOT])
 @pytest.mark.parametrize("inner", [SHARED, READ, WRITE, EXCLUSIVE, SLOT])
 @pytest.mark.parametrize("innermost", [SHARED, WRITE, EXCLUSIVE, SLOT])
-@in_a_loop
 async def test_a_nested_call_does_not_wait_for_its_callers(outer, inner, innermost):
     room = Room(1)
     await room.come("1", outer, batch=1)
@@ -442,7 +421,6 @@ STORIES = {
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-@in_a_loop
 async def test_stories(story):
     """Tuples come, `-x` ends, `~x` is cancelled, another text is what runs; a number is how many may run at all."""
     room = Room(story[0] if isinstance(story[0], int) else None)
@@ -461,7 +439,6 @@ async def test_stories(story):
     assert [(slots.used, slots.reserved, slots.queue) for slots in room.batches.values()] in ([], [(0, 0, [])])
 
 
-@in_a_loop
 async def test_a_call_of_a_caller_that_has_ended_is_like_any_other():
     room = Room()
     await room.come("1", WRITE, batch=1)
@@ -819,7 +796,6 @@ class Calls:
         (None, EXCLUSIVE, True),
     ],
 )
-@in_a_loop
 async def test_a_call_waits_for_an_earlier_one_that_conflicts_or_of_which_nothing_is_known(earlier, later, waits):
     calls = Calls(2)
     if earlier is not None:
@@ -833,7 +809,6 @@ async def test_a_call_waits_for_an_earlier_one_that_conflicts_or_of_which_nothin
     assert calls.ready == {0, 1}
 
 
-@in_a_loop
 async def test_what_is_known_may_change_with_the_arguments():
     calls = Calls(3)
     for place in range(3):

@@ -93,7 +93,8 @@ def test_whatever_a_stage_raises_there_is_one_result(make, prepare, when):
         raise SystemExit
 
     stages = [(_When.OPEN, "one", fail)] if when is _When.FAILED else []
-    _, work = visited(prepare, make, *stages, (when, "two", act))
+    words, work = visited(prepare, make, *stages, (when, "two", act), (_When.ALWAYS, "last"))
+    assert words[-1] == "last"
     assert work.result.is_error
     assert work.error is None
 
@@ -105,19 +106,16 @@ def test_a_call_error_is_a_result_of_its_kind(make, send, kind):
     assert (work.result.is_error, work.tool) == (True, None)
 
 
-def test_calls_on_their_way_at_once_do_not_touch_each_other(make, prepare):
-    async def main():
-        gate = asyncio.Event()
+async def test_calls_on_their_way_at_once_do_not_touch_each_other(make, prepare):
+    gate = asyncio.Event()
 
-        async def tool(n):
-            await gate.wait()
-            return f"answer {n}"
+    async def tool(n):
+        await gate.wait()
+        return f"answer {n}"
 
-        under_way = [prepare(make(tool), {"n": number}) for number in range(50)]
-        tasks = [asyncio.ensure_future(run_stages(*each)) for each in under_way]
-        await asyncio.sleep(0)
-        gate.set()
-        await asyncio.gather(*tasks)
-        return [work.result.text for work, _ in under_way]
-
-    assert asyncio.run(main()) == [f"answer {number}" for number in range(50)]
+    under_way = [prepare(make(tool), {"n": number}) for number in range(50)]
+    tasks = [asyncio.ensure_future(run_stages(*each)) for each in under_way]
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(*tasks)
+    assert [work.result.text for work, _ in under_way] == [f"answer {number}" for number in range(50)]

@@ -82,27 +82,19 @@ def test_every_outcome_is_written_down(path, name, arguments, outcome):
     assert (record["tool"], record["outcome"]) == (name, outcome)
 
 
-def test_a_record_is_there_before_the_result_is(path):
+async def test_a_record_is_there_before_the_result_is(path):
     registry = board(Journal(path))
-
-    async def main():
-        for number in range(5):
-            await registry.call("look", {"at": "a"})
-            assert len(calls(path)) == number + 1
-
-    asyncio.run(main())
+    for number in range(5):
+        await registry.call("look", {"at": "a"})
+        assert len(calls(path)) == number + 1
 
 
-def test_calls_at_once_share_a_trip_to_the_disk(path, monkeypatch):
+async def test_calls_at_once_share_a_trip_to_the_disk(path, monkeypatch):
     synced = []
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(fd), real(fd)))
     registry = board(Journal(path))
-
-    async def main():
-        await asyncio.gather(*(registry.call("look", {"at": str(number)}) for number in range(200)))
-
-    asyncio.run(main())
+    await asyncio.gather(*(registry.call("look", {"at": str(number)}) for number in range(200)))
     assert len(calls(path)) == 200
     assert verify(path).ok
     assert len(synced) < 100

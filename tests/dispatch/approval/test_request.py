@@ -213,23 +213,20 @@ def test_one_that_hangs_is_left_to_itself():
     free.set()
 
 
-def test_whoever_waits_may_be_cancelled():
-    async def main():
-        started, free = asyncio.Event(), threading.Event()
-        loop = asyncio.get_running_loop()
+async def test_whoever_waits_may_be_cancelled():
+    started, free = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
 
-        def preview(arguments):
-            loop.call_soon_threadsafe(started.set)
-            free.wait(30)
+    def preview(arguments):
+        loop.call_soon_threadsafe(started.set)
+        free.wait(30)
 
-        task = asyncio.create_task(preview_of(a_tool(preview=preview), "{}"))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        free.set()
-
-    asyncio.run(main())
+    task = asyncio.create_task(preview_of(a_tool(preview=preview), "{}"))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    free.set()
 
 
 @pytest.mark.parametrize("nonsense", [1, b"x", ["a"], Preview(1), Preview("a", None)])
