@@ -303,7 +303,7 @@ def test_closing_in_another_loop_ends_it_there(work):
 
 async def test_a_tool_in_a_thread_goes_on_in_the_calls_loop(work):
     operations, call, ids = Operations(), work(SHORT), []
-    call.context.bridge = LoopPortal(asyncio.get_running_loop())
+    call.context.internals.portal = LoopPortal(asyncio.get_running_loop())
     ids.append(await asyncio.to_thread(operations.go_on, call, report()))
     await over(operations)
     (completion,) = operations.take("s1")

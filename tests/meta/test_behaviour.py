@@ -1,4 +1,4 @@
-"""What the board decides is told beside the tests that hold it, and those are there."""
+"""What the registry decides stands beside the tests that hold it, and those are there."""
 
 from __future__ import annotations
 

@@ -366,7 +366,7 @@ def test_the_budget_is_kept_and_the_same_request_gives_the_same(sizes, tokens, p
     assert list(made.tools.names) == [tool.name for tool in tools if tool.name in made.tools]
 
 
-def test_the_estimate_is_of_bytes_and_kept_with_the_spec():
+def test_the_estimate_is_of_bytes():
     plain, wide = ToolSpec("a", "x" * 400), ToolSpec("a", "\N{CJK UNIFIED IDEOGRAPH-5B57}" * 400)
     assert _estimated_tokens(wide) - _estimated_tokens(plain) == 200
     assert _estimated_tokens(plain) == _estimated_tokens(ToolSpec("a", "x" * 400))

@@ -23,7 +23,7 @@ from pegboard.testing import RecordedCall, RecordedCalls, call_tool, plugin_regi
 
 @tool
 def forecast(city: str, context: ToolContext, days: int = 1) -> str:
-    """Says what the weather will be like."""
+    """Forecast the weather."""
     return f"{city}, {days}, {context.user}"
 
 

@@ -228,15 +228,15 @@ def test_actions_survive_json(actions):
 @pytest.mark.parametrize(
     ("data", "place"),
     [
-        ({"state_delta": []}, "state_delta: must be of type dict"),
+        ({"state_delta": []}, "state_delta: must be an object, got list"),
         ({"state_delta": {"a": [float("nan")]}}, r"state_delta: a\[0\]: must be a finite number"),
-        ({"state_removed": "a"}, "state_removed: must be of type list"),
-        ({"state_removed": [1]}, "state_removed: must be a list of texts"),
+        ({"state_removed": "a"}, "state_removed: must be an array, got str"),
+        ({"state_removed": [1]}, r"state_removed\[0\]: must be a text, got int"),
         ({"artifact_delta": {"f": True}}, "artifact_delta.f: must be a version number"),
         ({"artifact_delta": {1: 1}}, r'artifact_delta\["1"\]: must be a version number'),
-        ({"transfer_to": 1}, "transfer_to: must be of type str"),
-        ({"escalate": 1}, "escalate: must be of type bool"),
-        ({"conflicts": [None]}, "conflicts: must be a list of texts"),
+        ({"transfer_to": 1}, "transfer_to: must be a text, got int"),
+        ({"escalate": 1}, "escalate: must be a boolean, got int"),
+        ({"conflicts": [None]}, r"conflicts\[0\]: must be a text, got NoneType"),
     ],
 )
 def test_what_is_no_actions_is_refused_by_name(data, place):

@@ -10,25 +10,13 @@ import pytest
 from pegboard.errors import CallStoppedError
 from pegboard.tools.call import REMOVED, Actions, Confirmation
 from pegboard.tools.content import TextContent, ToolResult
-from pegboard.tools.context import Progress, ReadonlyContext, Told, ToolContext
-
-
-def test_the_surroundings_are_those_of_the_request():
-    request = ReadonlyContext(user="u", agent="a", model="m", provider="p", session="s", state={"k": 1}, extra={"x": 2})
-    context = ToolContext(request)
-    assert (context.user, context.agent, context.model, context.provider) == ("u", "a", "m", "p")
-    assert (context.session, context.state, context.extra) == ("s", {"k": 1}, {"x": 2})
+from pegboard.tools.context import DisplayUpdate, Progress, ReadonlyContext, ToolContext
 
 
 @pytest.mark.parametrize("name", [each.name for each in attrs.fields(ReadonlyContext)])
 def test_a_running_call_knows_all_that_its_request_does(name):
     value = {"a": 1} if name in ("state", "extra") else name
     assert getattr(ToolContext(ReadonlyContext(**{name: value})), name) == value
-
-
-def test_a_bare_context_knows_nobody():
-    context = ToolContext()
-    assert (context.user, context.session, dict(context.state), dict(context.extra)) == (None, None, {}, {})
 
 
 def test_values_belong_to_one_context():
@@ -49,22 +37,13 @@ def test_nobody_needs_to_listen():
     ToolContext().emit("part")
 
 
-def test_services_are_found_by_type():
-    assert ToolContext(services={int: 5}).service(int) == 5
-
-
-def test_a_service_that_is_not_there_is_named_with_the_fix():
-    with pytest.raises(LookupError, match=r"registry\.provide\(int, \.\.\.\)"):
-        ToolContext().service(int)
-
-
 def test_changes_of_state_become_a_delta_and_the_hosts_own_stays():
     state = {"a": [1], "b": 2}
     context = ToolContext(ReadonlyContext(state=state))
     context.state["a"].append(2)
     context.state["c"] = 3
     del context.state["b"]
-    assert context.said.actions == Actions({"a": [1, 2], "b": REMOVED, "c": 3})
+    assert context.actions.actions == Actions({"a": [1, 2], "b": REMOVED, "c": 3})
     assert state == {"a": [1], "b": 2}
 
 
@@ -72,7 +51,7 @@ def test_a_call_that_says_nothing_keeps_nothing():
     context = ToolContext(listener=lambda said: None)
     context.report(1)
     context.emit("part")
-    assert (context.said, context.opened) == (None, None)
+    assert (context.internals.pending_actions, context.internals.container) == (None, None)
 
 
 def test_actions_are_one_however_many_threads_ask_first():
@@ -97,7 +76,7 @@ def test_another_call_with_the_same_context_says_its_own():
     context.state["a"] = 1
     context.opened_services()
     other = attrs.evolve(context, call_id="other")
-    assert (other.said, other.opened, other.bridge) == (None, None, None)
+    assert (other.internals.pending_actions, other.internals.container, other.internals.portal) == (None, None, None)
     assert other.values is context.values
 
 
@@ -106,8 +85,8 @@ def test_what_is_told_to_people_travels_and_stays():
     context = ToolContext(listener=heard.append)
     context.metadata("Reading", path="a.txt")
     context.metadata(lines=3)
-    assert heard == [Told("Reading", {"path": "a.txt"}), Told(None, {"lines": 3})]
-    assert (context.said.title, context.said.facts) == ("Reading", {"path": "a.txt", "lines": 3})
+    assert heard == [DisplayUpdate("Reading", {"path": "a.txt"}), DisplayUpdate(None, {"lines": 3})]
+    assert (context.actions.title, context.actions.facts) == ("Reading", {"path": "a.txt", "lines": 3})
     ToolContext().metadata("nobody listens")
 
 

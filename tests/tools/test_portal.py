@@ -17,7 +17,7 @@ def in_a_thread(function, *, deadline=None):
 
     async def run():
         context = ToolContext(deadline=deadline)
-        context.bridge = LoopPortal(asyncio.get_running_loop())
+        context.internals.portal = LoopPortal(asyncio.get_running_loop())
         return await asyncio.to_thread(function, context)
 
     return asyncio.run(run())
@@ -39,7 +39,7 @@ async def never():
 def test_a_thread_waits_for_what_runs_in_the_calls_loop():
     async def run():
         context = ToolContext()
-        context.bridge = LoopPortal(asyncio.get_running_loop())
+        context.internals.portal = LoopPortal(asyncio.get_running_loop())
         assert await asyncio.to_thread(context.wait, value()) is asyncio.get_running_loop()
         future = asyncio.get_running_loop().create_future()
         future.set_result(5)
@@ -64,7 +64,7 @@ def test_a_time_limit_of_its_own_stays_what_it_is():
 def test_waiting_ends_with_the_calls_limit_and_cancels_what_it_waited_for():
     async def run():
         context = ToolContext(deadline=time.monotonic() + 0.05)
-        context.bridge = LoopPortal(asyncio.get_running_loop())
+        context.internals.portal = LoopPortal(asyncio.get_running_loop())
         with pytest.raises(CallStoppedError, match="the call's time limit has passed") as caught:
             await asyncio.to_thread(context.wait, never())
         assert caught.value.kind == "timeout"
@@ -85,7 +85,7 @@ def test_waiting_ends_when_the_call_is_stopped():
             await never()
 
         context = ToolContext()
-        context.bridge = LoopPortal(asyncio.get_running_loop())
+        context.internals.portal = LoopPortal(asyncio.get_running_loop())
         waiting = asyncio.create_task(asyncio.to_thread(context.wait, slow()))
         await begun.wait()
         context.stop()
@@ -94,7 +94,7 @@ def test_waiting_ends_when_the_call_is_stopped():
         assert caught.value.kind == "aborted"
         assert context.cancelled
         with pytest.raises(CallStoppedError):
-            await asyncio.to_thread(context.bridge.wait, value(), lambda: None)
+            await asyncio.to_thread(context.internals.portal.wait, value(), lambda: None)
 
     asyncio.run(run())
 
@@ -119,7 +119,7 @@ def test_a_loop_that_is_closed_is_the_end_of_the_call():
     closed = asyncio.run(bridge())
     with pytest.raises(CallStoppedError):
         closed.wait(value(), lambda: None)
-    closed.tell(print, "nobody hears it")
+    closed.emit(print, "nobody hears it")
 
 
 def test_variables_of_the_thread_are_seen_by_what_it_waits_for():
@@ -154,7 +154,7 @@ def test_what_a_thread_tells_is_heard_in_the_loop_and_in_order():
 
     async def run():
         context = ToolContext(listener=lambda said: heard.append((said, threading.get_ident() == loop_thread)))
-        context.bridge = LoopPortal(asyncio.get_running_loop())
+        context.internals.portal = LoopPortal(asyncio.get_running_loop())
 
         def work():
             for number in range(3):
@@ -173,7 +173,7 @@ def test_what_an_abandoned_thread_tells_is_dropped_and_the_callbacks_are_still_h
 
     async def run():
         context = ToolContext(listener=heard.append)
-        context.bridge = LoopPortal(asyncio.get_running_loop())
+        context.internals.portal = LoopPortal(asyncio.get_running_loop())
         context.stop()
         await asyncio.to_thread(context.emit, "too late")
         await asyncio.sleep(0)

@@ -582,7 +582,7 @@ def test_a_cancellation_of_its_own_is_a_failure_like_others():
 def test_closing_without_anything_open_does_nothing():
     context = ToolContext()
     asyncio.run(context.close_services())
-    assert context.opened is None
+    assert context.internals.container is None
 
 
 def test_a_service_that_is_closed_is_not_opened_again_by_a_call_that_is_over():

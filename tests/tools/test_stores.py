@@ -45,7 +45,7 @@ def test_saving_is_told_to_the_host():
     run(context.artifacts.save("a.txt", "two"))
     run(context.artifacts.save("b.txt", "three"))
     run(context.artifacts.delete("b.txt"))
-    assert context.said.actions.artifact_delta == {"a.txt": 2}
+    assert context.actions.actions.artifact_delta == {"a.txt": 2}
 
 
 def test_artifacts_belong_to_a_conversation_and_some_to_its_user():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import attrs
 import pytest
@@ -52,6 +53,43 @@ def results(outcome):
 def everything_is_answered(outcome):
     calls = [call.id for message in outcome.messages for call in message.calls]
     return calls == [id_ for id_, _ in results(outcome)]
+
+
+async def never(request):
+    raise AssertionError
+
+
+def model_of(respond=never, stream=None):
+    """A model of these functions."""
+    return SimpleNamespace(name="odd", provider="odd", respond=respond, **({"stream": stream} if stream else {}))
+
+
+def streamed(model, registry, **options):
+    """All events of a turn."""
+
+    async def main():
+        return [event async for event in stream_turn(model, "Hi", registry, **options)]
+
+    return asyncio.run(main())
+
+
+@pytest.fixture
+def hangs(registry):
+    """An event that is set once the tool `hang`, which never ends, has begun."""
+    begun = asyncio.Event()
+
+    @tool
+    async def hang() -> str:
+        """Hangs."""
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    registry.register(hang)
+    return begun
+
+
+HANG = ToolCall("hang", {}, "h")
 
 
 class TestLoop:
@@ -178,14 +216,16 @@ class TestCutOff:
         assert results(outcome) == [("c1", "cut_off"), ("c1_2", "3")]
         assert outcome.messages[1].metadata["complete"] is False
 
-    def test_an_answer_that_was_cut_off_ends_the_turn(self, turn):
-        outcome, _ = turn([ModelResponse("It is", "length", complete=False)])
-        assert (outcome.ended, outcome.detail) == ("cut_off", "the answer ended by length")
-
-    def test_a_stream_that_broke_off_keeps_what_came(self, turn):
-        broken = ModelResponse("It is", "other", complete=False, interrupted=True, error_message="connection reset")
-        outcome, _ = turn([broken])
-        assert (outcome.ended, outcome.detail, outcome.text) == ("cut_off", "connection reset", "It is")
+    @pytest.mark.parametrize(
+        ("answer", "detail"),
+        [
+            (ModelResponse("It is", "length", complete=False), "the answer ended by length"),
+            (ModelResponse("It is", "other", complete=False, interrupted=True, error_message="reset"), "reset"),
+        ],
+    )
+    def test_an_answer_that_was_cut_off_ends_the_turn_and_keeps_what_came(self, turn, answer, detail):
+        outcome, _ = turn([answer])
+        assert (outcome.ended, outcome.detail, outcome.text) == ("cut_off", detail, "It is")
 
     def test_a_model_whose_answers_break_off_again_and_again_ends_the_turn(self, turn):
         broken = ModelResponse([ADD], "other", complete=False, interrupted=True)
@@ -202,10 +242,10 @@ class TestCutOff:
 
 
 class TestLimits:
-    def test_rounds(self, turn):
-        outcome, _ = turn([ADD, MORE], limits=TurnLimits(rounds=2))
-        assert (outcome.ended, outcome.detail) == ("limit", "2 rounds")
-        assert everything_is_answered(outcome)
+    @pytest.mark.parametrize(("limit", "detail"), [({"rounds": 1}, "1 rounds"), ({"tokens": 100}, "100 tokens")])
+    def test_a_limit_ends_the_turn_once_every_call_has_its_result(self, turn, limit, detail):
+        outcome, _ = turn([ModelResponse([ADD], "tool_calls", Usage(90, 10))], limits=TurnLimits(**limit))
+        assert (outcome.ended, outcome.detail, results(outcome)) == ("limit", detail, [("c1", "3")])
 
     def test_calls_beyond_the_limit_are_answered_and_not_run(self, turn):
         outcome, _ = turn([[ADD, MORE, FAIL]], limits=TurnLimits(calls=2))
@@ -216,30 +256,16 @@ class TestLimits:
         outcome, _ = turn([[ADD, MORE], "ok"], limits=TurnLimits(calls=2))
         assert outcome.ended == "answered"
 
-    def test_tokens(self, turn):
-        outcome, _ = turn([ModelResponse([ADD], "tool_calls", Usage(90, 10))], limits=TurnLimits(tokens=100))
-        assert (outcome.ended, outcome.detail) == ("limit", "100 tokens")
-        assert results(outcome) == [("c1", "3")]
-
     def test_seconds_end_a_model_that_never_answers(self, registry):
-        class Silent:
-            name = provider = "silent"
+        async def respond(request):
+            await asyncio.Event().wait()
 
-            async def respond(self, request):
-                await asyncio.Event().wait()
-
-        outcome = asyncio.run(run_turn(Silent(), "Hi", registry, limits=TurnLimits(seconds=0.05)))
+        outcome = asyncio.run(run_turn(model_of(respond), "Hi", registry, limits=TurnLimits(seconds=0.05)))
         assert (outcome.ended, outcome.detail) == ("limit", "0.05 seconds")
 
-    def test_seconds_end_a_tool_that_never_answers(self, registry, turn):
-        @tool
-        async def hang() -> str:
-            """Hangs."""
-            await asyncio.Event().wait()
-            return ""
-
-        registry.register(hang)
-        outcome, _ = turn([ToolCall("hang", {}, "h")], limits=TurnLimits(seconds=0.2))
+    @pytest.mark.usefixtures("hangs")
+    def test_seconds_end_a_tool_that_never_answers(self, turn):
+        outcome, _ = turn([HANG], limits=TurnLimits(seconds=0.2))
         assert (outcome.ended, results(outcome)) == ("limit", [("h", "timeout")])
 
     @pytest.mark.parametrize(
@@ -268,37 +294,25 @@ class TestStopping:
         outcome, _ = turn([ADD, MORE], stop_when=[never, rounds(2)])
         assert (outcome.ended, outcome.detail, seen) == ("stopped", "2 rounds", [1, 2])
 
-    def test_escalation_ends_the_turn(self, registry, turn):
+    @pytest.mark.parametrize(
+        ("action", "value", "end"),
+        [
+            ("escalate", True, ("escalated", None)),
+            ("transfer_to", "writer", ("transferred", "writer")),
+            ("skip_summarization", True, ("results", None)),
+        ],
+    )
+    def test_what_a_call_asks_for_ends_the_turn(self, registry, turn, action, value, end):
         @tool
         def leave(context: ToolContext) -> str:
             """Leaves the loop."""
-            context.actions.escalate = True
+            setattr(context.actions, action, value)
             return "bye"
 
         registry.register(leave)
         outcome, _ = turn([[ADD, ToolCall("leave", {}, "l")]])
-        assert (outcome.ended, results(outcome)) == ("escalated", [("c1", "3"), ("l", "bye")])
-
-    def test_transfer_says_to_whom(self, registry, turn):
-        @tool
-        def hand_over(context: ToolContext) -> str:
-            """Hands over."""
-            context.actions.transfer_to = "writer"
-            return "ok"
-
-        registry.register(hand_over)
-        outcome, _ = turn([ToolCall("hand_over", {}, "h")])
-        assert (outcome.ended, outcome.detail, outcome.actions.transfer_to) == ("transferred", "writer", "writer")
-
-    def test_results_that_speak_for_themselves_end_the_turn(self, registry, turn):
-        @tool
-        def table(context: ToolContext) -> str:
-            """Shows a table."""
-            context.actions.skip_summarization = True
-            return "| 1 |"
-
-        registry.register(table)
-        assert turn([ToolCall("table", {}, "t")])[0].ended == "results"
+        assert ((outcome.ended, outcome.detail), getattr(outcome.actions, action)) == (end, value)
+        assert results(outcome) == [("c1", "3"), ("l", "bye")]
 
     def test_an_abort_is_raised_once_the_history_is_complete(self, registry, turn):
         @quick
@@ -330,22 +344,11 @@ class TestStopping:
         assert caught.value.outcome.ended == "fatal"
         assert everything_is_answered(caught.value.outcome)
 
-    def test_cancelling_leaves_a_complete_history(self, registry):
-        begun = asyncio.Event()
-
-        @tool
-        async def hang() -> str:
-            """Hangs."""
-            begun.set()
-            await asyncio.Event().wait()
-            return ""
-
-        registry.register(hang)
-
+    def test_cancelling_leaves_a_complete_history(self, registry, hangs):
         async def main():
-            turn = turn_of(ScriptedModel([[ToolCall("hang", {}, "h"), ADD]]), "Hi", registry)
+            turn = turn_of(ScriptedModel([[HANG, ADD]]), "Hi", registry)
             running = asyncio.ensure_future(turn.run())
-            await begun.wait()
+            await hangs.wait()
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
@@ -401,19 +404,13 @@ class TestSteering:
             turn([], steering=lambda: [1])
 
     def test_interrupting_keeps_what_the_model_has_said(self, registry):
-        class Slow:
-            name = provider = "slow"
-
-            async def respond(self, request):
-                raise AssertionError
-
-            async def stream(self, request):
-                yield TextDelta("It ")
-                yield TextDelta("is")
-                await asyncio.Event().wait()
+        async def stream(request):
+            yield TextDelta("It ")
+            yield TextDelta("is")
+            await asyncio.Event().wait()
 
         async def main():
-            turn = turn_of(Slow(), "Hi", registry)
+            turn = turn_of(model_of(stream=stream), "Hi", registry)
             async for event in turn.events():
                 if isinstance(event, AnswerDelta) and event.delta.text == "is":
                     turn.interrupt("the user pressed escape")
@@ -424,32 +421,23 @@ class TestSteering:
         assert outcome.messages[-1].text == "It is"
         assert outcome.messages[-1].metadata["complete"] is False
 
-    def test_interrupting_aborts_calls(self, registry):
-        begun = asyncio.Event()
-
-        @tool
-        async def hang() -> str:
-            """Hangs."""
-            begun.set()
-            await asyncio.Event().wait()
-            return ""
-
-        registry.register(hang)
-
+    def test_interrupting_aborts_calls(self, registry, hangs):
         async def main():
-            turn = turn_of(ScriptedModel([ToolCall("hang", {}, "h")]), "Hi", registry)
+            turn = turn_of(ScriptedModel([HANG]), "Hi", registry)
             running = asyncio.ensure_future(turn.run())
-            await begun.wait()
+            await hangs.wait()
             turn.interrupt()
             return await running
 
         outcome = asyncio.run(main())
         assert (outcome.ended, results(outcome)) == ("interrupted", [("h", "aborted")])
 
-    def test_interrupting_before_the_first_round(self, registry):
+    def test_interrupting_before_the_first_round_ends_the_turn_for_the_first_reason(self, registry):
         turn = turn_of(ScriptedModel([]), "Hi", registry)
-        turn.interrupt("too late")
-        assert asyncio.run(turn.run()).ended == "interrupted"
+        turn.interrupt("escape")
+        turn.interrupt("and again")
+        outcome = asyncio.run(turn.run())
+        assert (outcome.ended, outcome.detail) == ("interrupted", "escape")
 
     def test_what_the_user_says_before_the_calls_begin_skips_them(self, registry):
         async def main():
@@ -465,12 +453,6 @@ class TestSteering:
         outcome = asyncio.run(main())
         assert results(outcome) == [("c1", "skipped")]
         assert [message.text for message in outcome.messages if message.role == "user"] == ["Hi", "Don't."]
-
-    def test_the_first_reason_of_an_interruption_stands(self, registry):
-        turn = turn_of(ScriptedModel([]), "Hi", registry)
-        turn.interrupt("escape")
-        turn.interrupt("and again")
-        assert asyncio.run(turn.run()).detail == "escape"
 
     @pytest.mark.parametrize("option", ["steering", "stop_when"])
     def test_a_question_of_the_hosts_that_hangs_or_fails_is_named(self, registry, option):
@@ -492,19 +474,16 @@ class TestSteering:
         short = ToolRegistry(limits=attrs.evolve(registry.limits, grace=0.05))
         let_go = asyncio.Event()
 
-        class Deaf:
-            name = provider = "deaf"
-
-            async def respond(self, request):
-                while not let_go.is_set():
-                    try:
-                        await let_go.wait()
-                    except asyncio.CancelledError:
-                        continue
-                return ModelResponse("late")
+        async def respond(request):
+            while not let_go.is_set():
+                try:
+                    await let_go.wait()
+                except asyncio.CancelledError:
+                    continue
+            return ModelResponse("late")
 
         async def main():
-            outcome = await run_turn(Deaf(), "Hi", short, limits=TurnLimits(seconds=0.05))
+            outcome = await run_turn(model_of(respond), "Hi", short, limits=TurnLimits(seconds=0.05))
             let_go.set()
             await asyncio.sleep(0)
             return outcome
@@ -754,31 +733,14 @@ class TestModelCallbacks:
         assert caught.value.code == "ValueError"
         assert caught.value.outcome.messages == (Message.user("Go on."),)
 
-    def test_a_model_that_answers_nonsense_is_named(self, registry):
-        class Odd:
-            name = provider = "odd"
-
-            async def respond(self, request):
-                return "text"
-
+    def test_a_model_may_answer_plainly_but_with_a_response(self, registry):
+        assert asyncio.run(run_turn(model_of(lambda _: ModelResponse("Hello.")), "Hi", registry)).text == "Hello."
         with pytest.raises(ModelError, match="model 'odd' gave str, which is no ModelResponse"):
-            asyncio.run(run_turn(Odd(), "Hi", registry))
-
-    def test_a_model_may_answer_plainly(self, registry):
-        class Plain:
-            name = provider = "plain"
-
-            def respond(self, request):
-                return ModelResponse("Hello.")
-
-        assert asyncio.run(run_turn(Plain(), "Hi", registry)).text == "Hello."
+            asyncio.run(run_turn(model_of(lambda _: "text"), "Hi", registry))
 
     def test_what_is_no_model_is_refused_at_once(self, registry):
-        class Nameless:
-            name = "x"
-
         with pytest.raises(TypeError, match="is no model: it has no provider, respond"):
-            turn_of(Nameless(), "Hi", registry)
+            turn_of(SimpleNamespace(name="x"), "Hi", registry)
 
     def test_exiting_is_a_model_error_too(self, turn):
         def leave(request):
@@ -797,11 +759,6 @@ class TestModelCallbacks:
     def test_what_is_no_answer_is_named(self, turn, answer, text):
         with pytest.raises(ModelError, match=text):
             turn([answer])
-
-    def test_on_stop_that_answers_nonsense_is_named(self, registry, turn):
-        registry.add_callback("on_stop", quick(lambda: 5))
-        with pytest.raises(CallbackError, match="the host answered int; it may answer messages, a text or None"):
-            turn(["ok"])
 
     def test_an_error_with_calls_is_an_error_and_none_of_them_runs(self, turn):
         failed = ModelResponse([ADD], "error", error_message="the server broke")
@@ -823,18 +780,18 @@ class TestRetries:
         (retry,) = (event for event in heard if isinstance(event, ModelRetried))
         assert (retry.attempt, retry.cause) == (1, "slow down")
 
-    def test_no_more_often_than_allowed(self, turn):
-        steps = [ModelError("busy", retryable=True, retry_after=0.001)] * 2
+    @pytest.mark.parametrize(
+        "errors",
+        [
+            [ModelError("busy", retryable=True, retry_after=0.001)] * 2,
+            [ModelError("busy", retryable=True, retry_after=3600)],
+            [ModelError("busy", status=401)],
+        ],
+        ids=["twice", "for too long", "for good"],
+    )
+    def test_what_fails_again_or_too_long_or_for_good_is_not_sent_again(self, turn, errors):
         with pytest.raises(ModelError, match="busy"):
-            turn(steps, limits=TurnLimits(retries=1))
-
-    def test_what_would_wait_too_long_is_not_sent_again(self, turn):
-        with pytest.raises(ModelError, match="busy"):
-            turn([ModelError("busy", retryable=True, retry_after=3600)])
-
-    def test_what_failed_for_good_is_not_sent_again(self, turn):
-        with pytest.raises(ModelError, match="wrong key"):
-            turn([ModelError("wrong key", status=401)])
+            turn(errors, limits=TurnLimits(retries=1))
 
 
 class TestTurnCallbacks:
@@ -843,10 +800,17 @@ class TestTurnCallbacks:
         _, model = turn(["ok"])
         assert model.requests[0].instructions == ("Be brief.",)
 
-    def test_a_before_turn_callback_that_answers_nonsense_is_named(self, registry, turn):
-        registry.add_callback("before_turn", quick(lambda: "no"))
-        with pytest.raises(CallbackError, match="the host answered str; it may answer ModelRequest or None"):
-            turn([])
+    @pytest.mark.parametrize(
+        ("stage", "wrong"),
+        [
+            ("before_turn", "the host answered int; it may answer ModelRequest or None"),
+            ("on_stop", "the host answered int; it may answer messages, a text or None"),
+        ],
+    )
+    def test_a_callback_that_answers_nonsense_is_named(self, registry, turn, stage, wrong):
+        registry.add_callback(stage, quick(lambda: 5))
+        with pytest.raises(CallbackError, match=wrong):
+            turn(["ok"] if stage == "on_stop" else [])
 
     def test_after_turn_is_told_of_every_end(self, registry, turn):
         ends = []
@@ -939,28 +903,15 @@ class TestLongRunning:
 
 class TestStreaming:
     def test_events_in_their_order(self, registry):
-        async def main():
-            with ScriptedModel([["Let me see.", ADD], "It is 3."]) as model:
-                return [event async for event in stream_turn(model, "Hi", registry)]
-
-        events = asyncio.run(main())
-        kinds = [type(event).__name__ for event in events]
-        assert kinds[0] == "RoundStarted"
-        assert kinds[-1] == "TurnEnded"
-        assert (
-            "".join(
-                event.delta.text for event in events if isinstance(event, AnswerDelta) and hasattr(event.delta, "text")
-            )
-            == "Let me see.It is 3."
-        )
+        events = streamed(ScriptedModel([["Let me see.", ADD], "It is 3."]), registry)
+        deltas = [event.delta for event in events if isinstance(event, AnswerDelta)]
+        messages = [event.message.role for event in events if isinstance(event, MessageAdded)]
+        assert [type(event) for event in (events[0], events[-1])] == [RoundStarted, TurnEnded]
+        assert "".join(delta.text for delta in deltas if hasattr(delta, "text")) == "Let me see.It is 3."
         assert [event.response.text for event in events if isinstance(event, Answered)] == ["Let me see.", "It is 3."]
         assert sum(isinstance(event, CallCompleted) for event in events) == 1
         assert [event.number for event in events if isinstance(event, RoundStarted)] == [1, 2]
-        assert [event.message.role for event in events if isinstance(event, MessageAdded)] == [
-            "assistant",
-            "tool",
-            "assistant",
-        ]
+        assert messages == ["assistant", "tool", "assistant"]
         assert all(isinstance(event.to_json(), dict) for event in events)
 
     def test_the_last_event_comes_before_what_is_raised(self, registry):
@@ -995,58 +946,33 @@ class TestStreaming:
     def test_what_was_shown_is_not_asked_for_again_but_for_thoughts(self, registry, first, times):
         asked, closed = [], []
 
-        class Breaks:
-            name = provider = "breaks"
-
-            async def respond(self, request):
-                raise AssertionError
-
-            async def stream(self, request):
-                asked.append(request)
-                try:
-                    yield first
-                    raise ModelError("lost", retryable=True, retry_after=0.001)
-                finally:
-                    closed.append(1)
-
-        async def main():
-            async for _ in stream_turn(Breaks(), "Hi", registry):
-                pass
+        async def stream(request):
+            asked.append(request)
+            try:
+                yield first
+                raise ModelError("lost", retryable=True, retry_after=0.001)
+            finally:
+                closed.append(1)
 
         with pytest.raises(ModelError, match="lost"):
-            asyncio.run(main())
+            streamed(model_of(stream=stream), registry)
         assert (len(asked), closed) == (times, [1] * times)
 
     def test_states_on_the_way_are_no_answer(self, registry):
-        class Partly:
-            name = provider = "partly"
+        async def stream(request):
+            yield ModelResponse("Hel", partial=True)
+            yield ModelResponse("Hello.")
+            yield ModelResponse("Hello. And", partial=True)
 
-            async def respond(self, request):
-                raise AssertionError
-
-            async def stream(self, request):
-                yield ModelResponse("Hel", partial=True)
-                yield ModelResponse("Hello.")
-                yield ModelResponse("Hello. And", partial=True)
-
-        async def main():
-            return [event async for event in stream_turn(Partly(), "Hi", registry)][-1].outcome
-
-        assert asyncio.run(main()).text == "Hello."
+        assert streamed(model_of(stream=stream), registry)[-1].outcome.text == "Hello."
 
     def test_a_wrapper_that_asks_again_leaves_no_words_of_the_first(self, registry):
-        class Slow:
-            name = provider = "slow"
-
-            async def respond(self, request):
-                raise AssertionError
-
-            async def stream(self, request):
-                yield TextDelta(f"try {len(tries)} ")
-                if len(tries) == 2:
-                    turn.interrupt()
-                    await asyncio.Event().wait()
-                yield ModelResponse(())
+        async def stream(request):
+            yield TextDelta(f"try {len(tries)} ")
+            if len(tries) == 2:
+                turn.interrupt()
+                await asyncio.Event().wait()
+            yield ModelResponse(())
 
         tries = []
 
@@ -1057,7 +983,7 @@ class TestStreaming:
             return response
 
         registry.add_callback("wrap_model", twice)
-        turn = turn_of(Slow(), "Hi", registry)
+        turn = turn_of(model_of(stream=stream), "Hi", registry)
 
         async def main():
             async for _ in turn.events():
@@ -1079,22 +1005,12 @@ class TestStreaming:
         assert roles == ["assistant", "tool"]
 
     def test_a_stream_without_a_response_is_an_error(self, registry):
-        class Empty:
-            name = provider = "empty"
-
-            async def respond(self, request):
-                raise AssertionError
-
-            async def stream(self, request):
-                return
-                yield
-
-        async def main():
-            async for _ in stream_turn(Empty(), "Hi", registry):
-                pass
+        async def stream(request):
+            return
+            yield
 
         with pytest.raises(ModelError, match="without a response"):
-            asyncio.run(main())
+            streamed(model_of(stream=stream), registry)
 
     def test_a_slow_reader_holds_up_the_stream_and_loses_nothing(self, registry):
         words = " ".join(str(number) for number in range(5_000))

@@ -1,156 +1,111 @@
-"""A board with a few tools, the model against the scripted server, and turns on it."""
+"""Anthropic's case of the contract that every model keeps."""
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import os
-from contextlib import aclosing
+from contextlib import asynccontextmanager
 
+import anthropic
 import pytest
-from attrs import define
 
-from fake_vendors import ModelServer
-from pegboard import ImageContent, ToolError, ToolRegistry, ToolResult, run_turn, stream_turn, tool
-from pegboard_anthropic import AnthropicModel
+import pegboard_anthropic
+from fake_vendors import Page, Reasoning, Search
+from fake_vendors.contract.fixtures import *  # noqa: F403  that is what they are for
+from fake_vendors.contract.vendor import PNG, Deferring, Hosted, Vendor
+from fake_vendors.server.script import sse
+from pegboard import ModelConfig, Tool
 
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PAGE = Page("https://a.example", "A", "words")
+SEARCHED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "tool_search_tool_bm25", "input": {}}
+FOUND = {
+    "type": "tool_search_tool_result",
+    "tool_use_id": "srvtoolu_1",
+    "content": {
+        "type": "tool_search_tool_search_result",
+        "tool_references": [{"type": "tool_reference", "tool_name": "rarely"}],
+    },
+}
+
+
+@asynccontextmanager
+async def client(url, key):
+    async with anthropic.AsyncAnthropic(api_key=key, base_url=url, max_retries=0) as made:
+        yield made
+
+
+def frame(kind, **facts):
+    return sse({"type": kind, **facts}, kind)
+
+
+ANTHROPIC = Vendor(
+    name="anthropic",
+    kind=pegboard_anthropic.AnthropicModel,
+    package=pegboard_anthropic,
+    path="anthropic/claude-sonnet-5",
+    provider="anthropic",
+    plugin="anthropic",
+    sdk=("anthropic", "httpx2", "pydantic"),
+    wires=("anthropic",),
+    variables=("ANTHROPIC_",),
+    model="claude-sonnet-5",
+    client=client,
+    is_closed=lambda made: made.is_closed(),
+    keys=[("api_key", "ANTHROPIC_API_KEY"), ("auth_token", "ANTHROPIC_AUTH_TOKEN")],
+    odd_options=[{"no_such_option": 1}, {"timeout": 3, "http_client": "no client"}, {"auth_token": "y"}],
+    told=[
+        {"type": "tool_result", "tool_use_id": "toolu_1_0", "content": "It rains in Oslo."},
+        {"type": "tool_result", "tool_use_id": "toolu_1_1", "content": "The clock has stopped.", "is_error": True},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
+    ],
+    thoughts=[
+        (Reasoning("Hm.", "sig+/="), {"type": "thinking", "thinking": "Hm.", "signature": "sig+/="}),
+        (Reasoning(signature="b64+/=", redacted=True), {"type": "redacted_thinking", "data": "b64+/="}),
+    ],
+    choice={"tool_choice": {"type": "tool", "name": "weather"}},
+    strict={"name": "book", "strict": True},
+    hosted=Hosted(
+        Tool.provider("search", "anthropic.web_search_20250305", arguments={"max_uses": 2}),
+        {"type": "web_search_20250305", "name": "web_search", "max_uses": 2},
+        [Search("oslo", [PAGE])],
+        ["call", "result"],
+        [{"type": "server_tool_use", "name": "web_search", "input": {"query": "oslo"}}],
+    ),
+    deferring=Deferring(
+        [{"name": "tool_search_tool_bm25"}], [SEARCHED, FOUND], [{"loads_deferred": False}, {"name": "claude-opus-4-1"}]
+    ),
+    configured=(
+        ModelConfig(max_output_tokens=100, stop=("END",), reasoning="low"),
+        [{"max_tokens": 100, "stop_sequences": ["END"], "thinking": {"type": "adaptive"}}],
+    ),
+    option=(
+        {"anthropic": {"service_tier": "auto", "not_yet_known": {"a": 1}}},
+        {"service_tier": "auto", "not_yet_known": {"a": 1}},
+    ),
+    refused="refusal",
+    said_after=4,
+    called_after=9,
+    stays={
+        400: "invalid_request_error",
+        401: "authentication_error",
+        403: "permission_error",
+        404: "not_found_error",
+        413: "request_too_large",
+    },
+    passes={429: "rate_limit_error", **dict.fromkeys([500, 502, 503, 504], "api_error"), 529: "overloaded_error"},
+    nonsense=[b"[]", b"7", b'"text"', b"{}", b'{"content": 7}', b"no json", b'{"no": "end"', b"<html>"],
+    frames=[
+        b'event: message_start\ndata: {"type": "message_start", "message": 7}\n\n',
+        b"event: message_start\ndata: [1, 2]\n\n",
+        b'event: no_such_event\ndata: {"type": "no_such_event"}\n\n',
+        b'event: content_block_delta\ndata: {"type": "content_block_delta", "index": "x", "delta": []}\n\n',
+        b"event: message_start\ndata: {no json\n\n",
+        b'event: message_start\ndata: {"type": "message_start", "message": ' + b"[" * 9000 + b"]" * 9000 + b"}\n\n",
+    ],
+    begun=frame("message_start", message={"id": "m", "content": []})
+    + frame("content_block_start", index=0, content_block={"type": "text", "text": ""})
+    + frame("content_block_delta", index=0, delta={"type": "text_delta", "text": "Half"}),
 )
-NAME = "claude-sonnet-5"
 
 
-@tool
-def weather(city: str) -> str:
-    """Tells the weather in a city."""
-    return f"It rains in {city}."
-
-
-@tool
-def clock() -> str:
-    """Tells the time."""
-    raise ToolError("The clock has stopped.")
-
-
-@tool
-def photo() -> ToolResult:
-    """Takes a photo."""
-    return ToolResult([ImageContent(PIXEL)])
-
-
-@tool(strict=True)
-def book(city: str, nights: int = 1) -> str:
-    """Books a room."""
-    return f"{nights} in {city}"
-
-
-@pytest.fixture
-def board():
-    made = ToolRegistry()
-    made.register(weather, clock, photo, book)
-    return made
-
-
-@pytest.fixture(autouse=True)
-def nothing_in_the_environment(monkeypatch, tmp_path):
-    """No key, no profile and no address but those that a test sets."""
-    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-
-
-@define
-class Played:
-    """What came of a turn."""
-
-    outcome: object = None
-    error: Exception | None = None
-    events: tuple = ()
-    server: ModelServer | None = None
-
-    @property
-    def bodies(self):
-        return [request.body for request in self.server.requests]
-
-    @property
-    def messages(self):
-        return (self.outcome if self.error is None else self.error.outcome).messages
-
-    @property
-    def results(self):
-        """`(call id, kind or text)` of every result in the history."""
-        return [
-            (part.call_id, part.result.kind or part.result.text)
-            for message in self.messages
-            for part in message.results
-        ]
-
-    @property
-    def is_complete(self):
-        """Whether every call in the history has its one result, in order."""
-        calls = [call.id for message in self.messages for call in message.calls if not call.provider_executed]
-        return calls == [id_ for id_, _ in self.results]
-
-
-@define
-class Wire:
-    """The model, and whether its answers are streamed."""
-
-    streamed: bool
-
-    def model(self, server, name=NAME, **options):
-        return AnthropicModel(name, api_key="x", base_url=server.url, **options)
-
-    async def turn(self, model, request, board, **options):
-        played = Played()
-        events = []
-        try:
-            if self.streamed:
-                events.extend([event async for event in stream_turn(model, request, board, **options)])
-                played.outcome = events[-1].outcome
-            else:
-                played.outcome = await run_turn(model, request, board, listener=events.append, **options)
-        except Exception as error:  # noqa: BLE001  the tests look at it
-            played.error = error
-        played.events = tuple(events)
-        return played
-
-    def play(self, rounds, request="Go on.", board=None, *, facts=None, server=None, **options):
-        """Runs a turn on a script, which has to be used up."""
-
-        async def main(server):
-            async with aclosing(self.model(server, **(facts or {}))) as model:
-                return await self.turn(model, request, board or ToolRegistry(), **options)
-
-        with ModelServer(rounds, **(server or {})) as listening:
-            played = asyncio.run(main(listening))
-        played.server = listening
-        return played
-
-
-WAYS = [pytest.param(Wire(streamed), id="streamed" if streamed else "whole") for streamed in (False, True)]
-
-
-@pytest.fixture(params=WAYS)
-def wire(request):
-    """The model, whole and streamed."""
+@pytest.fixture(params=[ANTHROPIC], ids=str)
+def vendor(request):
     return request.param
-
-
-@pytest.fixture
-def whole():
-    """The model, whole."""
-    return Wire(streamed=False)
-
-
-@pytest.fixture
-def streaming():
-    """The model, streamed."""
-    return Wire(streamed=True)
-
-
-@pytest.fixture
-def no_pauses(monkeypatch):
-    """Turns try again at once, but for as long as the provider asks to wait."""
-    monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)

@@ -1,120 +1,110 @@
-"""Turns of the real SDK against a server that refuses what Converse refuses."""
+"""Bedrock's case of the contract that every model keeps."""
 
 from __future__ import annotations
 
-import asyncio
-import struct
-import zlib
-from contextlib import aclosing
+import json
+from contextlib import aclosing, asynccontextmanager
 
+import boto3
 import pytest
-from attrs import frozen
 
-from fake_vendors import ModelServer
+import pegboard_bedrock
+from fake_vendors import Reasoning
+from fake_vendors.contract.fixtures import *  # noqa: F403  that is what they are for
+from fake_vendors.contract.vendor import PNG, Vendor
+from fake_vendors.server.script import aws_message
 from fake_vendors.server.talk import bedrock as client_of
-from pegboard import ModelError, ToolError, ToolRegistry, run_turn, stream_turn, tool
-from pegboard.tools.content import ImageContent
+from pegboard import ModelConfig
 from pegboard_bedrock import BedrockModel
 
-
-def _png() -> bytes:
-    def part(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = part(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + part(b"IDAT", zlib.compress(b"\0\0")) + part(b"IEND", b"")
+IDS = {"region_name": "eu-central-1", "aws_access_key_id": "AKID", "aws_secret_access_key": "other-secret"}
 
 
-PICTURE = _png()
+@asynccontextmanager
+async def opened(url, name):
+    """Clients of one session: each would read the service's model anew."""
+    with client_of(url) as client:
+        async with aclosing(BedrockModel(name, client=client)) as model:
+            yield model
 
 
-@tool
-def weather(city: str, unit: str | None = None) -> str:
-    """Tells the weather."""
-    return f"rain in {city}" if unit is None else f"rain in {city}, 5 {unit}"
+@asynccontextmanager
+async def client(url, key):
+    made = boto3.Session().client("bedrock-runtime", endpoint_url=url, aws_session_token=key, **IDS)
+    made.was_closed = False
+    close, made.close = made.close, lambda: setattr(made, "was_closed", True)
+    yield made
+    close()
 
 
-@tool
-def clock() -> str:
-    """Tells the time."""
-    raise ToolError("the clock is slow.")
+def event(kind, said):
+    headers = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
+    return aws_message(headers, json.dumps(said).encode())
 
 
-@tool
-def photo() -> list[str | ImageContent]:
-    """Takes a picture."""
-    return ["Look:", ImageContent(PICTURE)]
+BEDROCK = Vendor(
+    name="bedrock",
+    kind=BedrockModel,
+    package=pegboard_bedrock,
+    path="bedrock/m",
+    provider="bedrock",
+    plugin="bedrock",
+    sdk=("boto", "urllib3"),
+    wires=("bedrock",),
+    variables=("AWS_",),
+    model="m",
+    made=IDS,
+    opened=opened,
+    client=client,
+    is_closed=lambda made: made.was_closed,
+    asked=lambda request: request.path.split("/")[2],
+    many_loops=False,
+    secret="aws_session_token",
+    unsendable="\n",
+    odd_options=[{"no_such_option": 1}, {"config": 5}],
+    told=[
+        {"toolUseId": "tooluse_1_0", "content": [{"text": "It rains in Oslo."}]},
+        {"toolUseId": "tooluse_1_1", "status": "error", "content": [{"text": "The clock has stopped."}]},
+        {"image": {"format": "png", "source": {"bytes": PNG}}},
+    ],
+    thoughts=[
+        (Reasoning("Hm.", "first/+=="), {"reasoningText": {"text": "Hm.", "signature": "first/+=="}}),
+        (Reasoning(signature="aGlkZGVu", redacted=True), {"redactedContent": "aGlkZGVu"}),
+    ],
+    choice={"toolChoice": {"tool": {"name": "weather"}}},
+    strict={"name": "book", "strict": True},
+    configured=(
+        ModelConfig(max_output_tokens=100, temperature=0.5),
+        [{"system": [{"text": "Be kind."}], "inferenceConfig": {"maxTokens": 100, "temperature": 0.5}}],
+    ),
+    option=(
+        {"bedrock": {"additionalModelRequestFields": {"top_k": 5}}},
+        {"additionalModelRequestFields": {"top_k": 5}},
+    ),
+    refused="content_filter",
+    said_after=3,
+    called_after=7,
+    stays={
+        400: "ValidationException",
+        401: "UnrecognizedClientException",
+        403: "AccessDeniedException",
+        404: "ResourceNotFoundException",
+    },
+    passes={
+        424: "ModelErrorException",
+        429: "ThrottlingException",
+        500: "InternalServerException",
+        503: "ServiceUnavailableException",
+    },
+    reads_any=False,
+    nonsense=[b"<h1>Hello</h1>", b"[]", b'{"output": 5}', b"{}"],
+    frames=[b"<h1>Hello</h1>" * 100],
+    begun=event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "Half"}}),
+    stream_type="application/vnd.amazon.eventstream",
+    hangs_up=False,
+)
 
 
-@frozen
-class Played:
-    """What came of a turn.
-
-    Attributes:
-        outcome: As far as it came, an error's too.
-        requests: The bodies that were sent.
-        events: Of a streamed turn.
-        error: What was raised, or `None`.
-    """
-
-    outcome: object
-    requests: list
-    events: list
-    error: ModelError | None
-
-    @property
-    def results(self):
-        """Every result in the history, in order."""
-        return [part.result for message in self.outcome.messages for part in message.results]
-
-    def check(self):
-        """Every call has one result, in the message behind it."""
-        messages = self.outcome.messages
-        for said, given in zip(messages, [*messages[1:], None], strict=True):
-            calls = [call.id for call in said.calls]
-            assert len(set(calls)) == len(calls)
-            if calls:
-                assert [part.call_id for part in given.results] == calls
-
-
-@pytest.fixture
-def registry():
-    made = ToolRegistry()
-    made.register(weather, clock, photo)
-    return made
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    """Nobody waits before another attempt, unless the provider asks for it."""
-    monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)
-
-
-@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
-def streamed(request):
+@pytest.fixture(params=[BEDROCK], ids=str)
+def vendor(request):
     return request.param
-
-
-@pytest.fixture
-def play(registry, streamed):
-    """Plays a turn to its end; the server checks that each of its rounds was asked for, and that it refused nothing."""
-
-    def played(rounds, request="Go on.", **options):
-        with ModelServer(rounds) as server, client_of(server.url) as client:
-            outcome, events, error = asyncio.run(_turn(client, request, registry, streamed, options))
-            assert server.refusals == []
-            return Played(outcome, [sent.body for sent in server.requests], events, error)
-
-    return played
-
-
-async def _turn(client, request, registry, streamed, options):
-    async with aclosing(BedrockModel("m", client=client)) as model:
-        try:
-            if not streamed:
-                return await run_turn(model, request, registry, **options), [], None
-            async with aclosing(stream_turn(model, request, registry, **options)) as turn:
-                events = [event async for event in turn]
-            return events[-1].outcome, events, None
-        except ModelError as error:
-            return error.outcome, [], error

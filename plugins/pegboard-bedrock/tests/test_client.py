@@ -1,4 +1,4 @@
-"""Which client is made, and whose it is."""
+"""What Bedrock's model does beyond the contract: regions and credentials, threads that wait, errors."""
 
 from __future__ import annotations
 
@@ -7,110 +7,237 @@ from contextlib import aclosing
 
 import pytest
 from botocore.config import Config
+from botocore.exceptions import (
+    ClientError,
+    ConnectTimeoutError,
+    NoCredentialsError,
+    ParamValidationError,
+    ReadTimeoutError,
+)
+from urllib3.exceptions import ProtocolError
 
-from fake_vendors import ModelServer, Round
-from fake_vendors.server.talk import bedrock as client_of
-from pegboard import ModelError, ModelRequest
+from fake_vendors import Error, ModelServer, Round
+from fake_vendors.contract.clients import HI, KEY, Silent, bare, cancelled, shown
+from fake_vendors.contract.vendor import NOWHERE
+from fake_vendors.server.script import aws_message
+from pegboard import ModelConfig, ModelError, ModelRequest, ToolRegistry, run_turn
 from pegboard_bedrock import BedrockModel
-from pegboard_bedrock.bedrock import Bedrock
-from pegboard_bedrock.client import made_client
+from pegboard_bedrock.client import KEYS, TOKEN, made_client, model_error, secrets_of
 
-NOWHERE = "http://127.0.0.1:9"
-SIGNED = {"region_name": "eu-central-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+REGION = {"region_name": "eu-central-1"}
+VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 @pytest.fixture(autouse=True)
-def without_surroundings(monkeypatch, tmp_path):
-    """Nothing of the machine's counts; nothing is asked for credentials."""
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_BEARER_TOKEN_BEDROCK"):
-        monkeypatch.delenv(name, raising=False)
+def without_files(vendor, monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+# --- clients ---
 
 
 def test_without_a_region_the_error_names_the_environment_variable():
     with pytest.raises(ModelError, match="AWS_REGION or AWS_DEFAULT_REGION") as caught:
         BedrockModel("m")
-
     assert (caught.value.code, caught.value.provider) == ("NoRegionError", "bedrock")
 
 
-def test_without_credentials_the_error_names_the_environment_variables():
+def test_without_credentials_the_error_names_the_environment_variables(vendor):
     async def main():
-        async with aclosing(BedrockModel("m", base_url=NOWHERE, region_name="eu-central-1")) as model:
-            await model.respond(ModelRequest("Hi."))
+        async with aclosing(BedrockModel("m", base_url=NOWHERE, **REGION)) as model:
+            await model.respond(HI)
 
     with pytest.raises(ModelError, match="AWS_BEARER_TOKEN_BEDROCK") as caught:
         asyncio.run(main())
-
     assert caught.value.code == "NoCredentialsError"
 
 
-@pytest.mark.parametrize("options", [{"no_such_option": 1}, {"config": 5}])
-def test_options_that_the_sdk_refuses_are_an_error_of_the_model(options):
-    with pytest.raises(ModelError, match="no client can be made"):
-        made_client("bedrock", None, {**SIGNED, **options})
+@pytest.mark.parametrize(
+    ("config", "attempts"), [(Config(read_timeout=5), 1), (Config(retries={"total_max_attempts": 4}), 4)]
+)
+def test_the_sdk_makes_one_attempt_unless_the_host_says_otherwise(vendor, config, attempts):
+    made = made_client("bedrock", NOWHERE, {**vendor.made, "config": config}).meta.config
+    assert (made.retries["total_max_attempts"], made.read_timeout) == (attempts, config.read_timeout)
 
 
-def test_the_sdk_makes_one_attempt_unless_the_host_says_otherwise():
-    config = Config(read_timeout=5)
-    patient = Config(retries={"total_max_attempts": 4})
-
-    made = made_client("bedrock", NOWHERE, {**SIGNED, "config": config}).meta.config
-
-    assert (made.retries["total_max_attempts"], made.read_timeout) == (1, 5)
-    made = made_client("bedrock", NOWHERE, {**SIGNED, "config": patient}).meta.config
-    assert made.retries["total_max_attempts"] == 4
-
-
-def test_a_client_that_is_given_stays_open(monkeypatch):
-    async def main(client):
-        async with aclosing(BedrockModel("m", client=client)) as model:
-            return (await model.respond(ModelRequest("Hi."))).text
-
-    with ModelServer([Round(text="One."), Round(text="Two.")]) as server, client_of(server.url) as client:
-        closed = []
-        monkeypatch.setattr(client, "close", lambda: closed.append(client))
-        assert [asyncio.run(main(client)) for _ in range(2)] == ["One.", "Two."]
-        assert not closed
-        monkeypatch.undo()
-
-
-def test_a_client_that_was_made_is_closed(monkeypatch):
-    model = BedrockModel("m", base_url=NOWHERE, **SIGNED)
+def test_a_client_that_was_made_is_closed(vendor, monkeypatch):
+    model = bare(vendor, base_url=NOWHERE, **vendor.made)
     closed = []
     monkeypatch.setattr(model._client, "close", lambda: closed.append(model))
-
     asyncio.run(model.aclose())
-
     assert closed == [model]
     monkeypatch.undo()
     asyncio.run(model.aclose())
 
 
-def test_a_client_isnt_given_beside_what_makes_one():
-    with pytest.raises(TypeError, match=r"leave out base_url, region_name"):
-        BedrockModel("m", client=object(), base_url=NOWHERE, region_name="eu-central-1")
+# --- credentials ---
 
 
-def test_a_model_says_who_it_is():
-    exporter = Bedrock()
-    model = BedrockModel("m", client=object(), exporter=exporter)
-
-    assert (model.name, model.provider, model.loads_deferred) == ("m", "bedrock", False)
-    assert model.exporter is exporter
-    assert repr(model) == "BedrockModel('m', provider='bedrock')"
+def test_space_around_a_token_is_left_out(monkeypatch):
+    monkeypatch.setenv(TOKEN, f" {KEY}\n")
+    client = made_client("bedrock", None, REGION)  # it is sent to HTTPS only
+    assert client._request_signer._auth_token.token == KEY
+    client.close()
 
 
-def test_the_requests_model_counts_before_the_clients():
-    async def main(url):
-        async with aclosing(BedrockModel("eu.amazon.nova-pro-v1:0", base_url=url, **SIGNED)) as model:
-            for request in (ModelRequest("Hi."), ModelRequest("Hi.", model="other")):
-                await model.respond(request)
+def test_space_around_credentials_is_left_out(vendor, monkeypatch):
+    def sent(**options):
+        with ModelServer([Round(text="Hi.")]) as server:
+            model = BedrockModel("m", base_url=server.url, **REGION, **options)
 
-    with ModelServer([Round(text="One."), Round(text="Two.")]) as server:
-        asyncio.run(main(server.url))
-        paths = [request.path for request in server.requests]
+            async def main():
+                async with aclosing(model):
+                    await model.respond(HI)
 
-    assert paths == ["/model/eu.amazon.nova-pro-v1:0/converse", "/model/other/converse"]
+            asyncio.run(main())
+        return {name.lower(): value for name, value in server.requests[0].headers.items()}
+
+    given = {"aws_access_key_id": "AKID\n", "aws_secret_access_key": "other-secret", "aws_session_token": f"{KEY}\n"}
+    of_options = sent(**given)
+    for name, value in zip(VARIABLES, ("AKID", "other-secret", KEY), strict=True):
+        monkeypatch.setenv(name, f" {value}\n")
+    for headers in (of_options, sent()):
+        assert headers["x-amz-security-token"] == KEY
+        assert "Credential=AKID/" in headers["authorization"]
+
+
+@pytest.mark.parametrize("key", ["very\nsecret", "very-secrét"])
+def test_credentials_that_cannot_be_sent_are_an_error_that_names_where_they_are_from(vendor, key, monkeypatch):
+    def refused(named, **options):
+        with pytest.raises(ModelError, match=named) as caught:
+            BedrockModel("m", **options)
+        assert (caught.value.code, caught.value.retryable) == ("invalid_api_key", False)
+        assert "very" not in shown(caught.value)
+
+    for name in ("aws_secret_access_key", "aws_session_token"):
+        refused(f"{name}=", **{**vendor.made, name: key})
+    for name in (*VARIABLES, TOKEN):
+        with monkeypatch.context() as patched:
+            patched.setenv(name, key)
+            refused(name, **REGION)
+
+
+def test_a_client_of_another_make_tells_no_secrets():
+    assert secrets_of(object()) == []
+
+
+# --- leaving: the SDK takes nothing back ---
+
+
+class Waiting(Silent):
+    """A server that answers once it is told to."""
+
+    def __init__(self, vendor):
+        super().__init__(vendor.begun, vendor.stream_type)
+        self.begin, self.hang_up = asyncio.Event(), asyncio.Event()
+
+    async def answer(self, reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        (length,) = (line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        await reader.readexactly(int(length.partition(b":")[2]))
+        self.asked.set()
+        await self.begin.wait()
+        writer.write(self._begun)
+        await writer.drain()
+        read = asyncio.ensure_future(reader.read())
+        await asyncio.wait([read, asyncio.ensure_future(self.hang_up.wait())], return_when="FIRST_COMPLETED")
+        writer.close()
+        await read
+        self.left.set()
+
+
+async def left_before_it_begins(vendor, leave):
+    waiting = Waiting(vendor)
+    server = await asyncio.start_server(waiting.answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with asyncio.timeout(60), server, vendor.at(url) as model:
+        task = asyncio.ensure_future(leave(model))
+        await waiting.asked.wait()
+        await cancelled(task)
+        assert not waiting.left.is_set()
+        waiting.begin.set()
+        if leave is not next_piece:
+            waiting.hang_up.set()
+        await waiting.left.wait()
+
+
+async def next_piece(model):
+    return await anext(model.stream(HI))
+
+
+async def whole_turn(model):
+    return await run_turn(model, "Go on.", ToolRegistry())
+
+
+@pytest.mark.parametrize("leave", [next_piece, whole_turn])
+def test_nobody_waits_for_what_has_not_begun_and_a_stream_is_closed_once_it_does(vendor, leave):
+    asyncio.run(left_before_it_begins(vendor, leave))
+
+
+# --- errors ---
+
+
+def test_an_option_that_the_sdk_does_not_know_is_an_error_of_the_model(way):
+    config = ModelConfig(provider_options={"bedrock": {"guardrailConfig": 1}})
+    error = way.play([], ModelRequest("Hi.", config=config)).error
+    assert (error.code, error.retryable) == ("ParamValidationError", False)
+    assert "guardrailConfig" in str(error)
+
+
+def test_an_error_that_the_service_does_not_name_ends_the_answer(streaming):
+    headers = {":message-type": "error", ":error-code": "InternalError", ":error-message": "who knows"}
+    said = {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "Half a"}}}
+    response = streaming.play([Round(raw=[said, aws_message(headers, b"")])]).outcome.response
+    assert (response.text, response.interrupted) == ("Half a", True)
+    assert "who knows" in response.error_message
+
+
+def test_an_error_page_is_shown(way):
+    assert "Bad Gateway" in str(way.play([Round(error=Error(413, body="<h1>Bad Gateway</h1>"))]).error)
+
+
+def answered(code, status, message="no", **headers):
+    about = {"HTTPStatusCode": status, "RequestId": "r1", "HTTPHeaders": headers}
+    return ClientError({"Error": {"Code": code, "Message": message}, "ResponseMetadata": about}, "Converse")
+
+
+def test_the_provider_says_what_and_when():
+    error = model_error(answered("ThrottlingException", 429, "slow down", **{"retry-after": "7"}), "bedrock")
+    assert (str(error), error.status, error.code) == ("bedrock: slow down", 429, "ThrottlingException")
+    assert (error.retryable, error.retry_after, error.request_id) == (True, 7.0, "r1")
+    assert model_error(error, "bedrock") is error
+
+
+@pytest.mark.parametrize(("status", "retryable"), [(502, True), (529, True), (400, False), (413, False)])
+def test_a_status_that_the_service_does_not_name_tells_by_itself(status, retryable):
+    assert model_error(answered("Unknown", status), "bedrock").retryable is retryable
+
+
+@pytest.mark.parametrize("response", [{}, {"Error": 5}, {"Error": {}, "ResponseMetadata": "no"}])
+def test_a_body_that_says_nothing_is_read_all_the_same(response):
+    error = ClientError({}, "Converse")
+    error.response = response
+    made = model_error(error, "bedrock")
+    assert (made.status, made.retryable, made.retry_after) == (None, False, None)
+
+
+ADDRESS = {"endpoint_url": "http://127.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable"),
+    [
+        (ConnectTimeoutError(**ADDRESS), True),
+        (ReadTimeoutError(**ADDRESS), True),
+        (ProtocolError("cut"), True),
+        (ConnectionResetError("reset"), True),
+        (ParamValidationError(report="no"), False),
+        (RecursionError(), False),
+        (NoCredentialsError(), False),
+    ],
+)
+def test_without_an_answer_only_a_lost_connection_may_pass(error, retryable):
+    made = model_error(error, "bedrock")
+    assert (made.code, made.retryable) == (type(error).__name__, retryable)
+    assert (KEYS in str(made)) is isinstance(error, NoCredentialsError)

@@ -1,119 +1,97 @@
-"""Turns of the real SDK against a server that refuses what Gemini refuses."""
+"""Google's case of the contract that every model keeps."""
 
 from __future__ import annotations
 
-import asyncio
-import struct
-import zlib
-from contextlib import aclosing
+import base64
+from contextlib import asynccontextmanager
 
 import pytest
-from attrs import frozen
+from google import genai
+from google.genai.types import HttpOptions
 
-from fake_vendors import ModelServer
-from pegboard import ModelError, ToolError, ToolRegistry, run_turn, stream_turn, tool
-from pegboard.tools.content import ImageContent
-from pegboard_google import GoogleModel
+import pegboard_google
+from fake_vendors import Reasoning
+from fake_vendors.contract.fixtures import *  # noqa: F403  that is what they are for
+from fake_vendors.contract.vendor import PNG, Hosted, Vendor
+from pegboard import ModelConfig, Tool
 
+SIGNATURE = base64.b64encode(b"\xfb\xffthought").decode()
+OTHER = str.maketrans("+/", "-_")
+"""The alphabet of base64 that the SDK writes."""
 
-def _png() -> bytes:
-    def part(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = part(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + part(b"IDAT", zlib.compress(b"\0\0")) + part(b"IEND", b"")
-
-
-PICTURE = _png()
-
-
-@tool
-def weather(city: str, unit: str | None = None) -> str:
-    """Tells the weather."""
-    return f"rain in {city}" if unit is None else f"rain in {city}, 5 {unit}"
+RAN = [
+    {"executableCode": {"code": "print(6 * 7)", "language": "PYTHON"}},
+    {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42"}},
+]
 
 
-@tool
-def clock() -> str:
-    """Tells the time."""
-    raise ToolError("the clock is slow.")
+@asynccontextmanager
+async def client(url, key):
+    made = genai.Client(api_key=key, http_options=HttpOptions(base_url=url))
+    try:
+        yield made
+    finally:
+        await made.aio.aclose()
+        made.close()
 
 
-@tool
-def photo() -> list[str | ImageContent]:
-    """Takes a picture."""
-    return ["Look:", ImageContent(PICTURE)]
+NONE = [b"<h1>Hello</h1>", b"[]", b"5", b'{"candidates": "none"}', b'{"candidates": ' + b"[" * 100_000]
+GOOGLE = Vendor(
+    name="google",
+    kind=pegboard_google.GoogleModel,
+    package=pegboard_google,
+    path="google/gemini-3-pro",
+    provider="gemini",
+    plugin="google",
+    sdk=("google.genai", "httpx", "pydantic"),
+    wires=("gemini",),
+    variables=("GOOGLE_", "GEMINI_"),
+    model="gemini-3-pro",
+    client=client,
+    is_closed=lambda made: made._api_client._async_httpx_client.is_closed,
+    asked=lambda request: request.path.rpartition("/")[2].partition(":")[0],
+    many_loops=False,
+    keys=[("api_key", "GOOGLE_API_KEY"), ("api_key", "GEMINI_API_KEY")],
+    sent=lambda request, key: request.headers["x-goog-api-key"] == key,
+    unsendable="\0",
+    odd_options=[{"no_such_option": 1}, {"http_options": {"timeout": "soon"}}, {"http_options": 5}],
+    told=[
+        {"name": "clock", "response": {"error": "The clock has stopped."}},
+        {"name": "weather", "response": {"output": "It rains in Oslo."}},
+        {"name": "photo", "response": {"output": "Look:"}},
+        {"inline_data": {"mime_type": "image/png", "data": PNG.translate(OTHER)}},
+    ],
+    usage=("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"),
+    thoughts=[(Reasoning("Hm.", SIGNATURE), {"thoughtSignature": SIGNATURE.translate(OTHER)})],
+    choice={"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["weather"]}},
+    strict={"functionCallingConfig": {"mode": "VALIDATED"}},
+    hosted=Hosted(Tool.provider("search", "google.googleSearch"), {"googleSearch": {}}, RAN, ["call", "result"], RAN),
+    configured=(
+        ModelConfig(max_output_tokens=100, temperature=0.5, reasoning="low"),
+        [
+            {"maxOutputTokens": 100, "temperature": 0.5},
+            {"thinkingConfig": {"thinking_level": "LOW", "include_thoughts": True}},
+            {"systemInstruction": {"parts": [{"text": "Be kind."}]}},
+        ],
+    ),
+    option=(
+        {"google": {"safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]}},
+        {"safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]},
+    ),
+    refused="content_filter",
+    said_after=2,
+    called_after=1,
+    in_pieces=False,
+    as_text=False,
+    stays={400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"},
+    passes={429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"},
+    ids=False,
+    nonsense=NONE,
+    frames=NONE,
+    begun=b'data: {"candidates": [{"content": {"role": "model", "parts": [{"text": "Half"}]}}]}\r\n\r\n',
+)
 
 
-@frozen
-class Played:
-    """What came of a turn.
-
-    Attributes:
-        outcome: As far as it came, an error's too.
-        requests: The bodies that were sent.
-        events: Of a streamed turn.
-        error: What was raised, or `None`.
-    """
-
-    outcome: object
-    requests: list
-    events: list
-    error: ModelError | None
-
-    @property
-    def results(self):
-        """Every result in the history, in order."""
-        return [part.result for message in self.outcome.messages for part in message.results]
-
-    def check(self):
-        """Every call has one result, in the message behind it."""
-        messages = self.outcome.messages
-        for said, given in zip(messages, [*messages[1:], None], strict=True):
-            calls = [call.id for call in said.calls]
-            assert len(set(calls)) == len(calls)
-            if calls:
-                assert [part.call_id for part in given.results] == calls
-
-
-@pytest.fixture
-def registry():
-    made = ToolRegistry()
-    made.register(weather, clock, photo)
-    return made
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    """Nobody waits before another attempt, unless the provider asks for it."""
-    monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)
-
-
-@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
-def streamed(request):
+@pytest.fixture(params=[GOOGLE], ids=str)
+def vendor(request):
     return request.param
-
-
-@pytest.fixture
-def play(registry, streamed):
-    """Plays a turn to its end; the server checks that each of its rounds was asked for, and that it refused nothing."""
-
-    def played(rounds, request="Go on.", **options):
-        with ModelServer(rounds) as server:
-            outcome, events, error = asyncio.run(_turn(server.url, request, registry, streamed, options))
-            assert server.refusals == []
-            return Played(outcome, [sent.body for sent in server.requests], events, error)
-
-    return played
-
-
-async def _turn(url, request, registry, streamed, options):
-    async with aclosing(GoogleModel("gemini-3-pro", api_key="x", base_url=url)) as model:
-        try:
-            if not streamed:
-                return await run_turn(model, request, registry, **options), [], None
-            async with aclosing(stream_turn(model, request, registry, **options)) as turn:
-                events = [event async for event in turn]
-            return events[-1].outcome, events, None
-        except ModelError as error:
-            return error.outcome, [], error

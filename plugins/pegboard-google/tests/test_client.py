@@ -1,138 +1,169 @@
-"""Which client is made, and whose it is."""
+"""What Google's model does beyond the contract: Vertex, options of the transport, signatures, errors."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 
 import pytest
-from google import genai
+from google.auth.exceptions import RefreshError
+from google.genai.errors import APIError
 from google.genai.types import HttpOptions, HttpRetryOptions
 
-from fake_vendors import ModelServer, Round
-from pegboard import ModelError, ModelRequest
+from fake_vendors import Call, Error, Page, Reasoning, Round, Search
+from fake_vendors.contract.vendor import NOWHERE
+from pegboard import ModelConfig, ModelError, ModelRequest, Tool
 from pegboard_google import GoogleModel
-from pegboard_google.client import KEYS, made_client
+from pegboard_google.client import made_client, model_error
 from pegboard_google.gemini import GeminiSchema
 
-
-@pytest.fixture(autouse=True)
-def without_keys(monkeypatch):
-    for name in (*KEYS, "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"):
-        monkeypatch.delenv(name, raising=False)
+DONE = Round(text="Done.")
 
 
-def options_of(client):
-    return client._api_client._http_options
+def http(**options):
+    return made_client("gemini", "x", None, options)._api_client._http_options
 
 
-@pytest.mark.parametrize("key", [None, ""])
-def test_without_a_key_the_error_names_the_environment_variables(key):
-    with pytest.raises(ModelError, match=r"GOOGLE_API_KEY or GEMINI_API_KEY") as caught:
-        GoogleModel("gemini-3-pro", api_key=key)
-
-    assert (caught.value.code, caught.value.provider) == ("missing_api_key", "gemini")
+# --- clients ---
 
 
-@pytest.mark.parametrize("name", KEYS)
-def test_the_key_may_stand_in_the_environment(monkeypatch, name):
-    monkeypatch.setenv(name, "from-there")
-
-    assert options_of(made_client("gemini", None, None, {})).headers["x-goog-api-key"] == "from-there"
-
-
-def test_vertex_needs_no_key(monkeypatch):
+def test_vertex_needs_no_key(vendor, monkeypatch):
+    place = {"project": "p", "location": "l"}
+    assert made_client("gemini", None, NOWHERE, {"vertexai": True, **place}).vertexai
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "TRUE")
-    from_environment = made_client("gemini", None, "http://127.0.0.1:9", {"project": "p", "location": "l"})
-    monkeypatch.delenv("GOOGLE_GENAI_USE_VERTEXAI")
-
-    by_option = made_client("gemini", None, "http://127.0.0.1:9", {"vertexai": True, "project": "p", "location": "l"})
-
-    assert from_environment.vertexai
-    assert by_option.vertexai
-
-
-def test_an_option_against_vertex_counts_before_the_environment(monkeypatch):
-    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "1")
-
-    with pytest.raises(ModelError, match="GOOGLE_API_KEY"):
+    assert made_client("gemini", None, NOWHERE, place).vertexai
+    with pytest.raises(ModelError, match="GOOGLE_API_KEY"):  # an option counts before the environment
         made_client("gemini", None, None, {"vertexai": False})
 
 
-@pytest.mark.parametrize(
-    "options", [{"no_such_option": 1}, {"project": "p"}, {"http_options": {"timeout": "soon"}}, {"http_options": 5}]
-)
-def test_options_that_the_sdk_refuses_are_an_error_of_the_model(options):
+def test_options_of_another_api_are_refused(vendor):
     with pytest.raises(ModelError, match="no client can be made"):
-        made_client("gemini", "x", None, options)
+        made_client("gemini", "x", None, {"project": "p"})
 
 
 def test_the_sdk_makes_one_attempt_unless_the_host_says_otherwise():
-    asked = HttpRetryOptions(attempts=4)
-
-    assert options_of(made_client("gemini", "x", None, {})).retry_options.attempts == 1
-    made = made_client("gemini", "x", None, {"http_options": HttpOptions(retry_options=asked, timeout=5)})
-    assert (options_of(made).retry_options.attempts, options_of(made).timeout) == (4, 5)
+    assert http().retry_options.attempts == 1
+    made = http(http_options=HttpOptions(retry_options=HttpRetryOptions(attempts=4), timeout=5))
+    assert (made.retry_options.attempts, made.timeout) == (4, 5)
 
 
 def test_the_hosts_http_options_stay_beside_the_address():
-    made = made_client("gemini", "x", "http://127.0.0.1:9", {"http_options": {"timeout": 5_000}})
-
-    assert (options_of(made).base_url, options_of(made).timeout) == ("http://127.0.0.1:9", 5_000)
-
-
-def test_a_client_that_is_given_stays_open():
-    async def main(url):
-        client = genai.Client(api_key="x", http_options=HttpOptions(base_url=url))
-        first, second = (GoogleModel("gemini-3-pro", client=client) for _ in range(2))
-        answers = [(await first.respond(ModelRequest("Hi."))).text]
-        await first.aclose()
-        answers.append((await second.respond(ModelRequest("Hi."))).text)
-        await client.aio.aclose()
-        return answers
-
-    with ModelServer([Round(text="One."), Round(text="Two.")]) as server:
-        assert asyncio.run(main(server.url)) == ["One.", "Two."]
+    made = made_client("gemini", "x", NOWHERE, {"http_options": {"timeout": 5_000}})._api_client._http_options
+    assert (made.base_url, made.timeout) == (NOWHERE, 5_000)
 
 
 def test_a_client_that_was_made_is_closed(monkeypatch):
     model = GoogleModel("gemini-3-pro", api_key="x")
     closed = []
     monkeypatch.setattr(model._client, "close", lambda: closed.append(model))
-
     asyncio.run(model.aclose())
-
     assert closed == [model]
     monkeypatch.undo()
     asyncio.run(model.aclose())
 
 
-def test_a_client_isnt_given_beside_what_makes_one():
-    client = made_client("gemini", "x", None, {})
-
-    with pytest.raises(TypeError, match=r"leave out api_key, vertexai"):
-        GoogleModel("gemini-3-pro", client=client, api_key="x", vertexai=True)
-
-
-def test_a_model_says_who_it_is():
+def test_a_model_has_the_name_of_its_exporter():
     model = GoogleModel("gemini-3-pro", api_key="x", exporter=GeminiSchema())
-
-    assert (model.name, model.provider, model.loads_deferred) == ("gemini-3-pro", "gemini-schema", False)
-    assert model.exporter.name == "gemini-schema"
-    assert repr(model) == "GoogleModel('gemini-3-pro', provider='gemini-schema')"
+    assert (model.provider, model.exporter.name) == ("gemini-schema", "gemini-schema")
 
 
-def test_the_requests_model_counts_before_the_clients():
-    async def main(url):
-        model = GoogleModel("gemini-3-pro", api_key="x", base_url=url)
-        for request in (ModelRequest("Hi."), ModelRequest("Hi.", model="gemini-3-flash")):
-            await model.respond(request)
-        await model.aclose()
+# --- turns ---
 
-    with ModelServer([Round(text="One."), Round(text="Two.")]) as server:
-        asyncio.run(main(server.url))
-        paths = [request.path for request in server.requests]
 
-    assert [path.rpartition("/")[2] for path in paths] == [
-        "gemini-3-pro:generateContent",
-        "gemini-3-flash:generateContent",
+def test_signatures_go_back_as_they_came(way, registry):
+    def signed(raw):
+        return base64.b64encode(raw).decode()
+
+    rounds = [
+        Round(calls=[Call("weather", {"city": "Oslo"})], reasoning=Reasoning("Hm.", signed(b"\xfb\xffthought"))),
+        Round(calls=[Call("weather", {"city": "Rome"}, signature=signed(b"second"))]),
+        Round(text="Done.", reasoning=Reasoning("", signed(b"third"))),
     ]
+    played = way.play(rounds, registry=registry)
+    signatures = [
+        base64.urlsafe_b64decode(part["thoughtSignature"])
+        for content in played.bodies[-1]["contents"]
+        for part in content["parts"]
+        if "thoughtSignature" in part
+    ]
+    assert signatures == [b"\xfb\xffthought", b"second"]
+
+
+def test_ids_go_back_as_they_came(way, registry):
+    calls = [Call("weather", {"city": city}, id="a") for city in ("Oslo", "Rome")]
+    played = way.play([Round(calls=calls), DONE], registry=registry)
+    answers = [part["functionResponse"]["id"] for part in played.bodies[1]["contents"][2]["parts"]]
+    assert answers == ["a", "a"]
+
+
+def test_searches_of_the_provider_are_kept_as_grounding(way, registry):
+    registry.register(Tool.provider("search", "google.googleSearch"))
+    found = Round(text="Rain in Oslo.", hosted=[Search("oslo weather", [Page("https://b", "B")])])
+    assert way.play([found], registry=registry).outcome.response.grounding["webSearchQueries"] == ["oslo weather"]
+
+
+def test_arguments_that_are_no_object_are_an_error_of_the_model(way, registry):
+    """The SDK reads none of such an answer: a turn can't answer what it doesn't see."""
+    played = way.play([Round(text="Look.", calls=[Call("weather", '{"city": ')])], registry=registry)
+    if way.streamed:
+        assert (played.outcome.ended, played.outcome.text) == ("cut_off", "Look.")
+    else:
+        assert (played.error.code, played.error.retryable) == ("ValidationError", False)
+
+
+def test_an_option_that_the_sdk_does_not_know_is_an_error_of_the_model(way):
+    config = ModelConfig(provider_options={"google": {"noSuchThing": 1}})
+    error = way.play([], ModelRequest("Hi.", config=config)).error
+    assert not error.retryable
+    assert "noSuchThing" in str(error)
+
+
+def test_a_finish_reason_that_the_sdk_does_not_know_is_passed_on(way):
+    with pytest.warns(UserWarning, match="NOT_KNOWN_YET"):
+        played = way.play([Round(text="Noon.", finish="NOT_KNOWN_YET")])
+    assert (played.outcome.text, played.outcome.response.finish_reason) == ("Noon.", "other")
+
+
+# --- errors ---
+
+
+def delayed(seconds):
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": seconds}]
+    return {"error": {"code": 429, "message": "slow down", "status": "X", "details": details}}
+
+
+class Answer:
+    """As much of an HTTP answer as is looked at."""
+
+    headers = {"retry-after": "7"}  # noqa: RUF012  never changed
+
+
+def test_the_body_says_how_long_to_wait_where_no_header_does(way):
+    assert way.play([Round(error=Error(429, body=delayed("70.5s")))]).error.retry_after == 70.5
+    error = model_error(APIError(429, delayed("9s"), Answer()), "gemini")
+    assert (error.status, error.code, error.retryable, error.retry_after) == (429, "X", True, 7.0)
+    assert model_error(error, "gemini") is error
+
+
+@pytest.mark.parametrize("body", [{}, {"error": {"message": 5, "status": ["x"]}}, {"error": {}}])
+def test_a_body_that_says_nothing_is_read_all_the_same(body):
+    error = model_error(APIError(529, body, None), "gemini")
+    assert (error.status, error.code, error.retryable, error.retry_after) == (529, "APIError", True, None)
+    assert "529" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable"),
+    [
+        (TimeoutError(), True),
+        (ConnectionResetError("reset"), True),
+        (ValueError("no"), False),
+        (RecursionError(), False),
+        (RefreshError("later", retryable=True), True),  # credentials say it themselves
+        (RefreshError("never"), False),
+    ],
+)
+def test_without_status_only_a_lost_connection_may_pass(error, retryable):
+    read = model_error(error, "gemini")
+    assert (read.status, read.code, read.retryable) == (None, type(error).__name__, retryable)
+    assert str(error) in str(read) != "gemini: "

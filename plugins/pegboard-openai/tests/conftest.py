@@ -1,182 +1,125 @@
-"""A board with a few tools, both models against the scripted server, and turns on them."""
+"""The cases of OpenAI's two models in the contract that every model keeps."""
 
 from __future__ import annotations
 
-import asyncio
-import base64
-from contextlib import aclosing
+from contextlib import asynccontextmanager
 
 import pytest
-from attrs import define
+from openai import AsyncOpenAI
 
-from fake_vendors import ModelServer
-from pegboard import ImageContent, Tool, ToolError, ToolRegistry, ToolResult, run_turn, stream_turn, tool
-from pegboard_openai import OpenAIChatModel, OpenAIModel
+import pegboard_openai
+from fake_vendors import Page, Reasoning, Search
+from fake_vendors.contract.fixtures import *  # noqa: F403  that is what they are for
+from fake_vendors.contract.vendor import PNG, Deferring, Hosted, Vendor
+from fake_vendors.server.script import sse
+from pegboard import ModelConfig, Tool
+from pegboard_openai.openai_chat import OpenAIChat
 
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+@asynccontextmanager
+async def client(url, key):
+    async with AsyncOpenAI(api_key=key, base_url=f"{url}/v1", max_retries=0) as made:
+        yield made
+
+
+BOTH = {
+    "package": pegboard_openai,
+    "plugin": "openai",
+    "sdk": ("openai", "httpx", "pydantic"),
+    "wires": ("openai_",),
+    "variables": ("OPENAI_",),
+    "model": "gpt-5.4",
+    "base": "/v1",
+    "client": client,
+    "is_closed": lambda made: made.is_closed(),
+    "keys": [("api_key", "OPENAI_API_KEY")],
+    "odd_options": [{"wieght": 3}, {"workload_identity": {}}],
+    "usage": ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"),
+    "nulls": {"nights": None},
+    "option": (
+        {"openai": {"service_tier": "flex", "brand_new": {"a": [1]}, "extra_body": {"newer": 2}}},
+        {"service_tier": "flex", "brand_new": {"a": [1]}, "newer": 2},
+    ),
+    "refused": "refusal",
+    "nonsense": [b"{}", b'{"choices": [], "output": 3}', b"[1, 2]", b"<html>busy</html>", b"null", b"{"],
+    "frames": [
+        *(b"data: [1]\n\n", b'data: "a"\n\n', b"data: 7\n\n", b'data: {"choices": 1}\n\n', b"data: {oops\n\n"),
+        *(b"data: [DONE]\n\n", b"<html>"),
+    ],
+    "stays": {
+        **dict.fromkeys([400, 404, 422], "invalid_request_error"),
+        401: "invalid_api_key",
+        403: "unsupported_country_region_territory",
+    },
+    "passes": {
+        **dict.fromkeys([408, 409], "invalid_request_error"),
+        429: "rate_limit_exceeded",
+        **dict.fromkeys([500, 502, 503, 504, 529], "server_error"),
+    },
+}
+CHAT = Vendor(
+    name="chat",
+    kind=pegboard_openai.OpenAIChatModel,
+    path="openai-chat/gpt-5.4",
+    provider="openai",
+    # as for OpenAI's own API, wherever the server is
+    made={"api_key": "x", "exporter": OpenAIChat(reasoning="reasoning_content")},
+    told=[
+        {"role": "tool", "tool_call_id": "call_1_0", "content": "It rains in Oslo."},
+        {"role": "tool", "tool_call_id": "call_1_1", "content": "Error: The clock has stopped."},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+    ],
+    thoughts=[(Reasoning("I look."), {"reasoning_content": "I look."})],
+    choice={"tool_choice": {"type": "function", "function": {"name": "weather"}}},
+    strict={"name": "book", "strict": True},
+    configured=(
+        ModelConfig(max_output_tokens=100, temperature=0.5),
+        [{"max_completion_tokens": 100, "temperature": 0.5}],
+    ),
+    said_after=3,
+    called_after=8,
+    begun=sse({"choices": [{"index": 0, "delta": {"content": "Half"}}]}),
+    **BOTH,
+)
+RESPONSES = Vendor(
+    name="responses",
+    kind=pegboard_openai.OpenAIModel,
+    path="openai/gpt-5.4",
+    provider="openai-responses",
+    told=[
+        {"type": "function_call_output", "call_id": "call_1_0", "output": "It rains in Oslo."},
+        {"type": "function_call_output", "call_id": "call_1_1", "output": "Error: The clock has stopped."},
+        {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"},
+    ],
+    thoughts=[
+        (
+            Reasoning("I look outside.", signature="gAAAAAB/+="),
+            {
+                "type": "reasoning",
+                "id": "rs_1",
+                "encrypted_content": "gAAAAAB/+=",
+                "summary": [{"type": "summary_text", "text": "I look outside."}],
+            },
+        )
+    ],
+    choice={"tool_choice": {"type": "function", "name": "weather"}},
+    strict={"name": "book", "strict": True},
+    hosted=Hosted(
+        Tool.provider("web", "openai.web_search"),
+        {"type": "web_search"},
+        [Search("weather in Oslo", [Page("https://yr.no")])],
+        ["call"],
+        [{"type": "web_search_call", "id": "ws_1_0", "status": "completed"}],
+    ),
+    deferring=Deferring([{"type": "tool_search"}]),
+    configured=(ModelConfig(max_output_tokens=100, temperature=0.5), [{"max_output_tokens": 100, "temperature": 0.5}]),
+    said_after=5,
+    called_after=11,
+    begun=sse({"type": "response.output_text.delta", "item_id": "m", "delta": "Half"}),
+    **BOTH,
 )
 
 
-@tool
-def weather(city: str) -> str:
-    """Tells the weather in a city."""
-    return f"It rains in {city}."
-
-
-@tool
-def clock() -> str:
-    """Tells the time."""
-    raise ToolError("The clock has stopped.")
-
-
-@tool
-def photo() -> ToolResult:
-    """Takes a photo."""
-    return ToolResult([ImageContent(PIXEL)])
-
-
-@tool(strict=True)
-def book(city: str, nights: int = 1) -> str:
-    """Books a room."""
-    return f"{nights} in {city}"
-
-
-def _run(text):
-    return f"ran {text}"
-
-
-@pytest.fixture
-def board():
-    made = ToolRegistry()
-    made.register(weather, clock, photo, book, Tool.freeform("run", _run, description="Runs."))
-    return made
-
-
-@define
-class Played:
-    """What came of a turn."""
-
-    outcome: object = None
-    error: Exception | None = None
-    events: tuple = ()
-    server: ModelServer | None = None
-
-    @property
-    def bodies(self):
-        return [request.body for request in self.server.requests]
-
-    @property
-    def messages(self):
-        return (self.outcome if self.error is None else self.error.outcome).messages
-
-    @property
-    def results(self):
-        """`(call id, kind or text)` of every result in the history."""
-        return [
-            (part.call_id, part.result.kind or part.result.text)
-            for message in self.messages
-            for part in message.results
-        ]
-
-    @property
-    def is_complete(self):
-        """Whether every call in the history has its one result, in order."""
-        calls = [call.id for message in self.messages for call in message.calls if not call.provider_executed]
-        return calls == [id_ for id_, _ in self.results]
-
-
-@define
-class Wire:
-    """One of the two models, and whether its answers are streamed."""
-
-    kind: type
-    streamed: bool
-
-    @property
-    def is_chat(self):
-        return self.kind is OpenAIChatModel
-
-    def model(self, server, name="gpt-5.4", **options):
-        if self.is_chat:  # as for OpenAI's own API, wherever the server is
-            from pegboard_openai.openai_chat import OpenAIChat
-
-            options = {"exporter": OpenAIChat(reasoning="reasoning_content"), **options}
-        return self.kind(name, api_key="x", base_url=f"{server.url}/v1", **options)
-
-    async def turn(self, model, request, board, **options):
-        played = Played()
-        events = []
-        try:
-            if self.streamed:
-                async for event in stream_turn(model, request, board, **options):
-                    events.append(event)  # noqa: PERF401  what came before an error counts too
-                played.outcome = events[-1].outcome
-            else:
-                played.outcome = await run_turn(model, request, board, **options)
-        except Exception as error:  # noqa: BLE001  the tests look at it
-            played.error = error
-        played.events = tuple(events)
-        return played
-
-    def play(self, rounds, request="Go on.", board=None, *, facts=None, server=None, **options):
-        """Runs a turn on a script, which has to be used up."""
-
-        async def main(server):
-            async with aclosing(self.model(server, **(facts or {}))) as model:
-                return await self.turn(model, request, board or ToolRegistry(), **options)
-
-        with ModelServer(rounds, **(server or {})) as listening:
-            played = asyncio.run(main(listening))
-        played.server = listening
-        return played
-
-
-BOTH = {"responses": OpenAIModel, "chat": OpenAIChatModel}
-WAYS = [
-    pytest.param(Wire(kind, streamed), id=f"{name}-{'streamed' if streamed else 'whole'}")
-    for name, kind in BOTH.items()
-    for streamed in (False, True)
-]
-
-
-@pytest.fixture(params=WAYS)
-def wire(request):
-    """Both models, whole and streamed."""
+@pytest.fixture(params=[CHAT, RESPONSES], ids=str)
+def vendor(request):
     return request.param
-
-
-@pytest.fixture(params=[way for way in WAYS if way.values[0].streamed])
-def streaming(request):
-    """Both models, streamed."""
-    return request.param
-
-
-@pytest.fixture(params=[way for way in WAYS if not way.values[0].is_chat])
-def responses(request):
-    """The responses API, whole and streamed."""
-    return request.param
-
-
-@pytest.fixture(params=[way for way in WAYS if way.values[0].is_chat])
-def chat(request):
-    """Chat completions, whole and streamed."""
-    return request.param
-
-
-@pytest.fixture(params=BOTH.values(), ids=BOTH.keys())
-def kind(request):
-    """Both classes."""
-    return request.param
-
-
-@pytest.fixture
-def asked(kind):
-    """Both models, whole."""
-    return Wire(kind, streamed=False)
-
-
-@pytest.fixture
-def no_pauses(monkeypatch):
-    """Turns try again at once, but for as long as the provider asks to wait."""
-    monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)

@@ -387,7 +387,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 def _loop_of(work: CallState) -> asyncio.AbstractEventLoop:
     """The event loop of a call, in it or in the thread that its tool runs in."""
-    loop, bridge = _running_loop(), work.context.bridge
+    loop, bridge = _running_loop(), work.context.internals.portal
     if loop is None and bridge is not None:
         loop = bridge.loop
     if loop is None or loop.is_closed():

@@ -385,7 +385,7 @@ class Batch:
             tuple(work.result or ToolResult() for work in works),
             self._fatal,
             self._ended,
-            merged([said.actions for work in works if (said := work.context.said) is not None]),
+            merged([said.actions for work in works if (said := work.context.internals.pending_actions) is not None]),
             PendingCalls((*(work.pending for work in works if work.pending is not None), *self.left)),
             self.ignored,
         )

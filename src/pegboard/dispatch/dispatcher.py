@@ -102,8 +102,8 @@ class _Hosted:
         if inner.fatal is not None:
             raise inner.fatal
         outer.ends = outer.ends or inner.ends
-        if inner.context.said is not None:
-            context.actions.add(inner.context.said.actions)
+        if inner.context.internals.pending_actions is not None:
+            context.actions.add(inner.context.internals.pending_actions.actions)
         assert inner.result is not None
         if inner.result.kind == "confirmation_required":
             text = f"{name} was not run: its approval comes later, and a tool that calls it can't wait so long."
@@ -124,9 +124,9 @@ def _work_of(context: ToolContext) -> CallState:
     Raises:
         CallStoppedError: It has its result already: a thread that was abandoned, or work after the call's end.
     """
-    if not isinstance(context.frame, CallState):
+    if not isinstance(context.internals.frame, CallState):
         raise CallStoppedError("the call has its result already; nothing can be asked for it any more")
-    return context.frame
+    return context.internals.frame
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.errors import log_failure
 from pegboard.tools.content import ErrorKind, ToolResult
-from pegboard.tools.context import Progress, Told
+from pegboard.tools.context import DisplayUpdate, Progress
 from pegboard.typing import JsonMapping, JsonObject
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def _heard(work: CallState, before: Callable[[object], None] | None, said: objec
 def _update(said: object) -> dict[str, Any]:
     if isinstance(said, Progress):
         return {"progress": said.progress, "total": said.total, "message": said.message}
-    if isinstance(said, Told):
+    if isinstance(said, DisplayUpdate):
         return {"title": said.title, "metadata": said.facts}
     return {"content": said}
 
@@ -307,7 +307,7 @@ def note(work: CallState, what: str, changes: Sequence[str]) -> None:
         changes: Each as one line.
     """
     emit_note(work, f"{what}: {'; '.join(changes)}")
-    work.context.actions.tell(None, {what: list(changes)})
+    work.context.actions.show(None, {what: list(changes)})
 
 
 MOST_WAITING: Final = 10_000

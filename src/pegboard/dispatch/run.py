@@ -388,7 +388,7 @@ def _start(work: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | N
     limit = _note_start(work, tool)
     off_the_loop = handler.flavour is not _ASYNC and _off_the_loop(tool, handler)
     if off_the_loop:
-        context.bridge = LoopPortal(asyncio.get_running_loop(), work.around.threads.waiting)
+        context.internals.portal = LoopPortal(asyncio.get_running_loop(), work.around.threads.waiting)
     try:
         args, kwargs = tool.bind(context, work.arguments)
     except StructureError as error:
@@ -425,8 +425,8 @@ async def _finish(
     except asyncio.CancelledError:
         _give_up(work, deadline)
         raise
-    if work.context.bridge is not None:
-        work.context.bridge.close()
+    if work.context.internals.portal is not None:
+        work.context.internals.portal.close()
 
 
 def deadline_of(work: CallState) -> Deadline:
@@ -464,7 +464,7 @@ def _too_long(tool: Tool, work: CallState) -> CallError:
 
 def may_go_on(work: CallState) -> bool:
     """Whether something of a call that was ended may still run: a thread, or what a coroutine has left behind."""
-    return work.context.bridge is not None or (work.deadline is not None and work.deadline.was_ignored)
+    return work.context.internals.portal is not None or (work.deadline is not None and work.deadline.was_ignored)
 
 
 async def _plain(
@@ -488,7 +488,7 @@ async def _generator(
 
 async def _in_thread(threads: WorkerPool, context: ToolContext, function: Callable[[], Any]) -> Any:
     def not_begun() -> None:
-        context.bridge = None  # nothing is on its other side, nor will be
+        context.internals.portal = None  # nothing is on its other side, nor will be
 
     return await threads.run_or(not_begun, function)
 

@@ -32,12 +32,12 @@ def work_for(call: ToolCall, context: ReadonlyContext | ToolContext, around: Cal
     assert services is not None
     if isinstance(context, ToolContext):
         own = _completed(context, call, around, services.over(context.services))
-        own.said = context.actions
+        own.internals.pending_actions = context.actions
     else:
         own = ToolContext(context, call.id, call.name, services=services, host=around.host)
         if around.tools is not None:
             own.offered = around.tools
-    own.frame = work = CallState(call, own, around)
+    own.internals.frame = work = CallState(call, own, around)
     return work
 
 
@@ -47,11 +47,11 @@ def work_inside(outer: CallState, call: ToolCall) -> CallState:
     own = _completed(context, call, outer.around, context.services)
     own.values, own.depth = {}, context.depth + 1
     own.confirmation = None
-    if context.said is not None:
-        own.said = PendingActions(context.state)  # it sees what its caller has changed
+    if context.internals.pending_actions is not None:
+        own.internals.pending_actions = PendingActions(context.state)  # it sees what its caller has changed
     work = CallState(call, own, outer.around)
     work.parent, work.index = outer.lock, outer.index
-    own.frame = work
+    own.internals.frame = work
     return work
 
 
@@ -65,7 +65,6 @@ def _completed(context: ToolContext, call: ToolCall, around: CallServices, servi
         offered=around.tools or (),
         cancelled=False,
         deadline=None,
-        frame=None,
     )
 
 
@@ -161,13 +160,13 @@ async def run_stages(work: CallState, way: CallPipeline) -> None:  # noqa: C901 
                 break
     except BaseException as error:  # noqa: BLE001  a tool's SystemExit costs its own call only
         _fail(work, error)
-    if way.afterwards or work.goes_on or work.context.opened is not None:
+    if way.afterwards or work.goes_on or work.context.internals.container is not None:
         await _end(work, way)
     elif work.error is not None:
         _settle_error(work)
-    work.context.frame = work.context.listener = None
-    if work.context.said is not None:
-        _show(work, work.context.said)
+    work.context.internals.frame = work.context.listener = None
+    if work.context.internals.pending_actions is not None:
+        _show(work, work.context.internals.pending_actions)
 
 
 async def run_alone(work: CallState) -> None:
@@ -198,9 +197,9 @@ async def finish(work: CallState, way: CallPipeline) -> None:
     """
     work.result = None
     await _end(work, way)
-    work.context.frame = work.context.listener = None
-    if work.context.said is not None:
-        _show(work, work.context.said)
+    work.context.internals.frame = work.context.listener = None
+    if work.context.internals.pending_actions is not None:
+        _show(work, work.context.internals.pending_actions)
 
 
 async def _end(work: CallState, way: CallPipeline) -> None:
@@ -209,7 +208,7 @@ async def _end(work: CallState, way: CallPipeline) -> None:
     failure = work.error
     await _travel_on(work, way.afterwards)
     _settle_error(work)
-    if work.context.opened is not None:
+    if work.context.internals.container is not None:
         await work.context.close_services(failure)
 
 

@@ -167,7 +167,7 @@ def answer_jobs(jobs: IO[str], answers: IO[str]) -> None:
 
 def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
     from pegboard.errors import cause_of
-    from pegboard.plugins.loaded import gather, imported, manifest_of
+    from pegboard.plugins.manager import gather, imported, manifest_of
 
     try:
         loaded = gather(job["plugin"], imported(job["module"], job["attribute"]), job["settings"])

@@ -8,7 +8,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import is_
 from typing import Any, Final, TypeAlias, cast
-from weakref import WeakKeyDictionary
 
 import attrs
 from attrs import define, field, frozen
@@ -133,17 +132,12 @@ BYTES_A_TOKEN: Final = 4
 FRAME_BYTES: Final = 60
 """Of what stands round each entry, at any provider."""
 
-_estimates: Final[WeakKeyDictionary[ToolSpec, int]] = WeakKeyDictionary()
-
 
 def _estimated_tokens(spec: ToolSpec) -> int:
-    """About how many tokens a model is sent of a spec: a quarter of its bytes as compact JSON. Kept with the spec."""
-    known = _estimates.get(spec)
-    if known is None:
-        examples = sum(len(str(example)) for example in spec.examples)
-        size = len(spec.name) + len(spec.description.encode()) + len(spec.input_schema_text.encode()) + examples
-        known = _estimates[spec] = -(-(size + FRAME_BYTES) // BYTES_A_TOKEN)
-    return known
+    """About how many tokens a model is sent of a spec: a quarter of its bytes as compact JSON."""
+    examples = sum(len(str(example)) for example in spec.examples)
+    size = len(spec.name) + len(spec.description.encode()) + len(spec.input_schema_text.encode()) + examples
+    return -(-(size + FRAME_BYTES) // BYTES_A_TOKEN)
 
 
 @frozen
@@ -154,7 +148,7 @@ class BudgetTools:
 
     Attributes:
         tokens: How many tokens the tools may take, estimated at four bytes a token; `None` is any number.
-        pinned: The names of tools that stay, whatever they take; so does the one that the request says must be called.
+        pinned: The names of tools that stay, whatever they take; so does the one that the request demands.
         rank: Which are kept first; in the order in which they are offered by default, and where two rank the same.
     """
 
@@ -196,7 +190,7 @@ _NEAR: Final = 80
 
 @frozen
 class LimitResults:
-    """Cuts the texts of old results: the middle goes, and a note says so. Media stay.
+    """Cuts the texts of old results: a note takes the place of the middle. Media stay.
 
     Which rounds are old moves on by `stride` rounds at a time, so that providers' caches of what was sent before
     stay good in between. The conversation itself, which the host keeps, isn't changed.
@@ -489,7 +483,7 @@ class _History:
 
 
 def _with_rest(message: Message, rest: list[Part]) -> Message:
-    """A message without results and calls; what is said in a message of results is said by the user."""
+    """A message without results and calls; other parts of a message of results become the user's."""
     role = "user" if message.role == "tool" else message.role
     unchanged = role == message.role and len(rest) == len(message.parts)
     return message if unchanged else message.evolve(role=role, parts=rest)

@@ -56,7 +56,7 @@ from pegboard.schema.json import canonical_json, json_text
 from pegboard.schema.problems import StructureError, kind_shown, shown
 from pegboard.schema.references import compiled
 from pegboard.schema.text import notation_of
-from pegboard.schema.types import adapter_of, at_root
+from pegboard.schema.types import adapter_of, root_schema
 from pegboard.schema.validator import Validator
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ def strict_structurer(annotation: object) -> Callable[[Any], Any]:
 
 
 def _strict(adapter: TypeAdapter) -> Callable[[Any], Any]:
-    writer = SchemaWriter()
-    require = Validator(json_text(at_root(writer.write(adapter), writer.definitions))).require
+    require = Validator(json_text(root_schema(adapter))).require
     make = _guarded(structure_hook(adapter))
 
     def structure_strictly(value: Any) -> Any:
@@ -136,10 +135,6 @@ def _guarded(hook: StructureHook) -> Callable[[Any], Any]:
 
 
 # JSON into Python -----------------------------------------------------------------------------------------------------
-
-
-def _structure_scalar(adapter: ScalarAdapter) -> StructureHook:
-    return {"integer": _structure_integer, "number": _structure_number}.get(adapter.type, same)
 
 
 def _structure_integer(value: Any, _type: Any) -> int:
@@ -412,14 +407,12 @@ def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, Structure
 def _exact(adapter: TypeAdapter) -> Callable[[Any], bool]:
     """Whether a value is of a type, formats included, as far as it can be known without making one."""
     writer = SchemaWriter(exact=True)
-    schema = at_root(writer.write(adapter), writer.definitions)
-    return compiled(json_text(schema), writer.formats).is_valid
+    return compiled(json_text(root_schema(adapter, writer)), writer.formats).is_valid
 
 
 @lru_cache(maxsize=64)
 def _roughly(adapter: TypeAdapter) -> Callable[[Any], bool]:
-    writer = SchemaWriter()
-    return compiled(json_text(at_root(writer.write(adapter), writer.definitions))).is_valid
+    return compiled(json_text(root_schema(adapter))).is_valid
 
 
 def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
@@ -442,10 +435,6 @@ def _structure_noted(adapter: NotedAdapter) -> StructureHook:
         return hook
     make = _strict(adapter.inner)
     return lambda value, _: make(value)
-
-
-def _structure_constrained(adapter: ConstrainedAdapter) -> StructureHook:
-    return _checked(structure_hook(adapter.inner), [each for each in adapter.checks if not each.keywords])
 
 
 def _checked(hook: StructureHook, checks: Sequence[Any]) -> StructureHook:
@@ -493,7 +482,7 @@ def _formats() -> dict[str, Callable[[str], bool]]:
 
 
 _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = {
-    ScalarAdapter: _structure_scalar,
+    ScalarAdapter: lambda adapter: {"integer": _structure_integer, "number": _structure_number}.get(adapter.type, same),
     AnyAdapter: lambda _: same,
     DerivedAdapter: _structure_derived,
     TextAdapter: _structure_text,
@@ -506,7 +495,9 @@ _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = 
     UnionAdapter: _structure_union,
     AliasAdapter: lambda adapter: structure_hook(adapter.inner),
     NotedAdapter: _structure_noted,
-    ConstrainedAdapter: _structure_constrained,
+    ConstrainedAdapter: lambda adapter: _checked(
+        structure_hook(adapter.inner), [each for each in adapter.checks if not each.keywords]
+    ),
     ForeignAdapter: _structure_foreign,
 }
 structure_hook: Final[Hooks[StructureHook]] = Hooks(_STRUCTURE)

@@ -57,8 +57,7 @@ def subject_of(plugin: Any) -> Subject:
 
 def _installed(name: str) -> Subject:
     from pegboard.plugins.discovery import discover
-    from pegboard.plugins.loaded import imported
-    from pegboard.plugins.manager import LOAD_SECONDS, within
+    from pegboard.plugins.manager import LOAD_SECONDS, imported, within
 
     entries = {found.name: found for found in discover().entries}
     found = entries.get(name)

@@ -19,15 +19,13 @@ from attrs import define, field
 import pegboard
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import FatalToolError, PluginError, cause_of
-from pegboard.plugins.loaded import LoadedPlugin, gather, manifest_of
-from pegboard.plugins.manager import LOAD_SECONDS, within
+from pegboard.plugins.manager import LOAD_SECONDS, LoadedPlugin, gather, manifest_of, within
 from pegboard.plugins.manifest import PluginManifest, read_manifest
 from pegboard.schema.json import is_object
 from pegboard.schema.references import References
 from pegboard.schema.validator import second_opinion
-from pegboard.testing.argument_checks import check_arguments
+from pegboard.testing.argument_checks import Findings, Report, check_arguments
 from pegboard.testing.calls import Subject, plugin_registry, subject_of
-from pegboard.testing.findings import Findings, Report
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonSchema

@@ -78,11 +78,7 @@ def _describes(marker: Any) -> bool:
 
 
 def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
-    """Refuses types that nobody can make of JSON: a schema says what a call may carry, not how it becomes a value.
-
-    Raises:
-        DefinitionError: A parameter of such a type.
-    """
+    """Refuses types that nobody can make of JSON: a schema says what a call may carry, not how it becomes a value."""
     from pegboard.schema.types import schema_of
 
     for each in parameters:
@@ -100,11 +96,7 @@ def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
 
 
 def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str) -> None:
-    """Refuses an override that lets a call through that the function can't take.
-
-    Raises:
-        DefinitionError: A property without a parameter, or a parameter that a call may leave out but must not.
-    """
+    """Refuses an override that lets a call through that the function can't take."""
     names = {each.name for each in parameters if each.kind is not Kind.VAR_KEYWORD}
     is_open = any(each.kind is Kind.VAR_KEYWORD for each in parameters)
     for name in schema.get("properties", {}):

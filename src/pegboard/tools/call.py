@@ -13,7 +13,7 @@ from attrs import field, frozen
 from pegboard.schema.json import json_faults
 from pegboard.schema.problems import problem
 from pegboard.schema.records import json_key, read_record
-from pegboard.tools.content import ErrorKind
+from pegboard.tools.content import ErrorKind, writable
 from pegboard.typing import JsonMapping, JsonObject
 
 
@@ -121,11 +121,6 @@ def _written(arguments: str | bytes | Mapping[str, Any]) -> Any:
     return dict(arguments)
 
 
-def writable(text: str) -> str:
-    """`text` with lone surrogates, which UTF-8 can't say, as U+FFFD."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 class _Removed(enum.Enum):
     REMOVED = "removed"
 
@@ -135,10 +130,6 @@ class _Removed(enum.Enum):
 
 REMOVED: Final = _Removed.REMOVED
 """Stands in a state delta for a key that was removed."""
-
-
-def _nothing() -> dict[str, Any]:
-    return {}
 
 
 @frozen
@@ -154,8 +145,8 @@ class Actions:
         conflicts: The keys of the state that more than one call changed, sorted; the last call's value stands.
     """
 
-    state_delta: Mapping[str, Any] = field(factory=_nothing)
-    artifact_delta: Mapping[str, int] = field(factory=_nothing)
+    state_delta: Mapping[str, Any] = field(factory=dict[str, Any])
+    artifact_delta: Mapping[str, int] = field(factory=dict[str, int])
     transfer_to: str | None = None
     escalate: bool = False
     skip_summarization: bool = False
@@ -200,17 +191,23 @@ class Actions:
         Raises:
             ValueError: Something is of the wrong type; names it.
         """
-        delta = _of_type(data, "state_delta", dict, {})
-        _refuse_faults(delta)
-        removed = _names(data, "state_removed")
-        return cls(
-            {**delta, **dict.fromkeys(removed, REMOVED)},
-            _versions(data),
-            _of_type(data, "transfer_to", str, None),
-            _of_type(data, "escalate", bool, default=False),
-            _of_type(data, "skip_summarization", bool, default=False),
-            _names(data, "conflicts"),
-        )
+        read = read_record(_WrittenActions, data, "actions")
+        if faults := json_faults(read.state_delta):
+            raise ValueError(f"state_delta: {'; '.join(faults)}")
+        for name, version in cast("Mapping[object, object]", read.artifact_delta).items():
+            if type(name) is not str or type(version) is not int:
+                path = ("artifact_delta", f"{name}")
+                raise ValueError(problem(path, f"must be a version number, got {version!r:.80}"))
+        facts: dict[str, Any] = {each.name: getattr(read, each.name) for each in attrs.fields(cls)}
+        facts["state_delta"] = {**read.state_delta, **dict.fromkeys(read.state_removed, REMOVED)}
+        return cls(**facts)
+
+
+@frozen
+class _WrittenActions(Actions):
+    """As they stand in JSON, which has no `REMOVED`."""
+
+    state_removed: tuple[str, ...] = ()
 
 
 def merged(actions: Iterable[Actions]) -> Actions:
@@ -245,36 +242,6 @@ def _conflicts(parts: tuple[Actions, ...]) -> tuple[str, ...]:
     changes = Counter(key for part in parts for key in part.state_delta)
     several = {key for key, times in changes.items() if times > 1}
     return tuple(sorted(several.union(*(part.conflicts for part in parts))))
-
-
-def _of_type(data: JsonMapping, name: str, kind: type, default: Any) -> Any:
-    value = data.get(name)
-    if value is None:
-        return default
-    if type(value) is not kind:
-        raise ValueError(f"{name}: must be of type {kind.__name__}, got {value!r:.80}")
-    return value
-
-
-def _names(data: JsonMapping, name: str) -> tuple[str, ...]:
-    values = cast("list[object]", _of_type(data, name, list, []))
-    if not all(isinstance(each, str) for each in values):
-        raise ValueError(f"{name}: must be a list of texts, got {values!r:.80}")
-    return cast("tuple[str, ...]", tuple(values))
-
-
-def _versions(data: JsonMapping) -> dict[str, int]:
-    versions = cast("dict[object, object]", _of_type(data, "artifact_delta", dict, {}))
-    for name, version in versions.items():
-        if type(name) is not str or type(version) is not int:
-            raise ValueError(problem(("artifact_delta", f"{name}"), f"must be a version number, got {version!r:.80}"))
-    return cast("dict[str, int]", dict(versions))
-
-
-def _refuse_faults(delta: object) -> None:
-    faults = json_faults(delta)
-    if faults:
-        raise ValueError(f"state_delta: {'; '.join(faults)}")
 
 
 MOST_EARLIER: Final = 32

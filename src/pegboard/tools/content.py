@@ -6,8 +6,9 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypeGuard, cast, get_args
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
+from pegboard.schema.json import is_unicode
 from pegboard.typing import JsonMapping, JsonObject
 
 ErrorKind: TypeAlias = Literal[
@@ -31,47 +32,19 @@ ErrorKind: TypeAlias = Literal[
 ]
 """Why a result is an error."""
 
-_SLICE: Final = 1 << 18
 
-
-def _sayable(text: str) -> str:
+def writable(text: str) -> str:
     """`text` with lone surrogates, which no wire takes, as U+FFFD (an undecodable file name brings them)."""
     if type(text) is not str:
-        text = str.__str__(text)  # a subclass may say something else of itself
-    if text.isascii():
-        return text
-    return _without_surrogates(text) if len(text) <= _SLICE else _sayable_by_slices(text)
-
-
-def _without_surrogates(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
-def _sayable_by_slices(text: str) -> str:
-    """The same for a very long text: no step of it holds up the other threads for long."""
-    parts: list[str] = []
-    start, changed = 0, False
-    while start < len(text):
-        end = start + _SLICE
-        while "\ud800" <= text[end - 1 : end] <= "\udbff":  # the first of a pair stays with the second
-            end += 1
-        part = text[start:end]
-        said = _without_surrogates(part)
-        changed = changed or said is not part
-        parts.append(said)
-        start = end
-    return "".join(parts) if changed else text
+        text = str.__str__(text)  # a subclass may give another text of itself
+    return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @frozen
 class TextContent:
     """Words. Lone surrogates in them are replaced: no wire takes them."""
 
-    text: str = field(converter=_sayable)
+    text: str = field(converter=writable)
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "text", "text": ...}`."""
@@ -163,11 +136,7 @@ CONTENT_TYPES: Final = (TextContent, ImageContent, AudioContent, FileContent, Li
 
 
 def _as_content(value: Any) -> tuple[Content, ...]:
-    """A tuple of content from one text, one content, or a list of either.
-
-    Raises:
-        TypeError: Something else.
-    """
+    """A tuple of content from one text, one content, or a list of either."""
     if type(value) is TextContent:  # what nearly every result is
         return (value,)
     if isinstance(value, list | tuple):
@@ -181,10 +150,6 @@ def _one_content(value: Any) -> Content:
     if not isinstance(value, CONTENT_TYPES):
         raise TypeError(f"content must be text or one of pegboard's content types, not {type(value).__name__}")
     return value
-
-
-def _as_attachments(value: Any) -> tuple[Content, ...]:
-    return value if value == () else _as_content(value)
 
 
 @frozen(slots=False)  # each call makes one, and ten attributes are set in a dict in two thirds of the time
@@ -212,7 +177,7 @@ class ToolResult:
     title: str | None = None
     metadata: Mapping[str, Any] = field(factory=cast("type[dict[str, Any]]", dict))
     detail: str | None = None
-    attachments: tuple[Content, ...] = field(default=(), converter=_as_attachments)
+    attachments: tuple[Content, ...] = field(default=(), converter=_as_content)
     details: Any = None
 
     @classmethod
@@ -249,7 +214,13 @@ class ToolResult:
         Raises:
             ValueError: It is no result; the error names the path.
         """
-        return _result_from_json(data)
+        if not _is_object(data):
+            raise _wrong("(root)", "an object", data)
+        is_error = data.get("isError", False)
+        if not isinstance(is_error, bool):
+            raise _wrong("isError", "a boolean", is_error)
+        kind = "tool_failure" if is_error else None
+        return cls(_contents(data, "content"), data.get("structuredContent"), is_error, kind)
 
     def to_data(self) -> JsonObject:
         """Everything as JSON data, for hosts that keep results and for other processes. Never raises.
@@ -257,7 +228,18 @@ class ToolResult:
         `to_json` and, where they say something, `kind`, `display`, `title`, `metadata`, `detail`, `attachments` and
         `details`. What JSON can't say is written as text.
         """
-        return _result_to_data(self)
+        data = self.to_json()
+        data["structuredContent"] = _sayable_json(self.structured_content)
+        for name in ("kind", "display", "title", "detail"):
+            if (fact := getattr(self, name)) is not None:
+                data[name] = fact
+        if self.metadata:
+            data["metadata"] = {_text_of(name): _sayable_json(fact) for name, fact in self.metadata.items()}
+        if self.attachments:
+            data["attachments"] = [item.to_json() for item in self.attachments]
+        if self.details is not None:
+            data["details"] = _sayable_json(self.details)
+        return data
 
     @classmethod
     def from_data(cls, data: JsonMapping) -> ToolResult:
@@ -266,7 +248,17 @@ class ToolResult:
         Raises:
             ValueError: It is no result; the error names the path.
         """
-        return _result_from_data(data)
+        result = cls.from_json(data)
+        kind, metadata = data.get("kind"), data.get("metadata", {})
+        if kind is not None and not (isinstance(kind, str) and kind in _KINDS):
+            raise ValueError(f"kind: {kind!r:.80} is no kind of error")
+        if not _is_object(metadata):
+            raise _wrong("metadata", "an object", metadata)
+        texts = {name: _optional_text(data, name) for name in ("display", "title", "detail")}
+        attachments = _contents(data, "attachments")
+        return evolve(
+            result, kind=kind, metadata=metadata, attachments=attachments, details=data.get("details"), **texts
+        )
 
 
 _OF_TEXT: Final = vars(ToolResult())
@@ -295,66 +287,6 @@ def content_from_json(data: object, path: str = "content") -> Content:
         found = repr(kind)[:80] if isinstance(kind, str | None) else type(kind).__name__
         raise ValueError(f"{path}.type: must be one of {', '.join(_READERS)}, got {found}")
     return read(data, path)
-
-
-def _result_from_json(data: object) -> ToolResult:
-    """Reads MCP's `{"content", "structuredContent", "isError"}`.
-
-    Raises:
-        ValueError: It is no result.
-    """
-    if not _is_object(data):
-        raise _wrong("(root)", "an object", data)
-    is_error = data.get("isError", False)
-    if not isinstance(is_error, bool):
-        raise _wrong("isError", "a boolean", is_error)
-    return ToolResult(
-        _contents(data, "content"), data.get("structuredContent"), is_error, "tool_failure" if is_error else None
-    )
-
-
-def _result_from_data(data: object) -> ToolResult:
-    """Reads what `_result_to_data` writes.
-
-    Raises:
-        ValueError: It is no result.
-    """
-    result = _result_from_json(data)
-    facts = cast("JsonMapping", data)
-    kind = facts.get("kind")
-    if kind is not None and not (isinstance(kind, str) and kind in _KINDS):
-        raise ValueError(f"kind: {kind!r:.80} is no kind of error")
-    metadata = facts.get("metadata", {})
-    if not _is_object(metadata):
-        raise _wrong("metadata", "an object", metadata)
-    return ToolResult(
-        result.content,
-        result.structured_content,
-        result.is_error,
-        cast("ErrorKind | None", kind),
-        _optional_text(facts, "display"),
-        _optional_text(facts, "title"),
-        metadata,
-        _optional_text(facts, "detail"),
-        _contents(facts, "attachments"),
-        facts.get("details"),
-    )
-
-
-def _result_to_data(result: ToolResult) -> JsonObject:
-    """Everything that a result says; what JSON can't say is written as text. Never raises."""
-    data = result.to_json()
-    data["structuredContent"] = _sayable_json(result.structured_content)
-    for name in ("kind", "display", "title", "detail"):
-        if (fact := getattr(result, name)) is not None:
-            data[name] = fact
-    if result.metadata:
-        data["metadata"] = {_text_of(name): _sayable_json(fact) for name, fact in result.metadata.items()}
-    if result.attachments:
-        data["attachments"] = [item.to_json() for item in result.attachments]
-    if result.details is not None:
-        data["details"] = _sayable_json(result.details)
-    return data
 
 
 def _sayable_json(value: Any) -> Any:
@@ -411,18 +343,6 @@ def _bytes(data: JsonMapping, key: str, path: str) -> bytes:
         raise ValueError(f"{path}.{key}: not base64") from error
 
 
-def _read_text(data: JsonMapping, path: str) -> TextContent:
-    return TextContent(_text(data, "text", path))
-
-
-def _read_image(data: JsonMapping, path: str) -> ImageContent:
-    return ImageContent(_bytes(data, "data", path), _text(data, "mimeType", path))
-
-
-def _read_audio(data: JsonMapping, path: str) -> AudioContent:
-    return AudioContent(_bytes(data, "data", path), _text(data, "mimeType", path))
-
-
 def _read_file(data: JsonMapping, path: str) -> FileContent:
     resource = data.get("resource")
     path = f"{path}.resource"
@@ -432,17 +352,15 @@ def _read_file(data: JsonMapping, path: str) -> FileContent:
     return FileContent(_text(resource, "uri", path), content, _optional_text(resource, "mimeType", path))
 
 
-def _read_link(data: JsonMapping, path: str) -> LinkContent:
-    return LinkContent(_text(data, "uri", path), _text(data, "name", path), _optional_text(data, "mimeType", path))
-
-
 _READERS: Final[Mapping[str, Callable[[JsonMapping, str], Content]]] = {
-    "text": _read_text,
-    "image": _read_image,
-    "audio": _read_audio,
+    "text": lambda data, path: TextContent(_text(data, "text", path)),
+    "image": lambda data, path: ImageContent(_bytes(data, "data", path), _text(data, "mimeType", path)),
+    "audio": lambda data, path: AudioContent(_bytes(data, "data", path), _text(data, "mimeType", path)),
     "resource": _read_file,
-    "resource_link": _read_link,
+    "resource_link": lambda data, path: LinkContent(
+        _text(data, "uri", path), _text(data, "name", path), _optional_text(data, "mimeType", path)
+    ),
 }
 
 
-__all__ = ["content_from_json"]
+__all__ = ["content_from_json", "writable"]

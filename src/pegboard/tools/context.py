@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pegboard.tools.content import ToolResult
     from pegboard.tools.injection import Kind
     from pegboard.tools.portal import LoopPortal
-    from pegboard.tools.services import OpenedServices, Services
+    from pegboard.tools.services import ServiceContainer, Services
     from pegboard.tools.spec import ToolSpec
     from pegboard.tools.state import PendingActions, State
     from pegboard.tools.stores import CallArtifacts, CallMemory
@@ -96,7 +96,7 @@ class Progress:
 
 
 @frozen
-class Told:
+class DisplayUpdate:
     """What a running call says of itself for people.
 
     Attributes:
@@ -135,6 +135,23 @@ class CallHost(Protocol):
         ...
 
 
+@define(eq=False)
+class CallInternals:
+    """What the host keeps in the context of a call while it runs.
+
+    Attributes:
+        frame: The host's own state of the call.
+        pending_actions: What the call asks of its host; `None` as long as that is nothing.
+        container: The services that are open for the call; `None` as long as there are none.
+        portal: The way back to the call's event loop, where the tool runs in a thread.
+    """
+
+    frame: Any = None
+    pending_actions: PendingActions | None = None
+    container: ServiceContainer | None = None
+    portal: LoopPortal | None = None
+
+
 @define
 class ToolContext:
     """What one running call knows of its surroundings; `ToolContext()` is good for a test.
@@ -148,18 +165,15 @@ class ToolContext:
         tool: The tool's name.
         values: Shared by the callbacks and the tool of this call.
         services: What the host provides, by type: values or factories, as `registry.provide` takes them.
-        listener: Gets each `Progress`, each `Told` and each partial result as it happens, in the call's event loop;
-            must not raise.
+        listener: Gets each `Progress`, each `DisplayUpdate` and each partial result as it happens, in the call's event
+            loop; must not raise.
         offered: The tools of the request that the call answers.
         host: Whoever runs the call; what it is asked for is at the tool's hand as `ask`, `call` and so on.
         cancelled: Whether the call was cancelled, or is past its limit, while a thread still works at it.
         deadline: When the call's limit passes, in seconds of `time.monotonic()`, or `None`.
         confirmation: What a person answered before the call was run again, or `None`; in a test, what one answers.
         depth: How many calls stand round this one: 0 for a model's own.
-        frame: Of the host's, for as long as the call runs.
-        said: What the call has said so far; `None` for one that has said nothing yet.
-        opened: The services that are open for the call; `None` for one that has opened none.
-        bridge: The way back to the call's event loop, where the tool runs in a thread.
+        internals: What the host keeps in it while the call runs; no tool needs it.
     """
 
     request: ReadonlyContext = NOBODY
@@ -174,10 +188,7 @@ class ToolContext:
     deadline: float | None = None
     confirmation: Confirmation | None = None
     depth: int = 0
-    frame: Any = field(default=None, repr=False, eq=False)
-    said: PendingActions | None = field(default=None, init=False, repr=False, eq=False)
-    opened: OpenedServices | None = field(default=None, init=False, repr=False, eq=False)
-    bridge: LoopPortal | None = field(default=None, init=False, repr=False, eq=False)
+    internals: CallInternals = field(factory=CallInternals, init=False, repr=False, eq=False)
 
     # For whom ----------------------------------------------------------------------------------------------------
 
@@ -251,13 +262,13 @@ class ToolContext:
     @property
     def actions(self) -> PendingActions:
         """What the call asks of its host: changes of state, `transfer_to`, `escalate`, `skip_summarization`."""
-        said = self.said
-        if said is None:
+        internals = self.internals
+        if internals.pending_actions is None:
             from pegboard.tools.state import PendingActions
 
             with _making:
-                said = self.said = self.said or PendingActions(self.request.state)
-        return said
+                internals.pending_actions = internals.pending_actions or PendingActions(self.request.state)
+        return internals.pending_actions
 
     @property
     def memory(self) -> CallMemory:
@@ -278,18 +289,18 @@ class ToolContext:
     def report(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tells whoever listens how far the call is."""
         if self.listener is not None:
-            self._tell(Progress(progress, total, message))
+            self._emit(Progress(progress, total, message))
 
     def emit(self, partial: object) -> None:
         """Hands out a partial result before the call ends."""
         if self.listener is not None:
-            self._tell(partial)
+            self._emit(partial)
 
     def metadata(self, title: str | None = None, **facts: Any) -> None:
         """Says something of the call to people, as it happens; its result gets the title and the facts too."""
-        self.actions.tell(title, facts)
+        self.actions.show(title, facts)
         if self.listener is not None:
-            self._tell(Told(title, facts))
+            self._emit(DisplayUpdate(title, facts))
 
     # What it may ask for -----------------------------------------------------------------------------------------
 
@@ -387,14 +398,14 @@ class ToolContext:
         services = self._services()
         return await services.use(kind, self) if kind in services else services.default(kind, make)
 
-    def opened_services(self) -> OpenedServices:
+    def opened_services(self) -> ServiceContainer:
         """Where services are kept that are open for this call only."""
-        opened = self.opened
-        if opened is None:
+        internals = self.internals
+        if internals.container is None:
             services = self._services()
             with _making:
-                opened = self.opened = self.opened or services.for_call()
-        return opened
+                internals.container = internals.container or services.for_call()
+        return internals.container
 
     async def close_services(self, error: BaseException | None = None) -> None:
         """Closes what was opened for this call, the last first; whoever runs the call does it after.
@@ -405,8 +416,8 @@ class ToolContext:
         Raises:
             asyncio.CancelledError: Whoever waits was cancelled; all the same everything was closed.
         """
-        if self.opened is not None:
-            await self.opened.close(error)
+        if self.internals.container is not None:
+            await self.internals.container.close(error)
 
     # Time --------------------------------------------------------------------------------------------------------
 
@@ -445,24 +456,24 @@ class ToolContext:
         except CallStoppedError:
             discard(awaitable)
             raise
-        if self.bridge is None:
+        if self.internals.portal is None:
             return wait_without_loop(awaitable)
-        return self.bridge.wait(awaitable, lambda: self.remaining)
+        return self.internals.portal.wait(awaitable, lambda: self.remaining)
 
     def stop(self) -> None:
         """Tells a tool that works on in a thread that its call is over; whoever runs the call does it."""
         self.cancelled = True
-        if self.bridge is not None:
-            self.bridge.close()
+        if self.internals.portal is not None:
+            self.internals.portal.close()
 
     # How it does it ----------------------------------------------------------------------------------------------
 
-    def _tell(self, said: object) -> None:
+    def _emit(self, update: object) -> None:
         assert self.listener is not None
-        if self.bridge is None:
-            self.listener(said)
+        if self.internals.portal is None:
+            self.listener(update)
         else:
-            self.bridge.tell(self.listener, said)
+            self.internals.portal.emit(self.listener, update)
 
     def _services(self) -> Services:
         from pegboard.tools.services import Services

@@ -73,8 +73,6 @@ def injected_kind(annotation: Any) -> Any:
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:
-    import types
-
     return get_args(annotation) if get_origin(annotation) in (typing.Union, types.UnionType) else ()
 
 
@@ -101,16 +99,13 @@ async def opened(injects: Sequence[Injection], context: CallContext) -> None:
             if context.provides(each.kind) or not each.is_optional:
                 await context.use(each.kind)
         except MissingServiceError as error:
-            raise _not_set_up(context.tool) from error
+            text = f"{context.tool} isn't set up here, so it can't run. Do without it, or say so."
+            raise ToolError(text) from error
         except (ToolError, FatalToolError):
             raise
         except Exception as error:
             text = f"{context.tool} can't run now: something that it needs can't be opened."
             raise ToolError(text) from error
-
-
-def _not_set_up(tool: str) -> ToolError:
-    return ToolError(f"{tool} isn't set up here, so it can't run. Do without it, or say so.")
 
 
 def filled(injects: Sequence[Injection], context: CallContext) -> dict[str, Any]:

@@ -40,15 +40,15 @@ class LoopPortal:
         """The call's event loop."""
         return self._loop
 
-    def tell(self, listener: Callable[[object], None], said: object) -> None:
+    def emit(self, listener: Callable[[object], None], update: object) -> None:
         """Calls the listener in the loop, in order; not at all from a thread that works on after the call."""
         if _running_loop() is self._loop:
-            listener(said)
+            listener(update)
         elif not self._is_closed:
             try:
-                self._loop.call_soon_threadsafe(listener, said)
+                self._loop.call_soon_threadsafe(listener, update)
             except RuntimeError:
-                return  # the loop is closed: nobody listens any more
+                return  # the loop is closed
 
     def wait(self, awaitable: Awaitable[T], remaining: Callable[[], float | None]) -> T:
         """What the awaitable gives, awaited in the loop.
@@ -75,7 +75,7 @@ class LoopPortal:
             self._waits.discard(future)
 
     def close(self) -> None:
-        """The call is over: waits end, and what a thread goes on to tell is dropped."""
+        """The call is over: waits end, and what a thread goes on to emit is dropped."""
         with self._lock:
             self._is_closed = True
             waits = list(self._waits)

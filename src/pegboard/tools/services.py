@@ -9,14 +9,13 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import Future
-from functools import partial
 from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Flavour
-from pegboard.errors import MissingServiceError
+from pegboard.errors import MissingServiceError, log_failure
 from pegboard.tools.injection import Kind, class_of_kind, is_kind, name_of_kind
 from pegboard.tools.state import CallContext
 
@@ -62,22 +61,7 @@ class _Provided:
 def _provided(
     kind: Any, thing: Any, *, scope: ServiceScope | None = None, blocking: bool = True, enter: bool = True
 ) -> _Provided:
-    """What a host says, made sense of.
-
-    A value of the type is kept as it is, and so is whatever can't be called. What can be called makes the value.
-
-    Args:
-        kind: A class or protocol, perhaps with its parameters filled in (`Repository[User]`).
-        thing: The value, or a factory: plain, async, a generator (plain or async) that yields the value and goes on
-            to close it, or giving a context manager. It gets the context if it has a required parameter, or one
-            called `context`.
-        scope: How long what a factory made is kept: `"call"`, by default, or `"registry"`.
-        blocking: `False` for a plain factory that never waits: it runs on the event loop.
-        enter: Whether a context manager that the factory gives is entered, and left at the end.
-
-    Raises:
-        TypeError: `kind` is no type, `scope` is none, or the factory asks for what it can't get.
-    """
+    """What `Services.provide` keeps. A value of the type is kept as it is, and so is whatever can't be called."""
     if not is_kind(kind):
         raise TypeError(f"a service is provided for a class or protocol, not for {kind!r:.80}")
     if scope not in (None, "call", "registry"):
@@ -96,7 +80,7 @@ def _is_factory(kind: Any, thing: Any) -> bool:
         return False
     if inspect.isroutine(thing) or isinstance(thing, type | functools.partial):  # pyright: ignore[reportUnknownArgumentType]
         return not _is_instance(thing, kind)  # pyright: ignore[reportUnknownArgumentType]
-    # Of a protocol nobody can tell at run time who keeps to it; what is no function is meant to.
+    # What keeps to a protocol can't be known at run time; what is no function is meant to.
     return not (getattr(class_of_kind(kind), "_is_protocol", False) or _is_instance(thing, kind))
 
 
@@ -140,21 +124,11 @@ def _maker(factory: Callable[..., Any], parameter: inspect.Parameter | None) -> 
 
 @frozen(eq=False)
 class _OpenService:
-    """A service that is open.
-
-    Attributes:
-        provided: What it was made by.
-        value: The service.
-        manager: The context manager to leave, or `None`.
-        loop: Where it was opened, if that took an event loop.
-        is_async: Whether leaving the context manager takes one too.
-    """
-
     provided: _Provided
     value: Any
-    manager: Any = None
-    loop: asyncio.AbstractEventLoop | None = None
-    is_async: bool = False
+    manager: Any = None  # to be left at the end
+    loop: asyncio.AbstractEventLoop | None = None  # where it was opened, if that took an event loop
+    is_async: bool = False  # whether leaving the manager takes one too
 
     @property
     def is_lost(self) -> bool:
@@ -162,33 +136,23 @@ class _OpenService:
         return self.loop is not None and self.loop.is_closed()
 
 
-def _begun(provided: _Provided, context: CallContext, *, may_wait: bool) -> tuple[Any, Any]:
-    """What a factory gives, entered where that takes no event loop; and the context manager to leave, or `None`.
+def _is_entered(provided: _Provided, thing: object, method: str) -> bool:
+    """Whether a factory's result is entered by this method; `with` looks for it in the class, too."""
+    return provided.enter and hasattr(type(thing), method)
 
-    Raises:
-        MissingServiceError: It would have to wait, and may not.
-    """
+
+def _begun(provided: _Provided, context: CallContext, now: bool) -> tuple[Any, Any]:
+    """What a factory gives, entered where that takes no event loop, in the same thread; and the manager to leave."""
     assert provided.make is not None
     made = provided.make(context)
-    waits = isawaitable(cast("object", made)) or (provided.enter and _has_method(made, "__aenter__"))
-    if provided.enter and _has_method(made, "__enter__") and not (waits and may_wait):
+    waits = isawaitable(cast("object", made)) or _is_entered(provided, made, "__aenter__")
+    if _is_entered(provided, made, "__enter__") and (now or not waits):
         return made.__enter__(), made
-    if waits and not may_wait:
+    if waits and now:
         if iscoroutine(made):
             made.close()
         raise _has_to_wait(provided)
     return made, None
-
-
-def _has_method(thing: object, method: str) -> bool:
-    """Whether its class has such a method, which is where `with` looks for it."""
-    return hasattr(type(thing), method)
-
-
-def _left_now(opened: _OpenService) -> None:
-    """Closes what was opened without an event loop."""
-    if opened.manager is not None:
-        opened.manager.__exit__(None, None, None)
 
 
 def _refuse_lost(opened: _OpenService) -> None:
@@ -200,11 +164,6 @@ def _refuse_lost(opened: _OpenService) -> None:
     generator = getattr(opened.manager, "gen", None)
     if getattr(generator, "ag_frame", opened) is not None:
         raise RuntimeError("the event loop that it was opened in was closed before it")
-
-
-def _facts_of(error: BaseException | None) -> tuple[Any, Any, Any]:
-    """What a context manager is left with."""
-    return (None, None, None) if error is None else (type(error), error, error.__traceback__)
 
 
 def _has_to_wait(provided: _Provided) -> MissingServiceError:
@@ -221,7 +180,7 @@ _OffLoop: TypeAlias = Callable[..., Awaitable[Any]]
 """Calls a function with its arguments off the event loop."""
 
 _Observer: TypeAlias = Callable[[str, BaseException], None]
-"""Told who failed, and how."""
+"""Gets who failed, and how."""
 
 CLOSE_SECONDS: Final = 10.0
 """How long one service may take to close."""
@@ -231,16 +190,16 @@ _opening: Final[contextvars.ContextVar[tuple[_Provided, ...]]] = contextvars.Con
 
 
 class _GivenUpError(Exception):
-    """Whoever was opening a service was cancelled; another may try."""
+    """The call that was opening a service was cancelled; another may try."""
 
 
 @define(eq=False)
-class OpenedServices:
+class ServiceContainer:
     """What factories have made: for one call, or for a registry.
 
     Attributes:
+        observe: Gets what fails while it is closed.
         off_loop: Where plain factories that may block run; `None`: where they are asked for.
-        observe: Told of what fails while it is closed.
         for_call: Whether it ends with its call, after which nothing is opened any more.
     """
 
@@ -252,43 +211,24 @@ class OpenedServices:
     _is_closed: bool = field(default=False, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    async def use(self, provided: _Provided, context: CallContext) -> Any:
+    async def use(self, provided: _Provided, context: CallContext, *, now: bool = False) -> Any:
         """The service, opened by the first who asks; the others wait for it.
 
+        Args:
+            provided: What it is made by.
+            context: For its factory.
+            now: Whether to do without the event loop, so that the coroutine ends at its first step.
+
         Raises:
-            MissingServiceError: Its factory asks for itself, or the call is over.
+            MissingServiceError: Its factory asks for itself, the call is over, or it would have to wait and may not.
             BaseException: Whatever the factory raised; the next who asks tries again.
         """
-        import asyncio  # loading it takes longer than listing tools
-
         while True:
             future, is_mine = self._claim(provided)
             if is_mine:
-                return (await self._open(provided, context, future)).value
+                return (await self._open(provided, context, future, now)).value
             try:
-                opened = future.result() if future.done() else await asyncio.wrap_future(future)
-            except _GivenUpError:
-                continue
-            if not opened.is_lost:
-                return opened.value
-            self._forget(provided, future)
-
-    def use_now(self, provided: _Provided, context: CallContext) -> Any:
-        """The same without waiting for the event loop.
-
-        Raises:
-            MissingServiceError: It would have to wait: `await context.use(...)`.
-        """
-        from pegboard.threads import in_event_loop  # it loads asyncio
-
-        while True:
-            future, is_mine = self._claim(provided)
-            if is_mine:
-                return self._open_now(provided, context, future).value
-            if not future.done() and in_event_loop():
-                raise _has_to_wait(provided)
-            try:
-                opened = future.result(context.remaining)
+                opened = await self._opened_by_another(provided, context, future, now)
             except _GivenUpError:
                 continue
             if not opened.is_lost:
@@ -296,13 +236,13 @@ class OpenedServices:
             self._forget(provided, future)
 
     async def close(self, error: BaseException | None = None) -> None:
-        """Closes what is open, the last first; what fails is told to the observer and costs nothing else.
+        """Closes what is open, the last first; what fails goes to the observer and costs nothing else.
 
         Args:
             error: What ended the call, for context managers that undo their work then; or `None`.
 
         Raises:
-            asyncio.CancelledError: Whoever waits was cancelled meanwhile; all the same the others were closed.
+            asyncio.CancelledError: The caller was cancelled meanwhile; all the same the others were closed.
         """
         import asyncio  # loading it takes longer than listing tools
 
@@ -331,7 +271,7 @@ class OpenedServices:
             if future is None:
                 self._refuse_when_closed(provided)
                 future = self._found[provided] = Future()
-                future.set_running_or_notify_cancel()  # so that nobody who waits can cancel it for the others
+                future.set_running_or_notify_cancel()  # so that none that waits can cancel it for the others
                 return future, True
         if not future.done() and provided in _opening.get():
             chain = " -> ".join(each.name for each in (*_opening.get(), provided))
@@ -348,26 +288,35 @@ class OpenedServices:
         if self._is_closed:
             raise MissingServiceError(f"{provided.name} isn't opened any more: the call is over", kind=provided.kind)
 
-    async def _open(self, provided: _Provided, context: CallContext, future: Future[_OpenService]) -> _OpenService:
-        with self._attempt(provided, future):
-            opened = await self._made(provided, context)
-            if not self._keep(opened, future):
-                await self._leave(opened, None)
-                self._refuse_when_closed(provided)
-        return opened
+    @staticmethod
+    async def _opened_by_another(
+        provided: _Provided, context: CallContext, future: Future[_OpenService], now: bool
+    ) -> _OpenService:
+        if future.done():
+            return future.result()
+        import asyncio  # loading it takes longer than listing tools
 
-    def _open_now(self, provided: _Provided, context: CallContext, future: Future[_OpenService]) -> _OpenService:
+        from pegboard.threads import in_event_loop
+
+        if not now:
+            return await asyncio.wrap_future(future)
+        if in_event_loop():
+            raise _has_to_wait(provided)
+        return future.result(context.remaining)
+
+    async def _open(
+        self, provided: _Provided, context: CallContext, future: Future[_OpenService], now: bool
+    ) -> _OpenService:
         with self._attempt(provided, future):
-            value, manager = _begun(provided, context, may_wait=False)
-            opened = _OpenService(provided, value, manager)
+            opened = await self._made(provided, context, now)
             if not self._keep(opened, future):
-                _left_now(opened)
+                await self._leave(opened, None, now)
                 self._refuse_when_closed(provided)
         return opened
 
     @contextlib.contextmanager
     def _attempt(self, provided: _Provided, future: Future[_OpenService]) -> Generator[None]:
-        """Where a factory runs; who waits for it learns that it failed."""
+        """Where a factory runs; those that wait for it learn that it failed."""
         import asyncio
 
         token = _opening.set((*_opening.get(), provided))
@@ -391,65 +340,53 @@ class OpenedServices:
         future.set_result(opened)
         return True
 
-    async def _made(self, provided: _Provided, context: CallContext) -> _OpenService:
+    async def _made(self, provided: _Provided, context: CallContext, now: bool) -> _OpenService:
         import asyncio  # loading it takes longer than listing tools
 
-        begin = partial(_begun, provided, context, may_wait=True)
-        value, manager = await self._plainly(provided, begin)
+        value, manager = await self._called(provided, now, _begun, provided, context, now)
         if manager is not None:
             return _OpenService(provided, value, manager)
         loop = None
         if isawaitable(value):
-            loop = asyncio.get_running_loop()
-            value = await value
-        return await self._entered(provided, value, loop)
-
-    async def _entered(self, provided: _Provided, value: Any, loop: asyncio.AbstractEventLoop | None) -> _OpenService:
-        import asyncio  # loading it takes longer than listing tools
-
-        if provided.enter and _has_method(value, "__aenter__"):
+            loop, value = asyncio.get_running_loop(), await value
+        if _is_entered(provided, value, "__aenter__"):
             return _OpenService(provided, await value.__aenter__(), value, asyncio.get_running_loop(), is_async=True)
-        if provided.enter and _has_method(value, "__enter__"):
-            return _OpenService(provided, await self._plainly(provided, value.__enter__), value, loop)
+        if _is_entered(provided, value, "__enter__"):
+            return _OpenService(provided, await self._called(provided, now, value.__enter__), value, loop)
         return _OpenService(provided, value, None, loop)
 
-    async def _leave(self, opened: _OpenService, error: BaseException | None) -> None:
+    async def _leave(self, opened: _OpenService, error: BaseException | None, now: bool = False) -> None:
+        facts = (None, None, None) if error is None else (type(error), error, error.__traceback__)
         if opened.is_lost:
             _refuse_lost(opened)
         elif opened.is_async:
-            await opened.manager.__aexit__(*_facts_of(error))
+            await opened.manager.__aexit__(*facts)
         elif opened.manager is not None:
-            await self._plainly(opened.provided, opened.manager.__exit__, *_facts_of(error))
+            await self._called(opened.provided, now, opened.manager.__exit__, *facts)
 
-    async def _plainly(self, provided: _Provided, function: Callable[..., Any], *arguments: Any) -> Any:
+    async def _called(self, provided: _Provided, now: bool, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls what may block, off the loop where there is such a place."""
-        if self.off_loop is None or not provided.blocking:
+        if now or self.off_loop is None or not provided.blocking:
             return function(*arguments)
         return await self.off_loop(function, *arguments)
 
 
 def _is_cancelled(error: BaseException) -> bool:
-    """Whether it comes of the cancellation of this task, and isn't the service's own."""
+    """Whether it comes from the cancellation of this task, and isn't the service's own."""
     import asyncio
 
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
-_MISSING: Final = object()
-
-
 class Services:
     """What the host provides, by type. Readers never wait; a change swaps what they see.
 
-    Attributes:
-        off_loop: Where plain factories that may block run; `None`: where they are asked for.
-        observe: Told of what fails while it is closed; by default the logger `pegboard` is.
-
     Args:
         values: Type -> value or factory, as `provide` takes them.
-        off_loop: As above; may be set later, before the first service is opened.
-        observe: The same.
+        off_loop: Where plain factories that may block run; `None`: where they are asked for. May be set later, before
+            the first service is opened.
+        observe: Gets what fails while it is closed; by default the logger `pegboard` does. May be set later, too.
     """
 
     def __init__(
@@ -460,7 +397,7 @@ class Services:
         observe: _Observer | None = None,
     ) -> None:
         self.off_loop = off_loop
-        self.observe = observe or _log
+        self.observe = observe or log_failure
         self._provided: dict[Any, _Provided] = {kind: _provided(kind, value) for kind, value in (values or {}).items()}
         self._shared = _Shared()
 
@@ -533,38 +470,44 @@ class Services:
         """The service of this type, opened if need be.
 
         Raises:
-            MissingServiceError: Nobody provides one.
+            MissingServiceError: None is provided.
             BaseException: Whatever its factory raised.
         """
         given = self._found(kind)
         if given.make is None:
             return given.value
-        return await self._opened(given, context).use(given, context)
+        return await self._container(given, context).use(given, context)
 
     def use_now(self, kind: Kind[T], context: CallContext) -> T:
         """The same for what needs no waiting.
 
         Raises:
-            MissingServiceError: Nobody provides one, or it has to be awaited; says what to do.
+            MissingServiceError: None is provided, or it has to be awaited; says what to do.
             BaseException: Whatever its factory raised.
         """
         given = self._found(kind)
-        return given.value if given.make is None else self._opened(given, context).use_now(given, context)
+        if given.make is None:
+            return given.value
+        using = self._container(given, context).use(given, context, now=True)
+        try:
+            using.send(None)
+        except StopIteration as ended:
+            return ended.value
+        raise AssertionError("what does without the event loop has ended at its first step")
 
     def default(self, kind: Kind[T], make: Callable[[], T]) -> T:
-        """What stands for a type that nobody provides, made at first use and kept as long as these services are."""
+        """What stands for a type that isn't provided, made at first use and kept as long as these services are."""
         with self._shared.lock:
-            value = self._shared.defaults.get(kind, _MISSING)
-            if value is _MISSING:
-                value = self._shared.defaults[kind] = make()
-        return cast("T", value)
+            if kind not in self._shared.defaults:
+                self._shared.defaults[kind] = make()
+            return self._shared.defaults[kind]
 
-    def for_call(self) -> OpenedServices:
+    def for_call(self) -> ServiceContainer:
         """Where one call's services are kept while they are open."""
-        return OpenedServices(self.observe, self.off_loop, for_call=True)
+        return ServiceContainer(self.observe, self.off_loop, for_call=True)
 
     async def aclose(self) -> None:
-        """Closes what was opened for all calls, the last first. Whoever asks later opens it anew."""
+        """Closes what was opened for all calls, the last first. What is asked for later is opened anew."""
         if self._shared.opened is not None:
             await self._shared.opened.close()
 
@@ -581,29 +524,23 @@ class Services:
             raise MissingServiceError(what, kind=kind)
         return given
 
-    def _opened(self, given: _Provided, context: CallContext) -> OpenedServices:
+    def _container(self, given: _Provided, context: CallContext) -> ServiceContainer:
         if given.scope == "call":
             return context.opened_services()
         shared = self._shared
         if shared.opened is None:
             with shared.lock:
-                shared.opened = shared.opened or OpenedServices(self.observe, self.off_loop)
+                shared.opened = shared.opened or ServiceContainer(self.observe, self.off_loop)
         return shared.opened
 
 
+@define(eq=False)
 class _Shared:
     """What services over others have in common with them."""
 
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.opened: OpenedServices | None = None
-        self.defaults: dict[Any, Any] = {}
+    lock: Any = field(factory=threading.RLock)
+    opened: ServiceContainer | None = None
+    defaults: dict[Any, Any] = field(factory=dict[Any, Any])
 
 
-def _log(who: str, error: BaseException) -> None:
-    import logging
-
-    logging.getLogger("pegboard").error("%s failed", who, exc_info=error)
-
-
-__all__ = ["OpenedServices", "ServiceScope", "Services"]
+__all__ = ["ServiceContainer", "ServiceScope", "Services"]

@@ -82,12 +82,7 @@ NO_INPUT: Final = json_text({"type": "object", "properties": {}, "additionalProp
 
 
 def _strings_only(what: str, given: Any) -> dict[str, None]:
-    """Strings, each once, in their order.
-
-    Raises:
-        TypeError: A single string, or something else among them.
-        ValueError: One that UTF-8 can't say.
-    """
+    """Strings, each once, in their order."""
     kept = None if isinstance(given, str) else dict.fromkeys(given)
     if kept is None or not all(isinstance(each, str) for each in kept):
         raise TypeError(f"{what} must be a collection of strings, got {given!r:.100}")
@@ -234,8 +229,6 @@ def _argument_kinds(given: Mapping[str, Any] | JsonText) -> JsonText:
     return json_text(dict(given)) if given else EMPTY_OBJECT
 
 
-_TEXTS: Final = ("provider_id", "permission", "version", "original_name")
-
 _JSON: Final = (
     "input_schema",
     "output_schema",
@@ -322,15 +315,7 @@ class ToolSpec:
             object.__setattr__(self, "_input_schema", FREEFORM_SCHEMA)
         if not self.provider_id and (self.kind == "provider" or self.provider_id is not None):
             raise ValueError("provider_id: a provider tool needs the provider's own name of it, as 'openai.web_search'")
-        ids = (self.provider_id, self.permission, self.version, self.original_name)
-        schemas = (self._input_schema, self._output_schema, self._examples)
-        others = (self._permission_arguments, self._provider_arguments, self._provider_options, self._meta)
-        if not all(map(str.isascii, filter(None, (*ids, *schemas, *others)))):
-            self._check_texts()
-
-    def _check_texts(self) -> None:
-        """Refuses texts that UTF-8 can't say; free texts have been mended."""
-        for what in _TEXTS:
+        for what in ("provider_id", "permission", "version", "original_name"):  # free texts have been mended
             _check_unicode(what, getattr(self, what))
         for what in _JSON:
             text: JsonText | None = getattr(self, f"_{what}")
@@ -395,15 +380,10 @@ class ToolSpec:
 
     def to_json(self) -> JsonObject:
         """All facts that aren't the default, under camel-case names; name, description, kind, inputSchema always."""
-        data: JsonObject = {
-            "name": self.name,
-            "description": self.description,
-            "kind": self.kind,
-            "inputSchema": self.input_schema,
-        }
-        for attribute, wire, write in _OPTIONAL:
-            value = getattr(self, attribute)
-            if value != _DEFAULTS[attribute]:
+        data: JsonObject = {}
+        for wire, (name, _, write) in _FACTS.items():
+            value = getattr(self, name)
+            if name not in _DEFAULTS or value != _DEFAULTS[name]:
                 data[wire] = write(value)
         return data
 
@@ -417,10 +397,10 @@ class ToolSpec:
         """
         facts: dict[str, Any] = {}
         for wire, value in data.items():
-            if wire not in _READERS:
+            if wire not in _FACTS:
                 raise ValueError(f"{wire}: unknown key")
-            attribute, read = _READERS[wire]
-            facts[attribute] = read(wire, value)
+            name, read, _ = _FACTS[wire]
+            facts[name] = read(wire, value)
         if "name" not in facts:
             raise ValueError("name: missing")
         return cls(**facts)
@@ -440,33 +420,6 @@ def _same(value: Any) -> Any:
 
 def _to_json(value: Any) -> Any:
     return value.to_json()
-
-
-_OPTIONAL: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
-    ("output_schema", "outputSchema", _same),
-    ("title", "title", _same),
-    ("annotations", "annotations", _to_json),
-    ("tags", "tags", list),
-    ("examples", "examples", list),
-    ("grammar", "grammar", _to_json),
-    ("provider_id", "providerId", _same),
-    ("provider_arguments", "providerArguments", _same),
-    ("strict", "strict", _same),
-    ("long_running", "longRunning", _same),
-    ("deferred", "deferred", _same),
-    ("concurrency", "concurrency", _to_json),
-    ("permission", "permission", _same),
-    ("permission_arguments", "permissionArguments", _same),
-    ("requires_confirmation", "requiresConfirmation", _same),
-    ("version", "version", _same),
-    ("original_name", "originalName", _same),
-    ("provider_options", "providerOptions", _same),
-    ("meta", "meta", _same),
-)
-
-_DEFAULTS: Final[dict[str, Any]] = {
-    **{name: getattr(ToolSpec("_"), name) for name, _, _ in _OPTIONAL},
-}
 
 
 def _of(*types: type) -> Callable[[str, Any], Any]:
@@ -510,31 +463,35 @@ _TEXT = _of(str)
 _FLAG = _of(bool)
 _OBJECT = _of(dict)
 
-_READERS: Final[dict[str, tuple[str, Callable[[str, Any], Any]]]] = {
-    "name": ("name", _TEXT),
-    "description": ("description", _TEXT),
-    "kind": ("kind", _TEXT),
-    "inputSchema": ("input_schema", _OBJECT),
-    "outputSchema": ("output_schema", _OBJECT),
-    "title": ("title", _TEXT),
-    "annotations": ("annotations", _parts(ToolAnnotations.from_json)),
-    "tags": ("tags", _strings),
-    "examples": ("examples", _objects),
-    "grammar": ("grammar", _parts(lambda members: Grammar(**members))),
-    "providerId": ("provider_id", _TEXT),
-    "providerArguments": ("provider_arguments", _OBJECT),
-    "strict": ("strict", _FLAG),
-    "longRunning": ("long_running", _FLAG),
-    "deferred": ("deferred", _FLAG),
-    "concurrency": ("concurrency", _parts(lambda members: Concurrency(**members))),
-    "permission": ("permission", _TEXT),
-    "permissionArguments": ("permission_arguments", _parts(_argument_kinds)),
-    "requiresConfirmation": ("requires_confirmation", _FLAG),
-    "version": ("version", _TEXT),
-    "originalName": ("original_name", _TEXT),
-    "providerOptions": ("provider_options", _OBJECT),
-    "meta": ("meta", _OBJECT),
+_FACTS: Final[dict[str, tuple[str, Callable[[str, Any], Any], Callable[[Any], Any]]]] = {
+    "name": ("name", _TEXT, _same),
+    "description": ("description", _TEXT, _same),
+    "kind": ("kind", _TEXT, _same),
+    "inputSchema": ("input_schema", _OBJECT, _same),
+    "outputSchema": ("output_schema", _OBJECT, _same),
+    "title": ("title", _TEXT, _same),
+    "annotations": ("annotations", _parts(ToolAnnotations.from_json), _to_json),
+    "tags": ("tags", _strings, list),
+    "examples": ("examples", _objects, list),
+    "grammar": ("grammar", _parts(lambda members: Grammar(**members)), _to_json),
+    "providerId": ("provider_id", _TEXT, _same),
+    "providerArguments": ("provider_arguments", _OBJECT, _same),
+    "strict": ("strict", _FLAG, _same),
+    "longRunning": ("long_running", _FLAG, _same),
+    "deferred": ("deferred", _FLAG, _same),
+    "concurrency": ("concurrency", _parts(lambda members: Concurrency(**members)), _to_json),
+    "permission": ("permission", _TEXT, _same),
+    "permissionArguments": ("permission_arguments", _parts(_argument_kinds), _same),
+    "requiresConfirmation": ("requires_confirmation", _FLAG, _same),
+    "version": ("version", _TEXT, _same),
+    "originalName": ("original_name", _TEXT, _same),
+    "providerOptions": ("provider_options", _OBJECT, _same),
+    "meta": ("meta", _OBJECT, _same),
 }
+"""The facts of a spec as they stand in JSON: each with its attribute, and how it is read and written."""
+
+_ALWAYS: Final = ("name", "description", "kind", "input_schema")
+_DEFAULTS: Final = {name: getattr(ToolSpec("_"), name) for name, _, _ in _FACTS.values() if name not in _ALWAYS}
 
 
 __all__ = [

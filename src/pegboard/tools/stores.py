@@ -64,9 +64,6 @@ def _checked_name(name: str) -> str:
 
     1 to 255 bytes; parts between `/` that aren't empty, `.` or `..`, and neither begin nor end with a space nor end
     with a dot; none of `\ < > : " | ? *` and no character that can't be seen.
-
-    Raises:
-        ArtifactError: It isn't one; says why.
     """
     reason = _name_fault(name)
     if reason is not None:
@@ -126,11 +123,7 @@ class _InMemoryArtifacts(Artifacts):
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:
-        """Keeps a new version; the first is 1.
-
-        Raises:
-            ArtifactError: The name isn't allowed, or the content is larger than all that may be kept.
-        """
+        """Keeps a new version; the first is 1."""
         size = _bytes_of(content)
         if size > self.most_bytes:
             raise ArtifactError(f"{name} is too large to be kept: over {self.most_bytes:,} bytes.", name=name)
@@ -143,11 +136,7 @@ class _InMemoryArtifacts(Artifacts):
     async def load(
         self, name: str, version: int | None = None, *, user: str | None = None, session: str | None = None
     ) -> Content:
-        """One version, the latest by default.
-
-        Raises:
-            ArtifactError: It isn't there, or no longer.
-        """
+        """One version, the latest by default."""
         with self._lock:
             shelf = self._shelves.get(_scope(name, user, session), _Shelf())
             content = shelf.kept.get((name, shelf.latest.get(name, 0) if version is None else version))
@@ -256,10 +245,6 @@ MOST_CHARACTERS: Final = 20_000
 """Characters of one entry that `_InMemoryMemory` keeps; the rest is cut off."""
 
 
-def _nothing() -> dict[str, Any]:
-    return {}
-
-
 @frozen
 class MemoryEntry:
     """Something that is remembered.
@@ -278,7 +263,7 @@ class MemoryEntry:
     session: str | None = None
     author: str | None = None
     time: float = 0.0
-    metadata: Mapping[str, Any] = field(factory=_nothing)
+    metadata: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
 class Memory(Protocol):

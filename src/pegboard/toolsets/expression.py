@@ -85,7 +85,7 @@ def as_predicate(given: Predicate | PredicateFunction | str, custom: CustomPredi
 
 @define
 class _Parser:
-    """Recursive descent over the text; how deep it goes is counted, so that it never runs out of stack."""
+    """Recursive descent parser; counts how deep it goes, so that it never runs out of stack."""
 
     text: str
     custom: CustomPredicates

@@ -16,14 +16,12 @@ MOST_TEXT = 2_000
 MOST_WORDS = 24
 """How many different words of a question are looked for."""
 
-_SENTENCE = (
+_ENGLISH = (
     "a an and any are as at be by can do does for from have how i if in into is it its me my of on or please should "
     "so some something that the their them then there this to want was we what when where which will with would you "
-    "your s t"
+    "your s t"  # `s` and `t` are what an apostrophe leaves behind
 )
-
-_PASSED_OVER = frozenset(_SENTENCE.split())
-"""Words of an English sentence that say nothing of a tool; `s` and `t` are what an apostrophe leaves behind."""
+_STOP_WORDS = frozenset(_ENGLISH.split())
 
 
 def identifier_parts(identifiers: str) -> list[str]:
@@ -52,14 +50,18 @@ def spaced(text: str) -> str:
 def question_words(text: str) -> list[str]:
     """The words that a question asks for, in small letters, each once, at most 24.
 
-    English words that say nothing are passed over, unless there are no others.
+    English stop words are passed over, unless there are no others.
     """
     words: dict[str, None] = {}
-    for run in [run for segment in _segments(text[:MOST_TEXT]) for run in _runs(segment)]:
-        parts = _spelt_apart(run)
-        words.update(dict.fromkeys([run.lower(), *(parts if len(parts) > 1 else ())]))
-    telling = [word for word in words if word not in _PASSED_OVER]
-    return (telling or list(words))[:MOST_WORDS]
+    for segment in _segments(text[:MOST_TEXT]):
+        starts = [
+            at for at in range(1, len(segment)) if _is_ideograph(segment[at]) is not _is_ideograph(segment[at - 1])
+        ]
+        for run in _parted(segment, starts):
+            parts = _spelt_apart(run)
+            words.update(dict.fromkeys([run.lower(), *(parts if len(parts) > 1 else ())]))
+    meaningful = [word for word in words if word not in _STOP_WORDS]
+    return (meaningful or list(words))[:MOST_WORDS]
 
 
 def question_names(text: str) -> list[str]:
@@ -80,14 +82,6 @@ def expression(word: str) -> str:
         return " OR ".join([f'"{pair}"' for pair in pairs])
     stem = _stem(word) if word.isascii() else word
     return f'"{stem}"*' if len(word) > 1 else f'"{stem}"'
-
-
-def _runs(word: str) -> list[str]:
-    """The word parted where ideographs begin and end."""
-    if word.isascii():
-        return [word]
-    starts = [at for at in range(1, len(word)) if _is_ideograph(word[at]) is not _is_ideograph(word[at - 1])]
-    return _parted(word, starts)
 
 
 def _is_ideograph(character: str) -> bool:
@@ -150,9 +144,6 @@ def _begins(segment: str, at: int) -> bool:
 
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable
-
     Row = tuple[str, str, str, str]
     """A name, and its texts for the three columns: name, labels (title, tags, parameters), description."""
 
@@ -184,29 +175,17 @@ GROUP BY hits.id ORDER BY tools.name IN ({named}) DESC, total DESC, tools.name L
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Makes the tables.
-
-    Raises:
-        sqlite3.OperationalError: This SQLite comes without FTS5.
-    """
+    """Makes the tables; raises `sqlite3.OperationalError` where this SQLite comes without FTS5."""
     connection.executescript(_CREATION)
 
 
 def is_of_this_format(connection: sqlite3.Connection) -> bool:
-    """Whether it holds these tables, as this version makes them.
-
-    Raises:
-        sqlite3.DatabaseError: It is no database, or damaged.
-    """
+    """Whether it holds these tables, as this version makes them; raises `sqlite3.DatabaseError` where it is damaged."""
     return connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
 
 
 def is_whole(connection: sqlite3.Connection) -> bool:
-    """Whether what it holds fits together.
-
-    Raises:
-        sqlite3.DatabaseError: It doesn't.
-    """
+    """Whether what it holds fits together; raises `sqlite3.DatabaseError` where it is damaged."""
     connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     (missing,) = connection.execute("SELECT count(*) FROM tools WHERE id NOT IN (SELECT rowid FROM words)").fetchone()
@@ -214,7 +193,7 @@ def is_whole(connection: sqlite3.Connection) -> bool:
 
 
 def add(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
-    """Puts rows in; their names aren't there yet. The digest stays empty until `set_digests`."""
+    """Puts rows in; their names aren't there yet. The digest stays empty until `note`."""
     (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM tools").fetchone()
     numbered = list(enumerate(rows, last + 1))
     connection.executemany("INSERT INTO tools VALUES (?, ?, '')", ((at, row[0]) for at, row in numbered))
@@ -236,20 +215,16 @@ def digests(connection: sqlite3.Connection) -> dict[str, str]:
     return dict(connection.execute("SELECT name, digest FROM tools"))
 
 
-def set_digests(connection: sqlite3.Connection, known: Iterable[tuple[str, str]]) -> None:
-    """Keeps digests: pairs of name and digest."""
-    told = ((digest, name, name) for name, digest in known)
-    connection.executemany("UPDATE tools SET digest = ? WHERE name = ? COLLATE NOCASE AND name = ?", told)
-
-
 def facts(connection: sqlite3.Connection) -> dict[str, str]:
     """What is noted about the index as a whole."""
     return dict(connection.execute("SELECT name, value FROM facts"))
 
 
-def set_facts(connection: sqlite3.Connection, known: Iterable[tuple[str, str]]) -> None:
-    """Notes facts: pairs of name and value."""
-    connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", known)
+def note(connection: sqlite3.Connection, known: Iterable[tuple[str, str]], facts: Iterable[tuple[str, str]]) -> None:
+    """Keeps digests (pairs of name and digest) and facts (pairs of name and value)."""
+    rows = ((digest, name, name) for name, digest in known)
+    connection.executemany("UPDATE tools SET digest = ? WHERE name = ? COLLATE NOCASE AND name = ?", rows)
+    connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts)
 
 
 def best(connection: sqlite3.Connection, text: str, limit: int) -> list[Hit]:

@@ -99,34 +99,13 @@ class ToolsetBase(ABC):
         return _FluentToolset(ReshapedToolset(self, reshapes))
 
     def searchable(self, *, name: str = SEARCH_TOOL, limit: int = 5, always: Always = None) -> _FluentToolset:
-        """The tool `search_tools`, and these tools, deferred until a search has found them.
-
-        Args:
-            name: The search tool's name.
-            limit: How many tools a search finds where the model doesn't say, 1 to 20.
-            always: What is never deferred: a predicate, its text, a plain function of tool and context, or a list of
-                names.
-
-        Raises:
-            InvalidNameError: The name isn't valid.
-            ValueError: The limit isn't from 1 to 20.
-            ExpressionError: The text of `always` doesn't parse.
-        """
+        """The tool `search_tools`, and these tools, deferred until found; arguments as for `SearchableToolset`."""
         return _FluentToolset(SearchableToolset(self, name=name, limit=limit, always=always))
 
     def cached(
         self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
     ) -> _FluentCachedToolset:
-        """The tools, asked for at most once in `ttl` seconds for each user, agent, model, provider and session.
-
-        Args:
-            ttl: Seconds.
-            clock: Gives seconds.
-            key: What tells two contexts apart; needed where the tools depend on the state or on `extra`.
-
-        Raises:
-            ValueError: `ttl` isn't above zero.
-        """
+        """The tools, asked for at most once in `ttl` seconds; arguments as for `CachedToolset`."""
         return _FluentCachedToolset(CachedToolset(self, ttl, clock, key))
 
 
@@ -135,15 +114,9 @@ class _FluentToolset(WrapperToolset, ToolsetBase):
 
 
 class _FluentCachedToolset(_FluentToolset):
-    """A cached toolset, with the wrappers as methods."""
-
     def __init__(self, inner: CachedToolset) -> None:
         super().__init__(inner)
-        self._cache = inner
-
-    def clear(self) -> None:
-        """Forgets what was kept."""
-        self._cache.clear()
+        self.clear = inner.clear
 
 
 def wrap(toolset: Toolset) -> _FluentToolset:
@@ -326,18 +299,7 @@ def searchable(toolset: Toolset, *, name: str = SEARCH_TOOL, limit: int = 5, alw
     """A toolset of the tool `search_tools`, and of the toolset's own tools, deferred until a search has found them.
 
     For several toolsets that are searched as one, make one of them first: `searchable(CombinedToolset(...))`.
-
-    Args:
-        toolset: Any toolset.
-        name: The search tool's name.
-        limit: How many tools a search finds where the model doesn't say, 1 to 20.
-        always: What is never deferred: a predicate, its text, a plain function of tool and context, or a list of
-            names.
-
-    Raises:
-        InvalidNameError: The name isn't valid.
-        ValueError: The limit isn't from 1 to 20.
-        ExpressionError: The text of `always` doesn't parse.
+    Arguments as for `SearchableToolset`.
     """
     return wrap(toolset).searchable(name=name, limit=limit, always=always)
 

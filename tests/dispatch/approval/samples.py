@@ -82,7 +82,7 @@ def a_work(around, tool=None, arguments=None, *, session="s", user=None, call_id
     tool = tool or a_tool(destructive=True)
     context = ToolContext(ReadonlyContext(session=session, user=user), call_id, tool.name)
     work = CallState(ToolCall(tool.name, {}, call_id), context, around)
-    context.frame = work
+    context.internals.frame = work
     work.tool, work.arguments = tool, {"path": "a.txt"} if arguments is None else arguments
     return work
 

@@ -28,7 +28,7 @@ from pegboard import (
 )
 from pegboard.dispatch.executors.executor import event_from_json, event_to_json
 from pegboard.tools.content import ErrorKind
-from pegboard.tools.context import Told
+from pegboard.tools.context import DisplayUpdate
 
 TEXTS = st.none() | st.text(max_size=5)
 OBJECTS = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2)
@@ -210,7 +210,7 @@ def test_what_is_no_response_is_refused_by_name(data, problem):
     [
         (Progress(1, 2.5, "half"), {"progress": [1, 2.5, "half"]}),
         (Progress(1), {"progress": [1, None, None]}),
-        (Told("T", {"a": 1}), {"title": "T", "facts": {"a": 1}}),
+        (DisplayUpdate("T", {"a": 1}), {"title": "T", "facts": {"a": 1}}),
         (TextContent("t"), {"content": {"type": "text", "text": "t"}}),
         ([1], {"partial": [1]}),
         (None, {"partial": None}),

@@ -31,7 +31,7 @@ from pegboard import (
 )
 from pegboard.dispatch.executors.executor import ExecutionRequest
 from pegboard.schema.problems import StructureError
-from pegboard.tools.context import Told
+from pegboard.tools.context import DisplayUpdate
 
 
 class Remote:
@@ -399,7 +399,7 @@ def test_what_is_emitted_reaches_the_listener_and_a_heading_the_context():
     assert made.is_watched
     made.emit({"progress": [1, None, None]})
     made.emit({"title": "T", "facts": {"a": 1}})
-    assert seen == [Progress(1), Told("T", {"a": 1})]
+    assert seen == [Progress(1), DisplayUpdate("T", {"a": 1})]
     assert made.context.actions.title == "T"
     made.context.listener = None  # it went away meanwhile
     made.emit({"partial": 1})

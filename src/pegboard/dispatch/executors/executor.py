@@ -17,7 +17,7 @@ from pegboard.callbacks import Flavour
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import Confirmation
 from pegboard.tools.content import CONTENT_TYPES, Content, ErrorKind, TextContent, ToolResult
-from pegboard.tools.context import Progress, ReadonlyContext, Told, ToolContext
+from pegboard.tools.context import DisplayUpdate, Progress, ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.typing import JsonMapping, JsonObject
 
@@ -139,7 +139,7 @@ def event_to_json(emitted: object) -> JsonObject:
     """
     if isinstance(emitted, Progress):
         return {"progress": [emitted.progress, emitted.total, emitted.message]}
-    if isinstance(emitted, Told):
+    if isinstance(emitted, DisplayUpdate):
         return {"title": emitted.title, "facts": dict(emitted.facts)}
     if isinstance(emitted, CONTENT_TYPES):
         return {"content": emitted.to_json()}
@@ -162,7 +162,7 @@ def event_from_json(event: JsonObject) -> object:
     if "content" in event:
         return content_from_json(event["content"])
     if "facts" in event:
-        return Told(**read_json(event, {"title": "str | None", "facts": "Mapping"}))
+        return DisplayUpdate(**read_json(event, {"title": "str | None", "facts": "Mapping"}))
     if "progress" not in event:
         return event.get("partial")
     parts = event["progress"]
@@ -385,7 +385,7 @@ class ExecutionResponse:
             not_executed=result.kind == "not_executed",
             **{name: getattr(result, name) for name in _SAME},
         )
-        said = None if context is None else context.said
+        said = None if context is None else context.internals.pending_actions
         if said is None:
             return response
         return response.evolve(

@@ -124,7 +124,9 @@ class LocalExecutor:
         host = _Host(self.execute, request, self._permissions, limits)
         context = request.context(host=host)
         around = self._around.evolve(limits=limits, longest=request.timeout, host=host)
-        context.frame = work = CallState(ToolCall(request.tool, request.arguments, request.call_id), context, around)
+        context.internals.frame = work = CallState(
+            ToolCall(request.tool, request.arguments, request.call_id), context, around
+        )
         await run_stages(work, CallPipeline((find, parse, validate), _unmended, (permit, host.allow, run, shape)))
         if work.fatal is not None:
             raise work.fatal
@@ -279,7 +281,7 @@ class _Host:
 
 
 def _work_of(context: ToolContext) -> CallState:
-    work = context.frame
+    work = context.internals.frame
     assert isinstance(work, CallState)
     return work
 

@@ -29,7 +29,7 @@ from pegboard.errors import FatalToolError, PluginError, ToolError, log_failure
 from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.call import Actions
 from pegboard.tools.content import ToolResult, content_from_json
-from pegboard.tools.context import Told, ToolContext
+from pegboard.tools.context import DisplayUpdate, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.injection import opened
 from pegboard.tools.stores import MemoryEntry
@@ -96,8 +96,8 @@ class ExecutorCall:
             ValueError: It is none.
         """
         emitted = event_from_json(event)
-        if isinstance(emitted, Told):
-            self.context.actions.tell(emitted.title, emitted.facts)
+        if isinstance(emitted, DisplayUpdate):
+            self.context.actions.show(emitted.title, emitted.facts)
         if self.context.listener is not None:
             self.context.listener(emitted)
 

@@ -1,0 +1,162 @@
+"""Errors, streams that break off, and answers that are none: the turn tries again or ends, its history complete."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fake_vendors import Call, Error, Reasoning, Round
+from fake_vendors.contract.vendor import NOWHERE
+from pegboard import ModelError, ToolRegistry, TurnLimits
+
+DONE = Round(text="Done.")
+ONCE = TurnLimits(retries=0)
+HALF = "Half a sentence that goes on for a while"
+
+
+def test_errors_that_stay_end_the_turn(way, registry):
+    for status, code in way.vendor.stays.items():
+        played = way.play([Round(error=Error(status, "So it is."))], registry=registry)
+        error = played.error
+        assert isinstance(error, ModelError)
+        assert (error.provider, error.status, error.code, error.retryable) == (way.vendor.provider, status, code, False)
+        assert str(error) == f"{way.vendor.provider}: So it is."
+        assert error.request_id == ("req_1" if way.vendor.ids else None)
+        assert [message.text for message in played.messages] == ["Go on."]
+        assert played.outcome.ended == "failed"
+
+
+def test_errors_that_pass_are_tried_again(way):
+    for status in way.vendor.passes:
+        played = way.play([Round(error=Error(status, "later", retry_after=0)), DONE])
+        assert (played.outcome.text, len(played.server.requests)) == ("Done.", 2)
+        (retried,) = played.of("ModelRetried")
+        assert (retried.attempt, retried.cause) == (1, f"{way.vendor.provider}: later")
+
+
+def test_errors_that_pass_and_stay_have_their_code(way):
+    for status, code in way.vendor.passes.items():
+        played = way.play([Round(error=Error(status, "later"))], limits=ONCE)
+        assert (played.error.status, played.error.code, played.error.retryable) == (status, code, True)
+        assert len(played.server.requests) == 1  # the SDK doesn't try again by itself
+
+
+def test_the_turn_waits_as_long_as_the_provider_asks(way):
+    if way.vendor.waits:
+        played = way.play([Round(error=Error(429, retry_after=0.01)), DONE])
+        assert [event.pause for event in played.of("ModelRetried")] == [0.01]
+
+
+def test_a_provider_that_is_busy_again_and_again_is_given_up(way, registry):
+    look = Round(calls=[Call("weather", {"city": "Oslo"}), Call("clock")])
+    played = way.play(
+        [look, *[Round(error=Error(429, retry_after=0))] * 2], registry=registry, limits=TurnLimits(retries=1)
+    )
+    assert (played.error.status, played.error.retryable) == (429, True)
+    assert played.results == ["It rains in Oslo.", "tool_failure"]
+
+
+def test_a_provider_that_asks_for_too_long_a_pause_is_given_up(way):
+    if way.vendor.waits:
+        assert way.play([Round(error=Error(429, retry_after=3600))]).error.retry_after == 3600
+
+
+@pytest.mark.parametrize(
+    "body", ["<html>" + "x" * 10_000, "", '"text"', "[1]", '{"error": 7}', '{"error": {"type": 7, "message": []}}']
+)
+def test_an_error_of_something_on_the_way_is_read_all_the_same(way, body):
+    if body[:1] in ('"', "[") and not way.vendor.reads_any:
+        return
+    error = way.play([Round(error=Error(502, body=body))], limits=ONCE).error
+    assert isinstance(error, ModelError)
+    assert error.status in (502, None)
+    assert error.retryable
+    assert len(str(error)) < 2_200
+
+
+def test_where_nobody_listens_it_may_be_tried_again(way):
+    async def main():
+        async with way.vendor.at(NOWHERE) as model:
+            return await way.turn(model, "Go on.", ToolRegistry(), limits=ONCE)
+
+    error = asyncio.run(main()).error
+    assert (error.provider, error.status, error.retryable) == (way.vendor.provider, None, True)
+    assert "onnect" in str(error)
+
+
+# --- streams ---
+
+
+@pytest.mark.parametrize("how", ["break_after", "stop_after"])
+def test_a_stream_that_breaks_off_keeps_what_it_said(streaming, how):
+    played = streaming.play([Round(text=HALF, **{how: streaming.vendor.said_after})])
+    response = played.outcome.response
+    assert (played.outcome.ended, response.interrupted, response.complete) == ("cut_off", True, False)
+    assert response.text
+    assert HALF.startswith(response.text)
+    assert response.error_message
+    assert not played.of("ModelRetried")
+
+
+@pytest.mark.parametrize("thought", [None, Reasoning("Let me think about it.", "c2ln")])
+@pytest.mark.parametrize(
+    "how", [{"break_after": 0}, {"break_after": 1}, {"stop_after": 1}, {"error": 0}, {"error": 1}], ids=str
+)
+def test_a_stream_that_breaks_off_before_it_says_anything_is_tried_again(streaming, how, thought):
+    if "error" in how and not streaming.vendor.passes_within:
+        return
+    if streaming.vendor.said_after == 2 and thought is None:
+        how = dict.fromkeys(how, 0)  # its first event has words
+    spoilt = {"error": Error(503, after=how["error"])} if "error" in how else how
+    played = streaming.play([Round(text=HALF, reasoning=thought, **spoilt), DONE])
+    assert [message.text for message in played.messages] == ["Go on.", "Done."]
+    assert len(played.of("ModelRetried")) == 1
+
+
+def test_an_answer_that_is_cut_in_half_is_tried_again(whole):
+    played = whole.play([Round(text=HALF, break_after=0), DONE])
+    assert (played.outcome.text, len(played.of("ModelRetried"))) == ("Done.", 1)
+
+
+@pytest.mark.parametrize("how", ["break_after", "stop_after"])
+def test_calls_of_a_stream_that_breaks_off_do_not_run(streaming, registry, how):
+    calls = [Call("weather", {"city": city}) for city in ("Oslo", "Bergen")]
+    played = streaming.play([Round(calls=calls, **{how: streaming.vendor.called_after}), DONE], registry=registry)
+    assert set(played.results) == {"cut_off"}
+    assert played.outcome.text == "Done."
+
+
+def test_an_error_within_a_stream_that_has_said_something_ends_the_turn(streaming):
+    spoilt = Round(text=HALF, error=Error(503, "It broke.", after=streaming.vendor.said_after))
+    played = streaming.play([spoilt])
+    assert isinstance(played.error, ModelError)
+    assert "It broke." in str(played.error)
+    assert played.messages[-1].text
+    assert HALF.startswith(played.messages[-1].text)
+
+
+def test_an_error_within_a_stream_that_stays_is_not_tried_again(streaming):
+    played = streaming.play([Round(text=HALF, error=Error(400, "The prompt is bad.", after=0))])
+    assert "The prompt is bad." in str(played.error)
+    assert not played.error.retryable
+    assert not played.of("ModelRetried")
+
+
+# --- answers that are none ---
+
+
+def test_an_answer_of_nonsense_is_a_model_error(whole):
+    deep = [b'{"a":' * 90_000, b"[" * 90_000 + b"]" * 90_000]
+    for raw in (*whole.vendor.nonsense, *deep):
+        played = whole.play([Round(raw=raw)], limits=ONCE)
+        assert isinstance(played.error, ModelError), raw[:50]
+        assert played.error.provider == whole.vendor.provider
+        assert len(str(played.error)) < 3_000
+
+
+def test_a_stream_of_nonsense_is_a_model_error(streaming):
+    for raw in streaming.vendor.frames:
+        played = streaming.play([Round(raw=raw)], limits=ONCE)
+        assert isinstance(played.error, ModelError), raw[:50]
+        assert played.error.provider == streaming.vendor.provider

@@ -1,0 +1,51 @@
+"""The fixtures of the contract; a vendor's `conftest.py` has them and adds `vendor`."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from fake_vendors.contract.vendor import Way, book, clock, photo, weather
+from pegboard import ToolRegistry
+
+__all__ = ["around", "registry", "streaming", "way", "whole"]
+
+
+@pytest.fixture
+def registry():
+    """A tool that answers, one that fails, one that gives a picture, and one that is held to its schema."""
+    made = ToolRegistry()
+    made.register(weather, clock, photo, book)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def around(request, monkeypatch, tmp_path):
+    """Nothing of the machine's counts, and turns try again at once, but for as long as the provider asks to wait."""
+    monkeypatch.setattr("pegboard.dispatch.run.FIRST_PAUSE", 0.0)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    prefixes = request.getfixturevalue("vendor").variables if "vendor" in request.fixturenames else ()
+    for name in [name for name in os.environ if prefixes and name.startswith(prefixes)]:
+        monkeypatch.delenv(name)
+    if "AWS_" in prefixes:
+        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
+def way(request, vendor):
+    """The vendor's model, whole and streamed."""
+    return Way(vendor, request.param)
+
+
+@pytest.fixture
+def whole(vendor):
+    """The vendor's model, whole."""
+    return Way(vendor, streamed=False)
+
+
+@pytest.fixture
+def streaming(vendor):
+    """The vendor's model, streamed."""
+    return Way(vendor, streamed=True)
