@@ -71,7 +71,7 @@ def find_{number:03d}_{index:03d}(
 _WRITE_MANIFESTS = """
 import sys
 from pegboard.plugins.discovery import discover
-from pegboard.plugins.loaded import gather, imported, manifest_of
+from pegboard.plugins.manager import gather, imported, manifest_of
 from pegboard.plugins.manifest import manifest_path, write_manifest
 
 for found in discover().entries:

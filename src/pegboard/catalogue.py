@@ -127,12 +127,6 @@ CALLBACK_STAGES: Final[Mapping[str, tuple[str, ...]]] = {
 TOOL_STAGES: Final = ("before_tool", "after_tool", "on_tool_error", "wrap_tool", "repair_call", "observe")
 """Those that act on calls of tools."""
 
-MODEL_STAGES: Final = ("before_model", "after_model", "on_model_error", "wrap_model")
-"""Those that act on one answer of a model."""
-
-TURN_STAGES: Final = ("before_turn", "after_turn", "on_stop")
-"""Those that act on a turn."""
-
 EXTRAS: Final = ("predicates", "processors", "exporters", "executors", "models")
 """What else plugins bring, by name."""
 
@@ -190,10 +184,6 @@ def _read_only(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
     return mapping if isinstance(mapping, MappingProxyType) else MappingProxyType(dict(mapping))
 
 
-def _no_links() -> Mapping[str, tuple[Callback, ...]]:
-    return {}
-
-
 @frozen(eq=False)
 class Catalogue:
     """What was contributed, and by which plugin. Changing it gives a new one; readers keep the one they have.
@@ -215,8 +205,8 @@ class Catalogue:
     toolsets: tuple[Toolset, ...] = ()
     extras: Mapping[str, Mapping[str, Any]] = field(factory=dict[str, Mapping[str, Any]])
     owners: Mapping[str, Origin] = field(factory=dict[str, Origin])
-    plugin_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=_no_links, converter=_read_only)
-    host_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=_no_links, converter=_read_only)
+    plugin_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any], converter=_read_only)
+    host_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any], converter=_read_only)
     plugins: Mapping[str, PluginRecord] = field(factory=dict[str, PluginRecord], converter=_read_only)
     problems: tuple[Problem, ...] = ()
     _ordered: tuple[Tool, ...] | None = field(default=None, init=False, repr=False)
@@ -260,16 +250,16 @@ class Catalogue:
         Raises:
             DuplicateToolError: A name is taken and the policy is `"error"`, or `"prefix"` can't make it free.
         """
-        table = _ToolTable(dict(self.tools), dict(self.shadowed), list(self.problems))
+        table = _ToolTable.of(self)
         brought = [table.add(tool, on_conflict) for tool in tools]
-        return self.evolve(**table.contents()), brought
+        return table.put_into(self), brought
 
     def without_tools(self, tools: Sequence[Tool]) -> Catalogue:
         """A catalogue without exactly these tools; what they held back returns."""
-        table = _ToolTable(dict(self.tools), dict(self.shadowed), list(self.problems))
+        table = _ToolTable.of(self)
         for tool in tools:
             table.remove(tool)
-        return self.evolve(**table.contents())
+        return table.put_into(self)
 
     def with_replaced(self, replacements: Mapping[int, Tool]) -> Catalogue:
         """A catalogue in which tools are replaced by others of the same name: `id(tool)` -> its replacement."""
@@ -335,8 +325,12 @@ class _ToolTable:
     shadowed: dict[str, tuple[Tool, ...]]
     problems: list[Problem]
 
-    def contents(self) -> dict[str, Any]:
-        return {"tools": self.tools, "shadowed": self.shadowed, "problems": tuple(self.problems)}
+    @classmethod
+    def of(cls, catalogue: Catalogue) -> _ToolTable:
+        return cls(dict(catalogue.tools), dict(catalogue.shadowed), list(catalogue.problems))
+
+    def put_into(self, catalogue: Catalogue) -> Catalogue:
+        return catalogue.evolve(tools=self.tools, shadowed=self.shadowed, problems=tuple(self.problems))
 
     def add(self, tool: Tool, policy: ConflictPolicy) -> Tool:
         """Registers one tool, or holds it back; gives it as it is registered."""

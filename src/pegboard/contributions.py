@@ -214,4 +214,4 @@ def _offers() -> Any:
     """What installed plugins offer. Plugins are a layer above this one, loaded by name where a name is missing."""
     from importlib import import_module
 
-    return import_module("pegboard.plugins.offers")
+    return import_module("pegboard.plugins.load")

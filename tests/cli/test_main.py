@@ -10,7 +10,7 @@ import pytest
 
 from pegboard import ToolRegistry
 from pegboard.cli import main as front, session
-from pegboard.cli.group import OWN, SECTIONS, own_command
+from pegboard.cli.main import OWN, SECTIONS, own_command
 from pegboard.errors import PluginError
 
 

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from pegboard.cli.prompt import answer_of
+from pegboard.cli.run import answer_of
 from pegboard.dispatch.approval.request import Always, Once, Reject
 
 ON_A_TERMINAL = """

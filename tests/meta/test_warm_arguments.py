@@ -6,8 +6,7 @@ import click
 import pytest
 
 from pegboard.cli.completion import VARIABLE, complete_tool
-from pegboard.cli.group import OWN, own_command
-from pegboard.cli.main import registry_group
+from pegboard.cli.main import OWN, own_command, registry_group
 from pegboard.cli.warm import COMPLETE_VARIABLE, TOOL_COMMANDS, WARM_OPTIONS
 
 

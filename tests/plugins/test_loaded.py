@@ -8,8 +8,7 @@ import pluggy
 import pytest
 
 from pegboard import Tool, hookimpl
-from pegboard.plugins.loaded import gather, imported
-from pegboard.plugins.manager import within
+from pegboard.plugins.manager import gather, imported, within
 
 
 def greet(name: str) -> str:

@@ -12,7 +12,7 @@ from fake_vendors.rules.exporters import EXPORTERS
 from pegboard import ToolRegistry, load
 from pegboard.catalogue import LazyPlugin
 from pegboard.errors import ExportError, ModelError, PluginError
-from pegboard.plugins import offers
+from pegboard.plugins import load as load_module
 from pegboard.request.exporter import Exporter
 from pegboard.request.listing import MCP
 from pegboard.testing import ScriptedModel
@@ -81,9 +81,9 @@ class TestInstalled:
         assert ToolRegistry().known("exporters") == ()
 
     def test_of_two_plugins_that_offer_one_name_none_is_chosen(self, monkeypatch):
-        (found,) = offers._offers()["exporters", "anthropic"]
+        (found,) = load_module._offers()["exporters", "anthropic"]
         twice = {("exporters", "anthropic"): [found, attrs.evolve(found, name="other", distribution="pegboard-other")]}
-        monkeypatch.setattr(offers, "_offers", lambda: twice)
+        monkeypatch.setattr(load_module, "_offers", lambda: twice)
         with pytest.raises(PluginError, match=r"pegboard-anthropic and pegboard-other offer .*PEGBOARD_BLOCK=other"):
             ToolRegistry().exporter("anthropic")
 
@@ -91,7 +91,7 @@ class TestInstalled:
         def broken(module, attribute):
             raise ImportError("no such thing")
 
-        monkeypatch.setattr(offers, "imported", broken)
+        monkeypatch.setattr(load_module, "imported", broken)
         with pytest.raises(PluginError, match=r"anthropic.*no such thing"):
             ToolRegistry().exporter("anthropic")
 

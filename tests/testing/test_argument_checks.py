@@ -13,8 +13,7 @@ from pegboard import Grammar, Tool, ToolSpec, tool
 from pegboard.schema.json import json_text
 from pegboard.schema.references import References, compiled
 from pegboard.schema.types import schema_of
-from pegboard.testing.argument_checks import InvalidValues, check_arguments
-from pegboard.testing.findings import Findings
+from pegboard.testing.argument_checks import Findings, InvalidValues, check_arguments
 from pegboard.testing.samples import NoSampleError, Samples
 from pegboard.tools.typed import tool_of
 from schema_strategies import SCHEMAS

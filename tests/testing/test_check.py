@@ -16,12 +16,12 @@ import pytest
 from annotated_types import Ge, Le
 
 from pegboard import FatalToolError, Tool, ToolAnnotations, ToolError, ToolSpec, hookimpl, tool
-from pegboard.plugins.loaded import gather, imported, manifest_of
+from pegboard.plugins.manager import gather, imported, manifest_of
 from pegboard.plugins.manifest import manifest_text
 from pegboard.testing import Report, check_plugin
+from pegboard.testing.argument_checks import Findings
 from pegboard.testing.calls import Subject
 from pegboard.testing.check import LoopMonitor, _check_budget, _check_examples, _check_spec
-from pegboard.testing.findings import Findings
 
 GREETER = """
 from pegboard import hookimpl, tool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pegboard.testing.findings import Findings, Report
+from pegboard.testing.argument_checks import Findings, Report
 
 
 def test_a_report_reads_as_a_line_of_figures_and_what_is_worth_saying() -> None:

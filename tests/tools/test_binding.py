@@ -99,22 +99,6 @@ def test_the_context_is_passed_wherever_it_stands(place):
     assert bound(function, {"a": 1}) == (CONTEXT, 1)
 
 
-def test_parameters_before_a_given_star_get_their_defaults():
-    def function(a=1, /, b=2, *rest, c=3):
-        return a, b, rest, c
-
-    assert bound(function, {}) == (1, 2, (), 3)
-    assert bound(function, {"rest": [5, 6]}) == (1, 2, (5, 6), 3)
-    assert bound(function, {"b": 7, "c": 8}) == (1, 7, (), 8)
-
-
-def test_other_keys_go_to_the_double_star():
-    def function(a, /, **rest):
-        return a, rest
-
-    assert bound(function, {"a": 1, "b": 2, "rest": 3}) == (1, {"b": 2, "rest": 3})
-
-
 def test_a_hidden_parameter_cannot_be_filled_by_an_other_key():
     class Thing:
         def method(self, a, context: ToolContext, **rest): ...

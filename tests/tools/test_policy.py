@@ -47,3 +47,8 @@ def test_small_texts_are_known_to_fit_without_a_look(options, small):
 
 def test_without_limits_every_text_is_small():
     assert ResultLimits(lines=None, bytes=None).small > 10**12
+
+
+def test_a_policy_by_hand_is_held_to_the_least_memory_too():
+    with pytest.raises(ValueError, match="memory_limit"):
+        Policy(memory_limit=1000)

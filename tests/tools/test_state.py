@@ -291,8 +291,8 @@ def test_what_the_host_could_not_understand_is_refused(name, value):
 
 def test_later_facts_win_and_a_heading_stays_until_there_is_another():
     said = PendingActions({})
-    said.tell("first", {"a": 1, "b": 1})
-    said.tell(None, {"b": 2})
+    said.show("first", {"a": 1, "b": 1})
+    said.show(None, {"b": 2})
     assert (said.title, said.facts) == ("first", {"a": 1, "b": 2})
-    said.tell("second", {})
+    said.show("second", {})
     assert said.title == "second"

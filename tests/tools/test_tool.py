@@ -481,6 +481,8 @@ def test_every_option_finds_its_place():
         expose_errors=False,
         retries=2,
         max_concurrency=3,
+        executor="process",
+        memory_limit=1 << 28,
         blocking=False,
         process_request=process,
     )
@@ -498,7 +500,15 @@ def test_every_option_finds_its_place():
     assert (spec.provider_options, spec.meta, spec.concurrency) == ({"a": {}}, {"m": 1}, EXCLUSIVE)
     assert (made.preview, made.checks, made.format_validation_error) == (preview, check, write)
     assert (made.confirms, made.process_request, made.handler.blocking) == (confirm, process, False)
-    assert made.policy == Policy(timeout=1.5, coerce=True, expose_errors=False, retries=2, max_concurrency=3)
+    assert made.policy == Policy(
+        timeout=1.5,
+        coerce=True,
+        expose_errors=False,
+        retries=2,
+        max_concurrency=3,
+        executor="process",
+        memory_limit=1 << 28,
+    )
 
 
 def test_options_that_say_nothing_leave_the_defaults():
@@ -548,6 +558,13 @@ async def wait(arguments):
         ({"concurrency": "alone"}, "there is no concurrency 'alone'"),
         ({"tags": "abc"}, "tags must be a collection of strings"),
         ({"meta": {"a": object()}}, "not JSON serializable"),
+        ({"executor": 1}, "executor must be a text"),
+        ({"executor": ""}, "executor must be a name"),
+        ({"memory_limit": 1 << 28}, "memory_limit can't be kept in this process. Pass executor='process'"),
+        ({"memory_limit": 1 << 28, "executor": "thread"}, "memory_limit can't be kept in this process"),
+        ({"memory_limit": 1 << 20, "executor": "process"}, "memory_limit must be at least 64 MiB"),
+        ({"memory_limit": 1e9, "executor": "process"}, "memory_limit must be a whole number of bytes"),
+        ({"memory_limit": True, "executor": "process"}, "memory_limit must be a whole number of bytes"),
         ({"examples": [{"query": 1}]}, "example 0 doesn't fit: query: must be a string"),
         ({"examples": [["q"]]}, "example 0 is no mapping of arguments: ['q']"),
         ({"examples": [{"query": "q"}, {}]}, "example 1 doesn't fit: query: required, missing"),

@@ -285,40 +285,36 @@ def test_problems_and_what_was_dropped_are_kept():
     assert settled_names([], [offer]).problems == offer.problems
 
 
-STATIC_RESOLVED = [make_tool("a", tags=["x"]), make_tool("b"), make_tool("c", tags=["x"])]
-
-
-def resolved_resolved(static=STATIC_RESOLVED, toolsets=(), **options):
-    return asyncio.run(resolve_tools(static, toolsets, **options))
+THREE = STATIC[:3]
 
 
 def test_it_is_a_collection_of_tools():
-    tools = resolved_resolved(where=tagged("x"))
-    assert (len(tools), list(tools), tools.names) == (2, [STATIC_RESOLVED[0], STATIC_RESOLVED[2]], ("a", "c"))
-    assert ("a" in tools, "b" in tools, STATIC_RESOLVED[0] in tools) == (True, False, False)
-    assert (tools.get("a"), tools.get("b")) == (STATIC_RESOLVED[0], None)
+    tools = resolved(THREE, where=tagged("x"))
+    assert (len(tools), list(tools), tools.names) == (2, [THREE[0], THREE[2]], ("a", "c"))
+    assert ("a" in tools, "b" in tools, THREE[0] in tools) == (True, False, False)
+    assert (tools.get("a"), tools.get("b")) == (THREE[0], None)
 
 
 def test_it_keeps_the_tools_themselves():
     """A request runs exactly the tools that it was offered."""
-    static = list(STATIC_RESOLVED)
-    tools = resolved_resolved(static)
+    static = list(THREE)
+    tools = resolved(static)
     static.clear()
-    assert tools.tools == tuple(STATIC_RESOLVED)
+    assert tools.tools == tuple(THREE)
 
 
 def test_held_back_is_what_exists_and_isnt_offered():
     toolset = StaticToolset("t", [make_tool("e")]).filtered("edit")
-    tools = resolved_resolved(toolsets=[toolset], where=tagged("x"))
+    tools = resolved(THREE, toolsets=[toolset], where=tagged("x"))
     assert [tools.was_held_back(name) for name in ("a", "b", "e", "zzz")] == [False, True, True, False]
     assert tools.considered == {"a", "b", "c", "e"}
 
 
 def test_its_digest_is_over_the_digests_of_its_tools_in_order():
-    tools = resolved_resolved()
-    assert tools.digest == digest_of([tool.spec.digest for tool in STATIC_RESOLVED])
+    tools = resolved(THREE)
+    assert tools.digest == digest_of([tool.spec.digest for tool in THREE])
     assert tools.digest == tools.digest
-    assert resolved_resolved(order=["c"]).digest != tools.digest
+    assert resolved(THREE, order=["c"]).digest != tools.digest
 
 
 @pytest.mark.parametrize(
@@ -348,12 +344,12 @@ def test_its_digest_is_over_the_digests_of_its_tools_in_order():
     ],
 )
 def test_an_explanation_tells_each_step(name, options, text):
-    assert str(resolved_resolved(**options).explain(name)) == text
+    assert str(resolved(THREE, **options).explain(name)) == text
 
 
 def test_an_explanation_tells_who_was_held_back():
     toolset = PlainToolset("t", [make_tool("a")])
-    explanation = resolved_resolved(toolsets=[toolset]).explain("a")
+    explanation = resolved(THREE, toolsets=[toolset]).explain("a")
     assert str(explanation) == (
         "a: offered\n  + offered: by the host\n"
         "  - name: the tool of the host, toolset 't' is held back: the host has the name\n  + order: place 1 of 3"
@@ -362,13 +358,13 @@ def test_an_explanation_tells_who_was_held_back():
 
 def test_an_explanation_tells_what_a_toolset_dropped():
     toolset = StaticToolset("t", [make_tool("push")]).filtered("edit").prefixed("git")
-    explanation = resolved_resolved(toolsets=[toolset]).explain("git_push")
+    explanation = resolved(THREE, toolsets=[toolset]).explain("git_push")
     assert str(explanation) == "git_push: not offered\n  - filtered: edit is not so"
 
 
 def test_an_explanation_names_toolsets_that_failed():
     """They might have had it."""
-    tools = resolved_resolved(toolsets=[PlainToolset("down", error=OSError("gone"))])
+    tools = resolved(THREE, toolsets=[PlainToolset("down", error=OSError("gone"))])
     assert tools.explain("zzz") == Explanation(
         "zzz", offered=False, reasons=(), notes=("toolset 'down': OSError: gone",)
     )
@@ -377,22 +373,17 @@ def test_an_explanation_names_toolsets_that_failed():
 
 
 def test_the_reasons_of_all_are_those_of_each():
-    tools = resolved_resolved(toolsets=[PlainToolset("t", [make_tool("a")])], where=tagged("x"), active=["c"])
+    tools = resolved(THREE, toolsets=[PlainToolset("t", [make_tool("a")])], where=tagged("x"), active=["c"])
     assert list(tools.reasons) == ["a", "b", "c"]
     assert tools.reasons == {name: tools.explain(name).reasons for name in "abc"}
     assert tools.reasons["a"][-1] == _Reason("active", "out", "not among the active names")
 
 
-STATIC_RESOLVED_CHANGED = [make_tool("a", tags=["x"]), make_tool("b"), make_tool("c", tags=["x"])]
 FILES = make_tool("files", plugin="files")
 
 
-def resolved_resolved_changed(static=STATIC_RESOLVED_CHANGED, toolsets=(), **options):
-    return asyncio.run(resolve_tools(static, toolsets, **options))
-
-
 def test_what_is_left_out_says_by_which_step_and_why():
-    tools = resolved_resolved_changed().without("budget", {"b": "it is too long"})
+    tools = resolved(THREE).without("budget", {"b": "it is too long"})
     assert tools.names == ("a", "c")
     assert str(tools.explain("b")) == "b: not offered\n  + offered: by the host\n  - budget: it is too long"
     assert str(tools.explain("c")) == (
@@ -402,12 +393,12 @@ def test_what_is_left_out_says_by_which_step_and_why():
 
 
 def test_leaving_out_what_isnt_there_changes_nothing():
-    tools = resolved_resolved_changed(where=tagged("x"))
+    tools = resolved(THREE, where=tagged("x"))
     assert tools.without("budget", {"b": "", "nosuch": ""}) is tools
 
 
 def test_what_came_before_stays_as_it_is():
-    tools = resolved_resolved_changed()
+    tools = resolved(THREE)
     tools.without("budget", {"b": "it is too long"})
     tools.with_tools(FILES)
     assert tools.names == ("a", "b", "c")
@@ -415,7 +406,7 @@ def test_what_came_before_stays_as_it_is():
 
 
 def test_more_tools_stand_behind_the_others_and_say_who_brought_them():
-    tools = resolved_resolved_changed(where=tagged("x")).with_tools(FILES).without("budget", {"a": "it is too long"})
+    tools = resolved(THREE, where=tagged("x")).with_tools(FILES).without("budget", {"a": "it is too long"})
     assert tools.names == ("c", "files")
     assert tools.get("files") is FILES
     assert str(tools.explain("files")) == (
@@ -426,30 +417,28 @@ def test_more_tools_stand_behind_the_others_and_say_who_brought_them():
 
 def test_a_name_that_is_taken_stays_with_whoever_has_it_even_if_that_is_left_out():
     """A tool that is filtered out keeps its name, and no other tool slips under it."""
-    tools = resolved_resolved_changed(where=tagged("x")).with_tools(
-        make_tool("a", plugin="p"), make_tool("b", plugin="p")
-    )
+    tools = resolved(THREE, where=tagged("x")).with_tools(make_tool("a", plugin="p"), make_tool("b", plugin="p"))
     assert tools.names == ("a", "c")
-    assert tools.get("a") is STATIC_RESOLVED_CHANGED[0]
+    assert tools.get("a") is THREE[0]
     assert [(problem.tool, problem.origin.plugin) for problem in tools.problems] == [("a", "p"), ("b", "p")]
     assert "- name: the tool of plugin 'p' is held back: the host has the name" in str(tools.explain("b"))
 
 
 def test_of_two_new_tools_of_one_name_the_first_has_it():
     first, second = make_tool("n"), make_tool("n", plugin="p")
-    tools = resolved_resolved_changed().with_tools(first, second)
+    tools = resolved(THREE).with_tools(first, second)
     assert tools.get("n") is first
     assert [problem.tool for problem in tools.problems] == ["n"]
 
 
 def test_a_new_tool_whose_schema_cant_judge_is_refused():
-    tools = resolved_resolved_changed().with_tools(make_tool("bad", input_schema=BOMB))
+    tools = resolved(THREE).with_tools(make_tool("bad", input_schema=BOMB))
     assert tools.names == ("a", "b", "c")
     assert [problem.tool for problem in tools.problems] == ["bad"]
 
 
 def test_each_name_is_made_to_stand_there_once():
-    tools = resolved_resolved_changed()
+    tools = resolved(THREE)
     assert tools.distinct() is tools
     twice = attrs.evolve(tools, tools=(*tools.tools, make_tool("a", plugin="p"), make_tool("a", plugin="q")))
     made = twice.distinct()
@@ -458,20 +447,20 @@ def test_each_name_is_made_to_stand_there_once():
 
 
 def test_what_a_search_may_find_is_kept_beside():
-    tools = resolved_resolved_changed()
+    tools = resolved(THREE)
     assert tools.finding(()) is tools
-    assert tools.finding([FILES]).finding([STATIC_RESOLVED_CHANGED[0]]).findable == (FILES, STATIC_RESOLVED_CHANGED[0])
+    assert tools.finding([FILES]).finding([THREE[0]]).findable == (FILES, THREE[0])
 
 
 def test_it_knows_the_toolsets_that_were_asked():
     toolset = StaticToolset("t", [make_tool("t")])
-    assert resolved_resolved_changed(toolsets=[toolset]).toolsets == (toolset,)
-    assert resolved_resolved_changed().without("budget", {"a": ""}).toolsets == ()
+    assert resolved(THREE, toolsets=[toolset]).toolsets == (toolset,)
+    assert resolved(THREE).without("budget", {"a": ""}).toolsets == ()
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("abcdefg"))))
 def test_every_tool_has_its_explanation_whatever_is_done(changes):
-    tools = resolved_resolved_changed()
+    tools = resolved(THREE)
     for adds, name in changes:
         tools = tools.with_tools(make_tool(name)) if adds else tools.without("step", {name: "out"})
     for name in tools.considered:

@@ -221,12 +221,8 @@ class TestUpdate:
     def test_only_what_has_changed_is_indexed_anew(self, monkeypatch):
         indexed = []
 
-        def watched(spec):
-            indexed.append(spec.name)
-            return row_of(spec)
-
         row_of = index_module._row_of
-        monkeypatch.setattr(index_module, "_row_of", watched)
+        monkeypatch.setattr(index_module, "_row_of", lambda spec: indexed.append(spec.name) or row_of(spec))
         index = ToolIndex(SPECS)
         indexed.clear()
         again = [ToolSpec("store", "Keeps a value.", title="Put away", tags=["memory"]), *SPECS[:2], ToolSpec("new")]

@@ -128,42 +128,42 @@ def test_the_name_of_the_toolset_stays_and_the_order_too():
     assert (toolset.name, names(offered(toolset))) == ("git", ["git_b", "git_a"])
 
 
-INNER_RENAMED = PlainToolset("inner", [make_tool("a"), make_tool("b")])
+TWO = PlainToolset("inner", [make_tool("a"), make_tool("b")])
 
 
 def test_only_what_is_named_is_renamed():
-    tools = offered(RenamedToolset(INNER_RENAMED, {"a": "alpha", "absent": "x"}))
+    tools = offered(RenamedToolset(TWO, {"a": "alpha", "absent": "x"}))
     assert (names(tools), tools.has_failed) == (["alpha", "b"], False)
-    assert tools[1] is INNER_RENAMED.answer[1]
+    assert tools[1] is TWO.answer[1]
     assert called(tools[0], {}) == {}
 
 
 def test_two_tools_can_swap_their_names():
-    assert names(offered(RenamedToolset(INNER_RENAMED, {"a": "b", "b": "a"}))) == ["b", "a"]
+    assert names(offered(RenamedToolset(TWO, {"a": "b", "b": "a"}))) == ["b", "a"]
 
 
 def test_a_name_that_is_taken_stays_with_the_first():
-    offer = offered(RenamedToolset(INNER_RENAMED, {"b": "a"}))
+    offer = offered(RenamedToolset(TWO, {"b": "a"}))
     assert (names(offer), [problem.tool for problem in offer.problems]) == (["a"], ["a"])
 
 
 def test_tools_that_are_not_there_are_known_by_the_new_name():
-    offer = offered(RenamedToolset(FilteredToolset(INNER_RENAMED, "edit"), {"a": "alpha"}))
+    offer = offered(RenamedToolset(FilteredToolset(TWO, "edit"), {"a": "alpha"}))
     assert [each.name for each in offer.dropped] == ["alpha", "b"]
 
 
 def test_a_name_that_isnt_one_is_refused():
     with pytest.raises(InvalidNameError):
-        RenamedToolset(INNER_RENAMED, {"a": "al pha"})
+        RenamedToolset(TWO, {"a": "al pha"})
 
 
 def test_two_tools_cannot_get_one_name():
     with pytest.raises(RegistrationError, match="'a' and 'b' can't both be renamed to 'c'"):
-        RenamedToolset(INNER_RENAMED, {"a": "c", "b": "c"})
+        RenamedToolset(TWO, {"a": "c", "b": "c"})
 
 
 def test_a_name_that_nobody_has_is_noted():
-    offer = offered(RenamedToolset(INNER_RENAMED, {"bb": "x"}))
+    offer = offered(RenamedToolset(TWO, {"bb": "x"}))
     assert [(each.cause, each.note) for each in offer.problems] == [
         ("no tool is called 'bb', which was to be renamed. Did you mean 'b'?", True)
     ]
@@ -176,7 +176,7 @@ def test_a_tool_that_was_there_before_or_is_filtered_out_is_not_noted():
     offered(toolset)
     inner.answer = []
     assert offered(toolset).problems == ()
-    assert offered(RenamedToolset(FilteredToolset(INNER_RENAMED, "edit"), {"a": "alpha"})).problems == ()
+    assert offered(RenamedToolset(FilteredToolset(TWO, "edit"), {"a": "alpha"})).problems == ()
 
 
 def test_where_something_failed_nobody_knows_which_names_there_are():
@@ -186,7 +186,7 @@ def test_where_something_failed_nobody_knows_which_names_there_are():
 
 
 def test_many_names_that_nobody_has_are_noted_without_near_misses():
-    offer = offered(RenamedToolset(INNER_RENAMED, {f"a{n}": f"x{n}" for n in range(30)}))
+    offer = offered(RenamedToolset(TWO, {f"a{n}": f"x{n}" for n in range(30)}))
     assert len(offer.problems) == 20
     assert "Did you mean" not in str(offer.problems[0])
 
@@ -215,14 +215,10 @@ def test_of_an_untrusted_tool_only_caution_stays_beside_what_is_vouched_for():
     assert tool.origin.trusted
 
 
-def fails_annotated(tool, context):
-    raise OSError(tool.name)
-
-
 def test_where_the_predicate_raises_the_tool_is_out():
-    offer = offered(AnnotatedToolset(PlainToolset("t", [make_tool("a")]), READ, fails_annotated))
+    offer = offered(AnnotatedToolset(PlainToolset("t", [make_tool("a")]), READ, fails))
     assert names(offer) == []
-    assert str(offer.problems[0]) == "toolset 't': tool 'a' can't be annotated: OSError: a"
+    assert str(offer.problems[0]) == "toolset 't': tool 'a' can't be annotated: KeyError: 'a'"
     assert [(each.name, each.step) for each in offer.dropped] == [("a", "annotated")]
 
 
@@ -250,9 +246,6 @@ def test_a_tool_found_late_still_asks_once_it_is_found():
     assert (needs(loaded), loaded.confirms) == (True, None)
 
 
-INNER_PREPARED = PlainToolset("inner", [make_tool("a"), make_tool("b")])
-
-
 def for_users_only(context, tools):
     return [tool for tool in tools if context.user or tool.name == "a"]
 
@@ -262,30 +255,28 @@ async def with_one_more(context, tools):
 
 
 def test_the_function_makes_the_tools_for_each_context():
-    toolset = PreparedToolset(INNER_PREPARED, for_users_only)
+    toolset = PreparedToolset(TWO, for_users_only)
     assert names(offered(toolset, ReadonlyContext(user="ann"))) == ["a", "b"]
     offer = offered(toolset)
     assert (names(offer), [(each.name, each.step) for each in offer.dropped]) == (["a"], [("b", "prepared")])
 
 
 def test_it_may_be_async_and_add_tools():
-    assert names(offered(PreparedToolset(INNER_PREPARED, with_one_more))) == ["a", "b", "c"]
+    assert names(offered(PreparedToolset(TWO, with_one_more))) == ["a", "b", "c"]
 
 
 def test_what_is_no_tool_costs_only_itself():
-    offer = offered(PreparedToolset(INNER_PREPARED, lambda context, tools: [*tools, "x"]))
+    offer = offered(PreparedToolset(TWO, lambda context, tools: [*tools, "x"]))
     assert (names(offer), len(offer.problems)) == (["a", "b"], 1)
 
 
 def test_giving_nothing_is_an_error():
     with pytest.raises(TypeError, match="list of tools"):
-        offered(PreparedToolset(INNER_PREPARED, lambda context, tools: None))
+        offered(PreparedToolset(TWO, lambda context, tools: None))
 
 
 def test_an_unsound_tool_costs_only_itself():
-    offer = offered(
-        PreparedToolset(INNER_PREPARED, lambda context, tools: [*tools, make_tool("bad", input_schema=BOMB)])
-    )
+    offer = offered(PreparedToolset(TWO, lambda context, tools: [*tools, make_tool("bad", input_schema=BOMB)]))
     assert (names(offer), [each.tool for each in offer.problems]) == (["a", "b"], ["bad"])
 
 
@@ -657,14 +648,11 @@ def test_a_default_that_does_not_fit_is_told():
     assert str(caught.value) == """'limit': its default doesn't fit: (root): must be an integer, got string "no\""""
 
 
-@pytest.mark.parametrize(("value", "fits"), [("a", True), (5, False)])
-def test_values_are_judged_with_the_definitions_of_the_root(value, fits):
+def test_values_are_judged_with_the_definitions_of_the_root():
     schema = {**object_schema(q={"$ref": "#/$defs/Q"}), "$defs": {"Q": {"type": "string"}}}
-    if fits:
-        assert Reshape(hide={"q": value}).shown(schema)["properties"] == {}
-    else:
-        with pytest.raises(DefinitionError, match="hidden with"):
-            Reshape(hide={"q": value}).shown(schema)
+    assert Reshape(hide={"q": "a"}).shown(schema)["properties"] == {}
+    with pytest.raises(DefinitionError, match="hidden with"):
+        Reshape(hide={"q": 5}).shown(schema)
 
 
 SCHEMA_RESHAPED = object_schema(

@@ -1,23 +1,246 @@
-"""The click front of `registry`: everything that the warm front doesn't answer."""
+"""The click front of `registry`: its commands, imported when they are asked for, plugins' commands behind ours."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from typing import Any
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pegboard.cli.group import RegistryGroup
 from pegboard.cli.options import Options, registry_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pegboard.cli.session import Session
+    from pegboard.plugins.discovery import FoundPlugin
+    from pegboard.plugins.manifest import PluginManifest
+
+SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "Tools": {
+        "list": ("look", "List the tools that this environment offers."),
+        "search": ("look", "Find tools by what they do."),
+        "show": ("look", "Show everything that is known of one tool."),
+        "schema": ("look", "Print the JSON Schema of a tool's arguments."),
+        "explain": ("look", "Show each step by which a tool is offered, or isn't."),
+        "call": ("call", "Call a tool, its arguments typed by its schema."),
+        "dispatch": ("call", "Run a model's calls as one turn."),
+        "chat": ("chat", "Ask a model, which may call the tools."),
+        "export": ("export", "Print the tools as a provider's list has them."),
+    },
+    "Plugins": {
+        "plugins": ("config", "List the installed plugins, and how they are."),
+        "processors": ("config", "List the steps by which requests are made ready."),
+        "install": ("config", "Install packages, and show the tools that came."),
+        "uninstall": ("config", "Uninstall packages, and show the tools that went."),
+    },
+    "Authors": {
+        "new": ("manifest", "Write a new plugin package."),
+        "manifest": ("manifest", "Write or check manifests."),
+    },
+    "Environment": {
+        "doctor": ("doctor", "Look for what is wrong, and suggest what to do."),
+        "config": ("config", "Show configuration, or trust a project's."),
+        "completion": ("config", "Print the script that completes in a shell."),
+    },
+}
+"""Our commands by section: the module under `pegboard.cli.commands` that holds each, and its short help."""
+
+OWN: Final[Mapping[str, tuple[str, str]]] = {name: at for section in SECTIONS.values() for name, at in section.items()}
+HOOK = "pegboard_register_commands"
+_CLICKS_OWN = (click.ClickException, click.exceptions.Exit, click.Abort)
+
+
+class RegistryGroup(click.Group):
+    """`registry`: ours are named here and imported at use; plugins are asked only for what isn't ours."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Our command, or a plugin's, or `None`."""
+        if cmd_name in OWN:
+            return own_command(cmd_name)
+
+        return plugin_command(ctx, cmd_name)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Ours, in the order of the help, then those of plugins."""
+        return [*OWN, *(name for name, _ in plugin_command_lines(ctx))]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands by section; none of ours is imported for it."""
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+        brought = list(plugin_command_lines(ctx))
+        if brought:
+            with formatter.section("From plugins"):
+                formatter.write_dl(brought)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Names near misses among plugins' commands too."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            from pegboard.errors import did_you_mean, suggest
+
+            near = did_you_mean(suggest(args[0], self.list_commands(ctx)))
+            raise click.UsageError(f"no command is called {args[0]!r}.{near}", ctx) from None
+
+
+def own_command(name: str) -> click.Command:
+    """One of our commands, imported now; the module has it as `NAME_command`."""
+    module: Any = import_module(f"pegboard.cli.commands.{OWN[name][0]}")
+    return getattr(module, f"{name}_command")
+
+
+def plugin_command_lines(context: click.Context) -> Iterator[tuple[str, str]]:
+    """Name and short help of each command that a plugin brings, for the help; imports no plugin.
+
+    Read from the listing snapshot where it holds, so that the help starts fast.
+    """
+    from pegboard.plugins.snapshot import environment, open_snapshot
+
+    place = environment()
+    snapshot = None if place is None else open_snapshot(place)
+    if snapshot is None:
+        yield from _asked(context)
+        return
+    try:
+        lines = snapshot.section(b"commands").decode().splitlines()
+    finally:
+        snapshot.close()
+    for line in lines:
+        name, _, text = line.partition("\t")
+        if name not in OWN:
+            yield name, text
+
+
+def _asked(context: click.Context) -> Iterator[tuple[str, str]]:
+    from pegboard.cli.session import open_session
+    from pegboard.errors import PegboardError
+
+    try:
+        session = open_session(context.ensure_object(Options))
+    except PegboardError:  # the help is for those whose configuration is broken, too
+        return
+    for name, found in command_owners(session).items():
+        yield name, f"From plugin {found.name}."
+
+
+def command_owners(session: Session) -> Mapping[str, FoundPlugin]:
+    """Which plugin brings which command; of two of one name the earlier in load order, and none of ours."""
+    bringing = {plugin.name for plugin in session.registry.plugins() if HOOK in plugin.hooks}
+    if not bringing:
+        return {}
+    from pegboard.tools.visible import visible
+
+    owners: dict[str, FoundPlugin] = {}
+    for found in session.discovery.entries:
+        if found.name in bringing:
+            for name in command_names(found, session):
+                # A name that doesn't show as it is could pass for another.
+                if name not in OWN and visible(name) == name:
+                    owners.setdefault(name, found)
+    return owners
+
+
+def command_names(found: FoundPlugin, session: Session) -> tuple[str, ...]:
+    """The names of a plugin's commands, from its manifest or the cache."""
+    manifest = known_manifest(found, session)
+    return () if manifest is None else manifest.commands
+
+
+def known_manifest(found: FoundPlugin, session: Session) -> PluginManifest | None:
+    """What a plugin brings, by its manifest or the cache; `None` where neither knows."""
+    from pegboard.errors import ManifestError
+    from pegboard.plugins.cache import CachedManifests
+    from pegboard.plugins.manifest import read_manifest
+
+    settings = session.config.settings(found.name)
+    try:
+        manifest = None if settings else read_manifest(found)
+    except ManifestError:
+        manifest = None
+    return manifest or CachedManifests().get(found, settings)
+
+
+def plugin_command(context: click.Context, name: str) -> click.Command | None:
+    """The command of this name that a plugin brings, its plugin imported; `None` where none does.
+
+    Raises:
+        PluginError: The plugin, or its hook, failed.
+    """
+    from pegboard.cli.session import open_session
+
+    session = open_session(context.ensure_object(Options))
+    found = command_owners(session).get(name)
+    if found is None:
+        return None
+    command = brought_commands(found, session.config.settings(found.name)).get(name)
+    return None if command is None else _named(command, name, found)
+
+
+def _named(command: click.Command, name: str, found: FoundPlugin) -> click.Command:
+    """The command; whatever it raises when it runs names the plugin and it."""
+    for method in ("make_context", "invoke"):
+        setattr(command, method, _reporting(getattr(command, method), name, found))
+    return command
+
+
+def _reporting(method: Callable[..., Any], name: str, found: FoundPlugin) -> Callable[..., Any]:
+    from pegboard.errors import PegboardError, PluginError, cause_of
+
+    passed = (*_CLICKS_OWN, EOFError, BrokenPipeError, PegboardError)  # reported as everywhere else
+
+    def reporting(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            return method(*arguments, **keywords)
+        except passed:
+            raise
+        except Exception as error:
+            cause = f"its command {name!r} failed: {cause_of(error)}"
+            raise PluginError(found.name, cause, distribution=found.distribution) from error
+
+    return reporting
+
+
+def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping[str, click.Command]:
+    """The commands that a plugin adds, by name; it adds them to a group of its own.
+
+    Raises:
+        PluginError: The plugin, or its hook, failed.
+    """
+    from pegboard.cli.terminal import redirect_stdout
+    from pegboard.errors import PluginError, cause_of
+    from pegboard.plugins.manager import gather, imported
+
+    group = click.Group()
+    try:
+        with redirect_stdout():
+            loaded = gather(found.name, imported(found.module, found.attribute), settings)
+            hook = loaded.implementations[HOOK]
+            hook.function(*(group for _ in hook.argnames))
+    except (KeyboardInterrupt, click.exceptions.Exit, click.Abort):
+        raise
+    except BaseException as error:
+        raise PluginError(found.name, cause_of(error), distribution=found.distribution) from error
+    return group.commands
+
 
 FAILED = 1
 """The exit code where a tool answered with an error, something was found, or something failed."""
+
 MISUSED = 2
 """The exit code of wrong use and of unknown tools."""
+
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
+
 PROGRAM = "registry"
 
 
@@ -45,9 +268,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, value: b
 def registry_group(context: click.Context) -> Any:
     """Look at the tools that plugins bring, and call them."""
     if context.invoked_subcommand is None:
-        from pegboard.cli.commands.look import list_command
-
-        return context.invoke(list_command)
+        return context.invoke(own_command("list"))
     return None
 
 

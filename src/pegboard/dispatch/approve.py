@@ -23,15 +23,19 @@ from pegboard.dispatch.approval.pending import (
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
 from pegboard.dispatch.limits import CallError
-from pegboard.dispatch.permissions.permissions import Decision, PermissionPrompt, Permissions, ToolPolicy, policy_of
+from pegboard.dispatch.permissions.permissions import (
+    MOST_AT_ONCE,
+    Decision,
+    PermissionPrompt,
+    Permissions,
+    ToolPolicy,
+    policy_of,
+)
 from pegboard.dispatch.permissions.rule import Rule, exactly
 from pegboard.dispatch.state import CallState
 from pegboard.schema.json import json_faults, json_text
 from pegboard.tools.call import Confirmation, writable
 from pegboard.tools.tool import Tool
-
-MOST_AT_ONCE: Final = 2_000
-"""Characters (an item of a list counts as 10 more) that are looked at on the event loop; more are in a thread."""
 
 
 def permit(work: CallState) -> Awaitable[None] | None:
@@ -44,9 +48,9 @@ def permit(work: CallState) -> Awaitable[None] | None:
     assert tool is not None
     if permissions is None:
         return None
-    cached = permissions.policies.get(id(tool))  # nothing else is entered for a tool whose every call runs
+    cached = permissions.policies.get(id(tool))
     policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
-    if policy.is_settled:
+    if policy.conditions == () or policy.runs(work.arguments):
         return None
     if tool.confirms is not None:
         return _decide_in_time(work, permissions, policy)

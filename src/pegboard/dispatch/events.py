@@ -307,7 +307,7 @@ def note(work: CallState, what: str, changes: Sequence[str]) -> None:
         changes: Each as one line.
     """
     emit_note(work, f"{what}: {'; '.join(changes)}")
-    work.context.actions.tell(None, {what: list(changes)})
+    work.context.actions.show(None, {what: list(changes)})
 
 
 MOST_WAITING: Final = 10_000

@@ -70,7 +70,7 @@ class TextPart:
 
     Attributes:
         text: Lone surrogates in it are replaced: no wire takes them.
-        citations: What the words rest on, where the model said so.
+        citations: What the words rest on, where the model gave it.
         provider_metadata: By provider, what it wants to have back with this part (an item's id, a signature); opaque.
     """
 
@@ -247,11 +247,11 @@ def _as_parts(given: Any) -> tuple[Part, ...]:
 
 @frozen
 class Message:
-    """What somebody said: the user, the model (`assistant`), tools (their results), or the host (`system`).
+    """One message of a conversation: of the user, the model (`assistant`), tools (results), or the host (`system`).
 
     Attributes:
         role: Who speaks. All results of one answer's calls stand in one message of role `"tool"`, right behind it.
-        parts: What is said, in order. A text, a content, a call or a list of them may be given.
+        parts: Its content, in order. A text, a content, a call or a list of them may be given.
         id: The message's id, or `None`.
         provider_metadata: By provider, what it wants to have back with the message; opaque.
         metadata: The host's own facts; never sent.
@@ -265,17 +265,17 @@ class Message:
 
     @classmethod
     def user(cls, *parts: Writable) -> Message:
-        """What the user says."""
+        """A message of the user."""
         return cls("user", parts)
 
     @classmethod
     def assistant(cls, *parts: Writable) -> Message:
-        """What a model said."""
+        """An answer of a model."""
         return cls("assistant", parts)
 
     @classmethod
     def system(cls, *parts: Writable) -> Message:
-        """What the host says in the midst of a conversation; a request's `instructions` stand before it."""
+        """A message of the host in the midst of a conversation; a request's `instructions` stand before it."""
         return cls("system", parts)
 
     @classmethod

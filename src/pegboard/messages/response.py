@@ -24,7 +24,7 @@ class Usage:
         output_tokens: Of the answer, reasoning included.
         cached_tokens: Of the request, read from the provider's cache.
         cache_write_tokens: Of the request, written into the provider's cache.
-        reasoning_tokens: Of the answer, thought and not said.
+        reasoning_tokens: Of the answer, reasoning that isn't part of the text.
     """
 
     input_tokens: Count = 0
@@ -133,7 +133,7 @@ class ModelResponse:
     """One answer of a model, frozen and provider-neutral.
 
     Attributes:
-        message: What it said, of role `"assistant"`; a text, a part, or a list of them may be given.
+        message: The answer, of role `"assistant"`; a text, a part, or a list of them may be given.
         finish_reason: Why it ended.
         usage: What it used, in tokens.
         model: The model's name as the provider gave it, or `None`.

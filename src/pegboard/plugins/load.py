@@ -1,10 +1,11 @@
-"""`load`: a registry with the installed plugins."""
+"""`load`: a registry with the installed plugins; and what one plugin offers, for a registry that has loaded none."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
@@ -12,9 +13,10 @@ from attrs import define, field
 from pegboard.catalogue import Problem
 from pegboard.config.config import Config
 from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
-from pegboard.errors import ManifestError
-from pegboard.plugins.manager import LOAD_SECONDS, PluginManager
+from pegboard.errors import ManifestError, PluginError, cause_of
+from pegboard.plugins.manager import LOAD_SECONDS, PluginManager, gather, imported
 from pegboard.registry import ToolRegistry, Where
+from pegboard.tools.policy import Origin
 
 if TYPE_CHECKING:
     from pegboard.plugins.cache import CachedManifests
@@ -118,7 +120,7 @@ class _Loading:
     def list_all(self, wanted: list[FoundPlugin]) -> None:
         """Registers all plugins by their manifests, the cache, or, for those that neither knows, a first load."""
         by_name = {found.name: found for found in wanted}
-        self.manager.on_stale = lambda name: self._forget(by_name[name])
+        self.manager.on_stale = lambda name: self.cache.forget(by_name[name], self.settings.get(name, {}))
         known: dict[str, PluginManifest] = {}
         failed: dict[str, str] = {}
         unknown: list[FoundPlugin] = []
@@ -129,14 +131,12 @@ class _Loading:
                 known[found.name] = manifest
             elif cause is not None:
                 failed[found.name] = cause
-            elif not _is_on_path(found):
-                here.append(found)
-            else:
+            elif found.root is not None and found.root in map(os.path.abspath, sys.path):
                 unknown.append(found)
+            else:  # only an import finder of this process knows it, and no child process would
+                here.append(found)
         self._first_load(unknown, known, failed)
-        self.manager.list_plugins(
-            [(found, known[found.name]) for found in wanted if found.name in known],
-        )
+        self.manager.list_plugins([(found, known[found.name]) for found in wanted if found.name in known])
         for found in here:
             self.manager.load(found)
         for found in wanted:
@@ -195,17 +195,8 @@ class _Loading:
                 known[probed.found.name] = probed.manifest
                 cache.put(probed.found, settings, probed.manifest)
 
-    def _forget(self, found: FoundPlugin) -> None:
-        """Drops what the cache knows of a plugin, so that the next registry lists it anew."""
-        self.cache.forget(found, self.settings.get(found.name, {}))
-
     def _report(self, *problems: Problem) -> None:
         self.manager.registry.change(lambda catalogue: catalogue.evolve(problems=(*catalogue.problems, *problems)))
-
-
-def _is_on_path(found: FoundPlugin) -> bool:
-    """Whether a child process finds the plugin; what only an import finder of this process knows is loaded here."""
-    return found.root is not None and found.root in map(os.path.abspath, sys.path)
 
 
 def is_wanted(config: Config, autoload: bool | None) -> bool:
@@ -220,3 +211,63 @@ def blocked_names(config: Config, block: Iterable[str]) -> frozenset[str]:
     """The names of blocked plugins: the configuration's, the caller's, and those of `PEGBOARD_BLOCK`."""
     named = os.environ.get("PEGBOARD_BLOCK", "").split(",")
     return frozenset({*config.block, *block, *(name.strip() for name in named)})
+
+
+def offered_names(kind: str) -> tuple[str, ...]:
+    """The names of a kind (`"exporters"`) that the manifests of installed plugins offer. Imports no plugin."""
+    return tuple(sorted(name for each, name in _offers() if each == kind))
+
+
+def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
+    """What the one installed plugin registers under a name, and whose it is; `None` where no manifest offers it.
+
+    Nothing else that the plugin brings is registered anywhere. `PEGBOARD_BLOCK` and `PEGBOARD_AUTOLOAD` hold.
+
+    Raises:
+        PluginError: The plugin failed, or doesn't register what its manifest offers; or several offer the name.
+    """
+    plugins = _offers().get((kind, name), ())
+    if not plugins:
+        return None
+    found, *others = plugins
+    if others:
+        whose = " and ".join(plugin.distribution for plugin in plugins)
+        cause = f"{whose} offer {name!r} among {kind}: block the others, as in PEGBOARD_BLOCK={others[0].name}"
+        raise PluginError(found.name, cause, distribution=found.distribution)
+    try:
+        brought = gather(found.name, imported(found.module, found.attribute), {}).extras
+        thing = brought[kind][name]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise PluginError(found.name, cause_of(error), distribution=found.distribution) from error
+    return thing, Origin(found.name, found.distribution, found.version)
+
+
+def _offers() -> dict[tuple[str, str], list[FoundPlugin]]:
+    return _read_offers(os.environ.get("PEGBOARD_BLOCK", ""), os.environ.get("PEGBOARD_AUTOLOAD", ""))
+
+
+@cache
+def _read_offers(_block: str, _autoload: str) -> dict[tuple[str, str], list[FoundPlugin]]:
+    """Which plugins offer what. Read once a process."""
+    from pegboard.plugins.discovery import discover  # as in `load`
+    from pegboard.plugins.manifest import read_manifest
+
+    if not is_wanted(NO_CONFIG, None):
+        return {}
+    blocked = blocked_names(NO_CONFIG, ())
+    offers: dict[tuple[str, str], list[FoundPlugin]] = {}
+    for found in discover().entries:
+        if found.name in blocked:
+            continue
+        try:
+            manifest = read_manifest(found, stale=True)
+        except ManifestError:  # `registry doctor` reports it
+            continue
+        for offer in () if manifest is None else manifest.offers:
+            offers.setdefault(offer, []).append(found)
+    return offers
+
+
+__all__ = ["offered_names", "offered_thing"]

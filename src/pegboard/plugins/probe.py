@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
     from pegboard.plugins.manifest import PluginManifest
 
-MOST_ANSWER = 64 * 1024 * 1024
-
 
 @frozen
 class Probed:
@@ -167,7 +165,7 @@ def answer_jobs(jobs: IO[str], answers: IO[str]) -> None:
 
 def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
     from pegboard.errors import cause_of
-    from pegboard.plugins.loaded import gather, imported, manifest_of
+    from pegboard.plugins.manager import gather, imported, manifest_of
 
     try:
         loaded = gather(job["plugin"], imported(job["module"], job["attribute"]), job["settings"])

@@ -302,7 +302,7 @@ class Pipeline:
 
         Args:
             request: What the host asks.
-            context: For whom.
+            context: The user and session.
             run: Calls plain functions off the event loop.
             observe: Called with each problem as it happens.
 

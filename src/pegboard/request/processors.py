@@ -148,7 +148,7 @@ class BudgetTools:
 
     Attributes:
         tokens: How many tokens the tools may take, estimated at four bytes a token; `None` is any number.
-        pinned: The names of tools that stay, whatever they take; so does the one that the request says must be called.
+        pinned: The names of tools that stay, whatever they take; so does the one that the request demands.
         rank: Which are kept first; in the order in which they are offered by default, and where two rank the same.
     """
 
@@ -190,7 +190,7 @@ _NEAR: Final = 80
 
 @frozen
 class LimitResults:
-    """Cuts the texts of old results: the middle goes, and a note says so. Media stay.
+    """Cuts the texts of old results: a note takes the place of the middle. Media stay.
 
     Which rounds are old moves on by `stride` rounds at a time, so that providers' caches of what was sent before
     stay good in between. The conversation itself, which the host keeps, isn't changed.
@@ -483,7 +483,7 @@ class _History:
 
 
 def _with_rest(message: Message, rest: list[Part]) -> Message:
-    """A message without results and calls; what is said in a message of results is said by the user."""
+    """A message without results and calls; other parts of a message of results become the user's."""
     role = "user" if message.role == "tool" else message.role
     unchanged = role == message.role and len(rest) == len(message.parts)
     return message if unchanged else message.evolve(role=role, parts=rest)

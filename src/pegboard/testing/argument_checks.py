@@ -1,4 +1,4 @@
-"""Arguments that a tool's input schema takes, and such as it forbids, put to the tool's check."""
+"""What `check_plugin` finds; and arguments that a schema takes, and such as it forbids, put to a tool's check."""
 
 from __future__ import annotations
 
@@ -13,10 +13,95 @@ from pegboard.errors import cause_of
 from pegboard.schema.json import is_array, is_object
 from pegboard.schema.problems import counted, kind_shown, path_text
 from pegboard.schema.references import References
-from pegboard.testing.findings import Findings
-from pegboard.testing.samples import MOST_CHARACTERS, NoSampleError, Sample, Samples, allowed_kinds, kind_of
+from pegboard.testing.samples import MOST_CHARACTERS, NoSampleError, Samples, allowed_kinds, kind_of
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject, JsonSchema
+
+
+@frozen
+class Report:
+    """A plugin that keeps the contract.
+
+    Attributes:
+        plugin: Its name.
+        tools: The names of the tools that were checked, in the order in which it registers them.
+        tried: How many sets of arguments were put to the tools' checks.
+        ran: How many declared examples were run; 0 with `run_examples=False`.
+        warnings: What a model or a person would miss; nothing breaks.
+        notes: What could not be checked, and why.
+    """
+
+    plugin: str
+    tools: tuple[str, ...] = ()
+    tried: int = 0
+    ran: int = 0
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """A line of figures, then a line for each warning and each note."""
+        figures = (
+            counted(len(self.tools), "tool"),
+            f"{counted(self.tried, 'set')} of arguments tried",
+            f"{counted(self.ran, 'example')} run",
+        )
+        head = f"plugin {self.plugin!r} keeps the contract: {', '.join(figures)}"
+        lines = [*(f"warning: {text}" for text in self.warnings), *(f"note: {text}" for text in self.notes)]
+        return "\n".join([head, *lines])
+
+
+@define(eq=False)
+class Findings:
+    """Collects what the checks find, so that the author reads all of it at once.
+
+    Attributes:
+        plugin: The plugin's name.
+        errors: What breaks the contract, a sentence each: which thing, what is wrong, what to do.
+        warnings: What a model or a person would miss.
+        notes: What could not be checked.
+        tools: The names of the checked tools.
+        tried: How many sets of arguments were tried.
+        ran: How many examples were run.
+    """
+
+    plugin: str
+    errors: list[str] = field(factory=list[str])
+    warnings: list[str] = field(factory=list[str])
+    notes: list[str] = field(factory=list[str])
+    tools: list[str] = field(factory=list[str])
+    tried: int = 0
+    ran: int = 0
+
+    def error(self, text: str) -> None:
+        """Writes down what breaks the contract; the same only once."""
+        if text not in self.errors:
+            self.errors.append(text)
+
+    def warn(self, text: str) -> None:
+        """Writes down what a model or a person would miss."""
+        self.warnings.append(text)
+
+    def note(self, text: str) -> None:
+        """Writes down what could not be checked."""
+        self.notes.append(text)
+
+    def report(self) -> Report:
+        """The report.
+
+        Raises:
+            AssertionError: There are findings; the text lists all of them.
+        """
+        __tracebackhide__ = True  # pytest shows the author's line, not ours
+        if self.errors:
+            raise AssertionError(_listing(f"plugin {self.plugin!r} breaks the contract", self.errors))
+        return Report(self.plugin, tuple(self.tools), self.tried, self.ran, tuple(self.warnings), tuple(self.notes))
+
+
+def _listing(head: str, findings: Sequence[str]) -> str:
+    """A numbered list; what takes several lines is indented below its number."""
+    items = (f"  {number}. {text}".replace("\n", "\n     ") for number, text in enumerate(findings, 1))
+    return "\n".join([f"{head} ({len(findings)} found):", *items])
+
 
 _MOST_LEVELS: Final = 6
 _MOST_ITEMS: Final = 1_000
@@ -25,6 +110,7 @@ _NEW_KEY: Final = "no_such_key"
 _NO_OPTION: Final = "no such option"
 _MOST_INVALID: Final = 500
 """Of one tool; some 2 us each."""
+
 _MOST_TOLD: Final = 3
 _MOST_SHOWN: Final = 200
 
@@ -178,12 +264,7 @@ _INVALID_BY_KEYWORD: Final[Mapping[str, Callable[[Any], Sequence[Any]]]] = {
 
 
 def check_arguments(tool: Tool, findings: Findings) -> None:
-    """Puts valid, boundary and invalid arguments to a tool's check; the tool itself never runs.
-
-    Args:
-        tool: Its input schema is valid.
-        findings: Gets the findings.
-    """
+    """Puts valid, boundary and invalid arguments to a tool's check; the tool itself never runs."""
     _Trial(tool, findings).run()
 
 
@@ -209,11 +290,18 @@ class _Trial:
         except NoSampleError:
             tried = []
         for sample in tried:
-            self._takes(sample)
+            problems = self._checked(sample.value)
+            if problems:
+                special = "" if sample.label == "sample" else f"{sample.label}, "
+                self.refused.append(f"{special}{_shown(sample.value)}: {_joined(problems)}")
+            elif problems is not None:
+                self.accepted += 1
         self._sum_up(len(tried), samples.missed)
         known = next(iter(self.tool.spec.examples), None) if not tried else tried[0].value
         if known is not None:
-            self._refuses(InvalidValues(samples), schema, known)
+            taken = list(islice(self._taken(InvalidValues(samples), schema, known), _MOST_TOLD))
+            for text in taken:
+                self.findings.error(f"{self.called} takes what its input schema forbids: {text}")
 
     def _examples(self) -> None:
         for place, example in enumerate(self.tool.spec.examples):
@@ -225,14 +313,6 @@ class _Trial:
                 )
             else:
                 self.accepted += 1
-
-    def _takes(self, sample: Sample) -> None:
-        problems = self._checked(sample.value)
-        if problems:
-            special = "" if sample.label == "sample" else f"{sample.label}, "
-            self.refused.append(f"{special}{_shown(sample.value)}: {_joined(problems)}")
-        elif problems is not None:
-            self.accepted += 1
 
     def _checked(self, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
         """The problems that the check finds; `None` where it raised instead, which is an error."""
@@ -288,11 +368,6 @@ class _Trial:
             f"{self.called}: {len(self.refused)} of {tried} arguments that its input schema takes "
             f"are refused beyond it, which no model can know, {such}; say it in the schema, if it can be said"
         )
-
-    def _refuses(self, invalid_values: InvalidValues, schema: dict[str, Any], known: Mapping[str, Any]) -> None:
-        taken = list(islice(self._taken(invalid_values, schema, known), _MOST_TOLD))
-        for text in taken:
-            self.findings.error(f"{self.called} takes what its input schema forbids: {text}")
 
     def _taken(self, invalid_values: InvalidValues, schema: dict[str, Any], known: Mapping[str, Any]) -> Iterator[str]:
         """What is taken though it breaks a rule: the rule stands in the schema, and the validator doesn't read it."""

@@ -37,7 +37,11 @@ def writable(text: str) -> str:
     """`text` with lone surrogates, which no wire takes, as U+FFFD (an undecodable file name brings them)."""
     if type(text) is not str:
         text = str.__str__(text)  # a subclass may give another text of itself
-    return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return (
+        text
+        if text.isascii() or is_unicode(text)
+        else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )
 
 
 @frozen
@@ -136,11 +140,7 @@ CONTENT_TYPES: Final = (TextContent, ImageContent, AudioContent, FileContent, Li
 
 
 def _as_content(value: Any) -> tuple[Content, ...]:
-    """A tuple of content from one text, one content, or a list of either.
-
-    Raises:
-        TypeError: Something else.
-    """
+    """A tuple of content from one text, one content, or a list of either."""
     if type(value) is TextContent:  # what nearly every result is
         return (value,)
     if isinstance(value, list | tuple):

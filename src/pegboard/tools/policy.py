@@ -16,7 +16,7 @@ TokenCounter: TypeAlias = Callable[[str], int]
 """How many tokens a text has: at most one a byte."""
 
 BYTES_A_TOKEN: Final = 4
-"""The estimate where nobody counts: English text and code have three to five."""
+"""The estimate without a counter: English text and code have three to five."""
 
 _MOST_BYTES_A_CHARACTER: Final = 4
 _at_least_one: Final = attrs.validators.optional(attrs.validators.ge(1))

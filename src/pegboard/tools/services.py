@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import Future
 from inspect import isawaitable, iscoroutine
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 from attrs import define, field, frozen
 
@@ -139,6 +139,20 @@ class _OpenService:
 def _is_entered(provided: _Provided, thing: object, method: str) -> bool:
     """Whether a factory's result is entered by this method; `with` looks for it in the class, too."""
     return provided.enter and hasattr(type(thing), method)
+
+
+def _begun(provided: _Provided, context: CallContext, now: bool) -> tuple[Any, Any]:
+    """What a factory gives, entered where that takes no event loop, in the same thread; and the manager to leave."""
+    assert provided.make is not None
+    made = provided.make(context)
+    waits = isawaitable(cast("object", made)) or _is_entered(provided, made, "__aenter__")
+    if _is_entered(provided, made, "__enter__") and (now or not waits):
+        return made.__enter__(), made
+    if waits and now:
+        if iscoroutine(made):
+            made.close()
+        raise _has_to_wait(provided)
+    return made, None
 
 
 def _refuse_lost(opened: _OpenService) -> None:
@@ -327,19 +341,15 @@ class ServiceContainer:
         return True
 
     async def _made(self, provided: _Provided, context: CallContext, now: bool) -> _OpenService:
-        """What a factory gives; one that is both kinds of context manager is entered as it is asked for."""
         import asyncio  # loading it takes longer than listing tools
 
-        assert provided.make is not None
-        value, loop = await self._called(provided, now, provided.make, context), None
-        if now and not _is_entered(provided, value, "__enter__"):
-            if isawaitable(value) or _is_entered(provided, value, "__aenter__"):
-                if iscoroutine(value):
-                    value.close()
-                raise _has_to_wait(provided)
-        elif not now and isawaitable(value):
+        value, manager = await self._called(provided, now, _begun, provided, context, now)
+        if manager is not None:
+            return _OpenService(provided, value, manager)
+        loop = None
+        if isawaitable(value):
             loop, value = asyncio.get_running_loop(), await value
-        if _is_entered(provided, value, "__aenter__") and not now:
+        if _is_entered(provided, value, "__aenter__"):
             return _OpenService(provided, await value.__aenter__(), value, asyncio.get_running_loop(), is_async=True)
         if _is_entered(provided, value, "__enter__"):
             return _OpenService(provided, await self._called(provided, now, value.__enter__), value, loop)

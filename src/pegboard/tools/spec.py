@@ -82,12 +82,7 @@ NO_INPUT: Final = json_text({"type": "object", "properties": {}, "additionalProp
 
 
 def _strings_only(what: str, given: Any) -> dict[str, None]:
-    """Strings, each once, in their order.
-
-    Raises:
-        TypeError: A single string, or something else among them.
-        ValueError: One that UTF-8 can't say.
-    """
+    """Strings, each once, in their order."""
     kept = None if isinstance(given, str) else dict.fromkeys(given)
     if kept is None or not all(isinstance(each, str) for each in kept):
         raise TypeError(f"{what} must be a collection of strings, got {given!r:.100}")
@@ -255,10 +250,10 @@ def _some(examples: Any) -> JsonText | None:
 
 @frozen(eq=False)
 class ToolSpec:
-    """What a tool says of itself: frozen, JSON-serialisable, comparable by its digest.
+    """What a tool declares: frozen, JSON-serialisable, comparable by its digest.
 
     Schemas, examples, options and meta are kept as JSON text; reading them gives a fresh value each time, so
-    nobody can change a spec by changing what it gave.
+    a spec can't be changed by changing what it gave.
 
     Attributes:
         name: 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first.

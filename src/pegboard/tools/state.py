@@ -156,14 +156,6 @@ def _as_json(value: Any) -> Any:
     return value
 
 
-def _state_of(base: Mapping[str, Any]) -> State:
-    return State(base)
-
-
-def _nothing() -> dict[str, Any]:
-    return {}
-
-
 _TEXT: Final = optional(instance_of(str))
 
 
@@ -223,7 +215,7 @@ class CallContext(Protocol):
 
 @define(eq=False)
 class PendingActions:
-    """What a running call has said so far; its tool and its callbacks add to it.
+    """What a running call has asked for so far; its tool and its callbacks add to it.
 
     Attributes:
         state: The session's state as the call sees it. Made of the session's own.
@@ -235,13 +227,13 @@ class PendingActions:
         facts: For the user interface; never sent to the model.
     """
 
-    state: State = field(converter=_state_of)
-    artifact_delta: dict[str, int] = field(factory=_nothing)
+    state: State = field(converter=State)
+    artifact_delta: dict[str, int] = field(factory=dict[str, int])
     transfer_to: str | None = field(default=None, validator=_TEXT)
     escalate: bool = field(default=False, validator=instance_of(bool))
     skip_summarization: bool = field(default=False, validator=instance_of(bool))
     title: str | None = field(default=None, validator=_TEXT)
-    facts: dict[str, Any] = field(factory=_nothing)
+    facts: dict[str, Any] = field(factory=dict[str, Any])
 
     @property
     def state_delta(self) -> Mapping[str, Any]:
@@ -273,7 +265,7 @@ class PendingActions:
         """Notes an artifact's version."""
         self.artifact_delta[name] = max(version, self.artifact_delta.get(name, version))
 
-    def tell(self, title: str | None, facts: Mapping[str, Any]) -> None:
+    def show(self, title: str | None, facts: Mapping[str, Any]) -> None:
         """Notes a heading, where there is one, and facts; later ones win."""
         if title is not None:
             self.title = title

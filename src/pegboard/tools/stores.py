@@ -64,9 +64,6 @@ def _checked_name(name: str) -> str:
 
     1 to 255 bytes; parts between `/` that aren't empty, `.` or `..`, and neither begin nor end with a space nor end
     with a dot; none of `\ < > : " | ? *` and no character that can't be seen.
-
-    Raises:
-        ArtifactError: It isn't one; says why.
     """
     reason = _name_fault(name)
     if reason is not None:
@@ -126,11 +123,7 @@ class _InMemoryArtifacts(Artifacts):
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:
-        """Keeps a new version; the first is 1.
-
-        Raises:
-            ArtifactError: The name isn't allowed, or the content is larger than all that may be kept.
-        """
+        """Keeps a new version; the first is 1."""
         size = _bytes_of(content)
         if size > self.most_bytes:
             raise ArtifactError(f"{name} is too large to be kept: over {self.most_bytes:,} bytes.", name=name)
@@ -143,11 +136,6 @@ class _InMemoryArtifacts(Artifacts):
     async def load(
         self, name: str, version: int | None = None, *, user: str | None = None, session: str | None = None
     ) -> Content:
-        """One version, the latest by default.
-
-        Raises:
-            ArtifactError: It isn't there, or no longer.
-        """
         with self._lock:
             shelf = self._shelves.get(_scope(name, user, session), _Shelf())
             content = shelf.kept.get((name, shelf.latest.get(name, 0) if version is None else version))
@@ -157,13 +145,11 @@ class _InMemoryArtifacts(Artifacts):
         return content
 
     async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:
-        """The names of all artifacts of the conversation and of the user, sorted."""
         with self._lock:
             shelves = [self._shelves.get(_scope(name, user, session), _Shelf()) for name in ("", _USER)]
             return tuple(sorted(name for shelf in shelves for name in shelf.latest))
 
     async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
-        """Forgets all versions; does nothing where there are none."""
         scope = _scope(name, user, session)
         with self._lock:
             for kept, version in [*self._shelves.get(scope, _Shelf()).kept]:
@@ -256,21 +242,17 @@ MOST_CHARACTERS: Final = 20_000
 """Characters of one entry that `_InMemoryMemory` keeps; the rest is cut off."""
 
 
-def _nothing() -> dict[str, Any]:
-    return {}
-
-
 @frozen
 class MemoryEntry:
     """Something that is remembered.
 
     Attributes:
         text: What.
-        user: Of whom; `None` is nobody in particular, and so is kept apart from every user.
+        user: Of whom; `None` is kept apart from every user.
         session: In which conversation it came up, or `None`.
-        author: Who said it, or `None`.
+        author: Who brought it up, or `None`.
         time: When it was added, in seconds since 1970 (UTC).
-        metadata: What whoever added it keeps beside it.
+        metadata: Facts beside it.
     """
 
     text: str
@@ -278,13 +260,13 @@ class MemoryEntry:
     session: str | None = None
     author: str | None = None
     time: float = 0.0
-    metadata: Mapping[str, Any] = field(factory=_nothing)
+    metadata: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
 class Memory(Protocol):
     """Keeps and finds what is remembered; the host brings its own by `registry.provide(Memory, ...)`.
 
-    Entries of different users must never meet: a search for `user=None` finds what belongs to nobody, not
+    Entries of different users must never meet: a search for `user=None` finds what belongs to no user, not
     everything.
     """
 
@@ -407,7 +389,7 @@ class CallMemory:
     async def add(
         self, text: str, *, author: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> MemoryEntry:
-        """Remembers something of this user, said in this conversation; by the call's agent unless told otherwise."""
+        """Remembers something of this user and this conversation; `author` is the call's agent by default."""
         context = self.context
         memory = await context.use_or(Memory, _InMemoryMemory)
         author = context.agent if author is None else author

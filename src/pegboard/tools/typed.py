@@ -111,11 +111,7 @@ class _Input:
     strict: bool
 
     def structured(self, arguments: Mapping[str, Any]) -> Any:
-        """The input that judged arguments make.
-
-        Raises:
-            StructureError: They don't fit the type after all.
-        """
+        """The input that judged arguments make."""
         if self.argument is None:
             return self._structure(arguments)
         if self.argument not in arguments:
@@ -196,11 +192,7 @@ def _written(cls: type) -> Mapping[str, Any]:
 
 
 def _types(cls: type[TypedTool[Any, Any]], tool: str) -> tuple[Any, Any]:
-    """The input and output types of a class, through any generic classes between.
-
-    Raises:
-        DefinitionError: They aren't given.
-    """
+    """The input and output types of a class, through any generic classes between."""
     found = _arguments(cls)
     if found is None or any(getattr(each, "__parameters__", ()) or isinstance(each, TypeVar) for each in found):
         hint = f"Write class {cls.__name__}(TypedTool[SomeInput, SomeOutput])."
@@ -263,9 +255,6 @@ def _tools_of(owner: object) -> list[Tool]:
 
     Methods come in the order of their definition, those of base classes first; one that a subclass overrides
     without decorating it is no tool. Of a module, what it imports from elsewhere is left out.
-
-    Raises:
-        DefinitionError: `owner` is a class with decorated methods that need an instance.
     """
     if isinstance(owner, ModuleType):
         return list(dict.fromkeys(_of_module(owner)))
@@ -304,7 +293,7 @@ def as_tools(thing: Any) -> list[Tool]:
 
 
 def _checked(tool: Tool) -> Tool:
-    """The tool, its schemas found to be sound: nobody has looked at them where its spec was made by hand."""
+    """The tool, its schemas found to be sound: a spec made by hand wasn't checked before."""
     check_schema(tool.spec.input_schema_text, tool=tool.name)
     if tool.spec.output_schema_text is not None:
         check_schema(tool.spec.output_schema_text, tool=tool.name, what="output_schema")

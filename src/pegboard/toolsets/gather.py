@@ -14,13 +14,13 @@ _abandoned: Final[set[asyncio.Task[Any]]] = set()
 
 
 async def ask_all(sources: Sequence[ToolsetAdapter], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
-    """One offer a source, in their order; of a source that failed or gave no answer in time, one that says so.
+    """One offer a source, in their order; of a source that failed or gave no answer in time, one with that problem.
 
     A source that ignores its cancellation is left behind; one that blocks the event loop can't be bounded.
 
     Args:
         sources: Asked at the same time.
-        context: For whom, and for which model.
+        context: The user, session and model.
         timeout: Seconds for all of them, since they run at the same time.
     """
     tasks = [asyncio.ensure_future(_offer(source, context)) for source in sources]

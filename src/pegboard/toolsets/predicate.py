@@ -44,7 +44,7 @@ def is_literal(pattern: str) -> bool:
 def matcher(pattern: str) -> Matcher:
     """The test for one pattern. What it costs is bounded by length of pattern x length of value."""
     if is_literal(pattern):
-        return lambda value: value == pattern
+        return pattern.__eq__
     head, *middle, tail = re.sub(r"\*+", "*", pattern).split("*") if "*" in pattern else (pattern, None)
     # Between two stars the leftmost place is as good as any other: an atomic group never tries a second one.
     steps = "".join(f"(?>.*?{_regex(part or '')})" for part in middle)
@@ -149,25 +149,25 @@ class _Joined(Predicate):
     """Two or more predicates joined by a word; evaluated in order, up to the first that decides."""
 
     word: ClassVar[str]
-    settles: ClassVar[bool]
+    decisive: ClassVar[bool]
     members: tuple[Predicate, ...] = field(converter=Converter(_flat, takes_self=True), validator=_check_members)
     depth: int = field(init=False, eq=False, default=Factory(_depth, takes_self=True), validator=_check_depth)
 
     def bound(self, context: ReadonlyContext) -> _Test:
         tests = [member.bound(context) for member in self.members]
-        settles = self.settles
+        decisive = self.decisive
 
         def test(tool: Tool) -> bool:
             for each in tests:  # twice as fast as any() or all() of a generator
-                if bool(each(tool)) is settles:
-                    return settles
-            return not settles
+                if bool(each(tool)) is decisive:
+                    return decisive
+            return not decisive
 
         return test
 
     def deciding(self, tool: Tool, context: ReadonlyContext, /) -> Predicate:
         for member in self.members:
-            if member(tool, context) is self.settles:
+            if member(tool, context) is self.decisive:
                 return member.deciding(tool, context)
         return self
 
@@ -185,7 +185,7 @@ class And(_Joined):
     """All of its members."""
 
     word = "and"
-    settles = False
+    decisive = False
 
 
 @frozen(repr=False)
@@ -193,7 +193,7 @@ class Or(_Joined):
     """Any of its members."""
 
     word = "or"
-    settles = True
+    decisive = True
 
 
 @frozen(repr=False)
@@ -262,7 +262,7 @@ class Flag(Predicate):
         return FLAGS[self.word]
 
     def facts(self, tool: Tool, context: ReadonlyContext, /) -> str:
-        """Says where a hint isn't believed."""
+        """Names a hint that isn't trusted."""
         hinted = getattr(tool.spec.annotations, f"{self.word}_hint", None)
         return "hinted, but by an origin that isn't trusted" if hinted and not self(tool, context) else ""
 
@@ -340,6 +340,8 @@ class Matches(Predicate):
             return lambda _tool: answer
         if self.key == "property" and is_literal(self.pattern):
             return _has_property(self.pattern)
+        if self.key == "name":
+            return lambda tool: bool(matches(tool.spec.name))
         values = _OF_TOOL[self.key]
         return lambda tool: any(map(matches, values(tool)))
 
@@ -502,7 +504,7 @@ def predicate_from_json(data: Any, custom: CustomPredicates | None = None) -> Pr
         custom: The registered callables by name.
 
     Raises:
-        PredicateError: It says something else, or more than 64 levels, 10,000 parts or 65,536 characters of
+        PredicateError: It is something else, or has more than 64 levels, 10,000 parts or 65,536 characters of
             patterns. The text names the place.
     """
     return _Reading(custom or {}).predicate(data, "$", 1)

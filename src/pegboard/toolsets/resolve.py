@@ -60,7 +60,7 @@ class Explanation:
     Attributes:
         name: The name that was asked for.
         offered: Whether the resolution offers a tool of that name.
-        reasons: What each step said, in order; empty where nothing has a tool of that name.
+        reasons: What each step decided, in order; empty where nothing has a tool of that name.
         near: Up to three near misses, where nothing has.
         notes: Toolsets that failed, and might have had it; where it isn't offered.
     """
@@ -134,7 +134,7 @@ def settled_names(static: Sequence[Tool], offers: Sequence[Offer], policy: Confl
 
 
 def _prefixed(tool: Tool) -> Tool | None:
-    """The tool under a name that says where it comes from; `None` where that is no valid name."""
+    """The tool under a name made of its origin; `None` where that is no valid name."""
     name = f"{tool.origin.plugin or tool.origin.toolset or 'host'}_{tool.spec.name}"
     return map_tool(tool, lambda own: own.with_spec(name=name)) if is_valid_name(name) else None
 
@@ -404,7 +404,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
         static: Sorted by name, each name once.
         toolsets: Asked at the same time, in the order of their precedence. One that isn't an `OwnedToolset` counts
             as the host's.
-        context: For whom, and for which model.
+        context: The user, session and model.
         where: What the request asks of tools.
         default: What the registry asks of tools before that.
         active: Names to keep, in this order; `None` keeps all, `[]` none. A name that no tool has is a problem.

@@ -195,8 +195,7 @@ class ToolIndex:
         with self._lock:
             own = [(name, spec.digest) for name, spec in self._specs.items()]
             with self._connection:
-                table.set_digests(self._connection, own)
-                table.set_facts(self._connection, (facts or {}).items())
+                table.note(self._connection, own, (facts or {}).items())
             return self._connection.serialize()
 
     @property
@@ -513,7 +512,7 @@ class SearchableToolset(WrapperToolset):
     """A toolset whose tools have to be found: it offers a search tool, and defers the others until they were.
 
     What was found stands in the session's state, in `pegboard:found_tools`; from the next resolution on these tools
-    aren't deferred. The search tool finds every tool that the request defers, whoever defers it; so of several
+    aren't deferred. The search tool finds every deferred tool of the request, from any toolset; so of several
     searchable toolsets of one registry, one search tool is enough.
 
     Args:

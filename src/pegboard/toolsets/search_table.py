@@ -193,7 +193,7 @@ def is_whole(connection: sqlite3.Connection) -> bool:
 
 
 def add(connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
-    """Puts rows in; their names aren't there yet. The digest stays empty until `set_digests`."""
+    """Puts rows in; their names aren't there yet. The digest stays empty until `note`."""
     (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM tools").fetchone()
     numbered = list(enumerate(rows, last + 1))
     connection.executemany("INSERT INTO tools VALUES (?, ?, '')", ((at, row[0]) for at, row in numbered))
@@ -215,20 +215,16 @@ def digests(connection: sqlite3.Connection) -> dict[str, str]:
     return dict(connection.execute("SELECT name, digest FROM tools"))
 
 
-def set_digests(connection: sqlite3.Connection, known: Iterable[tuple[str, str]]) -> None:
-    """Keeps digests: pairs of name and digest."""
-    rows = ((digest, name, name) for name, digest in known)
-    connection.executemany("UPDATE tools SET digest = ? WHERE name = ? COLLATE NOCASE AND name = ?", rows)
-
-
 def facts(connection: sqlite3.Connection) -> dict[str, str]:
     """What is noted about the index as a whole."""
     return dict(connection.execute("SELECT name, value FROM facts"))
 
 
-def set_facts(connection: sqlite3.Connection, known: Iterable[tuple[str, str]]) -> None:
-    """Notes facts: pairs of name and value."""
-    connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", known)
+def note(connection: sqlite3.Connection, known: Iterable[tuple[str, str]], facts: Iterable[tuple[str, str]]) -> None:
+    """Keeps digests (pairs of name and digest) and facts (pairs of name and value)."""
+    rows = ((digest, name, name) for name, digest in known)
+    connection.executemany("UPDATE tools SET digest = ? WHERE name = ? COLLATE NOCASE AND name = ?", rows)
+    connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts)
 
 
 def best(connection: sqlite3.Connection, text: str, limit: int) -> list[Hit]:

@@ -43,7 +43,7 @@ class Toolset(Protocol):
         """The tools for this context, now. What it raises costs only its own tools.
 
         Args:
-            context: For whom, and for which model.
+            context: The user, session and model.
         """
         ...
 
@@ -101,10 +101,10 @@ _checked: Final[WeakSet[Tool]] = WeakSet()
 
 
 def check_schemas(tool: Tool) -> None:
-    """Refuses a tool with a schema that can't judge, or whose cost is unbounded; looks at each tool once.
+    """Refuses a tool with an unusable schema, or one whose cost is unbounded; checks each tool once.
 
     Raises:
-        SchemaError: Says which schema is refused, and why.
+        SchemaError: Which schema is refused, and why.
     """
     if tool in _checked:
         return
@@ -454,7 +454,7 @@ class ChangedToolset(WrapperToolset):
         self._unseen = set(step.names)
 
     async def tools(self, context: ReadonlyContext) -> Offer:
-        """The tools of the inner toolset, changed where the step says so."""
+        """The tools of the inner toolset, changed where the step applies."""
         offer = await self._inner.offer(context)
         step, tools = self._step, dict[str, Tool]()
         problems: list[ToolsetProblem] = []

@@ -521,7 +521,7 @@ def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
 
 
 def _concurrency(own: Concurrency, reshape: Reshape) -> Concurrency:
-    """The key by its new names; exclusive where the model's arguments no longer tell the key."""
+    """The key by its new names; exclusive where the model's arguments no longer determine it."""
     if not {*reshape.hide, *reshape.default}.isdisjoint(own.key):
         return Concurrency("exclusive")
     return attrs.evolve(own, key=tuple(reshape.rename.get(name, name) for name in own.key))

@@ -30,10 +30,10 @@ def turn_of(
     """A turn that is ready to run: by `run()` or `events()`; `steer()` and `interrupt()` act on it meanwhile.
 
     Args:
-        model: Whom to ask.
-        request: What to ask; a text is what the user says.
+        model: The model.
+        request: The request; a text is a message of the user.
         registry: Where tools, callbacks and processors are registered.
-        context: For whom it runs; its `state` is read, and `TurnOutcome.state` is what became of it.
+        context: The user and session; its `state` is read, and `TurnOutcome.state` is what became of it.
         options: See `TurnOptions`.
 
     Raises:
@@ -96,7 +96,7 @@ def resumed_turn_of(  # noqa: PLR0913  as `turn_of`, and what it goes on from
     """A turn that goes on from where it was suspended for an approval, in this process or another.
 
     Args:
-        model: Whom to ask.
+        model: The model.
         request: As at the beginning (instructions, config, tools); its messages are those of the outcome.
         registry: As at the beginning.
         context: Of the same session and user.

@@ -126,7 +126,7 @@ class TurnOutcome:
         """The outcome as JSON text, for a file, a database or a client.
 
         Args:
-            key: A secret of at least 16 bytes: with it, what comes back can be told from what was forged.
+            key: A secret of at least 16 bytes: with it, a forged outcome is refused by `loads`.
 
         Raises:
             ValueError: The key is too short, the state holds what JSON can't say, or there is more than `loads` takes.
@@ -250,7 +250,7 @@ class Answered:
 
 @frozen
 class MessageAdded:
-    """The history goes on: an answer, results, what the user said meanwhile.
+    """A message was added to the history: an answer, results, what the user wrote meanwhile.
 
     Attributes:
         message: What was added.

@@ -191,7 +191,7 @@ class TurnProgress:
         return f"{limits.seconds:g} seconds" if left is not None and left <= 0 else None
 
     def within(self, calls: tuple[ToolCall, ...], most: int | None) -> tuple[ToolCall, ...]:
-        """The calls; those beyond the limit are marked so, and get a result that says it."""
+        """The calls; those beyond the limit are marked so, and get a result with the reason."""
         if most is None or self.calls + len(calls) <= most:
             return calls
         room = max(most - self.calls, 0)

@@ -43,7 +43,7 @@ class _Inbox:
     """Messages that the model hasn't read yet.
 
     Attributes:
-        steering: Gives what the user has said since it was last asked; `None`: there are only those that were put in.
+        steering: Gives what the user has written since the last time; `None`: nothing but what was put in.
     """
 
     steering: Steering | None = None
@@ -111,12 +111,12 @@ class Turn:
         model: The model.
         request: What it begins with. Where its `tools` are given, every round offers them; else each resolves anew.
         registry: Where tools, callbacks and processors are registered.
-        context: For whom it runs.
+        context: The user and session.
         limits: How much it may use.
         where: What it asks of tools.
         active: The names of the tools that may be offered, in order.
         stop_when: Conditions that stop it.
-        steering: Gives what the user said meanwhile, or `None`.
+        steering: Gives what the user wrote meanwhile, or `None`.
         listener: Gets each event, or `None`.
         batch: How its calls are run.
         suspended: The outcome that it goes on from, with the answers that have come; or `None`.
@@ -219,16 +219,16 @@ class Turn:
                 running.exception()  # else asyncio complains that it was never retrieved
 
     def steer(self, *messages: Message | str) -> None:
-        """Says something to the turn on its way: the model reads it with the next request.
+        """Adds messages of the user to a running turn: the model reads them with the next request.
 
-        Calls that have not begun are skipped, unless `on_steering` says otherwise.
+        Calls that have not begun are skipped, unless `on_steering` is set otherwise.
         """
         self._inbox.put(messages, "steer")
         if self._running is not None:
             self._running.interrupt("interrupted", self.batch.get("on_steering", "skip"))
 
     def interrupt(self, reason: str = "interrupted") -> None:
-        """Ends the turn now: a model that answers is cancelled, what it said is kept, and running calls are aborted."""
+        """Ends the turn now: a model that answers is cancelled, its words are kept, and running calls are aborted."""
         self._interrupted = self._interrupted or reason
         if self._running is not None:
             self._running.interrupt(reason, "abort")
@@ -286,7 +286,7 @@ class Turn:
         return None
 
     def _add_new_messages(self) -> None:
-        """Adds what came meanwhile to the history: results of long-running calls, and what the user said."""
+        """Adds what came meanwhile to the history: results of long-running calls, and what the user wrote."""
         progress = self._progress
         session = self.context.session
         mine = progress.call_ids if session is None else None  # without a session, others' completions come too
@@ -440,7 +440,7 @@ class Turn:
         )
 
     async def _asked(self, what: str, question: Callable[[], Any]) -> Any:
-        """What the host's own function says, within the time limit of callbacks.
+        """The answer of a function of the host, within the time limit of callbacks.
 
         Raises:
             CallbackError: It failed, or took too long.

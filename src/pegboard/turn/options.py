@@ -38,7 +38,7 @@ class TurnLimits:
 
     Attributes:
         rounds: How often the model is asked.
-        calls: How many calls run; those beyond get a result that says so.
+        calls: How many calls run; those beyond get a result with the reason.
         tokens: What all answers together may use, requests included. It is known only behind an answer.
         seconds: How long the turn takes; a model that is still answering then is cancelled, and so are calls.
         continuations: How often `on_stop` may have a turn go on.
@@ -60,7 +60,7 @@ class TurnLimits:
 
 DEFAULT_TURN_LIMITS: Final = TurnLimits()
 StopCondition: TypeAlias = Callable[[TurnOutcome], "bool | str | Awaitable[bool | str | None] | None"]
-"""Gets the turn as it stands. Anything true stops it; a text says why. Plain or async; a plain one must not wait."""
+"""Gets the turn as it stands. Anything true stops it; a text is the reason. A plain one must not wait."""
 
 
 def called(*names: str) -> StopCondition:
@@ -81,7 +81,7 @@ def rounds(number: int) -> StopCondition:
 
 _Spoken: TypeAlias = "Sequence[Message | str] | Message | str | None"
 Steering: TypeAlias = Callable[[], "_Spoken | Awaitable[_Spoken]"]
-"""Gives what the user has said since it was last asked, or nothing. Plain or async; a plain one must not wait."""
+"""Gives what the user has written since it was last asked, or nothing. Plain or async; a plain one must not wait."""
 
 
 class TurnOptions(TypedDict, total=False):
@@ -92,7 +92,7 @@ class TurnOptions(TypedDict, total=False):
         where: What the turn asks of tools, as `registry.resolve` takes it.
         active: The names of the tools that may be offered, in order.
         stop_when: Conditions that stop it, asked behind every round with calls; one or several.
-        steering: Gives what the user said meanwhile; asked between calls and between rounds.
+        steering: Gives what the user wrote meanwhile; asked between calls and between rounds.
         on_steering: What becomes of calls then: `"skip"` (running ones finish, the rest is skipped; the default),
             `"abort"`, `"finish"`.
         listener: Gets each event; plain, called on the event loop.

@@ -204,7 +204,7 @@ def test_what_utf_8_can_not_say_is_kept_too(chat, tmp_path):
 
 
 def test_a_file_that_is_too_large_is_not_read(chat, tmp_path, monkeypatch):
-    monkeypatch.setattr("pegboard.cli.conversation.MOST_BYTES", 1)
+    monkeypatch.setattr("pegboard.cli.commands.chat.MOST_BYTES", 1)
     file = tmp_path / "talk.json"
     file.write_text("{}")
     assert "more than 1 bytes" in chat([], "Hi", "--history", str(file))[2]

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from cli_demo import DEMO
-from pegboard.cli.commands import install
-from pegboard.cli.commands.install import installer, run_installer
+from pegboard.cli.commands import config
+from pegboard.cli.commands.config import installer, run_installer
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def pip(monkeypatch):
     """Whether there is pip."""
 
     def there(*, is_there: bool) -> None:
-        monkeypatch.setattr(install, "find_spec", lambda _name: object() if is_there else None)
+        monkeypatch.setattr(config, "find_spec", lambda _name: object() if is_there else None)
 
     return there
 
@@ -33,7 +33,7 @@ def done(monkeypatch, pip):
             act()
             return code
 
-        monkeypatch.setattr(install, "run_installer", run)
+        monkeypatch.setattr(config, "run_installer", run)
         pip(is_there=True)
         return asked
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from installed import install
-from pegboard.cli.commands.new import Package
+from pegboard.cli.commands.manifest import Package
 
 
 @pytest.mark.parametrize("name", ["word-count", "word_count", "pegboard-word-count", "pegboard_word_count"])

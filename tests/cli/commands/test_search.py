@@ -15,7 +15,7 @@ from installed import OLD
 from pegboard import Tool
 from pegboard.catalogue import Problem
 from pegboard.cli import warm
-from pegboard.cli.commands import search
+from pegboard.cli.commands import look
 from pegboard.cli.table import table
 from pegboard.cli.terminal import Screen
 from pegboard.cli.tool_texts import listing_json, listing_plain, listing_rows
@@ -111,7 +111,7 @@ def test_what_list_tells_is_told_here_too(say, board):
 
 
 def test_a_terminal_gets_a_table(say, board, monkeypatch):
-    monkeypatch.setattr(search, "stdout_screen", lambda: Screen(width=30, height=20))
+    monkeypatch.setattr(look, "stdout_screen", lambda: Screen(width=30, height=20))
     assert say("search", "weather")[1] == table(HEAD, listing_rows([WEATHER]), width=30, colour=False)
 
 

@@ -15,11 +15,13 @@ from hypothesis import given, strategies as st
 from pegboard.dispatch.permissions.commands import CommandPart
 from pegboard.dispatch.permissions.permissions import (
     DEFAULT_PERMISSIONS,
+    MOST_AT_ONCE,
     MOST_FILE,
     NO_RULE,
     PermissionRules,
     Permissions,
     Resource,
+    policy_of,
     read_permissions,
 )
 from pegboard.dispatch.permissions.places import PathPart, Url
@@ -497,6 +499,38 @@ def test_what_is_settled_runs_whatever_its_arguments(called, arguments, rules, m
     permissions = Permissions(rules, mode)
     if permissions.settled(called):
         assert permissions.decide(called, arguments).action == "allow"
+
+
+FIELD_RULES = st.builds(
+    Rule,
+    st.just("*"),
+    st.sampled_from(["*", "/a", "ls *", "*rm*"]),
+    st.sampled_from(["allow", "ask", "deny"]),
+    field=st.sampled_from([None, "line", "path"]),
+    kind=st.sampled_from([None, "text", "command"]),
+) | st.builds(
+    Rule,
+    st.just("*"),
+    st.sampled_from(["ls", "*x"]),
+    st.just("deny"),
+    field=st.just("line"),
+    forbid=st.sampled_from([True]),
+)
+
+
+@given(CALLED, ARGUMENTS, st.lists(FIELD_RULES, max_size=4), ANY_MODE)
+def test_what_runs_without_a_decision_would_be_allowed(called, arguments, rules, mode):
+    permissions = Permissions(rules, mode)
+    if policy_of(permissions, called).runs(arguments):
+        assert permissions.decide(called, arguments).action == "allow"
+
+
+def test_a_rule_about_one_argument_leaves_calls_alone_whose_text_it_does_not_match():
+    policy = policy_of(Permissions([Rule("*", "*", "allow"), Rule("probe", "*secret*", "deny", field="text")]), PLAIN)
+    assert policy.runs({"text": "open"})
+    for given_text in ["a secret", "", None, 3, f"a{HOLE}", "a" * (MOST_AT_ONCE + 1)]:
+        assert not policy.runs({"text": given_text})
+    assert not policy.runs({})
 
 
 @given(CALLED, ARGUMENTS, FEW_RULES, ANY_MODE)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pegboard.cli.commands.manifest import ManifestFile, manifest_files
-from pegboard.cli.group import OWN, command_names, known_manifest
+from pegboard.cli.main import OWN, command_names, known_manifest
 from pegboard.cli.options import Options, registry_options
 from pegboard.cli.output import Finding, findings_text, json_rows, remark
 from pegboard.cli.session import Session, open_session

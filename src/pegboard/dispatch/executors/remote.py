@@ -97,7 +97,7 @@ class ExecutorCall:
         """
         emitted = event_from_json(event)
         if isinstance(emitted, DisplayUpdate):
-            self.context.actions.tell(emitted.title, emitted.facts)
+            self.context.actions.show(emitted.title, emitted.facts)
         if self.context.listener is not None:
             self.context.listener(emitted)
 

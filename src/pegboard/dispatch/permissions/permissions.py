@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -21,6 +21,7 @@ from pegboard.dispatch.permissions.rule import (
     Mode,
     Rule,
     RulesError,
+    Test,
     TextMatcher,
     Unreadable,
     WholeCall,
@@ -128,7 +129,8 @@ class PermissionRules:
             work_dir: Where relative paths start; the process's own folder by default.
         """
         applicable = tuple(rule for rule in self.rules if rule.names(permission))
-        return Evaluation.of(applicable, resources, work_dir).decide()
+        evaluation = Evaluation(applicable, tuple(resources), work_dir)
+        return evaluation.forbid() or evaluation.decide_ordinary()
 
     def __len__(self) -> int:
         return len(self.rules)
@@ -139,21 +141,19 @@ class Evaluation:
     """The rules that apply to one call, and what it touches.
 
     Attributes:
-        ordinary: The last first.
-        forbidding: In any order.
+        rules: In their order.
         resources: What the call touches.
         work_dir: Where relative paths start; the process's own folder for `None`.
     """
 
-    ordinary: tuple[Rule, ...]
-    forbidding: tuple[Rule, ...]
+    rules: tuple[Rule, ...]
     resources: tuple[Resource, ...]
     work_dir: str | None
 
-    @classmethod
-    def of(cls, rules: Sequence[Rule], resources: Iterable[Resource], work_dir: str | None) -> Evaluation:
-        """Puts the rules in order; they are those that apply, in theirs."""
-        return cls(_ordinary(rules), _forbidding(rules), tuple(resources), work_dir)
+    @cached_property
+    def ordinary(self) -> tuple[Rule, ...]:
+        """The rules that don't forbid, the last first."""
+        return tuple(rule for rule in reversed(self.rules) if not rule.forbid)
 
     @cached_property
     def declared(self) -> tuple[tuple[Resource | None, tuple[Matcher, ...]], ...]:
@@ -166,95 +166,63 @@ class Evaluation:
         """Everything that is decided by itself."""
         return tuple(part for _, parts in self.declared for part in parts)
 
-    def decide(self) -> Decision:
-        """The strictest of what is decided of the parts."""
-        return self.forbid() or self.decide_ordinary()
-
     def forbid(self) -> Decision | None:
         """The decision of a forbid rule, where one may apply to anything that is touched."""
-        for rule in self.forbidding:
-            for resource, parts in self.declared:
-                if any(self.match(rule, resource, part) is not Match.NO for part in parts):
-                    return Decision("deny", rule, forbidden=True, reason="a rule forbids it")
+        for rule in self.rules:
+            if rule.forbid and any(
+                self.match(rule, resource, part) is not Match.NO for resource, parts in self.declared for part in parts
+            ):
+                return Decision("deny", rule, forbidden=True, reason="a rule forbids it")
         return None
 
     def decide_ordinary(self) -> Decision:
-        """The same without forbid rules."""
-        if not self.ordinary:
-            return NO_RULE
+        """The same without forbid rules: of each part, the strictest of what could be the last rule that applies."""
         strictest: Decision | None = None
-        for resource, parts in self.declared:
+        for resource, parts in self.declared if self.ordinary else ():
             for part in parts:
-                decision = self._of_part(resource, part)
-                if part.inside and decision.action in (None, "allow"):
-                    continue
-                if strictest is None or _is_stricter(decision, strictest):
-                    strictest = decision
-        return strictest or NO_RULE
-
-    def _of_part(self, resource: Resource | None, part: Matcher) -> Decision:
-        """The strictest of what could be the last rule that applies to a part."""
-        strictest: Decision | None = None
-        for rule in self.ordinary:
-            match = self.match(rule, resource, part)
-            if match is Match.NO:
-                continue
-            decision = Decision(rule.action, rule, reason=_REASONS[rule.action])
-            if strictest is None or _is_stricter(decision, strictest):
-                strictest = decision
-            if match is Match.SURELY:
-                return strictest
+                decision: Decision | None = None
+                for rule in self.ordinary:
+                    match = self.match(rule, resource, part)
+                    if match is not Match.NO:
+                        decision = _stricter(Decision(rule.action, rule, reason=_REASONS[rule.action]), decision)
+                    if match is Match.SURELY:
+                        break
+                if not part.inside or (decision and decision.action != "allow"):
+                    strictest = _stricter(decision or NO_RULE, strictest)
         return strictest or NO_RULE
 
     def match(self, rule: Rule, resource: Resource | None, part: Matcher) -> Match:
         """Whether a rule applies to a part, or by an argument that isn't declared of the call as a whole."""
         if rule.is_everything:
             return Match.SURELY
-        field = resource and resource.field
-        if rule.field is not None and rule.field != field:
-            return self._by_field(rule)
-        if resource is None or rule.kind in (None, resource.kind):
-            return part.match(rule)
-        return _match_of_all(rule, resource.parts(rule.kind, self.work_dir))
-
-    def _by_field(self, rule: Rule) -> Match:
-        if any(resource is not None and resource.field == rule.field for resource, _ in self.declared):
+        if rule.field in (None, resource and resource.field):
+            if resource is None or rule.kind in (None, resource.kind):
+                return part.match(rule)
+            parts = resource.parts(rule.kind, self.work_dir)
+        elif any(resource is not None and resource.field == rule.field for resource, _ in self.declared):
             return Match.NO
-        kind = rule.kind or "text"
-        others = [each for each in self.resources if (each.field, each.kind) == (rule.field, kind)]
-        parts = [part for each in others for part in each.parts(kind, self.work_dir)]
-        if not parts:
-            return Match.NO if rule.allows else Match.PERHAPS
-        if len(parts) == 1 and not parts[0].inside:
-            match = parts[0].match(rule)
-            return Match.NO if rule.allows and match is not Match.SURELY else match
-        return _match_of_all(rule, parts)
-
-
-def _ordinary(rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    return tuple(rule for rule in reversed(rules) if not rule.forbid)
-
-
-def _forbidding(rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    return tuple(rule for rule in rules if rule.forbid)
+        else:
+            kind = rule.kind or "text"
+            others = [each for each in self.resources if (each.field, each.kind) == (rule.field, kind)]
+            parts = [part for each in others for part in each.parts(kind, self.work_dir)]
+            if not parts:
+                return Match.NO if rule.allows else Match.PERHAPS
+        matches = [each.match(rule) for each in parts if not (rule.allows and each.inside)]
+        if rule.allows:  # it has to apply to all parts; to deny and to ask, any will do
+            return Match.SURELY if matches and all(match is Match.SURELY for match in matches) else Match.NO
+        return next((match for match in (Match.SURELY, Match.PERHAPS) if match in matches), Match.NO)
 
 
 _REASONS: Final = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}
 
 
-def _is_stricter(one: Decision, other: Decision) -> bool:
-    return _STRICTNESS[one.action] > _STRICTNESS[other.action]
+def _stricter(one: Decision, other: Decision | None) -> Decision:
+    """The stricter decision; the other where they are alike."""
+    return one if other is None or _STRICTNESS[one.action] > _STRICTNESS[other.action] else other
 
 
-def _match_of_all(rule: Rule, parts: Sequence[Matcher]) -> Match:
-    """To allow, a rule has to apply to all parts; to deny and to ask, any will do."""
-    matches = [part.match(rule) for part in parts if not (rule.allows and part.inside)]
-    if rule.allows:
-        return Match.SURELY if matches and all(match is Match.SURELY for match in matches) else Match.NO
-    if Match.SURELY in matches:
-        return Match.SURELY
-    return Match.PERHAPS if Match.PERHAPS in matches else Match.NO
-
+MOST_AT_ONCE: Final = 2_000
+"""Characters (an item of a list counts as 10 more) that are looked at on the event loop; more are in a thread."""
 
 MOST_VALUES: Final = 500
 """Of one argument that rules look at; with more it is unreadable."""
@@ -305,15 +273,38 @@ class ToolPolicy:
         return self.mode == "accept_edits" and trusted
 
     @cached_property
-    def is_settled(self) -> bool:
-        """Whether every call of it runs, whatever its arguments."""
-        if any(rule.forbid for rule in self.rules) or (self.mode == "plan" and not self.reads_only):
+    def conditions(self) -> tuple[tuple[str, Test], ...] | None:
+        """What every call runs without that meets none of these: an argument, and a test of its text.
+
+        `()`: every call runs, whatever its arguments. `None`: there is more to look at than short texts.
+        """
+        declared, bypass = self.spec.permission_arguments, self.mode == "bypass"
+        if self.mode == "plan" and not self.reads_only:
+            return None
+        found: list[tuple[str, Test]] = []
+        ordinary = [rule for rule in reversed(self.rules) if not (rule.forbid or bypass)]
+        for rule in (*(rule for rule in self.rules if rule.forbid), *ordinary):
+            if rule.allows:
+                if rule.is_everything or (not declared and WholeCall().match(rule) is Match.SURELY):
+                    break  # what stands before it decides nothing
+            elif rule.action != "ask" or not self.accepts_edits:
+                if rule.field is None or rule.field in declared or rule.kind not in (None, "text"):
+                    return None
+                found += [(rule.field, test) for test in rule.wildcard.tests]
+        else:
+            if self.may_ask and not bypass and not self.accepts_edits:
+                return None
+        return tuple(found)
+
+    def runs(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call surely runs; `False`: only `decide` knows."""
+        if self.conditions is None:
             return False
-        if self.mode == "bypass":
-            return True
-        if any(rule.action == "deny" for rule in self.rules):
-            return False
-        return self.accepts_edits or not (self.may_ask or any(rule.action == "ask" for rule in self.rules))
+        for name, test in self.conditions:
+            text = arguments.get(name)
+            if type(text) is not str or not text or len(text) > MOST_AT_ONCE or HOLE in text or test(text):
+                return False
+        return True
 
     @cached_property
     def is_hidden(self) -> bool:
@@ -349,12 +340,12 @@ class ToolPolicy:
 
     def decide(self, arguments: Mapping[str, Any], work_dir: str | None, grants: Sequence[Rule]) -> Decision:
         """What is to be done with a call with these arguments."""
-        evaluation = self.evaluation(arguments, work_dir, grants)
-        return self.conclude(evaluation, lambda: self.reason_to_ask(arguments))
+        return self.conclude(self.evaluation(arguments, work_dir, grants), partial(self.reason_to_ask, arguments))
 
     def conclude(self, evaluation: Evaluation, reason_to_ask: Callable[[], str | None]) -> Decision:
         """A forbid rule decides, then the mode, then rules, then what the tool declares; then the mode again."""
-        if evaluation.forbidding and (forbidden := evaluation.forbid()):
+        forbidden = evaluation.forbid()
+        if forbidden:
             return forbidden
         if self.mode == "plan" and not self.reads_only:
             return Decision("deny", reason="the mode is plan, and the tool isn't known to change nothing")
@@ -375,41 +366,17 @@ class ToolPolicy:
 
         That is the values of the declared arguments, and of those that only rules name.
         """
-        granted = [rule for rule in grants if applies_to(rule, self.spec, trusted=self.trusted)]
-        rules = (*self.rules, *granted)
-        declared = self._declared
-        named: dict[tuple[str, ArgumentKind], bool] = {
-            (rule.field, rule.kind or "text"): False
-            for rule in rules
-            if rule.field is not None and rule.field not in declared
-        }
-        fields = {**dict.fromkeys(declared.items(), True), **named}
+        rules = (*self.rules, *(rule for rule in grants if applies_to(rule, self.spec, trusted=self.trusted)))
+        fields = dict.fromkeys(self.spec.permission_arguments.items(), True)
+        for rule in rules:
+            if rule.field is not None and rule.field not in self.spec.permission_arguments:
+                fields[rule.field, rule.kind or "text"] = False
         resources = tuple(
             Resource(kind, value, name, declared=is_declared)
             for (name, kind), is_declared in fields.items()
             for value in self._values(arguments, name, kind)
         )
-        if granted:
-            return Evaluation.of(rules, resources, work_dir)
-        return Evaluation(self.ordinary, self.forbidding, resources, work_dir)
-
-    @cached_property
-    def ordinary(self) -> tuple[Rule, ...]:
-        """The rules that don't forbid, the last first."""
-        return _ordinary(self.rules)
-
-    @cached_property
-    def forbidding(self) -> tuple[Rule, ...]:
-        """The rules that forbid."""
-        return _forbidding(self.rules)
-
-    @cached_property
-    def _declared(self) -> dict[str, ArgumentKind]:
-        return self.spec.permission_arguments
-
-    @cached_property
-    def _properties(self) -> JsonObject:
-        return self.spec.input_schema.get("properties", {})
+        return Evaluation(rules, resources, work_dir)
 
     def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[str | None, ...]:
         """The texts of an argument that rules look at, `None` for each that can't be read as this kind.
@@ -419,7 +386,7 @@ class ToolPolicy:
         """
         given = arguments.get(name)
         if name not in arguments and self.trusted:
-            schema = self._properties.get(name)
+            schema = self.spec.input_schema.get("properties", {}).get(name)
             given = schema.get("default") if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if isinstance(given, str):
             return (given,)
@@ -517,7 +484,7 @@ class Permissions:
 
     def settled(self, tool: Tool) -> bool:
         """Whether every call of a tool runs, whatever its arguments; worked out once a tool."""
-        return policy_of(self, tool).is_settled
+        return policy_of(self, tool).conditions == ()
 
     def hides(self, tool: Tool) -> bool:
         """Whether no call of a tool would run, so that it needn't be offered.
@@ -566,7 +533,7 @@ class Permissions:
         rules = [rule for rule in (*self.rules.rules, *grants) if rule.field is None and rule.names(permission)]
         kind = _kind_of(tool, permission)
         resources = [Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns]
-        evaluation = Evaluation.of(rules, resources, work_dir)
+        evaluation = Evaluation(tuple(rules), tuple(resources), work_dir)
         return policy_of(self, tool).conclude(evaluation, lambda: f"asks for the permission {permission!r}")
 
     def ask(

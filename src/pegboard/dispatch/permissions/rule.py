@@ -38,6 +38,10 @@ class Match(enum.Enum):
     SURELY = "surely"
 
 
+Test: TypeAlias = Callable[[str], object]
+"""Whether a text fits, by what is true and what isn't."""
+
+
 @define
 class Wildcard:
     """One pattern, compiled. What a match costs is bounded by length of pattern x length of text.
@@ -45,29 +49,28 @@ class Wildcard:
     Attributes:
         pattern: As it was written, but for stars side by side, which are one.
         is_everything: Whether it matches whatever there is.
+        tests: It matches a text without holes that meets any of these.
     """
 
     pattern: str = field(converter=lambda pattern: re.sub(r"\*+", "*", pattern))
     is_everything: bool = field(init=False, repr=False, eq=False)
-    _match: Callable[[str], object] = field(init=False, repr=False, eq=False)
-    _match_bare: Callable[[str], object] | None = field(default=None, init=False, repr=False, eq=False)
+    tests: tuple[Test, ...] = field(init=False, repr=False, eq=False)
     _positions: _Positions | None = field(default=None, init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         self.is_everything = self.pattern == "*"
-        self._match = matcher(self.pattern)
+        self.tests = (matcher(self.pattern),)
         if len(self.pattern) > len(_BARE) and self.pattern.endswith(_BARE):
-            self._match_bare = matcher(self.pattern[: -len(_BARE)])
+            self.tests += (matcher(self.pattern[: -len(_BARE)]),)
 
     def matches(self, text: str) -> bool:
         """Whether it matches a text without holes."""
-        return bool(self._match(text)) or (self._match_bare is not None and bool(self._match_bare(text)))
+        return any(test(text) for test in self.tests)
 
     def match(self, text: str) -> Match:
         """Surely, where it matches whatever fills the text's holes; perhaps, where it matches what could fill them."""
         if HOLE not in text:
-            surely = self._match(text) or (self._match_bare is not None and self._match_bare(text))
-            return Match.SURELY if surely else Match.NO
+            return Match.SURELY if self.matches(text) else Match.NO
         literal = _LITERAL.match(self.pattern)
         assert literal is not None
         if not text.startswith(literal[0][: text.index(HOLE)]):  # settles most cases
