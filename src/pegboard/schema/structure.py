@@ -129,7 +129,7 @@ def _guarded(hook: StructureHook) -> Callable[[Any], Any]:
         try:
             return hook(value, None)
         except Exception as error:  # noqa: BLE001  (handled there)
-            raise _refusal(error) from error.__cause__ or error
+            raise refusal(error) from error.__cause__ or error
 
     return structure_guarded
 
@@ -201,29 +201,31 @@ def _structure_array(adapter: ArrayAdapter) -> StructureHook:
         return _structure_set(adapter, hook)
     if hook is same:
         return same if make is None else lambda value, _: make(value)
-    if make is None:
-        return lambda value, _: _items(hook, value)
-    return lambda value, _: make(_items(hook, value))
+    items = _structure_items(hook)
+    return items if make is None else lambda value, _: make(items(value, None))
 
 
-def _items(hook: StructureHook, value: Sequence[Any]) -> list[Any]:
-    done: list[Any] = []
-    try:
-        for item in value:
-            done.append(hook(item, None))  # noqa: PERF401  (its length says which item failed)
-    except Exception as error:  # noqa: BLE001  (handled there)
-        raise _refusal(error, len(done)) from error.__cause__ or error
-    return done
+def _structure_items(hook: StructureHook) -> StructureHook:
+    def structure_items(value: Any, _type: Any) -> list[Any]:
+        done: list[Any] = []
+        try:
+            for item in value:
+                done.append(hook(item, None))  # noqa: PERF401  (its length says which item failed)
+        except Exception as error:  # noqa: BLE001  (handled there)
+            raise refusal(error, len(done)) from error.__cause__ or error
+        return done
+
+    return structure_items
 
 
 def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
     """Items that differ as JSON and are equal in Python (`1` and `true`, two spellings of one path) are refused."""
-    cls = cast("type[Any]", adapter.make)
+    cls, structure_items = cast("type[Any]", adapter.make), _structure_items(hook)
     # Only arrays and objects can be equal as JSON and made into what isn't equal in Python.
     compares = bool(adapter.item.kinds() & (ARRAYS | OBJECTS))
 
     def structure_set(value: Any, _type: Any) -> Any:
-        items = _items(hook, value)
+        items = structure_items(value, None)
         try:
             made = cls(items)
         except TypeError as error:
@@ -244,7 +246,7 @@ def _structure_tuple(adapter: TupleAdapter) -> StructureHook:
             for hook, item in zip(hooks, value, strict=True):
                 done.append(hook(item, None))
         except Exception as error:  # noqa: BLE001  (handled there)
-            raise _refusal(error, len(done)) from error.__cause__ or error
+            raise refusal(error, len(done)) from error.__cause__ or error
         return tuple(done)
 
     return structure_tuple
@@ -262,7 +264,7 @@ def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
             for name, item in value.items():
                 done[name if read is same else _key(read, name)] = hook(item, None)
         except Exception as error:  # noqa: BLE001  (handled there)
-            raise _refusal(error, name) from error.__cause__ or error
+            raise refusal(error, name) from error.__cause__ or error
         if len(done) != len(value):
             raise StructureError("must not hold two keys that mean the same")
         return done if make is None else make(done)
@@ -350,7 +352,7 @@ def _structure_typed_dict(hooks: Mapping[str, StructureHook]) -> StructureHook:
                 if key in value:
                     done[key] = hook(value[key], None)
         except Exception as error:  # noqa: BLE001  (handled there)
-            raise _refusal(error, key) from error.__cause__ or error
+            raise refusal(error, key) from error.__cause__ or error
         return done
 
     return structure_typed_dict
@@ -422,7 +424,7 @@ def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
         try:
             hook(value, None)
         except Exception as error:  # noqa: BLE001  (each member refuses in its own way)
-            reasons[_refusal(error).reason] = None
+            reasons[refusal(error).reason] = None
     return StructureError("; or ".join(list(reasons)[:_MOST_REASONS]))
 
 
@@ -507,7 +509,7 @@ structure_hook: Final[Hooks[StructureHook]] = Hooks(_STRUCTURE)
 # Errors ---------------------------------------------------------------------------------------------------------------
 
 
-def _refusal(error: Exception, *path: str | int) -> StructureError:
+def refusal(error: Exception, *path: str | int) -> StructureError:
     """What a hook has raised, as seen from further out; of what cattrs has collected, the first."""
     found = error
     while isinstance(

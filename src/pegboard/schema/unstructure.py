@@ -54,27 +54,17 @@ _MATCH_DEPTH: Final = 3
 def unstructurer(annotation: object) -> Callable[[Any], Any] | None:
     """What turns a value of a type into JSON data.
 
-    A value of a derived class is written with the fields of the declared one. A value of another type is written by
-    its own class, as `to_json_data` does, so that a schema can validate it.
+    A value of a derived class is written with the fields of the declared one.
 
     Returns:
-        Python value -> JSON data; raises `TypeError` or `ValueError` with the path of what has no JSON form. `None`
-        where the value is JSON data already.
+        Python value -> JSON data; `None` where the value is JSON data already. Of a value of another type it may raise
+        anything: such a value is for `to_json_data`, which writes it by its own class.
 
     Raises:
         DefinitionError: JSON can't say the type.
     """
     hook = unstructure_hook(adapter_of(annotation))
-    if hook is same or hook is to_json_data:
-        return None if hook is same else hook
-
-    def unstructure(value: Any) -> Any:
-        try:
-            return hook(value)
-        except Exception:  # noqa: BLE001  (whatever a value of another type makes of a hook)
-            return to_json_data(value)
-
-    return unstructure
+    return None if hook is same else hook
 
 
 def _unlisted(value: Any) -> Any:
