@@ -1,9 +1,14 @@
-"""What every test of the checkout shares: how many examples Hypothesis tries, the same ones each time.
+"""What every test of the checkout shares: a loop for async tests, and how many examples Hypothesis tries.
 
-`pytest --hypothesis-profile=thorough` tries many more, other ones each time.
+They are the same ones each time; `pytest --hypothesis-profile=thorough` tries many more, other ones each time.
 """
 
 from __future__ import annotations
+
+import asyncio
+import inspect
+
+import pytest
 
 try:
     from hypothesis import settings
@@ -13,3 +18,13 @@ else:
     settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
     settings.register_profile("thorough", deadline=None, max_examples=1_000)
     settings.load_profile("quick")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs an async test."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True

@@ -21,6 +21,7 @@ from pegboard.cli.tool_texts import (
     type_words,
     version_text,
 )
+from pegboard.plugins.cache import list_json
 from pegboard.tools.policy import Origin
 from pegboard.tools.spec import EXCLUSIVE, Concurrency, Grammar, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
@@ -251,19 +252,13 @@ def test_the_listing_has_the_same_texts(tools):
     """What the warm command prints is what the cold one prints."""
     problems = [Problem("p", "d", "c")]
     made = listing_of(tools, problems, version="1.2", commands=[("list", "List\x1b")], notices=["and this"])
-    assert made.json() == listing_json(tools, problems)
-    assert made.plain() == listing_plain(tools)
+    assert list_json([tool.listed for tool in made.tools], made.problems) == listing_json(tools, problems)
+    assert "".join(tool.line for tool in made.tools) == listing_plain(tools)
     assert [tool.shown for tool in made.tools] == [show_text(tool) for tool in tools]
-    assert [tool.full for tool in made.tools] == [show_json(tool) for tool in tools]
+    assert [f"{tool.listed[:-1]}{tool.more}}}\n" for tool in made.tools] == [show_json(tool) for tool in tools]
     assert made.version == version_text("1.2") == "registry (pegboard) 1.2"
     assert made.notice == notice_text(problems, ["and this"])
     assert made.commands == (("list", r"List\u{1b}"),)
-
-
-def test_a_part_of_a_listing():
-    made = listing_of([BARE, READ])
-    assert made.json(["read_file"]) == listing_json([READ])
-    assert made.plain({"bare"}) == listing_plain([BARE])
 
 
 def test_the_notice_names_the_first_problems():

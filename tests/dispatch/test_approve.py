@@ -125,16 +125,13 @@ def test_relative_paths_start_in_the_calls_folder(prepared, tmp_path):
 
 
 @pytest.mark.parametrize("line", ["ls " + "a" * MOST_AT_ONCE, ["ls", "a" * MOST_AT_ONCE], ["ls", *"a" * MOST_AT_ONCE]])
-def test_much_is_looked_at_in_a_thread(prepared, line):
-    async def ask():
-        made = prepared(line, Rule("bash", "ls *", "allow"))
-        made.arguments = {"line": line, "other": 5}
-        pending = permit(made)
-        assert pending is not None
-        await pending
-        return made.asks
-
-    assert asyncio.run(ask()) is None
+async def test_much_is_looked_at_in_a_thread(prepared, line):
+    made = prepared(line, Rule("bash", "ls *", "allow"))
+    made.arguments = {"line": line, "other": 5}
+    pending = permit(made)
+    assert pending is not None
+    await pending
+    assert made.asks is None
 
 
 def test_what_is_denied_in_a_thread_is_denied(prepared):
@@ -146,19 +143,16 @@ def test_what_is_denied_in_a_thread_is_denied(prepared):
 
 
 @pytest.mark.parametrize("answer", [True, False])
-def test_a_tools_own_predicate_is_asked_off_the_loop(prepared, answer):
+async def test_a_tools_own_predicate_is_asked_off_the_loop(prepared, answer):
     asked = []
 
     def confirms(arguments):
         asked.append(threading.current_thread() is threading.main_thread())
         return answer
 
-    async def ask():
-        made = prepared("ls", tool=Tool(ToolSpec("probe"), confirms=confirms))
-        await permit(made)
-        return made.asks is not None
-
-    assert asyncio.run(ask()) is answer
+    made = prepared("ls", tool=Tool(ToolSpec("probe"), confirms=confirms))
+    await permit(made)
+    assert (made.asks is not None) is answer
     assert asked == [False]
 
 
@@ -302,32 +296,25 @@ def test_a_forbid_rule_beats_what_was_allowed():
     assert error.kind == "denied"
 
 
-def test_always_settles_the_calls_that_wait_and_are_covered():
+async def test_always_settles_the_calls_that_wait_and_are_covered():
     """By the rules, with the new grants; the others wait on."""
     tool = a_tool(permission="delete", permission_arguments={"path": "text"})
-
-    async def main():
-        with ScriptedApprover([Always(["src/*"]), Once()]) as approver:
-            around = surroundings(approver)
-            works = [a_work(around, tool, {"path": path}) for path in ("src/a", "src/b", "docs/c", "src/d")]
-            await asyncio.gather(*map(approved, works))
-            assert [request.patterns for request in approver.requests] == [("src/a",), ("docs/c",)]
-        for work in works:
-            consume_approval(work)
-
-    asyncio.run(main())
+    with ScriptedApprover([Always(["src/*"]), Once()]) as approver:
+        around = surroundings(approver)
+        works = [a_work(around, tool, {"path": path}) for path in ("src/a", "src/b", "docs/c", "src/d")]
+        await asyncio.gather(*map(approved, works))
+        assert [request.patterns for request in approver.requests] == [("src/a",), ("docs/c",)]
+    for work in works:
+        consume_approval(work)
 
 
-def test_reject_rejects_the_calls_that_wait():
-    async def main():
-        with ScriptedApprover([Reject("leave them")]) as approver:
-            works = [a_work(surroundings(approver, approvals=approvals), arguments={"path": name}) for name in "ab"]
-            errors = await asyncio.gather(*map(approved, works), return_exceptions=True)
-        assert [error.kind for error in errors] == ["rejected", "rejected"]
-        assert errors[1].text == ("The user rejected a call of delete, and this call of delete with it: leave them")
-
+async def test_reject_rejects_the_calls_that_wait():
     approvals = surroundings().approvals
-    asyncio.run(main())
+    with ScriptedApprover([Reject("leave them")]) as approver:
+        works = [a_work(surroundings(approver, approvals=approvals), arguments={"path": name}) for name in "ab"]
+        errors = await asyncio.gather(*map(approved, works), return_exceptions=True)
+    assert [error.kind for error in errors] == ["rejected", "rejected"]
+    assert errors[1].text == ("The user rejected a call of delete, and this call of delete with it: leave them")
 
 
 def test_an_answer_may_come_later():
@@ -350,21 +337,18 @@ def test_a_payload_reaches_the_tool():
     assert sent(a_work(surroundings(ScriptedApprover([Once()])))).context.confirmation is None
 
 
-def test_without_rules_what_was_asked_is_asked():
+async def test_without_rules_what_was_asked_is_asked():
     """Nothing can say that it is covered by now."""
     tool = a_tool(permission="delete", permission_arguments={"path": "text"})
 
-    async def main():
-        with ScriptedApprover([Always(), Always()]) as approver:
-            works = [a_work(surroundings(approver, approvals=approvals, grants=grants), tool) for _ in range(2)]
-            for work in works:
-                permit(work)
-                work.around = work.around.evolve(permissions=None)
-            await asyncio.gather(*map(approve, works))
-        assert all(work.approval is not None for work in works)
-
     approvals, grants = surroundings().approvals, MemoryGrants()
-    asyncio.run(main())
+    with ScriptedApprover([Always(), Always()]) as approver:
+        works = [a_work(surroundings(approver, approvals=approvals, grants=grants), tool) for _ in range(2)]
+        for work in works:
+            permit(work)
+            work.around = work.around.evolve(permissions=None)
+        await asyncio.gather(*map(approve, works))
+    assert all(work.approval is not None for work in works)
 
 
 def a_call(script=(), **options):

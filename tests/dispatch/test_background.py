@@ -229,22 +229,18 @@ def test_it_has_a_limit(work):
     )
 
 
-def test_the_limit_holds_for_one_that_waits_for_a_thread(work):
+async def test_the_limit_holds_for_one_that_waits_for_a_thread(work):
     """Cancelled before a thread had begun, it ends with another kind of cancellation."""
     call, gate = work(SHORT), threading.Event()
     call.around = call.around.evolve(threads=WorkerPool(most=1))
     operations = Operations(seconds=0.01)
-
-    async def go():
-        held = asyncio.ensure_future(call.around.threads.run(gate.wait, PATIENCE))
-        await asyncio.sleep(0)
-        operations.go_on(call, print)
-        while operations.pending:  # noqa: ASYNC110  what ends it tells no event
-            await asyncio.sleep(0.001)
-        gate.set()
-        await held
-
-    asyncio.run(go())
+    held = asyncio.ensure_future(call.around.threads.run(gate.wait, PATIENCE))
+    await asyncio.sleep(0)
+    operations.go_on(call, print)
+    while operations.pending:  # noqa: ASYNC110  what ends it tells no event
+        await asyncio.sleep(0.001)
+    gate.set()
+    await held
     assert operations.take("s1")[0].result.kind == "timeout"
 
 
@@ -255,32 +251,24 @@ def test_its_own_time_out_is_its_own(work):
     assert going_on(Operations(), work(SHORT), fail()).result.kind == "tool_failure"
 
 
-def test_closing_ends_it_and_it_has_its_result(work):
+async def test_closing_ends_it_and_it_has_its_result(work):
     told = []
     operations = Operations(tell=told.append)
-
-    async def closed():
-        operations.go_on(work(SHORT), asyncio.Event().wait())
-        await asyncio.sleep(0)
-        await operations.aclose()
-        return operations.take("s1")
-
-    (completion,) = asyncio.run(closed())
+    operations.go_on(work(SHORT), asyncio.Event().wait())
+    await asyncio.sleep(0)
+    await operations.aclose()
+    (completion,) = operations.take("s1")
     assert completion.result.kind == "aborted"
     assert completion.result.text.startswith("build was aborted after 0.0 s in the background.")
     assert isinstance(told[0], CallAborted)
 
 
-def test_one_that_had_not_begun_has_its_result_too(work):
+async def test_one_that_had_not_begun_has_its_result_too(work):
     """A task that is cancelled before its first step never runs a line of its own."""
     operations = Operations()
-
-    async def closed():
-        operations.go_on(work(SHORT), report())
-        await operations.aclose()
-        return operations.take("s1")
-
-    assert asyncio.run(closed())[0].result.kind == "aborted"
+    operations.go_on(work(SHORT), report())
+    await operations.aclose()
+    assert operations.take("s1")[0].result.kind == "aborted"
 
 
 def test_the_end_of_the_event_loop_ends_it_too(work):
@@ -313,16 +301,12 @@ def test_closing_in_another_loop_ends_it_there(work):
     assert taken[0][0].result.kind == "aborted"
 
 
-def test_a_tool_in_a_thread_goes_on_in_the_calls_loop(work):
+async def test_a_tool_in_a_thread_goes_on_in_the_calls_loop(work):
     operations, call, ids = Operations(), work(SHORT), []
-
-    async def go():
-        call.context.internals.portal = LoopPortal(asyncio.get_running_loop())
-        ids.append(await asyncio.to_thread(operations.go_on, call, report()))
-        await over(operations)
-        return operations.take("s1")
-
-    (completion,) = asyncio.run(go())
+    call.context.internals.portal = LoopPortal(asyncio.get_running_loop())
+    ids.append(await asyncio.to_thread(operations.go_on, call, report()))
+    await over(operations)
+    (completion,) = operations.take("s1")
     assert (completion.operation.id, completion.result.structured_content) == (ids[0], {"pages": 4})
 
 
@@ -335,63 +319,47 @@ def test_without_an_event_loop_nothing_goes_on_and_the_coroutine_is_closed(work)
     assert operations.pending == ()
 
 
-def test_what_goes_on_in_the_background_completes_itself(work):
+async def test_what_goes_on_in_the_background_completes_itself(work):
     operations = Operations()
-
-    async def go():
-        id_ = operations.go_on(work(SHORT), report())
-        with pytest.raises(OperationError, match="completes itself"):
-            operations.complete(id_, 1)
-        with pytest.raises(OperationError, match="no call or operation"):
-            operations.complete("c1", 1)
-        await operations.aclose()
-
-    asyncio.run(go())
+    id_ = operations.go_on(work(SHORT), report())
+    with pytest.raises(OperationError, match="completes itself"):
+        operations.complete(id_, 1)
+    with pytest.raises(OperationError, match="no call or operation"):
+        operations.complete("c1", 1)
+    await operations.aclose()
 
 
 # A long-running tool that goes on by itself ---------------------------------------------------------------------------
 
 
-def test_the_background_of_a_long_running_tool_is_its_operation(work):
+async def test_the_background_of_a_long_running_tool_is_its_operation(work):
     operations, call = Operations(), work()
-
-    async def go():
-        id_ = operations.go_on(call, report())
-        assert operations.begin(call).id == id_
-        assert f"pending as operation {id_}" in call.result.text
-        with pytest.raises(OperationError, match="completes itself"):
-            operations.complete("c1", 1)
-        await over(operations)
-        return operations.take("s1")
-
-    (completion,) = asyncio.run(go())
+    id_ = operations.go_on(call, report())
+    assert operations.begin(call).id == id_
+    assert f"pending as operation {id_}" in call.result.text
+    with pytest.raises(OperationError, match="completes itself"):
+        operations.complete("c1", 1)
+    await over(operations)
+    (completion,) = operations.take("s1")
     assert completion.replaces
     assert completion.result.structured_content == {"pages": 4}
 
 
-def test_one_that_ended_before_the_first_result_was_there_is_the_result(work):
+async def test_one_that_ended_before_the_first_result_was_there_is_the_result(work):
     operations, call = Operations(), work()
-
-    async def go():
-        operations.go_on(call, report())
-        await over(operations)
-        assert operations.begin(call) is None
-
-    asyncio.run(go())
+    operations.go_on(call, report())
+    await over(operations)
+    assert operations.begin(call) is None
     assert call.result.structured_content == {"pages": 4}
     assert operations.take("s1") == ()
 
 
-def test_more_than_one_stand_beside_it(work):
+async def test_more_than_one_stand_beside_it(work):
     operations, call = Operations(), work()
-
-    async def go():
-        first, second = operations.go_on(call, report()), operations.go_on(call, report())
-        by_id = {each.id: each for each in operations.pending}
-        assert (by_id[first].replaces, by_id[second].replaces) == (True, False)
-        await operations.aclose()
-
-    asyncio.run(go())
+    first, second = operations.go_on(call, report()), operations.go_on(call, report())
+    by_id = {each.id: each for each in operations.pending}
+    assert (by_id[first].replaces, by_id[second].replaces) == (True, False)
+    await operations.aclose()
 
 
 # What the model reads of such a tool ----------------------------------------------------------------------------------
@@ -564,23 +532,20 @@ def test_closing_ends_what_goes_on_with_a_result():
     assert completion.result.kind == "aborted"
 
 
-def test_a_plain_tool_may_go_on_too():
-    async def main():
-        registry = ToolRegistry()
+async def test_a_plain_tool_may_go_on_too():
+    registry = ToolRegistry()
 
-        @registry.register
-        @tool
-        def start(context: ToolContext) -> str:
-            """Start something from a thread."""
-            return context.background(lambda: "later")
+    @registry.register
+    @tool
+    def start(context: ToolContext) -> str:
+        """Start something from a thread."""
+        return context.background(lambda: "later")
 
-        await registry.call("start", call_id="1")
-        while not (later := registry.completions()):  # noqa: ASYNC110  what ends it tells no event
-            await asyncio.sleep(0)
-        await registry.aclose()
-        return later
-
-    (completion,) = asyncio.run(main())
+    await registry.call("start", call_id="1")
+    while not (later := registry.completions()):  # noqa: ASYNC110  what ends it tells no event
+        await asyncio.sleep(0)
+    await registry.aclose()
+    (completion,) = later
     assert completion.result.text == "later"
 
 
@@ -597,25 +562,21 @@ def test_beyond_the_most_the_oldest_that_nobody_completes_is_given_up(registry):
         registry.complete("0", "too late")
 
 
-def test_where_all_go_on_in_this_process_no_more_can_be_awaited(registry):
+async def test_where_all_go_on_in_this_process_no_more_can_be_awaited(registry):
     """The text says whether the tool ran."""
+    never = asyncio.Event()
 
-    async def main():
-        never = asyncio.Event()
+    @registry.register
+    @tool
+    async def start(context: ToolContext) -> str:
+        """Start something."""
+        return context.background(never.wait())
 
-        @registry.register
-        @tool
-        async def start(context: ToolContext) -> str:
-            """Start something."""
-            return context.background(never.wait())
-
-        await registry.call("start")
-        registry._dispatcher.operations.most = 1
-        refused = await registry.call("start"), await registry.call("order", {"item": "tea"})
-        await registry.aclose()
-        return refused
-
-    started, bought = asyncio.run(main())
+    await registry.call("start")
+    registry._dispatcher.operations.most = 1
+    refused = await registry.call("start"), await registry.call("order", {"item": "tea"})
+    await registry.aclose()
+    started, bought = refused
     assert (started.kind, bought.kind) == ("limit", "limit")
     assert started.text.startswith("start can't go on in the background: 1 operations go on already")
     assert bought.text.startswith("order ran, but 1 operations go on already")

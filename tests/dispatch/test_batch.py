@@ -280,14 +280,11 @@ def test_cancelling_twice_loses_no_result():
     assert kinds(outcome) == [None, "aborted", "aborted"]
 
 
-def test_a_batch_runs_once(registry):
-    async def main():
-        batch = await registry.batch(calls("echo"))
+async def test_a_batch_runs_once(registry):
+    batch = await registry.batch(calls("echo"))
+    await batch.run()
+    with pytest.raises(RuntimeError, match="runs once"):
         await batch.run()
-        with pytest.raises(RuntimeError, match="runs once"):
-            await batch.run()
-
-    asyncio.run(main())
 
 
 # Steering ---------------------------------------------------------------------------------------------------------
@@ -360,19 +357,16 @@ def test_progress_partial_results_and_metadata_are_updates():
     assert events[-1].result.metadata["size"] == 4
 
 
-def test_leaving_a_stream_aborts_what_runs():
-    async def main():
-        stage = Stage()
-        registry = stage.registry()
-        batch = await registry.batch(calls("held"))
-        events = batch.events()
-        async for event in events:
-            if isinstance(event, CallRunning):
-                break
-        await events.aclose()
-        return batch.outcome
-
-    assert kinds(asyncio.run(main())) == ["aborted"]
+async def test_leaving_a_stream_aborts_what_runs():
+    stage = Stage()
+    registry = stage.registry()
+    batch = await registry.batch(calls("held"))
+    events = batch.events()
+    async for event in events:
+        if isinstance(event, CallRunning):
+            break
+    await events.aclose()
+    assert kinds(batch.outcome) == ["aborted"]
 
 
 def test_a_listener_hears_all_events(registry):
@@ -662,7 +656,7 @@ def test_steering_that_hangs_holds_up_no_batch_that_is_interrupted(registry, seq
     assert kinds(asyncio.run(main()))[0] is None
 
 
-def test_a_call_that_is_cancelled_closes_its_services_and_tells_its_callbacks():
+async def test_a_call_that_is_cancelled_closes_its_services_and_tells_its_callbacks():
     closed, told = [], []
 
     class Database:
@@ -674,50 +668,44 @@ def test_a_call_that_is_cancelled_closes_its_services_and_tells_its_callbacks():
         finally:
             closed.append(True)
 
-    async def main():
-        registry = ToolRegistry()
-        registry.provide(Database, database)
-        started = asyncio.Event()
+    registry = ToolRegistry()
+    registry.provide(Database, database)
+    started = asyncio.Event()
 
-        @registry.register
-        @tool
-        async def query(context: ToolContext) -> str:
-            """Use the database for ever."""
-            await context.use(Database)
-            started.set()
-            await asyncio.Event().wait()
-            return "never"
+    @registry.register
+    @tool
+    async def query(context: ToolContext) -> str:
+        """Use the database for ever."""
+        await context.use(Database)
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
 
-        registry.add_callback("after_tool", lambda result: told.append(result.kind))
-        running = asyncio.ensure_future(registry.call("query"))
-        await started.wait()
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-
-    asyncio.run(main())
+    registry.add_callback("after_tool", lambda result: told.append(result.kind))
+    running = asyncio.ensure_future(registry.call("query"))
+    await started.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
     assert closed == [True]
     assert told == ["aborted"]
 
 
-def test_permissions_that_change_while_calls_are_prepared_hold_from_then_on(registry):
-    async def main():
-        await registry.call("echo")
-        prepare = registry._dispatcher.prepare
+async def test_permissions_that_change_while_calls_are_prepared_hold_from_then_on(registry):
+    await registry.call("echo")
+    prepare = registry._dispatcher.prepare
 
-        def slow(*facts):
-            made = prepare(*facts)
-            registry._dispatcher.__class__.prepare = original
-            registry.permissions = Permissions([Rule("*", "*", "deny")])
-            return made
+    def slow(*facts):
+        made = prepare(*facts)
+        registry._dispatcher.__class__.prepare = original
+        registry.permissions = Permissions([Rule("*", "*", "deny")])
+        return made
 
-        original = registry._dispatcher.__class__.prepare
-        registry._dispatcher.__class__.prepare = lambda _self, *facts: slow(*facts)
-        registry.permissions = None
-        await registry.call("echo")
-        return (await registry.call("echo")).kind
-
-    assert asyncio.run(main()) == "denied"
+    original = registry._dispatcher.__class__.prepare
+    registry._dispatcher.__class__.prepare = lambda _self, *facts: slow(*facts)
+    registry.permissions = None
+    await registry.call("echo")
+    assert (await registry.call("echo")).kind == "denied"
 
 
 @pytest.mark.parametrize(

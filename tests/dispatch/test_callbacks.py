@@ -332,22 +332,19 @@ def test_a_callbacks_tool_error_is_its_failure_not_the_tools(make, send, diary):
 
 
 @pytest.mark.parametrize("stage", ["before", "after"])
-def test_cancellation_while_a_callback_waits_goes_through(make, prepare, diary, stage):
-    async def main():
-        waits = asyncio.Event()
+async def test_cancellation_while_a_callback_waits_goes_through(make, prepare, diary, stage):
+    waits = asyncio.Event()
 
-        async def stuck(*_):
-            waits.set()
-            await asyncio.Event().wait()
+    async def stuck(*_):
+        waits.set()
+        await asyncio.Event().wait()
 
-        work, way = prepare(make(diary.tool), **{stage: [stuck]})
-        task = asyncio.ensure_future(run_stages(work, way))
-        await waits.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
+    work, way = prepare(make(diary.tool), **{stage: [stuck]})
+    task = asyncio.ensure_future(run_stages(work, way))
+    await waits.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 # Ending the turn ------------------------------------------------------------------------------------------------------
@@ -420,7 +417,7 @@ def test_plain_callbacks_run_off_the_loop_and_all_others_in_it(make, send, diary
 
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
 @pytest.mark.parametrize("is_plain", [True, False])
-def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, diary, stage, is_plain):
+async def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, diary, stage, is_plain):
     told = []
     let_go = threading.Event()
 
@@ -430,22 +427,19 @@ def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, diary,
     async def hangs_too(*_):
         await asyncio.Event().wait()
 
-    async def main():
-        function = diary.failing_tool if stage == "on_error" else diary.tool
-        limits = attrs.evolve(DEFAULT_LIMITS, callback_timeout=0.02)
-        callbacks = {stage: [hangs if is_plain else hangs_too]}
-        stuck, its_way = prepare(make(function), limits=limits, observe=lambda *what: told.append(what), **callbacks)
-        other, way = prepare(make(lambda: "fine"))
-        call = asyncio.ensure_future(run_stages(stuck, its_way))
-        await asyncio.sleep(0)
-        await run_stages(other, way)
-        answered_meanwhile = not call.done()
-        await call
-        let_go.set()
-        return stuck.result, other.result, answered_meanwhile
-
-    result, other, answered_meanwhile = asyncio.run(main())
-    assert (result.kind, other.text, answered_meanwhile) == ("callback_failure", "fine", True)
+    function = diary.failing_tool if stage == "on_error" else diary.tool
+    limits = attrs.evolve(DEFAULT_LIMITS, callback_timeout=0.02)
+    callbacks = {stage: [hangs if is_plain else hangs_too]}
+    stuck, its_way = prepare(make(function), limits=limits, observe=lambda *what: told.append(what), **callbacks)
+    other, way = prepare(make(lambda: "fine"))
+    call = asyncio.ensure_future(run_stages(stuck, its_way))
+    await asyncio.sleep(0)
+    await run_stages(other, way)
+    answered_meanwhile = not call.done()
+    await call
+    let_go.set()
+    result = stuck.result
+    assert (result.kind, other.result.text, answered_meanwhile) == ("callback_failure", "fine", True)
     ((who, error),) = told
     assert (who, str(error)) == ("callback of plugin 0", "gave no answer within 0.02 s")
     assert "hangs" in result.detail
@@ -567,15 +561,12 @@ def chain_of(registry, stage="before_model", *functions):
     return registry.chain(stage)
 
 
-def test_nobody_answers_where_nobody_is(registry):
-    async def main():
-        chain = await chain_of(registry)
-        return bool(chain), list(chain), await chain.answers(1, 2)
-
-    assert asyncio.run(main()) == (False, [], None)
+async def test_nobody_answers_where_nobody_is(registry):
+    chain = await chain_of(registry)
+    assert (bool(chain), list(chain), await chain.answers(1, 2)) == (False, [], None)
 
 
-def test_the_first_answer_counts_and_says_whose_it_is(registry):
+async def test_the_first_answer_counts_and_says_whose_it_is(registry):
     asked = []
 
     def silent():
@@ -585,11 +576,8 @@ def test_the_first_answer_counts_and_says_whose_it_is(registry):
         asked.append(request)
         return 0
 
-    async def main():
-        chain = await chain_of(registry, "before_model", silent, answers, lambda: asked.append("late"))
-        return await chain.answers("context", "request")
-
-    answer, link = asyncio.run(main())
+    chain = await chain_of(registry, "before_model", silent, answers, lambda: asked.append("late"))
+    answer, link = await chain.answers("context", "request")
     assert (answer, link.owner, asked) == (0, "the host", ["silent", "request"])
 
 
@@ -632,17 +620,14 @@ def test_cancelling_who_asks_is_a_cancellation(registry):
     asyncio.run(main(lambda chain: chain.answers(1, 2, 3)))
 
 
-def test_telling_reaches_everybody(registry, caplog):
+async def test_telling_reaches_everybody(registry, caplog):
     told = []
 
     def broken():
         raise ValueError("oops")
 
-    async def main():
-        chain = await chain_of(registry, "after_turn", broken, quick(lambda outcome: told.append(outcome) or None))
-        await chain.tell(1, 2, "the outcome")
-
-    asyncio.run(main())
+    chain = await chain_of(registry, "after_turn", broken, quick(lambda outcome: told.append(outcome) or None))
+    await chain.tell(1, 2, "the outcome")
     assert told == ["the outcome"]
     assert "oops" in caplog.text
 
@@ -660,9 +645,6 @@ class TestAround:
     async def failing(self):
         raise KeyError("inside")
 
-    def test_without_wrappers_it_is_what_runs(self, registry):
-        assert self.ask(registry, self.inner) == "inner"
-
     def test_the_first_is_the_outermost(self, registry):
         async def outer(call_next):
             return f"({await call_next()})"
@@ -679,15 +661,6 @@ class TestAround:
         with pytest.raises(KeyError, match="inside"):
             self.ask(registry, self.failing, lets_through, lets_through)
 
-    def test_a_wrapper_may_swallow_it(self, registry):
-        async def swallows(call_next):
-            try:
-                return await call_next()
-            except KeyError:
-                return "instead"
-
-        assert self.ask(registry, self.failing, swallows) == "instead"
-
     def test_a_wrapper_that_fails_is_named(self, registry):
         async def broken(call_next):
             await call_next()
@@ -695,26 +668,6 @@ class TestAround:
 
         with pytest.raises(ChainError, match="broken of the host"):
             self.ask(registry, self.inner, broken)
-
-    def test_its_own_time_stands_still_while_the_inside_runs(self, registry):
-        ended = asyncio.Event()
-
-        async def slow():
-            asyncio.get_running_loop().call_later(0.15, ended.set)  # three times the wrapper's own limit
-            await ended.wait()
-            return "slow"
-
-        async def wraps(call_next):
-            return await call_next()
-
-        assert self.ask(registry, slow, wraps) == "slow"
-
-    def test_a_wrapper_that_hangs_by_itself_is_ended(self, registry):
-        async def hangs(call_next):
-            await asyncio.Event().wait()
-
-        with pytest.raises(ChainError, match=r"took more than 0\.05 s beside what it stands round"):
-            self.ask(registry, self.inner, hangs)
 
 
 def test_a_sleeping_plugin_is_not_asked_for_stages_that_it_does_not_have(registry):
@@ -1017,23 +970,20 @@ def test_what_a_wrapper_leaves_running_is_cancelled(wrap):
     assert tasks[0].cancelled()
 
 
-def test_cancellation_goes_through_every_wrapper(prepare, make, notes):
-    async def main():
-        waits = asyncio.Event()
+async def test_cancellation_goes_through_every_wrapper(prepare, make, notes):
+    waits = asyncio.Event()
 
-        async def stuck():
-            waits.set()
-            await forever()
+    async def stuck():
+        waits.set()
+        await forever()
 
-        work, _ = prepare(make())
-        work.tool = make()
-        links = (Callback(notes.wrapper("one")), Callback(notes.wrapper("two")))
-        work.around = work.around.evolve(callbacks=Callbacks(wrap=links))
-        task = asyncio.ensure_future(wrapped(work, stuck))
-        await waits.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
+    work, _ = prepare(make())
+    work.tool = make()
+    links = (Callback(notes.wrapper("one")), Callback(notes.wrapper("two")))
+    work.around = work.around.evolve(callbacks=Callbacks(wrap=links))
+    task = asyncio.ensure_future(wrapped(work, stuck))
+    await waits.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert notes == ["one in", "two in", "two out", "one out"]

@@ -5,6 +5,7 @@ import gc
 import json
 import threading
 import weakref
+from functools import partial
 
 import pytest
 
@@ -115,25 +116,39 @@ def told(functions, count=1, **options):
     return asyncio.run(main())
 
 
-def test_plain_observers_hear_each_event_in_order_off_the_loop():
+async def later(heard, event):
+    await asyncio.sleep(0)
+    heard(event)
+
+
+async def cancelled(heard, event):
+    heard(event)
+    raise asyncio.CancelledError
+
+
+async def at_once(heard, **facts):
+    heard(facts["event"])
+
+
+@pytest.mark.parametrize(
+    ("observer", "in_the_loop"),
+    [
+        (lambda heard: heard, False),
+        (quick, True),
+        (lambda heard: partial(later, heard), True),
+        (lambda heard: partial(cancelled, heard), True),
+        (lambda heard: by_name(partial(at_once, heard), ["event"]), True),
+    ],
+    ids=["plain", "quick", "async", "cancels itself", "by name"],
+)
+def test_observers_hear_each_event_in_order_and_plain_ones_off_the_loop(observer, in_the_loop):
     heard = []
 
-    def observe(event):
+    def hears(event):
         heard.append((event.call_id, threading.current_thread() is threading.main_thread()))
 
-    told([observe], 5)
-    assert heard == [(f"{number}", False) for number in range(5)]
-
-
-def test_async_observers_hear_each_event_in_order():
-    heard = []
-
-    async def observe(event):
-        await asyncio.sleep(0)
-        heard.append(event.call_id)
-
-    told([observe], 5)
-    assert heard == [f"{number}" for number in range(5)]
+    told([observer(hears)], 5)
+    assert heard == [(f"{number}", in_the_loop) for number in range(5)]
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(1), KeyboardInterrupt()])
@@ -155,17 +170,6 @@ def test_an_observer_that_raises_disturbs_no_other_and_is_told_of_once(error, ca
     assert caplog.text.count("told once") == 2
 
 
-def test_an_observer_that_cancels_itself_goes_on():
-    heard = []
-
-    async def observe(event):
-        heard.append(event.call_id)
-        raise asyncio.CancelledError
-
-    told([observe], 2)
-    assert heard == ["0", "1"]
-
-
 def test_an_async_observer_that_hangs_is_cut_short(caplog):
     heard = []
 
@@ -178,62 +182,33 @@ def test_an_async_observer_that_hangs_is_cut_short(caplog):
     assert "TimeoutError" in caplog.text
 
 
-def test_what_slow_observers_cant_take_is_dropped_and_counted():
-    async def main():
-        go = threading.Event()
-        watching = Observers(most=2)
-        tell = watching.told([Callback(lambda _event: go.wait())])
-        slow = watching.told([Callback(forever)])
-        for number in range(10):
-            tell(event(number))
-            slow(event(number))
-        drained = await watching.drain(0.01)
-        go.set()
-        await watching.aclose(0.01)
-        return watching.dropped, drained
-
+async def test_what_slow_observers_cant_take_is_dropped_and_counted():
     async def forever(_event):
         await asyncio.Event().wait()
 
-    dropped, drained = asyncio.run(main())
-    assert dropped >= 14
+    go = threading.Event()
+    watching = Observers(most=2)
+    tell = watching.told([Callback(lambda _event: go.wait())])
+    slow = watching.told([Callback(forever)])
+    for number in range(10):
+        tell(event(number))
+        slow(event(number))
+    drained = await watching.drain(0.01)
+    go.set()
+    await watching.aclose(0.01)
+    assert watching.dropped >= 14
     assert drained is False
 
 
-def test_a_plain_observer_that_hangs_keeps_no_other_from_hearing():
+async def test_a_plain_observer_that_hangs_keeps_no_other_from_hearing():
     heard = threading.Event()
     go = threading.Event()
-
-    async def main():
-        watching = Observers()
-        tell = watching.told([Callback(lambda _event: go.wait()), Callback(lambda _event: heard.set())])
-        tell(event())
-        assert heard.wait(60)
-        go.set()
-        await watching.aclose()
-
-    asyncio.run(main())
-
-
-def test_an_async_observer_that_takes_everything_by_name_hears_too():
-    heard = []
-
-    async def observe(**facts):
-        heard.append(facts["event"].call_id)
-
-    told([by_name(observe, ["event"])], 2)
-    assert heard == ["0", "1"]
-
-
-def test_a_quick_observer_hears_in_the_loop():
-    heard = []
-
-    @quick
-    def observe(event):
-        heard.append(threading.current_thread() is threading.main_thread())
-
-    told([observe])
-    assert heard == [True]
+    watching = Observers()
+    tell = watching.told([Callback(lambda _event: go.wait()), Callback(lambda _event: heard.set())])
+    tell(event())
+    assert heard.wait(60)
+    go.set()
+    await watching.aclose()
 
 
 def test_nobody_to_tell_is_nothing_to_wait_for():
@@ -242,56 +217,45 @@ def test_nobody_to_tell_is_nothing_to_wait_for():
     assert watching.dropped == 0
 
 
-def test_after_closing_it_begins_anew():
+async def test_after_closing_it_begins_anew():
     heard = []
-
-    async def main():
-        watching = Observers()
-        tell = watching.told([Callback(lambda event: heard.append(event.call_id))])
-        tell(event(1))
-        await watching.aclose()
-        tell(event(2))
-        await watching.aclose()
-
-    asyncio.run(main())
+    watching = Observers()
+    tell = watching.told([Callback(lambda event: heard.append(event.call_id))])
+    tell(event(1))
+    await watching.aclose()
+    tell(event(2))
+    await watching.aclose()
     assert heard == ["1", "2"]
 
 
-def test_the_thread_ends_when_nothing_comes(monkeypatch):
+async def test_the_thread_ends_when_nothing_comes(monkeypatch):
     monkeypatch.setattr(events, "LINGER_SECONDS", 0.001)
     heard = threading.Event()
-
-    async def main():
-        watching = Observers()
-        link = Callback(lambda _event: heard.set())
-        tell = watching.told([link])
-        tell(event())
-        thread = watching._listeners[link]._thread
-        assert heard.wait(60)
-        thread.join(60)
-        assert not thread.is_alive()
-        assert not watching._listeners[link].is_at_work
-
-    asyncio.run(main())
+    watching = Observers()
+    link = Callback(lambda _event: heard.set())
+    tell = watching.told([link])
+    tell(event())
+    thread = watching._listeners[link]._thread
+    assert heard.wait(60)
+    thread.join(60)
+    assert not thread.is_alive()
+    assert not watching._listeners[link].is_at_work
 
 
-def test_without_a_thread_events_wait_for_the_next_try(monkeypatch):
+async def test_without_a_thread_events_wait_for_the_next_try(monkeypatch):
     heard = []
     start = threading.Thread.start
 
     def none(_self):
         raise RuntimeError("can't start new thread")
 
-    async def main():
-        watching = Observers()
-        tell = watching.told([Callback(lambda event: heard.append(event.call_id))])
-        monkeypatch.setattr(threading.Thread, "start", none)
-        tell(event(1))
-        monkeypatch.setattr(threading.Thread, "start", start)
-        tell(event(2))
-        await watching.aclose()
-
-    asyncio.run(main())
+    watching = Observers()
+    tell = watching.told([Callback(lambda event: heard.append(event.call_id))])
+    monkeypatch.setattr(threading.Thread, "start", none)
+    tell(event(1))
+    monkeypatch.setattr(threading.Thread, "start", start)
+    tell(event(2))
+    await watching.aclose()
     assert heard == ["1", "2"]
 
 
@@ -366,19 +330,16 @@ def test_what_is_lost_with_a_loop_that_was_just_closed_is_counted_later():
     assert heard == ["2"]
 
 
-def test_closing_gives_up_who_hangs_and_whoever_waits_for_it_too():
-    async def main():
-        watching = Observers()
-        tell = watching.told([Callback(never)])
-        tell(event(1))
-        tell(event(2))
-        waiting = asyncio.create_task(watching.drain_loop(60))
-        await asyncio.sleep(0)
-        await watching.aclose(0.01)
-        assert watching.dropped == 2
-        assert await waiting is True
-
-    asyncio.run(main())
+async def test_closing_gives_up_who_hangs_and_whoever_waits_for_it_too():
+    watching = Observers()
+    tell = watching.told([Callback(never)])
+    tell(event(1))
+    tell(event(2))
+    waiting = asyncio.create_task(watching.drain_loop(60))
+    await asyncio.sleep(0)
+    await watching.aclose(0.01)
+    assert watching.dropped == 2
+    assert await waiting is True
 
 
 @pytest.mark.parametrize("is_coroutine", [True, False])
@@ -392,7 +353,7 @@ def test_a_plain_observer_that_gives_an_awaitable_is_told_what_to_do(is_coroutin
     assert "register the async function itself" in caplog.text
 
 
-def test_an_observer_that_was_taken_off_is_forgotten_when_it_has_heard_all(monkeypatch):
+async def test_an_observer_that_was_taken_off_is_forgotten_when_it_has_heard_all(monkeypatch):
     monkeypatch.setattr(events, "LINGER_SECONDS", 0.001)
     go, heard = threading.Event(), []
 
@@ -400,19 +361,16 @@ def test_an_observer_that_was_taken_off_is_forgotten_when_it_has_heard_all(monke
         go.wait()
         heard.append(event.call_id)
 
-    async def main():
-        watching = Observers()
-        watching.told([Callback(observe)])(event(1))
-        (listener,) = watching._listeners.values()
-        thread = listener._thread
-        del listener
-        watching.told([])
-        assert len(watching._listeners) == 1
-        go.set()
-        thread.join(60)
-        del thread
-        gc.collect()
-        assert heard == ["1"]
-        assert not watching._listeners
-
-    asyncio.run(main())
+    watching = Observers()
+    watching.told([Callback(observe)])(event(1))
+    (listener,) = watching._listeners.values()
+    thread = listener._thread
+    del listener
+    watching.told([])
+    assert len(watching._listeners) == 1
+    go.set()
+    thread.join(60)
+    del thread
+    gc.collect()
+    assert heard == ["1"]
+    assert not watching._listeners

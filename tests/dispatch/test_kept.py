@@ -183,14 +183,6 @@ def test_it_is_read_line_by_line(kept):
     assert (page.text, page.next) == ("5", None)
 
 
-def test_a_line_that_is_too_long_is_read_in_parts(kept):
-    one = kept.keep("short\n" + "x" * 15 + "\nlast")
-    page = kept.read(one.id, line=2, limits=FEW)
-    assert (page.text, page.next) == ("x" * 10, TextPosition(2, 10))
-    page = kept.read(one.id, line=2, byte=10, limits=FEW)
-    assert (page.text, page.next) == ("xxxxx\nlast", None)
-
-
 def test_reading_never_begins_inside_a_character(kept):
     one = kept.keep("漢字")
     page = kept.read(one.id, byte=1)

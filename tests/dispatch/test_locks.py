@@ -5,7 +5,6 @@ import gc
 import math
 import os
 import threading
-from functools import wraps
 from itertools import combinations
 
 import pytest
@@ -32,16 +31,6 @@ READ_B, WRITE_B = LockRequest(key="b", writes=False), LockRequest(key="b")
 SLOT = LockRequest(slots=("tool", 1))
 
 
-def in_a_loop(test):
-    """Runs an async test."""
-
-    @wraps(test)
-    def run(**fixtures):
-        asyncio.run(test(**fixtures))
-
-    return run
-
-
 async def steps():
     """Lets everything happen that can."""
     for _ in range(6):
@@ -52,11 +41,14 @@ class Room:
     """A lock manager and the calls that come to it, by name."""
 
     def __init__(self, most=None):
-        self.locks, self.calls = LockManager(most), {}
+        self.locks, self.calls, self.batches = LockManager(most), {}, {}
 
-    async def come(self, name, request=SHARED, parent=None, **options):
+    async def come(self, name, request=SHARED, parent=None, batch=None):
+        """`batch` is how many calls of its batch may run."""
         outer = None if parent is None else self.calls[parent]
-        self.calls[name] = asyncio.ensure_future(self.wait(name, self.locks.acquire(request, parent=outer, **options)))
+        slots = None if batch is None else self.batches.setdefault(batch, Semaphore(batch))
+        acquiring = self.locks.acquire(request, parent=outer, slots=slots)
+        self.calls[name] = asyncio.ensure_future(self.wait(name, acquiring))
         await steps()
 
     async def wait(self, name, acquiring):
@@ -102,7 +94,6 @@ class Room:
         (LockRequest(slots=("tool", 2)), LockRequest(slots=("tool", 2)), True),
     ],
 )
-@in_a_loop
 async def test_calls_run_together_unless_they_conflict(first, second, together):
     room = Room()
     await room.come("1", first)
@@ -124,7 +115,6 @@ async def test_calls_run_together_unless_they_conflict(first, second, together):
         pytest.param([WRITE, WRITE, EXCLUSIVE], ["1", "2", "3"], id="an exclusive call waits for those before it"),
     ],
 )
-@in_a_loop
 async def test_calls_that_wait_are_served_in_their_order(calls, runs):
     room = Room()
     for name, request in enumerate(calls, 1):
@@ -135,7 +125,6 @@ async def test_calls_that_wait_are_served_in_their_order(calls, runs):
     assert room.locks.is_idle
 
 
-@in_a_loop
 async def test_a_shared_call_acquires_at_once_or_is_told_to_wait():
     locks = LockManager()
     first = locks.try_acquire()
@@ -150,7 +139,6 @@ async def test_a_shared_call_acquires_at_once_or_is_told_to_wait():
     assert locks.is_idle
 
 
-@in_a_loop
 async def test_a_handle_is_released_once():
     locks = LockManager()
     for handle in (locks.try_acquire(), await locks.acquire(WRITE)):
@@ -162,23 +150,6 @@ async def test_a_handle_is_released_once():
 # Cancellation ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("calls", "cancelled", "running"),
-    [([READ, WRITE, READ], "2", "13"), ([SHARED, EXCLUSIVE, SHARED], "2", "13"), ([WRITE, READ, WRITE], "3", "1")],
-)
-@in_a_loop
-async def test_a_wait_that_is_cancelled_leaves_nothing_behind(calls, cancelled, running):
-    room = Room()
-    for name, request in enumerate(calls, 1):
-        await room.come(str(name), request)
-    await room.cancel(cancelled)
-    assert room.running == running
-    for name in list(room.calls):
-        await room.end(name)
-    assert room.locks.is_idle
-
-
-@in_a_loop
 async def test_a_wait_that_is_cancelled_when_its_turn_has_just_come_gives_the_turn_on():
     room = Room()
     for name in "123":
@@ -191,7 +162,6 @@ async def test_a_wait_that_is_cancelled_when_its_turn_has_just_come_gives_the_tu
     assert room.locks.is_idle
 
 
-@in_a_loop
 async def test_a_wait_that_is_dropped_gives_its_place_up():
     locks = LockManager()
     held = await locks.acquire(WRITE)
@@ -254,7 +224,6 @@ def test_a_call_in_another_loop_is_woken_there():
     assert locks.is_idle
 
 
-@in_a_loop
 async def test_a_handle_may_be_released_in_another_thread():
     room = Room()
     await room.come("1", WRITE)
@@ -264,7 +233,6 @@ async def test_a_handle_may_be_released_in_another_thread():
     assert room.running == "2"
 
 
-@in_a_loop
 async def test_a_wait_may_be_cancelled_just_as_another_thread_wakes_it():
     locks = LockManager()
     held = await locks.acquire(WRITE)
@@ -302,7 +270,6 @@ def test_calls_of_several_threads_never_run_beside_an_exclusive_one():
     assert locks.is_idle
 
 
-@in_a_loop
 async def test_a_release_by_a_finaliser_in_the_middle_of_a_change_is_carried_out_after_it(monkeypatch):
     locks = LockManager()
     held, shared = await locks.acquire(WRITE), locks.try_acquire()
@@ -322,63 +289,6 @@ async def test_a_release_by_a_finaliser_in_the_middle_of_a_change_is_carried_out
 # Slots ----------------------------------------------------------------------------------------------------------------
 
 
-@in_a_loop
-async def test_a_batch_has_its_own_slots_and_those_that_wait_for_one_are_in_no_other_batchs_way():
-    room, slots = Room(), Semaphore(1)
-    await room.come("1", slots=slots)
-    await room.come("2", EXCLUSIVE, slots=slots)
-    await room.come("3", WRITE, slots=slots)
-    await room.come("o", WRITE)
-    await room.come("p")
-    assert room.running == "1op"
-    await room.end("1", "o")
-    await room.come("q")
-    await room.end("p")
-    assert room.running == "2"
-    await room.end("2")
-    assert room.running == "3q"
-    await room.end("3", "q")
-    assert room.locks.is_idle
-    assert (slots.used, slots.reserved, slots.queue) == (0, 0, [])
-
-
-@in_a_loop
-async def test_a_call_that_is_cancelled_while_it_waits_for_a_slot_leaves_nothing_behind():
-    room, slots = Room(), Semaphore(1)
-    for name in "123":
-        await room.come(name, WRITE, slots=slots)
-    await room.cancel("2")
-    await room.end("1")
-    assert room.running == "3"
-    await room.end("3")
-    assert room.locks.is_idle
-    assert (slots.used, slots.reserved, slots.queue) == (0, 0, [])
-
-
-@in_a_loop
-async def test_the_registry_has_slots_for_all_calls_and_those_that_wait_for_a_lock_take_none():
-    room = Room(2)
-    for name in "123":
-        await room.come(name, WRITE)
-    await room.come("4")
-    await room.come("5")
-    assert room.running == "14"
-    await room.end("1")
-    assert room.running == "24"
-    await room.end("4")
-    assert room.running == "25"
-
-
-@in_a_loop
-async def test_a_call_that_waits_for_a_slot_keeps_its_place_at_the_lock():
-    room = Room(1)
-    for name, request in [("1", SHARED), ("2", WRITE), ("3", READ), ("4", WRITE)]:
-        await room.come(name, request)
-    for name in "1234":
-        assert room.running == name
-        await room.end(name)
-
-
 @pytest.mark.parametrize("most", [0, -1])
 def test_a_limit_under_which_no_call_could_run_is_refused(most):
     with pytest.raises(ValueError, match="at least"):
@@ -393,10 +303,9 @@ def test_a_limit_under_which_no_call_could_run_is_refused(most):
 @pytest.mark.parametrize("outer", [SHARED, READ, WRITE, EXCLUSIVE, SLOT])
 @pytest.mark.parametrize("inner", [SHARED, READ, WRITE, EXCLUSIVE, SLOT])
 @pytest.mark.parametrize("innermost", [SHARED, WRITE, EXCLUSIVE, SLOT])
-@in_a_loop
 async def test_a_nested_call_does_not_wait_for_its_callers(outer, inner, innermost):
     room = Room(1)
-    await room.come("1", outer, slots=Semaphore(1))
+    await room.come("1", outer, batch=1)
     await room.come("2", inner, "1")
     await room.come("3", innermost, "2")
     assert room.running == "123"
@@ -404,7 +313,7 @@ async def test_a_nested_call_does_not_wait_for_its_callers(outer, inner, innermo
     assert room.locks.is_idle
 
 
-NESTED_STORIES = {
+STORIES = {
     "a nested call waits for others": [
         ("1", SHARED), ("o", WRITE), ("2", WRITE, "1"),
         "1o", "-o", "12",
@@ -458,108 +367,89 @@ NESTED_STORIES = {
         ("1", WRITE), ("2", SHARED, "1"), ("3", SHARED, "2"), ("o", WRITE_B), "-2", ("4", WRITE_B, "3"),
         "13o", "-o", "134", "-1", "34",
     ],
+    "a wait that is cancelled lets those behind it go on": [
+        ("1", READ), ("2", WRITE), ("3", READ), "~2", "13",
+    ],
+    "also behind an exclusive call": [
+        ("1", SHARED), ("2", EXCLUSIVE), ("3", SHARED), "~2", "13",
+    ],
+    "and changes nothing for those before it": [
+        ("1", WRITE), ("2", READ), ("3", WRITE), "~3", "1", "-1", "2",
+    ],
+    "those that wait for a slot of their batch are in no other batch's way": [
+        ("1", SHARED, None, 1), ("2", EXCLUSIVE, None, 1), ("3", WRITE, None, 1), ("o", WRITE), ("p",),
+        "1op", "-1", "-o", ("q",), "-p", "2", "-2", "3q",
+    ],
+    "a wait for a slot may be cancelled": [
+        ("1", WRITE, None, 1), ("2", WRITE, None, 1), ("3", WRITE, None, 1), "~2", "-1", "3",
+    ],
+    "those that wait for a lock take none of the registry's slots": [
+        2, ("1", WRITE), ("2", WRITE), ("3", WRITE), ("4",), ("5",), "14", "-1", "24", "-4", "25",
+    ],
+    "a call that waits for a slot keeps its place at the lock": [
+        1, ("1", SHARED), ("2", WRITE), ("3", READ), ("4", WRITE),
+        "1", "-1", "2", "-2", "3", "-3", "4",
+    ],
+    "writers that wait for each other's callers wait until one gives up": [
+        ("1", WRITE), ("2", WRITE_B), ("x", WRITE_B, "1"), ("y", WRITE, "2"), "12", "~y", "-2", "1x",
+    ],
+    "readers that want to write do": [
+        ("1", READ), ("2", READ), ("x", WRITE, "1"), ("y", WRITE, "2"), "12", "~y", "-2", "1x",
+    ],
+    "writers that want to be alone do": [
+        ("1", WRITE), ("2", WRITE_B), ("x", EXCLUSIVE, "1"), ("y", EXCLUSIVE, "2"), "12", "~y", "-2", "1x",
+    ],
+    "a slot and a key do": [
+        ("1", SLOT), ("2", WRITE), ("x", WRITE, "1"), ("y", SLOT, "2"), "12", "~y", "-2", "1x",
+    ],
+    "a nested call that is cancelled lets its caller go on": [
+        ("o", WRITE), ("1",), ("2", WRITE, "1"), ("e", EXCLUSIVE), "~2", "-o", "1", "-1", "e",
+    ],
+    "a caller that ends first leaves its nested call running": [
+        ("1", SHARED), ("2", SHARED, "1"), "-1", ("3", EXCLUSIVE), "2", "-2", "3",
+    ],
+    "also one that ran alone": [
+        ("1", EXCLUSIVE), ("2", SHARED, "1"), "-1", ("3", EXCLUSIVE), "2", "-2", "3",
+    ],
+    "or had a key": [
+        ("1", WRITE), ("2", SHARED, "1"), "-1", ("3", EXCLUSIVE), "2", "-2", "3",
+    ],
+    "or a slot": [
+        ("1", SLOT), ("2", SHARED, "1"), "-1", ("3", EXCLUSIVE), "2", "-2", "3",
+    ],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("story", NESTED_STORIES.values(), ids=NESTED_STORIES)
-@in_a_loop
-async def test_nested_calls(story):
-    """Tuples come, `-x` ends, another text is what runs."""
-    room = Room()
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+async def test_stories(story):
+    """Tuples come, `-x` ends, `~x` is cancelled, another text is what runs; a number is how many may run at all."""
+    room = Room(story[0] if isinstance(story[0], int) else None)
     for event in story:
         if isinstance(event, tuple):
             await room.come(*event)
-        elif event.startswith("-"):
+        elif isinstance(event, str) and event[0] == "-":
             await room.end(event[1:])
-        else:
+        elif isinstance(event, str) and event[0] == "~":
+            await room.cancel(event[1:])
+        elif isinstance(event, str):
             assert room.running == event
     while running := room.running:
         await room.end(running[-1])
     assert room.locks.is_idle
+    assert [(slots.used, slots.reserved, slots.queue) for slots in room.batches.values()] in ([], [(0, 0, [])])
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "ones", "others"),
-    [
-        (WRITE, WRITE_B, WRITE_B, WRITE),
-        (READ, READ, WRITE, WRITE),
-        (WRITE, WRITE_B, EXCLUSIVE, EXCLUSIVE),
-        (SLOT, WRITE, WRITE, SLOT),
-    ],
-)
-@in_a_loop
-async def test_nested_calls_that_wait_for_each_others_callers_wait_until_one_gives_up(one, other, ones, others):
-    room = Room()
-    await room.come("1", one)
-    await room.come("2", other)
-    await room.come("x", ones, "1")
-    await room.come("y", others, "2")
-    assert room.running == "12"
-    await room.cancel("y")
-    await room.end("2")
-    assert room.running == "1x"
-    await room.end("x", "1")
-    assert room.locks.is_idle
-
-
-@in_a_loop
-async def test_a_nested_call_that_is_cancelled_lets_its_caller_go_on():
-    room = Room()
-    await room.come("o", WRITE)
-    await room.come("1")
-    await room.come("2", WRITE, "1")
-    await room.come("e", EXCLUSIVE)
-    await room.cancel("2")
-    await room.end("o")
-    assert room.running == "1"
-    await room.end("1")
-    assert room.running == "e"
-    await room.end("e")
-    assert room.locks.is_idle
-
-
-@in_a_loop
 async def test_a_call_of_a_caller_that_has_ended_is_like_any_other():
-    room, slots = Room(), Semaphore(1)
-    await room.come("1", WRITE, slots=slots)
+    room = Room()
+    await room.come("1", WRITE, batch=1)
     over = room.calls["1"]
     await room.end("1")
-    await room.come("2", slots=slots)
+    await room.come("2", batch=1)
     room.calls["1"] = over
-    await room.come("3", SHARED, "1", slots=slots)
+    await room.come("3", SHARED, "1", batch=1)
     assert room.running == "21"
     await room.end("2")
     assert room.running == "13"
-
-
-@pytest.mark.parametrize("request_", [SHARED, SLOT, WRITE, EXCLUSIVE])
-@in_a_loop
-async def test_a_caller_that_ends_first_leaves_its_nested_call_running(request_):
-    room = Room()
-    await room.come("1", request_)
-    await room.come("2", SHARED, "1")
-    await room.end("1")
-    await room.come("3", EXCLUSIVE)
-    assert room.running == "2"
-    await room.end("2")
-    assert room.running == "3"
-    await room.end("3")
-    assert room.locks.is_idle
-
-
-@in_a_loop
-async def test_many_nested_exclusive_calls_go_one_by_one():
-    room = Room()
-    names = [f"{number}" for number in range(20)]
-    for name in names:
-        await room.come(name)
-    for name in names:
-        await room.come(f"x{name}", EXCLUSIVE, name)
-    for name in names:
-        running = [each for each in room.calls if each[0] == "x" and isinstance(room.calls[each], LockHandle)]
-        assert running == [f"x{name}"]
-        await room.end(f"x{name}", name)
-    assert room.locks.is_idle
 
 
 # Any order of events, beside a simple model ---------------------------------------------------------------------------
@@ -906,7 +796,6 @@ class Calls:
         (None, EXCLUSIVE, True),
     ],
 )
-@in_a_loop
 async def test_a_call_waits_for_an_earlier_one_that_conflicts_or_of_which_nothing_is_known(earlier, later, waits):
     calls = Calls(2)
     if earlier is not None:
@@ -920,7 +809,6 @@ async def test_a_call_waits_for_an_earlier_one_that_conflicts_or_of_which_nothin
     assert calls.ready == {0, 1}
 
 
-@in_a_loop
 async def test_what_is_known_may_change_with_the_arguments():
     calls = Calls(3)
     for place in range(3):

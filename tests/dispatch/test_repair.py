@@ -295,23 +295,20 @@ def test_its_own_time_limit_is_its_own(board):
     assert "the model did not answer" in left.detail
 
 
-def test_whoever_waits_may_be_cancelled_meanwhile(board):
-    async def go():
-        began = asyncio.Event()
+async def test_whoever_waits_may_be_cancelled_meanwhile(board):
+    began = asyncio.Event()
 
-        async def hanging(request):
-            began.set()
-            await asyncio.Event().wait()
+    async def hanging(request):
+        began.set()
+        await asyncio.Event().wait()
 
-        work = board(ToolCall("x"), repairers=[hanging])
-        work.error = unknown("x", [])
-        task = asyncio.ensure_future(repair(work))
-        await began.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(go())
+    work = board(ToolCall("x"), repairers=[hanging])
+    work.error = unknown("x", [])
+    task = asyncio.ensure_future(repair(work))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 # Once, and only for these --------------------------------------------------------------------------------------------

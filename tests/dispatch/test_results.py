@@ -515,7 +515,7 @@ def test_a_large_value_is_held_to_the_schema_too(make, send):
     assert (got.kind, "result[10000]" in got.text) == ("invalid_output", True)
 
 
-def test_while_a_large_value_is_shaped_the_loop_goes_on(make, prepare):
+async def test_while_a_large_value_is_shaped_the_loop_goes_on(make, prepare):
     """The value is read only after the loop has done something else."""
     went_on = threading.Event()
 
@@ -524,14 +524,11 @@ def test_while_a_large_value_is_shaped_the_loop_goes_on(make, prepare):
             assert went_on.wait(60)
             return super().__iter__()
 
-    async def main():
-        work, way = prepare(make(lambda: Waiting([1, 2]), blocking=False))
-        call = asyncio.ensure_future(run_stages(work, way))
-        asyncio.get_running_loop().call_later(0.01, went_on.set)
-        await call
-        return work.result
-
-    assert asyncio.run(main()).structured_content == [1, 2]
+    work, way = prepare(make(lambda: Waiting([1, 2]), blocking=False))
+    call = asyncio.ensure_future(run_stages(work, way))
+    asyncio.get_running_loop().call_later(0.01, went_on.set)
+    await call
+    assert work.result.structured_content == [1, 2]
 
 
 def test_reading_a_result_has_a_time_limit(make, send):

@@ -100,16 +100,12 @@ def test_a_generator_runs_off_the_loop_unless_it_says_that_it_does_not_block(mak
     assert call(make(tool, blocking=False)) == [True]
 
 
-def test_context_variables_are_seen_off_the_loop(make, prepare):
+async def test_context_variables_are_seen_off_the_loop(make, prepare):
     variable = contextvars.ContextVar("variable", default="unset")
-
-    async def main():
-        variable.set("set by the host")
-        work, way = prepare(make(variable.get))
-        await run_stages(work, way)
-        return work.value
-
-    assert asyncio.run(main()) == "set by the host"
+    variable.set("set by the host")
+    work, way = prepare(make(variable.get))
+    await run_stages(work, way)
+    assert work.value == "set by the host"
 
 
 def test_an_async_handler_may_give_any_awaitable(make, call):
@@ -540,7 +536,7 @@ def test_only_a_tool_that_is_known_to_be_idempotent_is_tried_again(facts):
     assert run(flaky, AGAIN) == (AGAIN, 1, [], [])
 
 
-def test_cancellation_ends_a_pause():
+async def test_cancellation_ends_a_pause():
     begun = asyncio.Event()
 
     async def attempt():
@@ -550,11 +546,8 @@ def test_cancellation_ends_a_pause():
         begun.set()
         await asyncio.Event().wait()
 
-    async def main():
-        running = asyncio.ensure_future(_retried(attempt, made(), on_retry=lambda *_: None, sleep=sleep))
-        await begun.wait()
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-
-    asyncio.run(main())
+    running = asyncio.ensure_future(_retried(attempt, made(), on_retry=lambda *_: None, sleep=sleep))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running

@@ -8,7 +8,6 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.stages import STAGES, _Stage, _When, pipeline_for, pipeline_of, run_stages
 from pegboard.dispatch.state import Callbacks
-from pegboard.tools.content import ToolResult
 
 LINKS = (Callback(lambda *_: None),)
 NAMES = [
@@ -84,106 +83,8 @@ def test_what_a_stage_gives_back_is_awaited(make, prepare, when):
     assert work.value == "awaited"
 
 
-def unfit(kind="unknown_tool"):
-    """A stage that fails until the call was mended."""
-
-    def find(work):
-        if work.repaired is None:
-            raise CallError(kind, "no such tool")
-
-    return _Stage(find)
-
-
-def test_an_unfit_call_that_was_mended_passes_the_stages_before_once_more(make, prepare):
-    """Plain or async, the mending stage is awaited."""
-    seen = []
-
-    async def mend(work):
-        seen.append(work.error.kind)
-        work.repaired = "mended"
-
-    def run(work):
-        work.result = ToolResult("ran")
-
-    work, _ = prepare(make(print))
-    asyncio.run(run_stages(work, pipeline_of([unfit(), _Stage(mend, _When.UNFIT), _Stage(run)])))
-    assert (work.result.text, work.error, seen) == ("ran", None, ["unknown_tool"])
-
-
-def test_a_call_that_is_unfit_again_is_shown_to_the_mending_stage_once_more_for_its_words(make, prepare):
-    def find(work):
-        raise CallError("invalid_arguments", "still wrong")
-
-    def mend(work):
-        if work.repaired is not None:
-            raise CallError(work.error.kind, work.error.text, detail="repaired before")
-        work.repaired = "mended"
-
-    work, _ = prepare(make(print))
-    asyncio.run(run_stages(work, pipeline_of([_Stage(find), _Stage(mend, _When.UNFIT)])))
-    assert (work.result.text, work.result.detail) == ("still wrong", "repaired before")
-
-
-def test_only_unfit_calls_are_mended(make, prepare):
-    def mend(work):
-        raise AssertionError("not its affair")
-
-    work, _ = prepare(make(print))
-    asyncio.run(run_stages(work, pipeline_of([unfit("not_offered"), _Stage(mend, _When.UNFIT)])))
-    assert work.result.kind == "not_offered"
-
-
 def fail(work):
     raise ValueError("broken")
-
-
-def answer(work):
-    work.result, work.error = ToolResult("answered"), None
-
-
-def test_an_error_skips_to_the_stages_for_failures_and_then_to_those_for_all(make, prepare):
-    words, work = visited(
-        prepare,
-        make,
-        (_When.OPEN, "one", fail),
-        (_When.OPEN, "two"),
-        (_When.FAILED, "failed"),
-        (_When.ALWAYS, "always"),
-    )
-    assert words == ["one", "failed", "always"]
-    assert work.result.kind == "tool_failure"
-
-
-def test_an_answer_skips_to_the_stages_for_all(make, prepare):
-    words, work = visited(
-        prepare,
-        make,
-        (_When.OPEN, "one", answer),
-        (_When.OPEN, "two"),
-        (_When.FAILED, "failed"),
-        (_When.ALWAYS, "always"),
-    )
-    assert words == ["one", "always"]
-    assert work.result.text == "answered"
-
-
-def test_a_recovered_error_leaves_the_recovery(make, prepare):
-    words, work = visited(
-        prepare, make, (_When.OPEN, "one", fail), (_When.FAILED, "failed", answer), (_When.ALWAYS, "always")
-    )
-    assert words == ["one", "failed", "always"]
-    assert work.result.text == "answered"
-
-
-def test_stages_for_all_find_the_error_as_a_result(make, prepare):
-    seen = []
-    visited(
-        prepare,
-        make,
-        (_When.OPEN, "one", fail),
-        (_When.ALWAYS, "always", lambda work: seen.append((work.result.kind, work.error))),
-    )
-    assert seen == [("tool_failure", None)]
 
 
 @pytest.mark.parametrize("when", [_When.OPEN, _When.FAILED, _When.ALWAYS])
@@ -192,7 +93,8 @@ def test_whatever_a_stage_raises_there_is_one_result(make, prepare, when):
         raise SystemExit
 
     stages = [(_When.OPEN, "one", fail)] if when is _When.FAILED else []
-    _, work = visited(prepare, make, *stages, (when, "two", act))
+    words, work = visited(prepare, make, *stages, (when, "two", act), (_When.ALWAYS, "last"))
+    assert words[-1] == "last"
     assert work.result.is_error
     assert work.error is None
 
@@ -204,19 +106,16 @@ def test_a_call_error_is_a_result_of_its_kind(make, send, kind):
     assert (work.result.is_error, work.tool) == (True, None)
 
 
-def test_calls_on_their_way_at_once_do_not_touch_each_other(make, prepare):
-    async def main():
-        gate = asyncio.Event()
+async def test_calls_on_their_way_at_once_do_not_touch_each_other(make, prepare):
+    gate = asyncio.Event()
 
-        async def tool(n):
-            await gate.wait()
-            return f"answer {n}"
+    async def tool(n):
+        await gate.wait()
+        return f"answer {n}"
 
-        under_way = [prepare(make(tool), {"n": number}) for number in range(50)]
-        tasks = [asyncio.ensure_future(run_stages(*each)) for each in under_way]
-        await asyncio.sleep(0)
-        gate.set()
-        await asyncio.gather(*tasks)
-        return [work.result.text for work, _ in under_way]
-
-    assert asyncio.run(main()) == [f"answer {number}" for number in range(50)]
+    under_way = [prepare(make(tool), {"n": number}) for number in range(50)]
+    tasks = [asyncio.ensure_future(run_stages(*each)) for each in under_way]
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(*tasks)
+    assert [work.result.text for work, _ in under_way] == [f"answer {number}" for number in range(50)]

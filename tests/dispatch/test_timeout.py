@@ -60,18 +60,15 @@ def test_without_a_limit_there_is_no_timer(monkeypatch):
     assert timers == []
 
 
-def test_each_limit_has_its_own_time():
-    async def main():
-        long = asyncio.ensure_future(within(LONG, never()))
-        with pytest.raises(LimitExpiredError):
-            await within(0.001, never())
-        assert asyncio.current_task().cancelling() == 0
-        stays = not long.done()
-        long.cancel()
-        await asyncio.gather(long, return_exceptions=True)
-        return stays
-
-    assert asyncio.run(main())
+async def test_each_limit_has_its_own_time():
+    long = asyncio.ensure_future(within(LONG, never()))
+    with pytest.raises(LimitExpiredError):
+        await within(0.001, never())
+    assert asyncio.current_task().cancelling() == 0
+    stays = not long.done()
+    long.cancel()
+    await asyncio.gather(long, return_exceptions=True)
+    assert stays
 
 
 def test_a_loop_that_is_gone_is_not_kept():
@@ -93,7 +90,7 @@ def test_what_it_raises_comes_out_as_it_is():
         outcome(LONG, broken())
 
 
-def test_a_coroutine_may_answer_though_it_was_cancelled():
+async def test_a_coroutine_may_answer_though_it_was_cancelled():
     """As with `asyncio.timeout`: who catches the cancellation and answers has answered."""
 
     async def stubborn():
@@ -102,14 +99,11 @@ def test_a_coroutine_may_answer_though_it_was_cancelled():
         except asyncio.CancelledError:
             return "anyway"
 
-    async def main():
-        value = await within(0.001, stubborn())
-        return value, asyncio.current_task().cancelling()
-
-    assert asyncio.run(main()) == ("anyway", 0)
+    value = await within(0.001, stubborn())
+    assert (value, asyncio.current_task().cancelling()) == ("anyway", 0)
 
 
-def test_cancellation_from_outside_reaches_the_coroutine_and_stays_a_cancellation():
+async def test_cancellation_from_outside_reaches_the_coroutine_and_stays_a_cancellation():
     seen = []
 
     async def stuck():
@@ -119,19 +113,16 @@ def test_cancellation_from_outside_reaches_the_coroutine_and_stays_a_cancellatio
             seen.append("cancelled")
             raise
 
-    async def main():
-        task = asyncio.ensure_future(within(LONG, stuck()))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return task.cancelled()
-
-    assert asyncio.run(main())
+    task = asyncio.ensure_future(within(LONG, stuck()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
     assert seen == ["cancelled"]
 
 
-def test_cancellation_from_outside_wins_over_the_limit():
+async def test_cancellation_from_outside_wins_over_the_limit():
     """Both at once: whoever waits outside must not be told that only a limit has passed."""
 
     async def stuck():
@@ -141,11 +132,8 @@ def test_cancellation_from_outside_wins_over_the_limit():
         finally:
             task.cancel()  # as from outside, while the limit's own is on its way
 
-    async def main():
-        with pytest.raises(asyncio.CancelledError):
-            await asyncio.ensure_future(within(0.001, stuck()))
-
-    asyncio.run(main())
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.ensure_future(within(0.001, stuck()))
 
 
 def test_limits_within_limits_end_the_one_that_has_passed():
@@ -169,7 +157,7 @@ def test_an_outer_timeout_of_the_host_still_works():
         asyncio.run(main())
 
 
-def test_closing_the_wait_closes_the_coroutine():
+async def test_closing_the_wait_closes_the_coroutine():
     closed = []
 
     class Forever:
@@ -182,12 +170,9 @@ def test_closing_the_wait_closes_the_coroutine():
         finally:
             closed.append(True)
 
-    async def main():
-        waiting = within(LONG, open_ended())
-        waiting.send(None)
-        waiting.close()
-
-    asyncio.run(main())
+    waiting = within(LONG, open_ended())
+    waiting.send(None)
+    waiting.close()
     assert closed == [True]
 
 
@@ -231,45 +216,36 @@ def test_a_cancelled_coroutine_may_tidy_up():
     assert tidied == ["yes"]
 
 
-def test_pauses_give_no_time_away():
-    async def main():
-        deadline = Deadline(running_task(), LONG)
-        deadline.start()
-        left = [deadline.seconds]
-        for _ in range(20):
-            deadline.pause()
-            deadline.resume()
-            left.append(deadline.seconds)
-        deadline.stop()
-        return left
-
-    left = asyncio.run(main())
+async def test_pauses_give_no_time_away():
+    deadline = Deadline(running_task(), LONG)
+    deadline.start()
+    left = [deadline.seconds]
+    for _ in range(20):
+        deadline.pause()
+        deadline.resume()
+        left.append(deadline.seconds)
+    deadline.stop()
     assert left == sorted(left, reverse=True)
     assert left[-1] < LONG
 
 
-def test_a_pause_moves_the_deadline_of_the_call():
+async def test_a_pause_moves_the_deadline_of_the_call():
     """Meanwhile it has none; pauses may overlap."""
-
-    async def main():
-        context = ToolContext(deadline=time.monotonic() + LONG)
-        before, deadline = context.deadline, Deadline(running_task(), LONG, context=context)
-        deadline.start()
-        deadline.pause()
-        deadline.pause()
-        await asyncio.sleep(0.01)
-        deadline.resume()
-        meanwhile = context.remaining
-        deadline.resume()
-        deadline.stop()
-        return meanwhile, context.deadline - before
-
-    meanwhile, moved = asyncio.run(main())
+    context = ToolContext(deadline=time.monotonic() + LONG)
+    before, deadline = context.deadline, Deadline(running_task(), LONG, context=context)
+    deadline.start()
+    deadline.pause()
+    deadline.pause()
+    await asyncio.sleep(0.01)
+    deadline.resume()
+    meanwhile = context.remaining
+    deadline.resume()
+    deadline.stop()
     assert meanwhile is None
-    assert moved > 0.005
+    assert context.deadline - before > 0.005
 
 
-def test_a_deadline_that_was_stopped_begins_anew():
+async def test_a_deadline_that_was_stopped_begins_anew():
     """A second attempt that ignores its cancellation is given up as a first one is."""
 
     async def stubborn():
@@ -279,14 +255,11 @@ def test_a_deadline_that_was_stopped_begins_anew():
             except asyncio.CancelledError:
                 continue
 
-    async def main():
-        deadline = Deadline(running_task(), 0.001, grace=0.001)
-        for _ in range(2):
-            with pytest.raises(LimitExpiredError):
-                await within(deadline, stubborn())
-        return deadline.was_ignored, asyncio.current_task().cancelling()
-
-    assert asyncio.run(main()) == (True, 0)
+    deadline = Deadline(running_task(), 0.001, grace=0.001)
+    for _ in range(2):
+        with pytest.raises(LimitExpiredError):
+            await within(deadline, stubborn())
+    assert (deadline.was_ignored, asyncio.current_task().cancelling()) == (True, 0)
 
 
 class Steps:
@@ -308,16 +281,13 @@ async def slowly(value):
     return value
 
 
-def test_what_comes_in_time_is_given():
+async def test_what_comes_in_time_is_given():
     async def at_once():
         return 1
 
-    async def main():
-        future = asyncio.get_running_loop().create_future()
-        future.set_result(3)
-        return [await within(60, each) for each in (at_once(), slowly(2), future)]
-
-    assert asyncio.run(main()) == [1, 2, 3]
+    future = asyncio.get_running_loop().create_future()
+    future.set_result(3)
+    assert [await within(60, each) for each in (at_once(), slowly(2), future)] == [1, 2, 3]
 
 
 def test_a_timeout_inside_ends_nothing_else():
@@ -524,6 +494,13 @@ def test_without_a_thread_it_is_told_at_the_end(monkeypatch, reports):
     dog = Watchdog(limit=-1.0, report=lambda *facts: reports.append(facts))
     dog.leave(dog.enter("blocks"))
     assert [name for name, _, _ in reports] == ["blocks"]
+
+
+def test_only_one_thread_looks(monkeypatch):
+    dog = Watchdog()
+    dog._is_looking = True
+    monkeypatch.setattr(threading, "Thread", None)
+    dog._look_out()
 
 
 def test_the_operator_reads_it_in_the_log(caplog):

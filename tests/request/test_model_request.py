@@ -6,7 +6,15 @@ import pytest
 
 from pegboard.errors import InvalidNameError
 from pegboard.messages.message import Message
-from pegboard.request.model_request import _DEFAULT_CONFIG, ModelConfig, ModelRequest, NamedTool, ProcessorProblem
+from pegboard.messages.response import ModelResponse
+from pegboard.request.model_request import (
+    _DEFAULT_CONFIG,
+    ModelConfig,
+    ModelRequest,
+    NamedTool,
+    ProcessorProblem,
+    can_stream,
+)
 from pegboard.tools.call import ToolCall
 from pegboard.tools.policy import Origin
 from pegboard.toolsets.resolve import resolve_tools
@@ -125,3 +133,19 @@ def test_it_says_who_and_what():
 
 def test_two_that_say_the_same_are_the_same_whatever_was_raised():
     assert ProcessorProblem("a", "b", error=ValueError()) == ProcessorProblem("a", "b", error=ValueError())
+
+
+class Whole:
+    name = provider = "whole"
+
+    async def respond(self, _request):
+        return ModelResponse("a")
+
+
+class Pieces(Whole):
+    async def stream(self, _request):
+        yield ModelResponse("a")
+
+
+def test_a_model_says_by_its_methods_whether_it_streams():
+    assert [can_stream(model) for model in (Whole(), Pieces(), None)] == [False, True, False]

@@ -17,6 +17,7 @@ import pytest
 from attrs import converters, field, frozen, validators
 from typing_extensions import TypeAliasType
 
+from pegboard.dispatch.results import shaped
 from pegboard.errors import DefinitionError
 from pegboard.schema.converter import converter
 from pegboard.schema.dump import to_json_data
@@ -24,6 +25,7 @@ from pegboard.schema.problems import StructureError
 from pegboard.schema.structure import strict_structurer, structure, structurer
 from pegboard.schema.types import schema_of
 from pegboard.schema.unstructure import unstructurer
+from pegboard.tools.tool import Tool
 from strategies import Colour, Holes, Leaf, Level, Marker, Mixed, Nested, Node, Right, UserId
 
 T = TypeVar("T")
@@ -591,14 +593,24 @@ def test_values_are_written(annotation, value, expected):
 )
 def test_a_value_of_another_type_is_written_by_its_own_class(annotation, value, expected):
     """So that the schema, and not a stack trace, says what is wrong with it."""
-    hook = unstructurer(annotation)
+    assert returned(annotation, value) == expected
 
-    assert hook(value) == expected
+
+def returned(annotation, value):
+    """What a tool that declares this type, and returns that value, gives as data."""
+
+    def function():
+        raise AssertionError
+
+    function.__annotations__ = {"return": annotation}
+    made = Tool.from_function(function)
+    data = shaped(made, made.output_validator, value).structured_content
+    return data["result"] if data.keys() == {"result"} else data
 
 
 def test_what_has_no_json_form_is_named_by_its_path():
     with pytest.raises(TypeError, match=r"^items\[0\]\.item: builtins\.complex has no JSON form"):
-        unstructurer(Box[list[Box[dt.date]]])({"items": [Box(1j)]})
+        returned(Box[list[Box[dt.date]]], {"items": [Box(1j)]})
 
 
 def test_what_is_structured_is_frozen_in_its_own_type():

@@ -232,17 +232,13 @@ def test_a_call_that_waits_for_an_answer_counts_when_it_is_run_after_all():
     assert registry.call_sync("look", {}, SESSION).kind == "denied"
 
 
-def test_taking_back_what_another_call_has_ended_does_nothing():
+async def test_taking_back_what_another_call_has_ended_does_nothing():
     guard = DoomLoop()
     first, second = ToolContext(SESSION), ToolContext(SESSION)
-
-    async def main():
-        await guard.pegboard_before_tool(first, LOOK, {})
-        await guard.pegboard_before_tool(second, LOOK, {"at": "b"})
-        await guard.pegboard_after_tool(first, ToolResult.error("confirmation_required", ""))
-        return [await guard.pegboard_before_tool(second, LOOK, {"at": "b"}) for _ in range(2)]
-
-    assert asyncio.run(main())[-1] is not None
+    await guard.pegboard_before_tool(first, LOOK, {})
+    await guard.pegboard_before_tool(second, LOOK, {"at": "b"})
+    await guard.pegboard_after_tool(first, ToolResult.error("confirmation_required", ""))
+    assert [await guard.pegboard_before_tool(second, LOOK, {"at": "b"}) for _ in range(2)][-1] is not None
 
 
 @pytest.mark.parametrize("register", ["as a plugin", "as callbacks"])

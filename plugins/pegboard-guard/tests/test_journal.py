@@ -82,27 +82,19 @@ def test_every_outcome_is_written_down(path, name, arguments, outcome):
     assert (record["tool"], record["outcome"]) == (name, outcome)
 
 
-def test_a_record_is_there_before_the_result_is(path):
+async def test_a_record_is_there_before_the_result_is(path):
     registry = board(Journal(path))
-
-    async def main():
-        for number in range(5):
-            await registry.call("look", {"at": "a"})
-            assert len(calls(path)) == number + 1
-
-    asyncio.run(main())
+    for number in range(5):
+        await registry.call("look", {"at": "a"})
+        assert len(calls(path)) == number + 1
 
 
-def test_calls_at_once_share_a_trip_to_the_disk(path, monkeypatch):
+async def test_calls_at_once_share_a_trip_to_the_disk(path, monkeypatch):
     synced = []
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(fd), real(fd)))
     registry = board(Journal(path))
-
-    async def main():
-        await asyncio.gather(*(registry.call("look", {"at": str(number)}) for number in range(200)))
-
-    asyncio.run(main())
+    await asyncio.gather(*(registry.call("look", {"at": str(number)}) for number in range(200)))
     assert len(calls(path)) == 200
     assert verify(path).ok
     assert len(synced) < 100
@@ -494,19 +486,10 @@ def test_a_key_pattern_of_several_words_looks_at_keys_only():
     assert several.text("my old pin: 1234") == "my old pin: 1234"
 
 
-def test_further_values_can_be_named():
-    assert Redactor(values=[r"\d{3}-\d{2}-\d{4}"]).text("ssn 123-45-6789.") == f"ssn {REDACTED}."
-
-
 def test_each_further_value_is_an_expression_of_its_own():
     """With flags and groups of its own."""
     several = Redactor(values=[r"(?i)badge (\w)\1", r"(x)(y)\2"])
     assert several.text("BADGE aa, xyy, badge ab") == f"{REDACTED}, {REDACTED}, badge ab"
-
-
-def test_a_wrong_expression_is_refused():
-    with pytest.raises(ValueError, match=r"'\(' is no regular expression"):
-        Redactor(values=["("])
 
 
 @given(st.integers(0, 120), st.integers(1, 100))
@@ -598,13 +581,6 @@ def facts(number):
     return {"kind": "call", "number": number}
 
 
-def test_records_are_written_in_order(writer, disk):
-    for number in range(100):
-        assert writer.put(facts(number))
-    assert writer.flush(10)
-    assert [record["number"] for record in disk.records] == list(range(100))
-
-
 def test_done_is_called_once_the_record_is_written(writer, disk):
     done = threading.Event()
     disk.opened.clear()
@@ -626,14 +602,7 @@ def test_what_waits_is_written_at_once(writer, disk):
     disk.opened.set()
     assert writer.flush(10)
     assert [len(batch) for batch in disk.batches] == [1, 49]
-
-
-def test_flush_gives_up_in_time(writer, disk):
-    disk.opened.clear()
-    writer.put(facts(1))
-    assert writer.flush(0.01) is False
-    disk.opened.set()
-    assert writer.flush(10) is True
+    assert [record["number"] for record in disk.records] == list(range(50))
 
 
 def test_a_failing_disk_is_told_once_and_the_gap_stands_in_the_journal(writer, disk, caplog):

@@ -263,15 +263,6 @@ def test_a_record_that_lacks_only_its_line_end_is_whole(journal, path):
     assert (verify(path).ok, verify(path).mended) == (True, 0)
 
 
-def test_a_changed_last_record_stays_broken_though_the_journal_goes_on(journal, path):
-    journal.append([call(1), call(2)])
-    journal.close()
-    path.write_bytes(path.read_bytes().replace(b'"t2"', b'"t9"'))
-    journal.append([call(3)])
-    assert b'"t3"' in path.read_bytes()
-    assert verify(path).broken.record == 3
-
-
 def test_zeros_that_a_power_failure_left_are_mended(journal, path):
     journal.append([call(1)])
     journal.close()

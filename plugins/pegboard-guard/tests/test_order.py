@@ -11,7 +11,6 @@ from pegboard import (
     Deny,
     ReadonlyContext,
     ToolCall,
-    ToolContext,
     ToolError,
     ToolRegistry,
     ToolResult,
@@ -340,12 +339,6 @@ def test_an_answer_from_another_callback_counts_as_the_tools():
 def test_unknown_tools_are_nobodys():
     registry = board(ComesAfter("deploy", "test"))
     assert kinds(registry, "tset", "deploy") == ["unknown_tool", "denied"]
-
-
-def test_a_context_that_is_used_again_carries_nothing_over():
-    context = ToolContext(TURN)
-    kinds(board(ComesAfter("deploy", "test")), "deploy", "test", "deploy", context=context)
-    assert context.values == {}
 
 
 @pytest.mark.parametrize(

@@ -348,14 +348,6 @@ def test_two_guards_on_one_board_keep_their_books_apart():
     assert kinds(registry, ["web_read", "web_read", "note", "note"]) == [None, "denied", None, "denied"]
 
 
-def test_a_context_that_is_used_again_carries_nothing_over():
-    from pegboard import ToolContext
-
-    context = ToolContext()
-    kinds(board(Limit(5)), ["note", "web_read"], context)
-    assert context.values == {}
-
-
 @pytest.mark.parametrize(
     ("settings", "error", "text"),
     [

@@ -143,8 +143,8 @@ def call_options(function: Any) -> Any:
     for decorator in (
         click.option("--timeout", type=_Seconds(0, 1e9, min_open=True), metavar="S", help="Seconds for each call."),
         click.option("--rules", type=FILE, metavar="FILE", help="What may run: rules, as TOML or JSON."),
-        click.option("--no", is_flag=True, help="Say no to whatever has to be confirmed."),
-        click.option("--yes", is_flag=True, help="Say yes to whatever has to be confirmed."),
+        click.option("--no", is_flag=True, help="Reject every call that has to be confirmed."),
+        click.option("--yes", is_flag=True, help="Confirm every call that has to be confirmed."),
     ):
         function = decorator(function)
     return function

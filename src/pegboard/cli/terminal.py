@@ -12,7 +12,7 @@ from typing import IO, Any, Final, Self
 import click
 from attrs import define, field, frozen
 
-from pegboard.cli.table import cells, fitted, terminal_size
+from pegboard.cli.table import cells, fitted, terminal_size, wants_colour
 from pegboard.tools.visible import visible
 
 _CODES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
@@ -57,33 +57,21 @@ def stderr_screen() -> Screen:
     return screen_of(sys.stderr)
 
 
-def screen_of(stream: IO[Any], environ: Mapping[str, str] = os.environ) -> Screen:
+def screen_of(stream: IO[Any] | None, environ: Mapping[str, str] = os.environ) -> Screen:
     """What this stream can show.
 
     Colour follows `NO_COLOR` (no-color.org), then `FORCE_COLOR`, then `TERM=dumb`, then whether it is a terminal, in
     the order of Python's own tracebacks. Width and height follow `COLUMNS` and `LINES`, then the terminal.
     """
-    on_terminal = _is_terminal(stream)
-    colour = _takes_colour(environ, on_terminal=on_terminal)
-    if not on_terminal:
+    try:
+        on_terminal = stream is not None and stream.isatty()
+    except ValueError:  # a closed stream
+        on_terminal = False
+    colour = wants_colour(environ, on_terminal=on_terminal)
+    if stream is None or not on_terminal:
         return Screen(colour=colour)
     width, height = terminal_size(stream.fileno(), environ)
     return Screen(width, height, colour)
-
-
-def _is_terminal(stream: IO[Any] | None) -> bool:
-    try:
-        return stream is not None and stream.isatty()
-    except ValueError:  # a closed stream
-        return False
-
-
-def _takes_colour(environ: Mapping[str, str], *, on_terminal: bool) -> bool:
-    if environ.get("NO_COLOR"):
-        return False
-    if environ.get("FORCE_COLOR", "0") not in ("", "0"):
-        return True
-    return on_terminal and environ.get("TERM") != "dumb"
 
 
 def wrapped(text: str, width: int | None) -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Final, Protocol
-from weakref import WeakKeyDictionary
+from typing import Any, Final
 
+from pegboard.catalogue import Problem
 from pegboard.cli.arguments import SchemaType
 from pegboard.cli.table import indented
-from pegboard.plugins.cache import ListedTool, Listing, full_json, list_json
+from pegboard.plugins.cache import ListedTool, Listing, list_json
 from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
@@ -26,7 +26,6 @@ _UNOFFERED: Final = "(never offered)"
 _LISTED: Final = frozenset(
     ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "tags", "kind", "version")
 )
-_written: Final[WeakKeyDictionary[Tool, str]] = WeakKeyDictionary()
 
 
 def show_text(tool: Tool) -> str:
@@ -187,32 +186,12 @@ def _hints(spec: ToolSpec) -> Iterator[tuple[str, bool]]:
     return ((name, value) for name, value in named if value is not None)
 
 
-class AnyProblem(Protocol):
-    """What is reported of a problem."""
-
-    @property
-    def plugin(self) -> str | None:
-        """The plugin, or `None`."""
-        ...
-
-    @property
-    def distribution(self) -> str | None:
-        """The distribution, or `None`."""
-        ...
-
-    @property
-    def cause(self) -> str:
-        """What happened, and what to do."""
-        ...
-
-
-def listed_tool(tool: Tool) -> ListedTool:
-    """All texts of one tool."""
+def _listed_tool(tool: Tool) -> ListedTool:
     return ListedTool(
         tool.name,
         visible(tool.origin.plugin or ""),
         _summary(tool),
-        tool_json(tool),
+        _tool_json(tool),
         visible_json(tool.spec.input_schema_text),
         _more(tool),
         show_text(tool),
@@ -240,15 +219,8 @@ def _sentence_end(words: Sequence[str]) -> int:
     return len(words)
 
 
-def tool_json(tool: Tool) -> str:
-    """A tool's object in `list --json`, without line ends; hidden characters stand escaped. Worked out once a tool."""
-    text = _written.get(tool)
-    if text is None:
-        text = _written[tool] = _tool_json(tool)
-    return text
-
-
 def _tool_json(tool: Tool) -> str:
+    """A tool's object in `list --json`, without line ends; hidden characters stand escaped."""
     spec, origin = tool.spec, tool.origin
     members = (
         ("name", _json(spec.name)),
@@ -277,7 +249,7 @@ def _more(tool: Tool) -> str:
 
 def show_json(tool: Tool) -> str:
     """What `show NAME --json` prints: the object of `list --json`, and whatever else is in the spec."""
-    return full_json(tool_json(tool), _more(tool))
+    return f"{_tool_json(tool)[:-1]}{_more(tool)}}}\n"
 
 
 def schema_text(tool: Tool) -> str:
@@ -287,7 +259,7 @@ def schema_text(tool: Tool) -> str:
 
 def listing_of(
     tools: Iterable[Tool],
-    problems: Collection[AnyProblem] = (),
+    problems: Collection[Problem] = (),
     *,
     version: str = "",
     commands: Iterable[tuple[str, str]] = (),
@@ -303,7 +275,7 @@ def listing_of(
         notices: More lines for standard error.
     """
     return Listing(
-        tuple(map(listed_tool, tools)),
+        tuple(map(_listed_tool, tools)),
         problems_json(problems),
         notice_text(problems, notices),
         version_text(version),
@@ -311,9 +283,9 @@ def listing_of(
     )
 
 
-def listing_json(tools: Iterable[Tool], problems: Collection[AnyProblem] = ()) -> str:
+def listing_json(tools: Iterable[Tool], problems: Collection[Problem] = ()) -> str:
     """What `list --json` prints."""
-    return list_json([tool_json(tool) for tool in tools], problems_json(problems))
+    return list_json([_tool_json(tool) for tool in tools], problems_json(problems))
 
 
 def listing_rows(tools: Iterable[Tool]) -> list[tuple[str, str, str]]:
@@ -326,13 +298,13 @@ def listing_plain(tools: Iterable[Tool]) -> str:
     return "".join("\t".join(row) + "\n" for row in listing_rows(tools))
 
 
-def problems_json(problems: Iterable[AnyProblem]) -> JsonText:
+def problems_json(problems: Iterable[Problem]) -> JsonText:
     """The array `problems` in `list --json`."""
     facts = [{"plugin": one.plugin, "distribution": one.distribution, "cause": one.cause} for one in problems]
     return JsonText(visible_json(json_text(facts)))
 
 
-def notice_text(problems: Collection[AnyProblem], notices: Iterable[str] = ()) -> str:
+def notice_text(problems: Collection[Problem], notices: Iterable[str] = ()) -> str:
     """What `list` writes to standard error: the first problems, how many more there are, and what else to know."""
     lines = [f"{_whose(one)}: {visible(one.cause)}" for one in list(problems)[:MOST_PROBLEMS]]
     if len(problems) > MOST_PROBLEMS:
@@ -340,7 +312,7 @@ def notice_text(problems: Collection[AnyProblem], notices: Iterable[str] = ()) -
     return "".join(f"{line}\n" for line in (*lines, *map(visible, notices)))
 
 
-def _whose(problem: AnyProblem) -> str:
+def _whose(problem: Problem) -> str:
     named = (("plugin", problem.plugin), ("distribution", problem.distribution))
     return next((f"{kind} {visible(name)}" for kind, name in named if name), "sys.path")
 

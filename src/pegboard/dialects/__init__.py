@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from pegboard.dialects.combinators import isolate_any_of, merge_all_of, one_of_to_any_of, root_object
-from pegboard.dialects.dialect import NOTES, PLAIN, Change, Dialect, Place, Rewritten, Step, deep_copy, everywhere
+from pegboard.dialects.dialect import PLAIN, Change, Dialect, Place, Rewritten, Step, deep_copy, everywhere
 from pegboard.dialects.keywords import (
     Counts,
     Within,
@@ -47,6 +47,7 @@ from pegboard.dialects.values import (
     unevaluated,
     without_added_nulls,
 )
+from pegboard.schema.references import NOTES
 
 __all__ = [
     "BOUNDS",

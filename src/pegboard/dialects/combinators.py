@@ -9,7 +9,6 @@ from typing import Any, Final
 from attrs import define, field
 
 from pegboard.dialects.dialect import (
-    NOTES,
     Place,
     Rewritten,
     Step,
@@ -18,13 +17,13 @@ from pegboard.dialects.dialect import (
     everywhere,
     exchanged,
     here,
-    mapped,
     only,
     told,
     without,
 )
 from pegboard.dialects.references import named_definitions, target_of, types_of
 from pegboard.schema.json import canonical_json, is_object
+from pegboard.schema.references import NOTES, mapped
 from pegboard.typing import JsonSchema
 
 CANNOT: Final = object()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 from attrs import define, field, frozen
 
 from pegboard.schema.json import canonical_json, is_array, is_object, json_text
+from pegboard.schema.references import NOTES, Steps, parts_of, with_parts
 from pegboard.typing import JsonObject, JsonSchema
 
 
@@ -56,40 +56,6 @@ class Rewritten:
 Step: TypeAlias = Callable[[JsonSchema], Rewritten]
 """One behaviour: takes a schema, which it never changes, and gives the next. A dialect's `rewrite` is a step too."""
 
-ONE: Final = frozenset(
-    {
-        "additionalItems",  # drafts 4 to 2019-09
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
-"""Keywords that hold one schema."""
-
-SOME: Final = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
-"""Keywords that hold a list of schemas; `items` in drafts 4 to 2019-09 only."""
-
-NAMED: Final = frozenset(
-    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
-)
-"""Keywords that hold schemas by name; among `dependencies` (drafts 4 to 7) there may be others."""
-
-NOTES: Final = frozenset(
-    {"$comment", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
-)
-"""Keywords that judge nothing."""
-
-_HOLDERS: Final = ONE | SOME | NAMED
-Steps: TypeAlias = tuple[str | int, ...]
-Part: TypeAlias = Callable[[JsonSchema, Steps], JsonSchema]
 Visit: TypeAlias = "Callable[[JsonSchema, Place], JsonSchema]"
 
 
@@ -129,54 +95,6 @@ class Place:
     def refused(self, keyword: str, what: str) -> None:
         """Takes down what the dialect has no words for."""
         self.changes.append(Change(self.path, keyword, what, refused=True))
-
-
-def parts_of(schema: JsonSchema) -> Sequence[tuple[Steps, JsonSchema]]:
-    """The schemas directly within `schema`, each with the steps to it.
-
-    Args:
-        schema: Values of `const`, `enum` and the like are data, never schemas. What is no schema where one ought to
-            stand is passed over.
-    """
-    if _HOLDERS.isdisjoint(schema):
-        return ()
-    parts: list[tuple[Steps, JsonSchema]] = []
-    for keyword, rule in schema.items():
-        if keyword not in _HOLDERS:
-            continue
-        if is_object(rule):
-            if keyword in ONE:
-                parts.append(((keyword,), rule))
-            elif keyword in NAMED:
-                parts += [((keyword, name), part) for name, part in rule.items() if is_object(part)]
-        elif is_array(rule) and keyword in SOME:
-            parts += [((keyword, at), part) for at, part in enumerate(rule) if is_object(part)]
-    return parts
-
-
-def with_parts(schema: JsonSchema, parts: Iterable[tuple[Steps, JsonSchema]]) -> JsonSchema:
-    """A copy with other schemas directly within it, each given with the steps to it."""
-    new = dict(schema)
-    for steps, part in parts:
-        keyword = str(steps[0])
-        if len(steps) == 1:
-            new[keyword] = part
-            continue
-        if new[keyword] is schema[keyword]:
-            new[keyword] = schema[keyword].copy()
-        new[keyword][steps[1]] = part
-    return new
-
-
-def mapped(schema: JsonSchema, part: Part) -> JsonSchema:
-    """`schema` with each schema directly within it replaced; itself where none is.
-
-    Args:
-        schema: Well formed; it is left as it is.
-        part: Gets each with the steps to it.
-    """
-    changed = [(steps, new) for steps, old in parts_of(schema) if (new := part(old, steps)) is not old]
-    return with_parts(schema, changed) if changed else schema
 
 
 def walked(schema: JsonSchema, place: Place, visit: Visit) -> JsonSchema:
@@ -294,10 +212,6 @@ def _leaf(value: Any) -> Any:
     return value
 
 
-_FEW: Final = 8
-_TEXT: Final = frozenset({str})
-
-
 def without(schema: Mapping[str, Any], keywords: Collection[str]) -> JsonObject:
     """A copy without some keys."""
     return {key: value for key, value in schema.items() if key not in keywords}
@@ -317,20 +231,8 @@ def exchanged(schema: Mapping[str, Any], old: str, new: str, value: Any) -> Json
     }
 
 
-def _plainly_distinct(values: list[Any]) -> bool:
-    """Whether they are seen to be different without being written: texts, or a few of which Python finds no two equal.
-
-    What JSON holds to be equal, Python does too; the other way round it need not be.
-    """
-    if _TEXT.issuperset(map(type, values)):
-        return len(set(values)) == len(values)
-    return len(values) <= _FEW and not any(one == other for one, other in combinations(values, 2))
-
-
 def distinct(values: list[Any]) -> list[Any]:
     """JSON values, each once, in their order; equal as JSON says it (`true` is not 1)."""
-    if _plainly_distinct(values):
-        return values
     found: dict[str, Any] = {}
     for value in values:
         found.setdefault(canonical_json(value), value)
@@ -494,14 +396,12 @@ def _size(value: Any, known: dict[int, int]) -> int:
 
 
 def _outline(schema: JsonSchema) -> JsonSchema:
-    properties: JsonSchema = schema.get("properties", {})
-    named = {name: _outlined(part) for name, part in properties.items() if is_object(part)}
-    return {**only(schema, NOTES | {"required"}), "type": "object", "properties": named}
-
-
-def _outlined(part: JsonSchema) -> JsonSchema:
-    kept = only(part, ("type", "title", "description"))
-    return {**kept, "items": {}} if "array" in kept.get("type", ()) else kept
+    properties: JsonSchema = {}
+    for name, part in schema.get("properties", {}).items():
+        if is_object(part):
+            kept = only(part, ("type", "title", "description"))
+            properties[name] = {**kept, "items": {}} if "array" in kept.get("type", ()) else kept
+    return {**only(schema, NOTES | {"required"}), "type": "object", "properties": properties}
 
 
 PLAIN: Final = Dialect("plain")

@@ -9,10 +9,6 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from pegboard.dialects.dialect import (
-    NAMED,
-    NOTES,
-    ONE,
-    SOME,
     Change,
     Place,
     Rewritten,
@@ -23,13 +19,12 @@ from pegboard.dialects.dialect import (
     exchanged,
     from_outside,
     only,
-    parts_of,
     told,
     without,
 )
 from pegboard.dialects.references import target_of
 from pegboard.schema.json import is_array, is_object
-from pegboard.schema.references import References
+from pegboard.schema.references import NAMED, NOTES, ONE, SOME, References, parts_of
 from pegboard.typing import JsonSchema
 
 TYPES: Final = ("string", "integer", "number", "boolean", "object", "array", "null")
@@ -96,16 +91,8 @@ def _number(rule: Any) -> Any:
     return rule if isinstance(rule, (int, float)) and not isinstance(rule, bool) else _NOTHING
 
 
-def _positive(rule: Any) -> Any:
-    return rule if _number(rule) is not _NOTHING and rule > 0 else _NOTHING
-
-
 def _count(rule: Any) -> Any:
     return rule if _number(rule) is not _NOTHING and rule >= 0 and rule == int(rule) else _NOTHING
-
-
-def _flag(rule: Any) -> Any:
-    return rule if isinstance(rule, bool) else _NOTHING
 
 
 def _values(rule: Any) -> Any:
@@ -113,10 +100,6 @@ def _values(rule: Any) -> Any:
         return _NOTHING
     kept = distinct(rule)
     return rule if len(kept) == len(rule) else kept
-
-
-def _examples(rule: Any) -> Any:
-    return rule if is_array(rule) else _NOTHING
 
 
 _SHAPES: Final[Mapping[str, Callable[[Any], Any]]] = {
@@ -127,15 +110,18 @@ _SHAPES: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
     **dict.fromkeys(("minContains", "maxContains"), _count),
-    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), _flag),
+    **dict.fromkeys(
+        ("uniqueItems", "deprecated", "readOnly", "writeOnly"),
+        lambda rule: rule if isinstance(rule, bool) else _NOTHING,
+    ),
     **dict.fromkeys(("$schema", "$id", "$anchor", "$dynamicAnchor", "$ref", "$dynamicRef", "$comment"), _text),
     **dict.fromkeys(("title", "description", "pattern", "format", "contentEncoding", "contentMediaType"), _text),
-    "multipleOf": _positive,
+    "multipleOf": lambda rule: rule if _number(rule) is not _NOTHING and rule > 0 else _NOTHING,
     "type": _type,
     "required": _texts,
     "dependentRequired": _lists_of_texts,
     "enum": _values,
-    "examples": _examples,
+    "examples": lambda rule: rule if is_array(rule) else _NOTHING,
 }
 
 
@@ -182,9 +168,9 @@ def _modern(schema: JsonSchema, *, hides: bool) -> JsonSchema:
         schema = only(schema, _BESIDE_A_REFERENCE)
     if hides and isinstance(schema.get("id"), str):
         schema = without(schema, {"id"})
-    for change in (_with_prefix, _with_dependents, _with_lower_bound, _with_upper_bound):
-        schema = change(schema)
-    return schema
+    schema = _with_dependents(_with_prefix(schema))
+    schema = _with_bound(schema, "exclusiveMinimum", "minimum")
+    return _with_bound(schema, "exclusiveMaximum", "maximum")
 
 
 def _with_prefix(schema: JsonSchema) -> JsonSchema:
@@ -210,14 +196,6 @@ def _with_dependents(schema: JsonSchema) -> JsonSchema:
     if others:
         schema["dependentSchemas"] = others
     return schema
-
-
-def _with_lower_bound(schema: JsonSchema) -> JsonSchema:
-    return _with_bound(schema, "exclusiveMinimum", "minimum")
-
-
-def _with_upper_bound(schema: JsonSchema) -> JsonSchema:
-    return _with_bound(schema, "exclusiveMaximum", "maximum")
 
 
 def _with_bound(schema: JsonSchema, exclusive: str, bound: str) -> JsonSchema:

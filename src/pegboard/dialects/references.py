@@ -8,21 +8,9 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from attrs import define, field
 
-from pegboard.dialects.dialect import (
-    NOTES,
-    Place,
-    Rewritten,
-    Step,
-    Steps,
-    described,
-    everywhere,
-    mapped,
-    only,
-    walked,
-    without,
-)
+from pegboard.dialects.dialect import Place, Rewritten, Step, described, everywhere, only, walked, without
 from pegboard.schema.json import is_object
-from pegboard.schema.references import REFERENCES, References, schemas
+from pegboard.schema.references import NOTES, REFERENCES, References, Steps, mapped, schemas
 from pegboard.typing import JsonSchema
 
 PREFIX: Final = "#/$defs/"
@@ -126,11 +114,6 @@ def target_of(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> Json
     """What the `$ref` of a schema points to, once every reference is one to `$defs`; `None` where it has none."""
     reference = schema.get("$ref")
     return definitions.get(reference.removeprefix(PREFIX)) if isinstance(reference, str) else None
-
-
-def name_in(reference: str) -> str:
-    """The name of the definition that a reference points to, once every reference is one to `$defs`."""
-    return reference.removeprefix(PREFIX)
 
 
 _MOST_HOPS: Final = 16
@@ -262,21 +245,18 @@ class _Inlining:
             self.left -= 1
         if (target := target_of(schema, self.definitions)) is not None:
             return self._followed(schema, target, at)
-        optional_names = self._optional(schema)
+        optional_names = frozenset(schema.get("properties", ())).difference(schema.get("required", ()))
         return mapped(schema, lambda part, steps: self._inline(part, _below(at, steps, optional_names)))
 
-    def _optional(self, schema: JsonSchema) -> frozenset[str | int]:
-        return frozenset(schema.get("properties", ())).difference(schema.get("required", ()))
-
     def _followed(self, schema: JsonSchema, target: JsonSchema, at: _At) -> JsonSchema:
-        name = name_in(schema["$ref"])
+        name = schema["$ref"].removeprefix(PREFIX)
         beside = without(schema, ("$ref",))
         if name in self.cyclic and (self.cycles == "keep" or (self.cycles == "keep_optional" and at.optional)):
             self.kept[name] = None
             return schema if not beside else {"$ref": schema["$ref"], **self._inline_beside(beside, at)}
         if self.left < 0 or at.level >= MOST_LEVELS:
             at.place.lost("$ref", "leads to too much to be written out; any value of its type is taken")
-            return {**widen(target, self.definitions), **_notes(beside)}
+            return {**widen(target, self.definitions), **only(beside, NOTES)}
         if name in at.within:
             return self._cut(name, target, beside, at)
         inlined = self._inline(target, _At(at.place, (*at.within, name), at.level + 1, at.optional))
@@ -292,7 +272,7 @@ class _Inlining:
         else:
             at.place.lost("$ref", f"{name} is made of itself; within it, any value of its type is taken")
         again = described(widen(target, self.definitions), f"Of the same form as the {name} around it.")
-        return {**again, **without(_notes(beside), ("description",))}
+        return {**again, **only(beside, NOTES - {"description"})}
 
 
 def _below(at: _At, steps: Steps, optional_names: frozenset[str | int]) -> _At:
@@ -300,21 +280,17 @@ def _below(at: _At, steps: Steps, optional_names: frozenset[str | int]) -> _At:
     return _At(at.place.below(steps), at.within, at.level + bool(at.within), optional)
 
 
-def _notes(beside: JsonSchema) -> JsonSchema:
-    return {keyword: rule for keyword, rule in beside.items() if keyword in NOTES}
-
-
 def _joined(target: JsonSchema, beside: JsonSchema) -> JsonSchema:
     """The target with what stood beside the reference: notes go before its own, rules hold as well."""
     if not beside:
         return target
     rules = without(beside, NOTES)
-    own = {**target, **_notes(beside)}
+    own = {**target, **only(beside, NOTES)}
     if not rules:
         return own
     if set(rules).isdisjoint(target) and not _reads_others(rules) and not _reads_others(target):
         return {**own, **rules}
-    return {**_notes(beside), "allOf": [target, rules]}
+    return {**only(beside, NOTES), "allOf": [target, rules]}
 
 
 def _reads_others(schema: JsonSchema) -> bool:
@@ -326,7 +302,11 @@ def _reads_others(schema: JsonSchema) -> bool:
 
 def _cyclic(definitions: Mapping[str, JsonSchema]) -> frozenset[str]:
     """The definitions made of themselves, and those between two such: what is left once all ends are taken away."""
-    leads = {name: _references(part) & definitions.keys() for name, part in definitions.items()}
+    leads = {
+        name: {each["$ref"].removeprefix(PREFIX) for each in schemas(part) if isinstance(each.get("$ref"), str)}
+        & definitions.keys()
+        for name, part in definitions.items()
+    }
     led: dict[str, set[str]] = {name: set() for name in definitions}
     for name, targets in leads.items():
         for target in targets:
@@ -344,11 +324,6 @@ def _without_ends(names: frozenset[str], leads: Mapping[str, set[str]], led: Map
             if onward[name] == 0:
                 ends.append(name)
     return names.difference(ends)
-
-
-def _references(schema: JsonSchema) -> set[str]:
-    """The names of the definitions that a schema refers to."""
-    return {part["$ref"].removeprefix(PREFIX) for part in schemas(schema) if isinstance(part.get("$ref"), str)}
 
 
 @everywhere

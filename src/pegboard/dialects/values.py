@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from attrs import define, field
 
 from pegboard.dialects.combinators import same
-from pegboard.dialects.dialect import (
-    NAMED,
-    NOTES,
-    ONE,
-    SOME,
-    Place,
-    Step,
-    described,
-    distinct,
-    everywhere,
-    exchanged,
-    only,
-    told,
-    without,
-)
+from pegboard.dialects.dialect import Place, Step, described, distinct, everywhere, exchanged, only, told, without
 from pegboard.dialects.references import type_of_value, types_of
 from pegboard.schema.json import is_array, is_object, json_faults
 from pegboard.schema.messages import SchemaSearch
-from pegboard.schema.references import References
+from pegboard.schema.references import NAMED, NOTES, ONE, SOME, References
 from pegboard.typing import JsonObject, JsonSchema
 
 _WITHIN: Final = ("string", "number", "boolean", "object", "null")
@@ -387,14 +373,8 @@ def close_objects(schema: JsonSchema, place: Place) -> JsonSchema:
         return schema
     if "additionalProperties" not in schema:
         place.lost("additionalProperties", "closed: no other keys can be given")
-    return (
-        {"properties": {}, **schema, "additionalProperties": False}
-        if "properties" not in schema
-        else {
-            **schema,
-            "additionalProperties": False,
-        }
-    )
+    first: JsonSchema = {} if "properties" in schema else {"properties": {}}
+    return {**first, **schema, "additionalProperties": False}
 
 
 def is_object_schema(schema: JsonSchema) -> bool:
@@ -456,20 +436,17 @@ def property_names(pattern: str) -> Step:
             return schema
         strange = [name for name in properties if takes(name) is None]
         for name in strange:
-            _take_down(name, place.below(("properties", name)), required=name in schema.get("required", ()))
+            below, fault = place.below(("properties", name)), f"the provider takes no property named {name!r}"
+            if name in schema.get("required", ()):
+                below.refused("properties", f"{fault}, and it is required")
+            else:
+                below.lost("properties", f"{fault}; left out")
         new = {**schema, "properties": without(properties, strange)}
         if "required" in schema:
             new["required"] = [name for name in schema["required"] if name not in strange]
         return new
 
     return everywhere(visit)
-
-
-def _take_down(name: str, place: Place, *, required: bool) -> None:
-    if required:
-        place.refused("properties", f"the provider takes no property named {name!r}, and it is required")
-    else:
-        place.lost("properties", f"the provider takes no property named {name!r}; left out")
 
 
 @everywhere
@@ -559,12 +536,10 @@ class _Giving:
         if self.left < 0:
             return value
         self._known[key] = (value, value)  # for a schema within itself; it keeps the value alive, too
-        given = self._in_place(self._below(value, schema), schema)
+        inside = self._members(value, schema) if is_object(value) else self._items(cast("list[Any]", value), schema)
+        given = self._in_place(inside, schema)
         self._known[key] = (value, given)
         return given
-
-    def _below(self, value: Any, schema: JsonSchema) -> Any:
-        return self._members(value, schema) if is_object(value) else self._items(value, schema)
 
     def _members(self, value: JsonObject, schema: JsonSchema) -> JsonObject:
         properties: JsonObject = schema.get("properties", {})

@@ -167,7 +167,10 @@ def shaped(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
     handler, unstructure = tool.handler, tool.unstructure
     assert isinstance(handler, Handler)
     if unstructure is not None:
-        data = unstructure(value)
+        try:
+            data = unstructure(value)
+        except Exception:  # noqa: BLE001  (it may be of another type than was declared: the schema says what is wrong)
+            data = _by_what_it_is(value)
     else:
         data = value if type(value) in _SCALARS else _by_what_it_is(value)
     # In an object where the tool has an output schema.

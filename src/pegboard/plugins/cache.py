@@ -66,11 +66,6 @@ class ListedTool:
         """Its line in a plain list: name, plugin and summary, with tabs between."""
         return f"{self.name}\t{self.plugin}\t{self.summary}\n"
 
-    @property
-    def full(self) -> str:
-        """What `show --json` prints."""
-        return full_json(self.listed, self.more)
-
 
 @frozen
 class Listing:
@@ -90,25 +85,11 @@ class Listing:
     version: str = ""
     commands: tuple[tuple[str, str], ...] = ()
 
-    def json(self, names: Collection[str] | None = None) -> str:
-        """What `list --json` prints, of all tools or of some; a tool a line."""
-        chosen = [tool.listed for tool in self.tools if names is None or tool.name in names]
-        return list_json(chosen, self.problems)
-
-    def plain(self, names: Collection[str] | None = None) -> str:
-        """What `list` prints where standard output is no terminal; a tool a line."""
-        return "".join(tool.line for tool in self.tools if names is None or tool.name in names)
-
 
 def list_json(listed: Collection[str], problems: str) -> str:
     """`list --json` of ready objects: a tool a line, so that lines can be searched and compared."""
     inside = "\n" + ",\n".join(listed) + "\n" if listed else ""
     return f'{{"tools":[{inside}],"problems":{problems}}}\n'
-
-
-def full_json(listed: str, more: str) -> str:
-    """`show --json` of a ready object and what comes on top of it."""
-    return f"{listed[:-1]}{more}}}\n"
 
 
 @define
@@ -176,10 +157,6 @@ def cache_folder() -> Path:
     return Path(user_folder("cache"))
 
 
-def _manifests_folder() -> Path:
-    return cache_folder() / "manifests"
-
-
 @define
 class CachedManifests:
     """What plugins without a manifest brought when they were last loaded, one private file each.
@@ -191,7 +168,7 @@ class CachedManifests:
         folder: Where the files are; `manifests` in the user's cache folder by default.
     """
 
-    folder: Path = field(factory=_manifests_folder)
+    folder: Path = field(factory=lambda: cache_folder() / "manifests")
     _own: str | None = field(default=None, init=False)
     _pruned: bool = field(default=False, init=False)
 
@@ -201,7 +178,13 @@ class CachedManifests:
         if key is None:
             return None
         try:
-            return _unpacked(read_private(str(self._file(found, key)), _MOST_MANIFEST_BYTES), key)
+            checksum, _, body = read_private(str(self._file(found, key)), _MOST_MANIFEST_BYTES).partition(b"\n")
+            if _digest(body).encode() != checksum:
+                return None
+            data = json.loads(body)
+            if data["format"] != _FORMAT or data["key"] != key:
+                return None
+            return PluginManifest.from_json(data["manifest"])
         except (OSError, ValueError, RecursionError, ManifestError):
             return None
 
@@ -210,7 +193,9 @@ class CachedManifests:
         key = self._key(found, settings)
         if key is None:
             return False
-        packed = _packed(key, manifest)
+        data = {"format": _FORMAT, "key": key, "manifest": manifest.to_json()}
+        body = json.dumps(data, separators=(",", ":")).encode()
+        packed = _digest(body).encode() + b"\n" + body
         if len(packed) > _MOST_MANIFEST_BYTES:
             return False
         try:
@@ -231,7 +216,9 @@ class CachedManifests:
         if key is None:
             return None
         try:
-            return _failure(read_private(str(self._failed(found, key)), _MOST_FAILURE_BYTES), key)
+            kept = json.loads(read_private(str(self._failed(found, key)), _MOST_FAILURE_BYTES))
+            same = kept["key"] == key and kept["around"] == _around()
+            return str(kept["cause"]) if same and 0 <= time.time() - kept["at"] < _FAILED_SECONDS else None
         except (OSError, ValueError, RecursionError, LookupError, TypeError):
             return None
 
@@ -276,13 +263,6 @@ def _around() -> list[str]:
     return [stamp_of(os.fsencode(path or ".")).decode() for path in sys.path]
 
 
-def _failure(data: bytes, key: str) -> str | None:
-    kept = json.loads(data)
-    if kept["key"] != key or kept["around"] != _around() or not 0 <= time.time() - kept["at"] < _FAILED_SECONDS:
-        return None
-    return str(kept["cause"])
-
-
 def _settings_digest(settings: Mapping[str, Any]) -> str | None:
     """The SHA-256 of a plugin's settings, hexadecimal; `None` where they hold what has no stable text."""
     try:
@@ -305,22 +285,6 @@ def _digest(data: bytes) -> str:
     import hashlib
 
     return hashlib.sha256(data).hexdigest()
-
-
-def _packed(key: str, manifest: PluginManifest) -> bytes:
-    data = {"format": _FORMAT, "key": key, "manifest": manifest.to_json()}
-    body = json.dumps(data, separators=(",", ":")).encode()
-    return _digest(body).encode() + b"\n" + body
-
-
-def _unpacked(packed: bytes, key: str) -> PluginManifest | None:
-    checksum, _, body = packed.partition(b"\n")
-    if _digest(body).encode() != checksum:
-        return None
-    data = json.loads(body)
-    if data["format"] != _FORMAT or data["key"] != key:
-        return None
-    return PluginManifest.from_json(data["manifest"])
 
 
 def write_snapshot(place: Environment | None, listing: Listing, stamps: Stamps, until: int = 0) -> bool:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
     from pegboard.plugins.manifest import PluginManifest
 
-MOST_ANSWER = 64 * 1024 * 1024
-
 
 @frozen
 class Probed:

@@ -81,16 +81,12 @@ def model_schema(cls: Any, annotation: Any) -> JsonSchema | None:
 def model_writer(cls: type[Any]) -> Callable[[Any], Any] | None:
     """What writes a pydantic model or msgspec struct as JSON data, so that it can be read back; else `None`."""
     if is_pydantic(cls):
-        return _write_pydantic
+        return lambda value: value.model_dump(mode="json", by_alias=True, round_trip=True)
     if is_msgspec(cls):
         import msgspec  # is loaded: it has made the class
 
         return msgspec.to_builtins
     return None
-
-
-def _write_pydantic(value: Any) -> Any:
-    return value.model_dump(mode="json", by_alias=True, round_trip=True)
 
 
 def foreign_reader(cls: type[Any], annotation: Any) -> Callable[[Any], Any]:

@@ -98,7 +98,9 @@ def _converter() -> Converter:
     converter.register_structure_hook_factory(_has_origin(tuple), partial(_of_tuple, converter))
     converter.register_structure_hook_factory(_has_origin(Literal), _of_literal)
     converter.register_structure_hook_func(_has_origin(Mapping), _exactly(dict))
-    converter.register_structure_hook_factory(_is_optional, partial(_of_optional, converter))
+    converter.register_structure_hook_factory(
+        lambda kind: type(None) in typing.get_args(kind), partial(_of_optional, converter)
+    )
     converter.register_structure_hook_func(lambda kind: kind == str | bytes | Mapping[str, Any], _text_or_object)
     for kind in (str, int, bool):
         converter.register_structure_hook(kind, _exactly(kind))
@@ -107,10 +109,6 @@ def _converter() -> Converter:
         lambda kind: kind in _readers, lambda data, kind: _readers[kind](_object(data))
     )
     return converter
-
-
-def _is_optional(kind: Any) -> bool:
-    return type(None) in typing.get_args(kind)
 
 
 def _of_optional(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from urllib.parse import unquote
 
-from attrs import Factory, define, field
+from attrs import define, field
 
 from pegboard.schema.json import is_array, is_object
 from pegboard.typing import JsonMapping, JsonSchema
@@ -14,60 +14,95 @@ from pegboard.typing import JsonMapping, JsonSchema
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
-_ONE_IN_PLACE: Final = frozenset({"not", "if", "then", "else"})
-_SOME_IN_PLACE: Final = frozenset({"allOf", "anyOf", "oneOf"})
-_NAMED_IN_PLACE: Final = frozenset({"dependentSchemas", "dependencies"})
+Steps: TypeAlias = tuple[str | int, ...]
+"""The way from a schema to one directly within it: a keyword, and a name or a position."""
 
-_ONE_BELOW: Final = frozenset(
+_IN_PLACE: Final = frozenset(
+    {"allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then"}
+)
+_ASIDE: Final = frozenset({"$defs", "definitions"})
+
+ONE: Final = frozenset(
     {
-        "additionalItems",
+        "additionalItems",  # drafts 4 to 2019-09
         "additionalProperties",
         "contains",
         "contentSchema",
+        "else",
+        "if",
         "items",
+        "not",
         "propertyNames",
+        "then",
         "unevaluatedItems",
         "unevaluatedProperties",
     }
 )
+"""Keywords that hold one schema."""
 
-_SOME_BELOW: Final = frozenset({"prefixItems", "items"})
-_NAMED_BELOW: Final = frozenset({"properties", "patternProperties"})
-_NAMED_ASIDE: Final = frozenset({"$defs", "definitions"})
-_SOME: Final = _SOME_IN_PLACE | _SOME_BELOW
-_NAMED: Final = _NAMED_IN_PLACE | _NAMED_BELOW
-_ONE: Final = _ONE_IN_PLACE | _ONE_BELOW
-_IN_PLACE: Final = _ONE_IN_PLACE | _SOME_IN_PLACE | _NAMED_IN_PLACE
+SOME: Final = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+"""Keywords that hold a list of schemas; `items` in drafts 4 to 2019-09 only."""
 
-_NOTES: Final = frozenset(
+NAMED: Final = frozenset(
+    {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
+)
+"""Keywords that hold schemas by name; among `dependencies` (drafts 4 to 7) there may be others."""
+
+NOTES: Final = frozenset(
     {"$comment", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
 )
-"""What says something to people and models, and nothing to a validator."""
+"""Keywords that say something to people and models, and nothing to a validator."""
+
+_HOLDERS: Final = ONE | SOME | NAMED
 _DATA: Final = frozenset({"const", "default", "enum", "examples"})
 
 
-def parts(schema: JsonSchema, *, aside: bool = False) -> Iterator[tuple[JsonSchema, bool]]:
-    """The schemas directly within `schema`, each with whether it applies to the same value.
-
-    Values of `const`, `enum`, `default` and `examples` are data, never schemas.
+def parts_of(schema: JsonSchema) -> Sequence[tuple[Steps, JsonSchema]]:
+    """The schemas directly within `schema`, each with the steps to it.
 
     Args:
-        schema: An object schema.
-        aside: Whether the definitions that apply nowhere by themselves are given too.
+        schema: Values of `const`, `enum` and the like are data, never schemas. What is no schema where one ought to
+            stand is passed over.
     """
-    for keyword, value in schema.items():
-        if keyword in _NAMED or (aside and keyword in _NAMED_ASIDE):
-            found: Iterable[Any] = value.values() if is_object(value) else ()
-        elif keyword in _SOME and is_array(value):
-            found = value
-        elif keyword in _ONE:
-            found = (value,)
-        else:
+    if _HOLDERS.isdisjoint(schema):
+        return ()
+    parts: list[tuple[Steps, JsonSchema]] = []
+    for keyword, rule in schema.items():
+        if keyword not in _HOLDERS:
             continue
-        in_place = keyword in _IN_PLACE
-        for part in found:
-            if is_object(part):
-                yield part, in_place
+        if is_object(rule):
+            if keyword in ONE:
+                parts.append(((keyword,), rule))
+            elif keyword in NAMED:
+                parts += [((keyword, name), part) for name, part in rule.items() if is_object(part)]
+        elif is_array(rule) and keyword in SOME:
+            parts += [((keyword, at), part) for at, part in enumerate(rule) if is_object(part)]
+    return parts
+
+
+def with_parts(schema: JsonSchema, parts: Iterable[tuple[Steps, JsonSchema]]) -> JsonSchema:
+    """A copy with other schemas directly within it, each given with the steps to it."""
+    new = dict(schema)
+    for steps, part in parts:
+        keyword = str(steps[0])
+        if len(steps) == 1:
+            new[keyword] = part
+            continue
+        if new[keyword] is schema[keyword]:
+            new[keyword] = schema[keyword].copy()
+        new[keyword][steps[1]] = part
+    return new
+
+
+def mapped(schema: JsonSchema, part: Callable[[JsonSchema, Steps], JsonSchema]) -> JsonSchema:
+    """`schema` with each schema directly within it replaced; itself where none is.
+
+    Args:
+        schema: Well formed; it is left as it is.
+        part: Gets each with the steps to it.
+    """
+    changed = [(steps, new) for steps, old in parts_of(schema) if (new := part(old, steps)) is not old]
+    return with_parts(schema, changed) if changed else schema
 
 
 def below(schema: JsonSchema) -> Iterator[tuple[str | int | None, JsonSchema]]:
@@ -75,21 +110,9 @@ def below(schema: JsonSchema) -> Iterator[tuple[str | int | None, JsonSchema]]:
 
     Each with the property or the position that it applies to; `None` where that may be any, or a key.
     """
-    for keyword, rule in schema.items():
-        if keyword in _NAMED_BELOW and is_object(rule):
-            named = keyword == "properties"
-            found: Iterable[tuple[str | int | None, Any]] = (
-                rule.items() if named else ((None, each) for each in rule.values())
-            )
-        elif keyword in _SOME_BELOW and is_array(rule):
-            found = enumerate(rule)
-        elif keyword in _ONE_BELOW:
-            found = ((None, rule),)
-        else:
-            continue
-        for place, part in found:
-            if is_object(part):
-                yield place, part
+    for steps, part in parts_of(schema):
+        if steps[0] not in _IN_PLACE | _ASIDE:
+            yield (steps[1] if len(steps) > 1 and steps[0] != "patternProperties" else None), part
 
 
 def schemas(root: JsonSchema) -> Iterator[JsonSchema]:
@@ -98,22 +121,15 @@ def schemas(root: JsonSchema) -> Iterator[JsonSchema]:
     while waiting:
         schema = waiting.pop()
         yield schema
-        waiting.extend(part for part, _ in parts(schema, aside=True))
+        waiting.extend(part for _, part in parts_of(schema))
 
 
 def bare(schema: Any) -> Any:
     """A schema without notes, which takes the same values in less memory (a third of it, in most)."""
     if not is_object(schema):
         return schema
-    return {keyword: _bare_rule(keyword, rule) for keyword, rule in schema.items() if keyword not in _NOTES}
-
-
-def _bare_rule(keyword: str, rule: Any) -> Any:
-    if is_object(rule) and (keyword in _NAMED or keyword in _NAMED_ASIDE):
-        return {name: bare(part) for name, part in rule.items()}
-    if is_array(rule) and keyword in _SOME:
-        return [bare(part) for part in rule]
-    return bare(rule) if keyword in _ONE else rule
+    written = mapped(schema, lambda part, _: bare(part))
+    return {keyword: rule for keyword, rule in written.items() if keyword not in NOTES}
 
 
 PATTERN_BYTES: Final = 1 << 20
@@ -157,10 +173,6 @@ class EndlessSchemaError(Exception):
     """A schema that applies itself to the same value again and again, or is nested too deep."""
 
 
-def _is_legacy(root: JsonSchema) -> bool:
-    return any(draft in str(root.get("$schema", "")) for draft in LEGACY_DRAFTS)
-
-
 @define
 class References:
     """The references of one schema.
@@ -171,8 +183,11 @@ class References:
     """
 
     root: JsonSchema
-    legacy: bool = field(init=False, default=Factory(lambda self: _is_legacy(self.root), takes_self=True))
+    legacy: bool = field(init=False)
     _anchors: dict[str, JsonSchema] | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.legacy = any(draft in str(self.root.get("$schema", "")) for draft in LEGACY_DRAFTS)
 
     def targets(self, schema: JsonSchema) -> Iterator[Any]:
         """What the references of `schema` point to; `None` for one that points nowhere in here."""
@@ -267,7 +282,9 @@ class Expansion:
 
     def _steps(self, schema: JsonSchema) -> Iterator[tuple[JsonSchema, bool]]:
         """What `schema` applies, with whether to the same value."""
-        yield from parts(schema)
+        for steps, part in parts_of(schema):
+            if steps[0] not in _ASIDE:
+                yield part, steps[0] in _IN_PLACE
         for target in self.references.targets(schema):
             if is_object(target):
                 yield target, True

@@ -56,7 +56,7 @@ from pegboard.schema.json import canonical_json, json_text
 from pegboard.schema.problems import StructureError, kind_shown, shown
 from pegboard.schema.references import compiled
 from pegboard.schema.text import notation_of
-from pegboard.schema.types import adapter_of, at_root
+from pegboard.schema.types import adapter_of, root_schema
 from pegboard.schema.validator import Validator
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ def strict_structurer(annotation: object) -> Callable[[Any], Any]:
 
 
 def _strict(adapter: TypeAdapter) -> Callable[[Any], Any]:
-    writer = SchemaWriter()
-    require = Validator(json_text(at_root(writer.write(adapter), writer.definitions))).require
+    require = Validator(json_text(root_schema(adapter))).require
     make = _guarded(structure_hook(adapter))
 
     def structure_strictly(value: Any) -> Any:
@@ -130,16 +129,12 @@ def _guarded(hook: StructureHook) -> Callable[[Any], Any]:
         try:
             return hook(value, None)
         except Exception as error:  # noqa: BLE001  (handled there)
-            raise _refusal(error) from error.__cause__ or error
+            raise refusal(error) from error.__cause__ or error
 
     return structure_guarded
 
 
 # JSON into Python -----------------------------------------------------------------------------------------------------
-
-
-def _structure_scalar(adapter: ScalarAdapter) -> StructureHook:
-    return {"integer": _structure_integer, "number": _structure_number}.get(adapter.type, same)
 
 
 def _structure_integer(value: Any, _type: Any) -> int:
@@ -206,29 +201,31 @@ def _structure_array(adapter: ArrayAdapter) -> StructureHook:
         return _structure_set(adapter, hook)
     if hook is same:
         return same if make is None else lambda value, _: make(value)
-    if make is None:
-        return lambda value, _: _items(hook, value)
-    return lambda value, _: make(_items(hook, value))
+    items = _structure_items(hook)
+    return items if make is None else lambda value, _: make(items(value, None))
 
 
-def _items(hook: StructureHook, value: Sequence[Any]) -> list[Any]:
-    done: list[Any] = []
-    try:
-        for item in value:
-            done.append(hook(item, None))  # noqa: PERF401  (its length says which item failed)
-    except Exception as error:  # noqa: BLE001  (handled there)
-        raise _refusal(error, len(done)) from error.__cause__ or error
-    return done
+def _structure_items(hook: StructureHook) -> StructureHook:
+    def structure_items(value: Any, _type: Any) -> list[Any]:
+        done: list[Any] = []
+        try:
+            for item in value:
+                done.append(hook(item, None))  # noqa: PERF401  (its length says which item failed)
+        except Exception as error:  # noqa: BLE001  (handled there)
+            raise refusal(error, len(done)) from error.__cause__ or error
+        return done
+
+    return structure_items
 
 
 def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
     """Items that differ as JSON and are equal in Python (`1` and `true`, two spellings of one path) are refused."""
-    cls = cast("type[Any]", adapter.make)
+    cls, structure_items = cast("type[Any]", adapter.make), _structure_items(hook)
     # Only arrays and objects can be equal as JSON and made into what isn't equal in Python.
     compares = bool(adapter.item.kinds() & (ARRAYS | OBJECTS))
 
     def structure_set(value: Any, _type: Any) -> Any:
-        items = _items(hook, value)
+        items = structure_items(value, None)
         try:
             made = cls(items)
         except TypeError as error:
@@ -249,7 +246,7 @@ def _structure_tuple(adapter: TupleAdapter) -> StructureHook:
             for hook, item in zip(hooks, value, strict=True):
                 done.append(hook(item, None))
         except Exception as error:  # noqa: BLE001  (handled there)
-            raise _refusal(error, len(done)) from error.__cause__ or error
+            raise refusal(error, len(done)) from error.__cause__ or error
         return tuple(done)
 
     return structure_tuple
@@ -267,7 +264,7 @@ def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
             for name, item in value.items():
                 done[name if read is same else _key(read, name)] = hook(item, None)
         except Exception as error:  # noqa: BLE001  (handled there)
-            raise _refusal(error, name) from error.__cause__ or error
+            raise refusal(error, name) from error.__cause__ or error
         if len(done) != len(value):
             raise StructureError("must not hold two keys that mean the same")
         return done if make is None else make(done)
@@ -355,7 +352,7 @@ def _structure_typed_dict(hooks: Mapping[str, StructureHook]) -> StructureHook:
                 if key in value:
                     done[key] = hook(value[key], None)
         except Exception as error:  # noqa: BLE001  (handled there)
-            raise _refusal(error, key) from error.__cause__ or error
+            raise refusal(error, key) from error.__cause__ or error
         return done
 
     return structure_typed_dict
@@ -412,14 +409,12 @@ def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, Structure
 def _exact(adapter: TypeAdapter) -> Callable[[Any], bool]:
     """Whether a value is of a type, formats included, as far as it can be known without making one."""
     writer = SchemaWriter(exact=True)
-    schema = at_root(writer.write(adapter), writer.definitions)
-    return compiled(json_text(schema), writer.formats).is_valid
+    return compiled(json_text(root_schema(adapter, writer)), writer.formats).is_valid
 
 
 @lru_cache(maxsize=64)
 def _roughly(adapter: TypeAdapter) -> Callable[[Any], bool]:
-    writer = SchemaWriter()
-    return compiled(json_text(at_root(writer.write(adapter), writer.definitions))).is_valid
+    return compiled(json_text(root_schema(adapter))).is_valid
 
 
 def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
@@ -429,7 +424,7 @@ def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
         try:
             hook(value, None)
         except Exception as error:  # noqa: BLE001  (each member refuses in its own way)
-            reasons[_refusal(error).reason] = None
+            reasons[refusal(error).reason] = None
     return StructureError("; or ".join(list(reasons)[:_MOST_REASONS]))
 
 
@@ -442,10 +437,6 @@ def _structure_noted(adapter: NotedAdapter) -> StructureHook:
         return hook
     make = _strict(adapter.inner)
     return lambda value, _: make(value)
-
-
-def _structure_constrained(adapter: ConstrainedAdapter) -> StructureHook:
-    return _checked(structure_hook(adapter.inner), [each for each in adapter.checks if not each.keywords])
 
 
 def _checked(hook: StructureHook, checks: Sequence[Any]) -> StructureHook:
@@ -493,7 +484,7 @@ def _formats() -> dict[str, Callable[[str], bool]]:
 
 
 _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = {
-    ScalarAdapter: _structure_scalar,
+    ScalarAdapter: lambda adapter: {"integer": _structure_integer, "number": _structure_number}.get(adapter.type, same),
     AnyAdapter: lambda _: same,
     DerivedAdapter: _structure_derived,
     TextAdapter: _structure_text,
@@ -506,7 +497,9 @@ _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = 
     UnionAdapter: _structure_union,
     AliasAdapter: lambda adapter: structure_hook(adapter.inner),
     NotedAdapter: _structure_noted,
-    ConstrainedAdapter: _structure_constrained,
+    ConstrainedAdapter: lambda adapter: _checked(
+        structure_hook(adapter.inner), [each for each in adapter.checks if not each.keywords]
+    ),
     ForeignAdapter: _structure_foreign,
 }
 structure_hook: Final[Hooks[StructureHook]] = Hooks(_STRUCTURE)
@@ -516,7 +509,7 @@ structure_hook: Final[Hooks[StructureHook]] = Hooks(_STRUCTURE)
 # Errors ---------------------------------------------------------------------------------------------------------------
 
 
-def _refusal(error: Exception, *path: str | int) -> StructureError:
+def refusal(error: Exception, *path: str | int) -> StructureError:
     """What a hook has raised, as seen from further out; of what cattrs has collected, the first."""
     found = error
     while isinstance(

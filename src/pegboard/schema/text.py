@@ -160,10 +160,6 @@ def _write_decimal(value: Any) -> str:
     return str(value)
 
 
-def _read_path(cls: Any, text: str) -> Any:
-    return cls(text)
-
-
 def _read_bytes(cls: Any, text: str) -> Any:
     import base64
 
@@ -176,17 +172,13 @@ def _write_bytes(value: Any) -> str:
     return base64.b64encode(value).decode("ascii")
 
 
-def _read_pattern(_cls: Any, text: str) -> re.Pattern[str]:
-    return re.compile(text)
-
-
 def _write_pattern(value: Any) -> str:
     if not isinstance(value.pattern, str):
         raise ValueError("a pattern of bytes has no text")  # noqa: TRY004  (the value is wrong, not its type)
     return value.pattern
 
 
-_PATH: Final = Notation("a path", {}, _read_path, os.fspath)
+_PATH: Final = Notation("a path", {}, lambda cls, text: cls(text), os.fspath)
 _BYTES: Final = Notation("base64", {"contentEncoding": "base64"}, _read_bytes, _write_bytes)
 
 # By name, so that none of these modules is imported here: it has been where one of its classes is in play.
@@ -207,7 +199,9 @@ _NOTATIONS: Final[Mapping[tuple[str, str], Notation]] = {
         "a decimal number such as 12.50 in a string", {"pattern": f"^{_DECIMAL}$"}, _read_decimal, _write_decimal
     ),
     **{("builtins", name): _BYTES for name in ("bytes", "bytearray", "memoryview")},
-    ("re", "Pattern"): Notation("a regular expression", {"format": "regex"}, _read_pattern, _write_pattern),
+    ("re", "Pattern"): Notation(
+        "a regular expression", {"format": "regex"}, lambda _, text: re.compile(text), _write_pattern
+    ),
     **{("pathlib", name): _PATH for name in ("PurePath", "PurePosixPath", "PureWindowsPath")},
     **{("pathlib", name): _PATH for name in ("Path", "PosixPath", "WindowsPath")},
 }

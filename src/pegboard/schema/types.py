@@ -103,22 +103,11 @@ class Property:
     default: Any = MISSING
 
 
-@frozen(eq=False)
-class _Written:
-    """An adapter's schema, with the definitions that it refers to."""
-
-    schema: JsonSchema
-    definitions: Mapping[str, JsonSchema]
-
-
-_written: Final[dict[TypeAdapter, _Written]] = {}
-
-
 def schema_of(annotation: object, *, tool: str = "", path: str = "") -> JsonSchema:
     """The JSON Schema (draft 2020-12) of one type.
 
     References are inlined but for types that are made of themselves: those stand in `$defs` at the root, and the
-    root itself is written out. What is nested in the schema is shared with others of the type: don't change it.
+    root itself is written out.
 
     Args:
         annotation: As `typing.get_type_hints(..., include_extras=True)` gives it.
@@ -129,16 +118,16 @@ def schema_of(annotation: object, *, tool: str = "", path: str = "") -> JsonSche
         DefinitionError: JSON can't say the type; names the tool, the path of the part at fault, its annotation and
             what to do instead.
     """
-    written = _write(adapter_of(annotation, tool=tool, path=path))
-    return at_root(written.schema, written.definitions)
+    return root_schema(adapter_of(annotation, tool=tool, path=path))
 
 
-def at_root(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
-    """A schema with its definitions; the root of an input schema has to be an object, not a reference."""
-    schema = dict(schema)
+def root_schema(adapter: TypeAdapter, writer: SchemaWriter | None = None) -> JsonSchema:
+    """The schema of an adapter with its definitions; the root of an input schema has to be an object, no reference."""
+    writer = writer or SchemaWriter()
+    schema = dict(writer.write(adapter))
     if reference := schema.pop("$ref", None):
-        schema = {**definitions[reference.rpartition("/")[2]], **schema}
-    return {**schema, "$defs": dict(definitions)} if definitions else schema
+        schema = {**writer.definitions[reference.rpartition("/")[2]], **schema}
+    return {**schema, "$defs": writer.definitions} if writer.definitions else schema
 
 
 def object_schema(properties: Sequence[Property], *, tool: str = "", additional: object = MISSING) -> JsonSchema:
@@ -163,7 +152,7 @@ def object_schema(properties: Sequence[Property], *, tool: str = "", additional:
     if required := [each.name for each in properties if each.default is MISSING]:
         schema["required"] = required
     schema["additionalProperties"] = (
-        False if additional is MISSING else _add(adapter_of(additional, tool=tool, path="**"), writer) or True
+        False if additional is MISSING else writer.write(adapter_of(additional, tool=tool, path="**")) or True
     )
     if writer.definitions:
         schema["$defs"] = writer.definitions
@@ -172,30 +161,13 @@ def object_schema(properties: Sequence[Property], *, tool: str = "", additional:
 
 def _property(given: Property, writer: SchemaWriter, tool: str) -> JsonSchema:
     adapter = adapter_of(given.annotation, tool=tool, path=given.name)
-    schema = _add(adapter, writer)
+    schema = writer.write(adapter)
     more: JsonSchema = {}
     if given.description:
         more["description"] = given.description
     if given.default is not MISSING and is_short(default := _json_default(given.default, adapter)):
         more["default"] = default
     return {**schema, **more} if more else schema
-
-
-def _add(adapter: TypeAdapter, writer: SchemaWriter) -> JsonSchema:
-    """The schema that was worked out before, unless its definitions have to be named anew."""
-    written = _write(adapter)
-    return writer.write(adapter) if written.definitions else written.schema
-
-
-def _write(adapter: TypeAdapter) -> _Written:
-    known = _written.get(adapter)
-    if known is None:
-        writer = SchemaWriter()
-        known = _Written(writer.write(adapter), writer.definitions)
-        if len(_written) >= _MOST_KNOWN:
-            _written.clear()
-        _written[adapter] = known
-    return known
 
 
 def _json_default(value: Any, adapter: TypeAdapter) -> Any:

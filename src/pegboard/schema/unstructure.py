@@ -54,31 +54,17 @@ _MATCH_DEPTH: Final = 3
 def unstructurer(annotation: object) -> Callable[[Any], Any] | None:
     """What turns a value of a type into JSON data.
 
-    A value of a derived class is written with the fields of the declared one. A value of another type is written by
-    its own class, as `to_json_data` does, so that a schema can validate it.
+    A value of a derived class is written with the fields of the declared one.
 
     Returns:
-        Python value -> JSON data; raises `TypeError` or `ValueError` with the path of what has no JSON form. `None`
-        where the value is JSON data already.
+        Python value -> JSON data; `None` where the value is JSON data already. Of a value of another type it may raise
+        anything: such a value is for `to_json_data`, which writes it by its own class.
 
     Raises:
         DefinitionError: JSON can't say the type.
     """
     hook = unstructure_hook(adapter_of(annotation))
-    if hook is same or hook is to_json_data:
-        return None if hook is same else hook
-
-    def unstructure(value: Any) -> Any:
-        try:
-            return hook(value)
-        except Exception:  # noqa: BLE001  (whatever a value of another type makes of a hook)
-            return to_json_data(value)
-
-    return unstructure
-
-
-def _unstructure_choice(adapter: ChoiceAdapter) -> UnstructureHook:
-    return _unlisted if any(isinstance(each.value, enum.Enum) for each in adapter.choices) else same
+    return None if hook is same else hook
 
 
 def _unlisted(value: Any) -> Any:
@@ -183,24 +169,7 @@ def _by_class(adapter: UnionAdapter) -> Mapping[type[Any], UnstructureHook]:
 
 def _matches(adapter: TypeAdapter, value: Any, depth: int) -> bool:
     """Whether a Python value looks like one of the type's, as deep as `depth` levels of containers."""
-    return _MATCHERS.get(type(adapter), _matches_class)(adapter, value, depth)
-
-
-def _matches_class(adapter: Any, value: Any, _depth: int) -> bool:
-    return isinstance(value, adapter.cls)
-
-
-def _matches_scalar(adapter: ScalarAdapter, value: Any, _depth: int) -> bool:
-    return type(value) in adapter.classes
-
-
-def _matches_text(adapter: TextAdapter, value: Any, _depth: int) -> bool:
-    """A datetime is no date here."""
-    return isinstance(value, adapter.cls) and nearest_notation(cast("type[Any]", type(value))) is adapter.notation
-
-
-def _matches_choice(adapter: ChoiceAdapter, value: Any, _depth: int) -> bool:
-    return any(type(value) is type(each.value) and value == each.value for each in adapter.choices)
+    return _MATCHERS.get(type(adapter), lambda adapter, value, _: isinstance(value, adapter.cls))(adapter, value, depth)
 
 
 def _matches_array(adapter: ArrayAdapter, value: Any, depth: int) -> bool:
@@ -249,10 +218,14 @@ def _matches_inner(adapter: Any, value: Any, depth: int) -> bool:
 
 
 _MATCHERS: Final[Mapping[type[TypeAdapter], Callable[[Any, Any, int], bool]]] = {
-    ScalarAdapter: _matches_scalar,
+    ScalarAdapter: lambda adapter, value, _: type(value) in adapter.classes,
     AnyAdapter: lambda _, value, depth: True,  # noqa: ARG005  (every value)
-    TextAdapter: _matches_text,
-    ChoiceAdapter: _matches_choice,
+    TextAdapter: lambda adapter, value, _: (
+        isinstance(value, adapter.cls) and nearest_notation(cast("type[Any]", type(value))) is adapter.notation
+    ),
+    ChoiceAdapter: lambda adapter, value, _: any(
+        type(value) is type(each.value) and value == each.value for each in adapter.choices
+    ),
     ArrayAdapter: _matches_array,
     TupleAdapter: _matches_tuple,
     MappingAdapter: _matches_mapping,
@@ -276,7 +249,9 @@ _UNSTRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], UnstructureHook]]
     AnyAdapter: lambda _: to_json_data,
     DerivedAdapter: lambda adapter: _BARE[adapter.scalar.type],  # whatever the class makes of `str()` and its kin
     TextAdapter: lambda adapter: adapter.notation.write,
-    ChoiceAdapter: _unstructure_choice,
+    ChoiceAdapter: lambda adapter: (
+        _unlisted if any(isinstance(each.value, enum.Enum) for each in adapter.choices) else same
+    ),
     FlagAdapter: lambda _: _unlisted,
     ArrayAdapter: _unstructure_array,
     TupleAdapter: _unstructure_tuple,

@@ -13,7 +13,7 @@ from pegboard.errors import cause_of
 from pegboard.schema.json import is_array, is_object
 from pegboard.schema.problems import counted, kind_shown, path_text
 from pegboard.schema.references import References
-from pegboard.testing.samples import MOST_CHARACTERS, NoSampleError, Sample, Samples, allowed_kinds, kind_of
+from pegboard.testing.samples import MOST_CHARACTERS, NoSampleError, Samples, allowed_kinds, kind_of
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject, JsonSchema
 
@@ -264,12 +264,7 @@ _INVALID_BY_KEYWORD: Final[Mapping[str, Callable[[Any], Sequence[Any]]]] = {
 
 
 def check_arguments(tool: Tool, findings: Findings) -> None:
-    """Puts valid, boundary and invalid arguments to a tool's check; the tool itself never runs.
-
-    Args:
-        tool: Its input schema is valid.
-        findings: Gets the findings.
-    """
+    """Puts valid, boundary and invalid arguments to a tool's check; the tool itself never runs."""
     _Trial(tool, findings).run()
 
 
@@ -295,11 +290,18 @@ class _Trial:
         except NoSampleError:
             tried = []
         for sample in tried:
-            self._takes(sample)
+            problems = self._checked(sample.value)
+            if problems:
+                special = "" if sample.label == "sample" else f"{sample.label}, "
+                self.refused.append(f"{special}{_shown(sample.value)}: {_joined(problems)}")
+            elif problems is not None:
+                self.accepted += 1
         self._sum_up(len(tried), samples.missed)
         known = next(iter(self.tool.spec.examples), None) if not tried else tried[0].value
         if known is not None:
-            self._refuses(InvalidValues(samples), schema, known)
+            taken = list(islice(self._taken(InvalidValues(samples), schema, known), _MOST_TOLD))
+            for text in taken:
+                self.findings.error(f"{self.called} takes what its input schema forbids: {text}")
 
     def _examples(self) -> None:
         for place, example in enumerate(self.tool.spec.examples):
@@ -311,14 +313,6 @@ class _Trial:
                 )
             else:
                 self.accepted += 1
-
-    def _takes(self, sample: Sample) -> None:
-        problems = self._checked(sample.value)
-        if problems:
-            special = "" if sample.label == "sample" else f"{sample.label}, "
-            self.refused.append(f"{special}{_shown(sample.value)}: {_joined(problems)}")
-        elif problems is not None:
-            self.accepted += 1
 
     def _checked(self, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
         """The problems that the check finds; `None` where it raised instead, which is an error."""
@@ -374,11 +368,6 @@ class _Trial:
             f"{self.called}: {len(self.refused)} of {tried} arguments that its input schema takes "
             f"are refused beyond it, which no model can know, {such}; say it in the schema, if it can be said"
         )
-
-    def _refuses(self, invalid_values: InvalidValues, schema: dict[str, Any], known: Mapping[str, Any]) -> None:
-        taken = list(islice(self._taken(invalid_values, schema, known), _MOST_TOLD))
-        for text in taken:
-            self.findings.error(f"{self.called} takes what its input schema forbids: {text}")
 
     def _taken(self, invalid_values: InvalidValues, schema: dict[str, Any], known: Mapping[str, Any]) -> Iterator[str]:
         """What is taken though it breaks a rule: the rule stands in the schema, and the validator doesn't read it."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.errors import PluginError, RegistrationError, did_you_mean, suggest
@@ -48,18 +48,21 @@ def subject_of(plugin: Any) -> Subject:
         PluginError: No plugin of that name is installed.
         BaseException: Whatever importing it raised.
     """
-    if isinstance(plugin, str):
-        return _installed(plugin)
-    if isinstance(plugin, ModuleType):
-        return _of_module(plugin)
-    return Subject(_name_of(plugin), plugin)
-
-
-def _installed(name: str) -> Subject:
+    if not isinstance(plugin, str | ModuleType):
+        return Subject(plugin.__name__ if isinstance(plugin, type) else type(plugin).__name__, plugin)
     from pegboard.plugins.discovery import discover
-    from pegboard.plugins.manager import LOAD_SECONDS, imported, within
 
     entries = {found.name: found for found in discover().entries}
+    if isinstance(plugin, str):
+        return _installed(plugin, entries)
+    own = (found for found in entries.values() if (found.module, found.attribute) == (plugin.__name__, None))
+    found = next(own, None)
+    return Subject(plugin.__name__ if found is None else found.name, plugin, found, plugin.__name__)
+
+
+def _installed(name: str, entries: Mapping[str, FoundPlugin]) -> Subject:
+    from pegboard.plugins.manager import LOAD_SECONDS, imported, within
+
     found = entries.get(name)
     if found is None:
         near = did_you_mean(suggest(name, entries))
@@ -70,18 +73,6 @@ def _installed(name: str) -> Subject:
         )
     thing = within(LOAD_SECONDS, imported, found.module, found.attribute)
     return Subject(name, thing, found, found.module)
-
-
-def _of_module(module: ModuleType) -> Subject:
-    from pegboard.plugins.discovery import discover
-
-    own = (found for found in discover().entries if (found.module, found.attribute) == (module.__name__, None))
-    found = next(own, None)
-    return Subject(module.__name__ if found is None else found.name, module, found, module.__name__)
-
-
-def _name_of(plugin: Any) -> str:
-    return plugin.__name__ if isinstance(plugin, type) else type(plugin).__name__
 
 
 def plugin_registry(
@@ -106,7 +97,7 @@ def plugin_registry(
 
     registry = ToolRegistry()
     manager = PluginManager(registry, settings or {})
-    subjects = [*map(subject_of, plugins), *(_called(name, plugin) for name, plugin in named.items())]
+    subjects = [*map(subject_of, plugins), *(evolve(subject_of(each), name=name) for name, each in named.items())]
     for subject in subjects:
         if subject.name in registry.catalogue.plugins:
             raise RegistrationError(
@@ -122,11 +113,6 @@ def plugin_registry(
     for problem in registry.problems():
         raise PluginError(problem.plugin or "?", problem.cause, distribution=problem.distribution)
     return registry
-
-
-def _called(name: str, plugin: Any) -> Subject:
-    subject = subject_of(plugin)
-    return Subject(name, subject.thing, subject.found, subject.module)
 
 
 def call_tool(

@@ -148,15 +148,7 @@ def _place(frame: FrameType | None) -> str:
 def _check_budget(
     subject: Subject, findings: Findings, *, heavy: Iterable[str] = HEAVY, most_modules: int | None = None
 ) -> None:
-    """Imports the plugin's module in a fresh process and counts what came with it beyond pegboard.
-
-    Args:
-        subject: The plugin; an object has no module to import, and a module that a fresh process doesn't find can't
-            be measured.
-        findings: Gets the findings.
-        heavy: Packages that importing the plugin must not load.
-        most_modules: How many modules it may load, its own included; `None` sets no limit.
-    """
+    """Imports the plugin's module, if it has one, in a fresh process and counts what came with it beyond pegboard."""
     heavy = tuple(heavy)
     if subject.module is None or (not heavy and most_modules is None):
         return
@@ -200,12 +192,7 @@ def _modules_of(module: str) -> dict[str, Any]:
 
 
 def _check_spec(spec: ToolSpec, findings: Findings) -> None:
-    """Reads a tool's description, its marks and the descriptions of its parameters.
-
-    Args:
-        spec: The tool's; its schemas were judged when it was registered.
-        findings: Gets the findings.
-    """
+    """Reads a tool's description, its marks and the descriptions of its parameters."""
     called = f"tool {spec.name!r}"
     if not spec.description.strip() and spec.kind != "provider":
         findings.error(f"{called} has no description: a model can't tell what it is for; give it a docstring")
@@ -229,26 +216,14 @@ def _undescribed(schema: JsonSchema) -> Iterator[str]:
     """The parameters that neither a description nor a list of options speaks for."""
     references = References(schema)
     for name, rule in schema.get("properties", {}).items():
-        if is_object(rule) and not _speaks(rule, references):
+        if not is_object(rule) or "const" in rule or any(map(rule.get, ("description", "title", "enum"))):
+            continue
+        if not any(is_object(target) and "description" in target for target in references.targets(rule)):
             yield name
 
 
-def _speaks(rule: JsonSchema, references: References) -> bool:
-    spoken = any(rule.get(keyword) for keyword in ("description", "title", "enum")) or "const" in rule
-    return spoken or any(is_object(target) and "description" in target for target in references.targets(rule))
-
-
 def _check_loading(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> LoadedPlugin | None:
-    """Asks the plugin for all that it brings, as a registry does.
-
-    Args:
-        subject: The plugin.
-        settings: Its settings.
-        findings: Gets the findings.
-
-    Returns:
-        What it brought, or `None` where it failed as a whole.
-    """
+    """What the plugin brings, asked for as a registry does; `None` where it failed as a whole."""
     try:
         loaded = within(LOAD_SECONDS, gather, subject.name, subject.thing, settings)
         manifest = within(LOAD_SECONDS, manifest_of, loaded, None, None)
@@ -282,13 +257,7 @@ def _check_again(subject: Subject, settings: Mapping[str, Any], manifest: Plugin
 
 
 def _check_manifest(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> None:
-    """Holds the manifest in the plugin's package, if there is one, and a fresh process's answer against the code.
-
-    Args:
-        subject: The plugin, which has loaded whole.
-        settings: Its settings.
-        findings: Gets the findings.
-    """
+    """Holds the manifest in the plugin's package, if there is one, and a fresh process's answer against the code."""
     found = subject.found
     if found is None:
         return
@@ -334,13 +303,7 @@ def _differences(one: PluginManifest, other: PluginManifest) -> list[str]:
 
 
 def _check_examples(subject: Subject, settings: Mapping[str, Any], findings: Findings) -> None:
-    """Runs each example of each tool that says it only reads.
-
-    Args:
-        subject: The plugin, which has loaded whole.
-        settings: Its settings.
-        findings: Gets the findings.
-    """
+    """Runs each example of each tool that says it only reads."""
     try:
         registry = plugin_registry(settings={subject.name: settings}, **{subject.name: subject.thing})
     except PluginError as error:
@@ -436,31 +399,23 @@ def check_plugin(
     given = plugin if isinstance(plugin, str) else getattr(plugin, "__name__", type(plugin).__name__)
     try:
         subject = subject_of(plugin)
-    except PluginError as error:
-        findings = Findings(given)
-        findings.error(error.cause)
-        return findings.report()
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
         findings = Findings(given)
-        findings.error(f"it can't be imported: {cause_of(error)}")
+        findings.error(error.cause if isinstance(error, PluginError) else f"it can't be imported: {cause_of(error)}")
         return findings.report()
     findings = Findings(subject.name)
     own = settings or {}
     loaded = _check_loading(subject, own, findings)
     if loaded is not None:
-        _check_tools(loaded, findings)
-    if loaded is not None and not loaded.faults:
-        _check_manifest(subject, own, findings)
-        if run_examples:
-            _check_examples(subject, own, findings)
+        for tool in loaded.tools:
+            findings.tools.append(tool.name)
+            _check_spec(tool.spec, findings)
+            check_arguments(tool, findings)
+        for toolset in loaded.toolsets:
+            findings.note(f"toolset {toolset.name!r} is asked for its tools at run time only; they weren't checked")
+        if not loaded.faults:
+            _check_manifest(subject, own, findings)
+            if run_examples:
+                _check_examples(subject, own, findings)
     _check_budget(subject, findings, heavy=heavy, most_modules=most_modules)
     return findings.report()
-
-
-def _check_tools(loaded: LoadedPlugin, findings: Findings) -> None:
-    for tool in loaded.tools:
-        findings.tools.append(tool.name)
-        _check_spec(tool.spec, findings)
-        check_arguments(tool, findings)
-    for toolset in loaded.toolsets:
-        findings.note(f"toolset {toolset.name!r} is asked for its tools at run time only; they weren't checked")

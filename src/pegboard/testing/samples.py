@@ -122,21 +122,13 @@ def allowed_kinds(references: References, schema: JsonSchema | bool, hops: int =
             kinds &= allowed_kinds(references, target, hops - 1)
     if references.legacy and "$ref" in schema:
         return kinds
-    return kinds & _own_kinds(schema) & _chosen_kinds(references, schema, hops)
-
-
-def _own_kinds(schema: JsonSchema) -> frozenset[str]:
-    kinds = frozenset(_KINDS)
     if "type" in schema:
         named = frozenset(_kinds_of(schema))
         kinds &= named | {"integer"} if "number" in named else named
     if "const" in schema:
         kinds &= {kind_of(schema["const"])}
-    return kinds & set(map(kind_of, schema["enum"])) if "enum" in schema else kinds
-
-
-def _chosen_kinds(references: References, schema: JsonSchema, hops: int) -> frozenset[str]:
-    kinds = frozenset(_KINDS)
+    if "enum" in schema:
+        kinds &= set(map(kind_of, schema["enum"]))
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema and hops:
             each = (allowed_kinds(references, part, hops - 1) for part in schema[keyword])
@@ -145,12 +137,7 @@ def _chosen_kinds(references: References, schema: JsonSchema, hops: int) -> froz
 
 
 def _numbers(schema: JsonSchema, *, whole: bool) -> Iterator[tuple[str, Any]]:
-    """Values with what is special about each; the caller holds them against the schema.
-
-    Args:
-        schema: With bounds or without.
-        whole: Whether integers are wanted.
-    """
+    """Values with what is special about each; the caller holds them against the schema."""
     low, high = _low(schema, whole=whole), _high(schema, whole=whole)
     step = schema.get("multipleOf", 1)
     for guess in (_ORDINARY_NUMBER, 0, _between(low, high), low, high):
@@ -200,14 +187,7 @@ def _word_for(pattern: str) -> str | None:
     """A text in which the judge finds the pattern; the same for the same pattern.
 
     A few common words are tried, then the shortest that the pattern itself spells: each group's first branch, each
-    repeat's least. It is a guess that the judge confirms: what it doesn't read (lookaround, references, flags) comes
-    out as no word.
-
-    Args:
-        pattern: Of JSON Schema.
-
-    Returns:
-        The text, or `None` where no guess fits, or no judge reads the pattern.
+    repeat's least. It is a guess that the judge confirms: `None` where none fits, or it doesn't read the pattern.
     """
     try:
         return next((word for word in _words(pattern) if holds("pattern", pattern, word)), None)
@@ -264,11 +244,7 @@ def _piece(token: re.Match[str]) -> str:
 
 
 def _member(given: str) -> str:
-    """The first common character in a set.
-
-    Raises:
-        ValueError: None is.
-    """
+    """The first common character in a set."""
     member = next((character for character in _ASCII if holds("pattern", f"^{given}$", character)), None)
     if member is None:
         raise ValueError(given)

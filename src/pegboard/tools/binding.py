@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeAlias, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from pegboard.errors import DefinitionError
 from pegboard.schema.json import JsonText, json_text
@@ -14,6 +14,9 @@ from pegboard.tools.injection import filled
 from pegboard.tools.options import checked_schema
 from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
 from pegboard.typing import JsonSchema
+
+if TYPE_CHECKING:
+    from pegboard.schema.converter import StructureHook
 
 
 def input_schema_of(
@@ -78,7 +81,7 @@ def _describes(marker: Any) -> bool:
 
 
 def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
-    """Refuses types that nobody can make of JSON: a schema says what a call may carry, not how it becomes a value."""
+    """Refuses types that no JSON becomes: a schema says what a call may carry, not how it becomes a value."""
     from pegboard.schema.types import schema_of
 
     for each in parameters:
@@ -109,9 +112,6 @@ def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str)
             raise DefinitionError("the function needs it.", tool=tool, parameter=each.name, hint=hint)
 
 
-_Structure: TypeAlias = Callable[[Any], Any]
-
-
 def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
     """The binder for a signature: arguments that are JSON already are handed on as they are.
 
@@ -119,16 +119,25 @@ def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
         signature: Of the function.
         strict: Whether the types judge too, because the schema is another than theirs.
     """
-    from pegboard.schema.structure import strict_structurer, structurer
+    from pegboard.schema.converter import same  # these are loaded at the first call
+    from pegboard.schema.structure import strict_structurer, structure_hook
+    from pegboard.schema.types import adapter_of
 
-    structure_of = strict_structurer if strict else structurer
-    structures: dict[str, _Structure] = {}
-    rest: _Structure | None = None
+    def structure_of(annotation: Any) -> StructureHook:
+        if not strict:
+            return structure_hook(adapter_of(annotation))
+        structure = strict_structurer(annotation)
+        return lambda value, _: structure(value)
+
+    structures: dict[str, StructureHook] = {}
+    rest: StructureHook | None = None
     for each in signature.visible:
         structure = structure_of(list[each.annotation] if each.kind is Kind.VAR_POSITIONAL else each.annotation)
+        if structure is same:
+            continue
         if each.kind is Kind.VAR_KEYWORD:
             rest = structure
-        elif structure is not None:
+        else:
             structures[each.name] = structure
     return _binder(signature, structures, rest)
 
@@ -151,14 +160,7 @@ def _as_they_are(_context: ToolContext, arguments: Mapping[str, Any]) -> tuple[S
     return (), arguments
 
 
-def _structured(structure: _Structure, values: dict[str, Any], name: str) -> None:
-    try:
-        values[name] = structure(values[name])
-    except StructureError as error:
-        raise error.below(name) from None
-
-
-def _binder(signature: Signature, structures: Mapping[str, _Structure], rest: _Structure | None) -> Binder:
+def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest: StructureHook | None) -> Binder:
     """Passes everything by name; where a parameter can't be, all that may stand before it are passed by position.
 
     Args:
@@ -166,19 +168,25 @@ def _binder(signature: Signature, structures: Mapping[str, _Structure], rest: _S
         structures: What structures an argument, by its name; `*args` as the list that they come in.
         rest: What structures the values of `**kwargs`.
     """
-    injects, fill_rest = signature.injects, _rest_filler(signature, rest)
+    injects, rest_of = signature.injects, _rest_of(signature)
     its_context = next((each.name for each in signature.parameters if each.is_context), None)
     positional = _by_position(signature.parameters)
-    if not (structures or fill_rest or injects or its_context or positional):
+    if not (structures or rest_of or injects or its_context or positional):
         return _as_they_are
 
     def bind(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        values = dict(arguments)
-        if fill_rest is not None:
-            fill_rest(values)
-        for name, structure in structures.items():
-            if name in values:
-                _structured(structure, values, name)
+        values, hooks, name = dict(arguments), structures, ""
+        if rest_of is not None:
+            names = rest_of(values)
+            hooks = structures if rest is None else {**dict.fromkeys(names, rest), **structures}
+        try:
+            for name, structure in hooks.items():
+                if name in values:
+                    values[name] = structure(values[name], None)
+        except Exception as error:  # noqa: BLE001  (handled there)
+            from pegboard.schema.structure import refusal  # loaded by now, as its hooks are
+
+            raise refusal(error, name) from None
         if injects:
             values.update(filled(injects, context))
         if its_context is not None:
@@ -188,20 +196,19 @@ def _binder(signature: Signature, structures: Mapping[str, _Structure], rest: _S
     return bind
 
 
-def _rest_filler(signature: Signature, structure: _Structure | None) -> Callable[[dict[str, Any]], None] | None:
-    """Structures what `**kwargs` takes, and refuses names that are bound or hidden; `None` without `**kwargs`."""
+def _rest_of(signature: Signature) -> Callable[[Mapping[str, Any]], set[str]] | None:
+    """The names that `**kwargs` takes, none of which may be bound or hidden; `None` without `**kwargs`."""
     named = {each.name for each in signature.visible if each.kind is not Kind.VAR_KEYWORD}
     if len(named) == len(signature.visible):
         return None
 
-    def fill_rest(values: dict[str, Any]) -> None:
-        for name in values.keys() - named:
-            if name in signature.taken:
-                raise StructureError("unknown key", (name,))
-            if structure is not None:
-                _structured(structure, values, name)
+    def rest_of(values: Mapping[str, Any]) -> set[str]:
+        names = values.keys() - named
+        if taken := names.intersection(signature.taken):
+            raise StructureError("unknown key", (min(taken),))
+        return names
 
-    return fill_rest
+    return rest_of
 
 
 def _by_position(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:

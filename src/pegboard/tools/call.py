@@ -52,14 +52,14 @@ def _no_arguments() -> dict[str, Any]:
     return {}  # four times as fast as dict[str, Any]()
 
 
-@frozen(slots=False)  # with slots, each attribute that nobody sets would cost 35 ns a call, not 10
+@frozen(slots=False)  # with slots, each attribute that is left unset would cost 35 ns a call, not 10
 class ToolCall:
     """One call of a tool, as a model made it.
 
     Attributes:
         name: The tool's name as the model wrote it.
         arguments: The arguments as JSON text or as a mapping.
-        id: What the answer refers to; `""` where nobody asked.
+        id: What the answer refers to; `""` where no answer is expected.
         title: A short heading for people, or `None`.
         dynamic: Whether the tool came from a toolset, and so may be another one, or none, at the next request.
         error: Why the call can't run: dispatch answers with it. `None` where nothing is known against the call.

@@ -37,7 +37,11 @@ def writable(text: str) -> str:
     """`text` with lone surrogates, which no wire takes, as U+FFFD (an undecodable file name brings them)."""
     if type(text) is not str:
         text = str.__str__(text)  # a subclass may give another text of itself
-    return text if is_unicode(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return (
+        text
+        if text.isascii() or is_unicode(text)
+        else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )
 
 
 @frozen

@@ -55,7 +55,7 @@ class ReadonlyContext:
         state: What the session knows; read here, changed by the host.
         extra: Anything else that the host hands to toolsets, predicates and tools.
         agent_description: What the agent is for.
-        invocation: The id of the turn: everything between what the user said and the last answer to it.
+        invocation: The id of the turn: everything between a message of the user and the last answer to it.
         message: The id of the model's message that holds the calls.
         branch: Which agent called which (`"planner.writer"`), where agents call agents.
         messages: The conversation so far, as the host keeps it.
@@ -97,7 +97,7 @@ class Progress:
 
 @frozen
 class DisplayUpdate:
-    """What a running call says of itself for people.
+    """A heading and facts that a running call shows to people.
 
     Attributes:
         title: A short heading, or `None` to leave the one that stands.
@@ -109,7 +109,7 @@ class DisplayUpdate:
 
 
 class CallHost(Protocol):
-    """What a running call may ask of whoever runs it; `dispatch` is one."""
+    """What a running call may ask of its host; `dispatch` is one."""
 
     async def ask(
         self,
@@ -123,7 +123,7 @@ class CallHost(Protocol):
         ...
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
-        """What a person says to `hint`."""
+        """A person's answer to `hint`."""
         ...
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
@@ -168,7 +168,7 @@ class ToolContext:
         listener: Gets each `Progress`, each `DisplayUpdate` and each partial result as it happens, in the call's event
             loop; must not raise.
         offered: The tools of the request that the call answers.
-        host: Whoever runs the call; what it is asked for is at the tool's hand as `ask`, `call` and so on.
+        host: What runs the call, and answers `ask`, `call` and so on.
         cancelled: Whether the call was cancelled, or is past its limit, while a thread still works at it.
         deadline: When the call's limit passes, in seconds of `time.monotonic()`, or `None`.
         confirmation: What a person answered before the call was run again, or `None`; in a test, what one answers.
@@ -284,10 +284,10 @@ class ToolContext:
 
         return CallArtifacts(self)
 
-    # What it tells on the way ------------------------------------------------------------------------------------
+    # What it shows on the way ------------------------------------------------------------------------------------
 
     def report(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tells whoever listens how far the call is."""
+        """Shows how far the call is."""
         if self.listener is not None:
             self._emit(Progress(progress, total, message))
 
@@ -297,7 +297,7 @@ class ToolContext:
             self._emit(partial)
 
     def metadata(self, title: str | None = None, **facts: Any) -> None:
-        """Says something of the call to people, as it happens; its result gets the title and the facts too."""
+        """Shows something of the call to people, as it happens; its result gets the title and the facts too."""
         self.actions.show(title, facts)
         if self.listener is not None:
             self._emit(DisplayUpdate(title, facts))
@@ -311,13 +311,13 @@ class ToolContext:
         always: Sequence[str] = (),
         metadata: Mapping[str, Any] = _NOTHING,
     ) -> None:
-        """Asks whether the call may go on with something that its arguments don't tell.
+        """Asks whether the call may go on with something that its arguments don't show.
 
         Args:
             permission: The permission's name, such as `"edit"`.
             patterns: What it is asked for, such as paths.
             always: The wider patterns that an answer "always" would cover; `patterns` by default.
-            metadata: For whoever decides, such as a diff.
+            metadata: For the decision, such as a diff.
 
         Raises:
             ToolError: It may not; leave it unhandled, and the model reads why.
@@ -326,14 +326,14 @@ class ToolContext:
             await self.host.ask(self, permission, patterns, always or patterns, metadata)
 
     async def request_confirmation(self, hint: str, payload: Any = None) -> Confirmation:
-        """What a person says to this call.
+        """A person's answer to a question of this call.
 
         Where the answer comes in another turn or process, this call ends here, and the tool is run again from its
         start once there is one. In a context made by hand, `confirmation` is the answer, or else yes.
 
         Args:
-            hint: What the person is told. Of several questions of one call each has its own.
-            payload: JSON data for whoever answers.
+            hint: The question. Of several questions of one call each has its own.
+            payload: JSON data beside the question.
         """
         from pegboard.tools.call import Confirmation
 
@@ -346,7 +346,7 @@ class ToolContext:
         """Runs another tool inside this call, by the same rules.
 
         Raises:
-            LookupError: Nobody runs this call: the context was made by hand, without a `host`.
+            LookupError: The call has no host: the context was made by hand, without a `host`.
         """
         if self.host is None:
             raise LookupError(
@@ -394,7 +394,7 @@ class ToolContext:
         return await self._services().use(kind, self)
 
     async def use_or(self, kind: Kind[T], make: Callable[[], T]) -> T:
-        """The same; where nobody provides it, what `make` gives, once for all calls of the registry."""
+        """The same; where none is provided, what `make` gives, once for all calls of the registry."""
         services = self._services()
         return await services.use(kind, self) if kind in services else services.default(kind, make)
 
@@ -408,13 +408,13 @@ class ToolContext:
         return internals.container
 
     async def close_services(self, error: BaseException | None = None) -> None:
-        """Closes what was opened for this call, the last first; whoever runs the call does it after.
+        """Closes what was opened for this call, the last first; the host does it after the call.
 
         Args:
             error: What the call ended with, so that a transaction can undo its work; or `None`.
 
         Raises:
-            asyncio.CancelledError: Whoever waits was cancelled; all the same everything was closed.
+            asyncio.CancelledError: The caller was cancelled; all the same everything was closed.
         """
         if self.internals.container is not None:
             await self.internals.container.close(error)
@@ -461,7 +461,7 @@ class ToolContext:
         return self.internals.portal.wait(awaitable, lambda: self.remaining)
 
     def stop(self) -> None:
-        """Tells a tool that works on in a thread that its call is over; whoever runs the call does it."""
+        """Lets a tool that works on in a thread know that its call is over; the host does it."""
         self.cancelled = True
         if self.internals.portal is not None:
             self.internals.portal.close()

@@ -46,10 +46,6 @@ ErrorWriter: TypeAlias = Callable[[Sequence[str]], str]
 """Gets the problems (`"path: reason"`); gives the text that the model reads."""
 
 
-def _as_they_are() -> None:
-    return None
-
-
 @frozen(eq=False)
 class Handler:
     """The code that runs a tool.
@@ -72,6 +68,6 @@ class Handler:
     make_binder: Callable[[], Binder]
     flavour: Flavour = field(default=Factory(lambda self: Flavour.of(self.function), takes_self=True))
     blocking: bool = True
-    make_unstructure: Callable[[], Unstructure | None] = _as_they_are
+    make_unstructure: Callable[[], Unstructure | None] = lambda: None
     wraps_result: bool = False
     injects: tuple[Injection, ...] = ()

@@ -45,7 +45,7 @@ _INJECTED: Final = _Marker()
 Injected: TypeAlias = Annotated[T, _INJECTED]
 """`db: Injected[Database]`: filled with what `registry.provide(Database, ...)` gave; hidden from the model.
 
-With a default, the tool also runs where nobody provides one.
+With a default, the tool also runs where none is provided.
 """
 
 
@@ -56,7 +56,7 @@ class Injection:
     Attributes:
         name: The parameter's name.
         kind: The type of the service.
-        is_optional: Whether the parameter has a default, which stands where nobody provides the service.
+        is_optional: Whether the parameter has a default, which stands where the service isn't provided.
     """
 
     name: str
@@ -90,7 +90,7 @@ async def opened(injects: Sequence[Injection], context: CallContext) -> None:
         context: Of the call; `close_services` closes what was opened.
 
     Raises:
-        ToolError: Nobody provides it, or it can't be opened. The model learns that the tool isn't set up, the operator
+        ToolError: It isn't provided, or it can't be opened. The model learns that the tool isn't set up, the operator
             what to provide (from `__cause__`).
         FatalToolError: A factory ends the turn.
     """
@@ -111,7 +111,7 @@ async def opened(injects: Sequence[Injection], context: CallContext) -> None:
 def filled(injects: Sequence[Injection], context: CallContext) -> dict[str, Any]:
     """What the parameters get, by name, once it is `opened`.
 
-    Where nobody provides it: `None`, as in a context that was made for a check; nothing for one with a default.
+    Where it isn't provided: `None`, as in a context that was made for a check; nothing for one with a default.
     """
     values: dict[str, Any] = {}
     for each in injects:

@@ -1,4 +1,4 @@
-"""`ToolOptions`: what may be said of a tool beside its function, by whichever way it is defined."""
+"""`ToolOptions`: the options of a tool, by whichever way it is defined."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pegboard.typing import JsonSchema
 
 
 class CommonOptions(TypedDict, total=False):
-    """What may be said of any tool; everything has a default, and `None` means it, save for `output_schema`.
+    """Options of any tool; everything has a default, and `None` means it, save for `output_schema`.
 
     Attributes:
         description: For the model; by default what the docstring says before its sections.
@@ -57,7 +57,7 @@ class CommonOptions(TypedDict, total=False):
         result_limits: How much of a result the model gets; left to the registry by default.
         blocking: `False` for a plain function that never waits: it runs on the event loop, without a thread.
         process_request: Changes the model request that the tool is resolved for.
-        instructions: What the model is told of the tool before the conversation, as long as it is resolved.
+        instructions: What the model reads of the tool before the conversation, as long as it is resolved.
         offered: `False` for a tool that no model is offered: one that only processes requests.
     """
 
@@ -100,7 +100,7 @@ class CommonOptions(TypedDict, total=False):
 
 
 class ToolOptions(CommonOptions, total=False):
-    """What may be said of a tool that is made of a function.
+    """Options of a tool that is made of a function.
 
     Attributes:
         name: 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first; the function's own name by default.

@@ -29,24 +29,19 @@ class LoopPortal:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     ) -> None:
-        self._loop = loop
+        self.loop = loop
         self._waiting = waiting
         self._waits: set[Future[Any]] = set()
         self._is_closed = False
         self._lock = threading.Lock()
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The call's event loop."""
-        return self._loop
-
     def emit(self, listener: Callable[[object], None], update: object) -> None:
         """Calls the listener in the loop, in order; not at all from a thread that works on after the call."""
-        if _running_loop() is self._loop:
+        if _running_loop() is self.loop:
             listener(update)
         elif not self._is_closed:
             try:
-                self._loop.call_soon_threadsafe(listener, update)
+                self.loop.call_soon_threadsafe(listener, update)
             except RuntimeError:
                 return  # the loop is closed
 
@@ -84,8 +79,8 @@ class LoopPortal:
 
     def _started(self, awaitable: Awaitable[T]) -> Future[T]:
         with self._lock:
-            if not self._is_closed and not self._loop.is_closed():
-                future = asyncio.run_coroutine_threadsafe(_awaited(awaitable), self._loop)
+            if not self._is_closed and not self.loop.is_closed():
+                future = asyncio.run_coroutine_threadsafe(_awaited(awaitable), self.loop)
                 self._waits.add(future)
                 return future
         discard(awaitable)
@@ -111,7 +106,7 @@ def refuse_in_loop(awaitable: Awaitable[Any]) -> None:
 
 
 def go_on(work: Awaitable[Any] | Callable[[], Any]) -> str:
-    """Does some work for a call that nobody runs: a coroutine in the running event loop, else at once."""
+    """Does some work for a call without a host: a coroutine in the running event loop, else at once."""
     loop = _running_loop()
     if not isawaitable(work):
         given = work()
@@ -126,7 +121,7 @@ def go_on(work: Awaitable[Any] | Callable[[], Any]) -> str:
 
 
 def discard(awaitable: Awaitable[Any]) -> None:
-    """Closes a coroutine that nobody will await."""
+    """Closes a coroutine that won't be awaited."""
     if iscoroutine(awaitable):
         awaitable.close()
 

@@ -158,7 +158,7 @@ class Parameter:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether the board fills it, and so the model doesn't see it."""
+        """Whether the registry fills it, and so the model doesn't see it."""
         return self.annotation is ToolContext or self.service is not None
 
     @property
@@ -244,7 +244,7 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
     if _is_context(annotation):
         annotation = ToolContext
     elif _is_kind_of_context(annotation):
-        what = f"it would be the model's to fill: only {ToolContext.__name__} itself is given by the board."
+        what = f"it would be the model's to fill: only {ToolContext.__name__} itself is given by the registry."
         hint = "Annotate it ToolContext; what the request says is in its `request`."
         raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
     service = None if type(annotation) is type else injected_kind(annotation)
@@ -306,7 +306,7 @@ def _unpacked(parameters: tuple[Parameter, ...], tool: str) -> Iterator[Paramete
 
 
 def _bound_names(function: Any) -> frozenset[str]:
-    """The keywords that a `functools.partial`, or several, have fixed: they may be secrets, so nobody sees them."""
+    """The keywords that a `functools.partial`, or several, have fixed: they may be secrets, so they aren't shown."""
     names: set[str] = set()
     while isinstance(function, functools.partial):
         names.update(function.keywords)

@@ -250,10 +250,10 @@ def _some(examples: Any) -> JsonText | None:
 
 @frozen(eq=False)
 class ToolSpec:
-    """What a tool says of itself: frozen, JSON-serialisable, comparable by its digest.
+    """What a tool declares: frozen, JSON-serialisable, comparable by its digest.
 
     Schemas, examples, options and meta are kept as JSON text; reading them gives a fresh value each time, so
-    nobody can change a spec by changing what it gave.
+    a spec can't be changed by changing what it gave.
 
     Attributes:
         name: 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first.

@@ -136,7 +136,6 @@ class _InMemoryArtifacts(Artifacts):
     async def load(
         self, name: str, version: int | None = None, *, user: str | None = None, session: str | None = None
     ) -> Content:
-        """One version, the latest by default."""
         with self._lock:
             shelf = self._shelves.get(_scope(name, user, session), _Shelf())
             content = shelf.kept.get((name, shelf.latest.get(name, 0) if version is None else version))
@@ -146,13 +145,11 @@ class _InMemoryArtifacts(Artifacts):
         return content
 
     async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:
-        """The names of all artifacts of the conversation and of the user, sorted."""
         with self._lock:
             shelves = [self._shelves.get(_scope(name, user, session), _Shelf()) for name in ("", _USER)]
             return tuple(sorted(name for shelf in shelves for name in shelf.latest))
 
     async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
-        """Forgets all versions; does nothing where there are none."""
         scope = _scope(name, user, session)
         with self._lock:
             for kept, version in [*self._shelves.get(scope, _Shelf()).kept]:
@@ -251,11 +248,11 @@ class MemoryEntry:
 
     Attributes:
         text: What.
-        user: Of whom; `None` is nobody in particular, and so is kept apart from every user.
+        user: Of whom; `None` is kept apart from every user.
         session: In which conversation it came up, or `None`.
-        author: Who said it, or `None`.
+        author: Who brought it up, or `None`.
         time: When it was added, in seconds since 1970 (UTC).
-        metadata: What whoever added it keeps beside it.
+        metadata: Facts beside it.
     """
 
     text: str
@@ -269,7 +266,7 @@ class MemoryEntry:
 class Memory(Protocol):
     """Keeps and finds what is remembered; the host brings its own by `registry.provide(Memory, ...)`.
 
-    Entries of different users must never meet: a search for `user=None` finds what belongs to nobody, not
+    Entries of different users must never meet: a search for `user=None` finds what belongs to no user, not
     everything.
     """
 
@@ -392,7 +389,7 @@ class CallMemory:
     async def add(
         self, text: str, *, author: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> MemoryEntry:
-        """Remembers something of this user, said in this conversation; by the call's agent unless told otherwise."""
+        """Remembers something of this user and this conversation; `author` is the call's agent by default."""
         context = self.context
         memory = await context.use_or(Memory, _InMemoryMemory)
         author = context.agent if author is None else author

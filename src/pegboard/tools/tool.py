@@ -56,7 +56,7 @@ class Tool:
     A tool without a handler is legal: its calls come back to the host as `not_executed`.
 
     Attributes:
-        spec: What the tool says of itself.
+        spec: What the tool declares.
         handler: What runs it; a `LateHandler` is found at the first call.
         origin: Who brought it.
         policy: How its calls are treated.
@@ -66,7 +66,7 @@ class Tool:
         format_validation_error: The tool's own wording for invalid arguments.
         process_request: Changes the model request that the tool is resolved for: `(request, context)`, plain or async,
             gives the next request or `None`.
-        instructions: What the model is told of the tool before the conversation, as long as it is resolved.
+        instructions: What the model reads of the tool before the conversation, as long as it is resolved.
         offered: Whether models may be offered it; `False` for one that only processes requests.
     """
 
@@ -208,7 +208,7 @@ class Tool:
         Args:
             name: The tool's name.
             handler: Called with the text; a `ToolContext` parameter gets the context.
-            grammar: What the text must fit. Providers are told, and hold their models to it; it isn't checked here.
+            grammar: What the text must fit. Providers hold their models to it; it isn't checked here.
             options: As `@tool` takes them.
         """
         given = checked_options(options, tool=name)
@@ -228,7 +228,7 @@ class Tool:
         """A tool that the model's provider knows, and usually runs.
 
         Args:
-            name: The tool's name on the board.
+            name: The tool's name in the registry.
             provider_id: Such as `"openai.web_search"`.
             arguments: What the provider's definition of it takes.
             handler: Runs it here, as a local shell does; `None` where the provider runs it.

@@ -293,7 +293,7 @@ def as_tools(thing: Any) -> list[Tool]:
 
 
 def _checked(tool: Tool) -> Tool:
-    """The tool, its schemas found to be sound: nobody has looked at them where its spec was made by hand."""
+    """The tool, its schemas found to be sound: a spec made by hand wasn't checked before."""
     check_schema(tool.spec.input_schema_text, tool=tool.name)
     if tool.spec.output_schema_text is not None:
         check_schema(tool.spec.output_schema_text, tool=tool.name, what="output_schema")

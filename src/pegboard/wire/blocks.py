@@ -189,17 +189,13 @@ class _Conversation:
                 turns.append({"role": speaker, "content": blocks})
         for turn in turns:
             if turn["role"] == "user":
-                turn["content"] = self._ordered(turn["content"])
+                turn["content"] = sorted(turn["content"], key=lambda block: not self.wire.is_result(block))
         return turns
 
     def _end(self, blocks: Blocks) -> None:
         """Takes away what a turn of the assistant may not end with."""
         while blocks and self.wire.is_thought(blocks[-1]):
             blocks.pop()
-
-    def _ordered(self, blocks: Blocks) -> Blocks:
-        """A turn of the user with results first."""
-        return sorted(blocks, key=lambda block: not self.wire.is_result(block))
 
 
 MOST_BLOCKS: Final = 10_000
@@ -469,7 +465,9 @@ class StrictBudget:
             name = None if written.entry is None else self.entry_name(written.entry)
             if name is not None and name in called:
                 written = refusal(spec, "/name", "name", f"the provider calls another tool {name!r}, too")
-            losses += _of_repeated(written.losses) if spec.name in names else written.losses
+            losses += (
+                [attrs.evolve(loss, refused=False) for loss in written.losses] if spec.name in names else written.losses
+            )
             if written.entry is not None:
                 names[spec.name] = None
                 called.update(() if name is None else (name,))
@@ -513,8 +511,3 @@ def _entries(entry: JsonObject, written: Entry) -> list[JsonObject]:
 
 
 _TAKEN: Final = "another tool has this name; the first is exported"
-
-
-def _of_repeated(losses: Sequence[Loss]) -> list[Loss]:
-    """A name that is exported is not refused: one of its tools is left out."""
-    return [attrs.evolve(loss, refused=False) for loss in losses]

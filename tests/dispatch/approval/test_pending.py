@@ -22,8 +22,6 @@ from pegboard.dispatch.approval.pending import (
     confirmation_call,
     digest_of_call,
     original_call_from,
-    signature_of,
-    signed_by,
 )
 from pegboard.dispatch.approval.request import ApprovalRequest, Once, Reject
 from pegboard.dispatch.limits import CallError
@@ -78,12 +76,6 @@ def test_the_arguments_that_run_are_nobodys():
     arguments["z"]["paths"].append("b")
     assert run == {"z": {"paths": ["a"]}, "a": 1.0}
     assert (list(run), type(run["a"])) == (["z", "a"], float)
-
-
-def test_it_is_used_once():
-    approval = Approval.of(a_tool(), {})
-    approval.consume(a_tool(), {})
-    assert refused(approval, a_tool(), {}) == "delete was not run: its approval has been used. Ask again."
 
 
 @pytest.mark.parametrize(
@@ -248,11 +240,6 @@ def test_a_signature_stays_good_when_the_text_is_written_anew():
 def test_a_short_key_is_refused(use, key):
     with pytest.raises(ValueError, match="a key must have at least 16 bytes"):
         use(key)
-
-
-def test_what_has_no_signature_is_signed_by_nobody():
-    assert not signed_by([], KEY)
-    assert signed_by({"a": 1, "signature": signature_of({"a": 1}, KEY)}, KEY)
 
 
 @pytest.mark.parametrize(

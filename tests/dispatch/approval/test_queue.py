@@ -143,7 +143,7 @@ def test_a_person_answers(answer):
         assert asked(approver, request) == (answer, request)
 
 
-def test_a_plain_approver_may_block():
+async def test_a_plain_approver_may_block():
     """It runs in a thread, with the loop free."""
     free, threads = threading.Event(), []
 
@@ -154,13 +154,10 @@ def test_a_plain_approver_may_block():
 
     around = surroundings(approver)
 
-    async def main():
-        task = ask(around, "delete")
-        await asyncio.sleep(0)
-        free.set()
-        return await task
-
-    assert asyncio.run(main())[0] == Once()
+    task = ask(around, "delete")
+    await asyncio.sleep(0)
+    free.set()
+    assert (await task)[0] == Once()
     assert threads != [threading.main_thread()]
 
 
@@ -246,27 +243,21 @@ def test_a_preview_that_fails_shows_the_arguments():
     assert operator.names == ["preview of delete"]
 
 
-def test_what_is_covered_already_isnt_asked():
-    async def main():
-        around = surroundings(lambda *_: pytest.fail("asked"))
-        return await ask(around, "delete", covered=lambda: True)
-
-    assert asyncio.run(main())[0] == Once()
+async def test_what_is_covered_already_isnt_asked():
+    around = surroundings(lambda *_: pytest.fail("asked"))
+    assert (await ask(around, "delete", covered=lambda: True))[0] == Once()
 
 
-def test_rules_that_fail_cover_nothing():
+async def test_rules_that_fail_cover_nothing():
     def covered():
         raise OSError("the store is gone")
 
-    async def main():
-        operator = Operator()
-        around = surroundings(lambda *_: Reject(), operator=operator)
-        answer, _ = await ask(around, "delete", covered=covered)
-        assert operator.names == ["the permission rules"]
-        answer, _ = await ask(surroundings(lambda *_: Reject()), "delete", covered=covered)
-        return answer
-
-    assert asyncio.run(main()) == Reject()
+    operator = Operator()
+    around = surroundings(lambda *_: Reject(), operator=operator)
+    answer, _ = await ask(around, "delete", covered=covered)
+    assert operator.names == ["the permission rules"]
+    answer, _ = await ask(surroundings(lambda *_: Reject()), "delete", covered=covered)
+    assert answer == Reject()
 
 
 # What an answer means for others ------------------------------------------------------------------------------------
@@ -298,12 +289,9 @@ def test_always_without_patterns_is_once():
     assert grants.rules("s") == ()
 
 
-def test_without_a_store_always_is_once():
-    async def main():
-        around = surroundings(lambda *_: Always()).evolve(grants=None)
-        return await ask(around, "delete")
-
-    assert asyncio.run(main())[0] == Always()
+async def test_without_a_store_always_is_once():
+    around = surroundings(lambda *_: Always()).evolve(grants=None)
+    assert (await ask(around, "delete"))[0] == Always()
 
 
 def test_a_store_that_fails_makes_it_once():
@@ -317,46 +305,39 @@ def test_a_store_that_fails_makes_it_once():
     assert asked(lambda *_: Always(), grants=Full())[0] == Always()
 
 
-def test_always_settles_what_waits_in_this_session_and_is_covered_now():
+async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
     """What isn't covered, and what waits in another session, waits on."""
-
-    async def main():
-        person, grants = Person(), MemoryGrants()
-        around = surroundings(person, grants=grants)
-        tasks = {
-            "one": ask(around, "one"),
-            "two": ask(around, "two", covered=lambda: bool(grants.rules("s"))),
-            "three": ask(around, "three"),
-            "other": ask(around, "other", session="t", covered=lambda: bool(grants.rules("s"))),
-        }
-        await person.sees(*tasks)
-        person.answers("one", Always())
-        assert (await tasks["one"])[0] == Always()
-        assert (await tasks["two"])[0] == Once()
-        assert person.taken_back == ["two"]
-        assert [request.call.name for request in around.approvals.waiting()] == ["three", "other"]
-        person.answers("three", Once())
-        person.answers("other", Once())
-        await asyncio.gather(*tasks.values())
-
-    asyncio.run(main())
+    person, grants = Person(), MemoryGrants()
+    around = surroundings(person, grants=grants)
+    tasks = {
+        "one": ask(around, "one"),
+        "two": ask(around, "two", covered=lambda: bool(grants.rules("s"))),
+        "three": ask(around, "three"),
+        "other": ask(around, "other", session="t", covered=lambda: bool(grants.rules("s"))),
+    }
+    await person.sees(*tasks)
+    person.answers("one", Always())
+    assert (await tasks["one"])[0] == Always()
+    assert (await tasks["two"])[0] == Once()
+    assert person.taken_back == ["two"]
+    assert [request.call.name for request in around.approvals.waiting()] == ["three", "other"]
+    person.answers("three", Once())
+    person.answers("other", Once())
+    await asyncio.gather(*tasks.values())
 
 
-def test_reject_rejects_what_waits_in_this_session():
-    async def main():
-        person = Person()
-        around = surroundings(person)
-        tasks = {name: ask(around, name) for name in ("one", "two")}
-        other = ask(around, "other", session="t")
-        await person.sees(*tasks, "other")
-        person.answers("two", Reject("stop that"))
-        assert (await tasks["two"])[0] == Reject("stop that")
-        assert (await tasks["one"])[0] == Reject("stop that", along_with="two")
-        assert not other.done()
-        person.answers("other", Once())
-        assert (await other)[0] == Once()
-
-    asyncio.run(main())
+async def test_reject_rejects_what_waits_in_this_session():
+    person = Person()
+    around = surroundings(person)
+    tasks = {name: ask(around, name) for name in ("one", "two")}
+    other = ask(around, "other", session="t")
+    await person.sees(*tasks, "other")
+    person.answers("two", Reject("stop that"))
+    assert (await tasks["two"])[0] == Reject("stop that")
+    assert (await tasks["one"])[0] == Reject("stop that", along_with="two")
+    assert not other.done()
+    person.answers("other", Once())
+    assert (await other)[0] == Once()
 
 
 def test_an_answer_stands_against_a_later_one_to_another_request():
@@ -401,86 +382,60 @@ def test_a_store_that_hangs_holds_an_answer_up_for_no_longer_than_a_person_may_t
     free.set()
 
 
-def test_those_that_are_rejected_along_have_their_rejection_first():
+async def test_those_that_are_rejected_along_have_their_rejection_first():
     """The rejection itself may end the turn, and they would be skipped."""
-
-    async def main():
-        person, order = Person(), []
-        around = surroundings(person)
-        tasks = [ask(around, name) for name in ("one", "two", "three")]
-        for name, task in zip(("one", "two", "three"), tasks, strict=True):
-            task.add_done_callback(lambda _, name=name: order.append(name))
-        await person.sees("one", "two", "three")
-        person.answers("two", Reject())
-        await asyncio.gather(*tasks)
-        assert order == ["one", "three", "two"]
-
-    asyncio.run(main())
+    person, order = Person(), []
+    around = surroundings(person)
+    tasks = [ask(around, name) for name in ("one", "two", "three")]
+    for name, task in zip(("one", "two", "three"), tasks, strict=True):
+        task.add_done_callback(lambda _, name=name: order.append(name))
+    await person.sees("one", "two", "three")
+    person.answers("two", Reject())
+    await asyncio.gather(*tasks)
+    assert order == ["one", "three", "two"]
 
 
 @pytest.mark.parametrize("answer", [Once(), Later()])
-def test_other_answers_settle_one_request(answer):
-    async def main():
-        person = Person()
-        around = surroundings(person)
-        one, two = ask(around, "one", covered=lambda: False), ask(around, "two")
-        await person.sees("one", "two")
-        person.answers("one", answer)
-        assert (await one)[0] == answer
-        assert not two.done()
-        person.answers("two", Once())
-        await two
-
-    asyncio.run(main())
+async def test_other_answers_settle_one_request(answer):
+    person = Person()
+    around = surroundings(person)
+    one, two = ask(around, "one", covered=lambda: False), ask(around, "two")
+    await person.sees("one", "two")
+    person.answers("one", answer)
+    assert (await one)[0] == answer
+    assert not two.done()
+    person.answers("two", Once())
+    await two
 
 
-def test_users_without_a_session_dont_share_one():
-    async def main():
-        person = Person()
-        around = surroundings(person)
-        ann, bob = ask(around, "ann", session=None, user="ann"), ask(around, "bob", session=None, user="bob")
-        await person.sees("ann", "bob")
-        person.answers("ann", Reject())
-        assert (await ann)[0] == Reject()
-        assert not bob.done()
-        person.answers("bob", Once())
-        await bob
-
-    asyncio.run(main())
+async def test_users_without_a_session_dont_share_one():
+    person = Person()
+    around = surroundings(person)
+    ann, bob = ask(around, "ann", session=None, user="ann"), ask(around, "bob", session=None, user="bob")
+    await person.sees("ann", "bob")
+    person.answers("ann", Reject())
+    assert (await ann)[0] == Reject()
+    assert not bob.done()
+    person.answers("bob", Once())
+    await bob
 
 
 # Together -----------------------------------------------------------------------------------------------------------
 
 
-def test_several_may_wait_at_once():
-    async def main():
-        person = Person()
-        around = surroundings(person)
-        tasks = [ask(around, name) for name in ("one", "two")]
-        await person.sees("one", "two")
-        for name in ("two", "one"):
-            person.answers(name, Once())
-        assert [answer for answer, _ in await asyncio.gather(*tasks)] == [Once(), Once()]
-
-    asyncio.run(main())
-
-
-def test_a_terminal_is_asked_one_thing_after_the_other():
-    async def main():
-        person = Person(one_at_a_time=True)
-        around = surroundings(person)
-        tasks = [ask(around, name, session=name) for name in ("one", "two", "three")]
-        for name in ("one", "two", "three"):
-            await person.sees(name)
-            assert person.shown[-1] == name
-            person.answers(name, Once())
-        await asyncio.gather(*tasks)
-        assert person.shown == ["one", "two", "three"]
-
-    asyncio.run(main())
+async def test_a_terminal_is_asked_one_thing_after_the_other():
+    person = Person(one_at_a_time=True)
+    around = surroundings(person)
+    tasks = [ask(around, name, session=name) for name in ("one", "two", "three")]
+    for name in ("one", "two", "three"):
+        await person.sees(name)
+        assert person.shown[-1] == name
+        person.answers(name, Once())
+    await asyncio.gather(*tasks)
+    assert person.shown == ["one", "two", "three"]
 
 
-def test_a_bound_method_is_one_approver():
+async def test_a_bound_method_is_one_approver():
     """Though each look at it gives another object."""
 
     class Terminal:
@@ -492,54 +447,44 @@ def test_a_bound_method_is_one_approver():
             self.inside -= 1
             return Once()
 
-    async def main():
-        terminal, approvals = Terminal(), ApprovalQueue()
-        arounds = [surroundings(terminal.ask, approvals=approvals) for _ in range(4)]
-        await asyncio.gather(*(ask(around, "delete", session=str(n)) for n, around in enumerate(arounds)))
-        assert terminal.most == 1
-
-    asyncio.run(main())
+    terminal, approvals = Terminal(), ApprovalQueue()
+    arounds = [surroundings(terminal.ask, approvals=approvals) for _ in range(4)]
+    await asyncio.gather(*(ask(around, "delete", session=str(n)) for n, around in enumerate(arounds)))
+    assert terminal.most == 1
 
 
 @pytest.mark.parametrize(("answer", "outcome"), [(Always(), Once()), (Reject(), Reject(None, along_with="one"))])
-def test_what_was_settled_in_the_line_is_never_shown(answer, outcome):
-    async def main():
-        person, grants = Person(one_at_a_time=True), MemoryGrants()
-        around = surroundings(person, grants=grants)
-        tasks = [ask(around, name, covered=lambda: bool(grants.rules("s"))) for name in ("one", "two", "three")]
-        await person.sees("one")
-        person.answers("one", answer)
-        assert [said for said, _ in await asyncio.gather(*tasks)] == [answer, outcome, outcome]
-        assert person.shown == ["one"]
-        assert len(around.approvals._approvers) == 0
-
-    asyncio.run(main())
+async def test_what_was_settled_in_the_line_is_never_shown(answer, outcome):
+    person, grants = Person(one_at_a_time=True), MemoryGrants()
+    around = surroundings(person, grants=grants)
+    tasks = [ask(around, name, covered=lambda: bool(grants.rules("s"))) for name in ("one", "two", "three")]
+    await person.sees("one")
+    person.answers("one", answer)
+    assert [said for said, _ in await asyncio.gather(*tasks)] == [answer, outcome, outcome]
+    assert person.shown == ["one"]
+    assert len(around.approvals._approvers) == 0
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_time_in_the_line_counts_from_the_last_answer(answered):
+async def test_time_in_the_line_counts_from_the_last_answer(answered):
     """A person who is at it has the whole time for each; who has left isn't waited for once for each."""
-
-    async def main():
-        person, approvals = Person(one_at_a_time=True), ApprovalQueue()
-        one = ask(surroundings(person, approvals=approvals, seconds=60 if answered else 0.02), "one")
-        two = ask(surroundings(person, approvals=approvals), "two", session="t")
-        await person.sees("one")
-        waiting = list(approvals._entries)[1]
-        before = waiting.since
-        if answered:
-            person.answers("one", Once())
-        await asyncio.wait([one])
-        await person.sees("two")
-        assert (waiting.since > before) is answered
-        person.answers("two", Once())
-        assert (await two)[0] == Once()
-        assert (one.exception() is None) is answered
-
-    asyncio.run(main())
+    person, approvals = Person(one_at_a_time=True), ApprovalQueue()
+    one = ask(surroundings(person, approvals=approvals, seconds=60 if answered else 0.02), "one")
+    two = ask(surroundings(person, approvals=approvals), "two", session="t")
+    await person.sees("one")
+    waiting = list(approvals._entries)[1]
+    before = waiting.since
+    if answered:
+        person.answers("one", Once())
+    await asyncio.wait([one])
+    await person.sees("two")
+    assert (waiting.since > before) is answered
+    person.answers("two", Once())
+    assert (await two)[0] == Once()
+    assert (one.exception() is None) is answered
 
 
-def test_a_terminal_that_still_shows_an_old_question_isnt_asked_another():
+async def test_a_terminal_that_still_shows_an_old_question_isnt_asked_another():
     """A thread can't be ended: the next question waits until it is free, or is too late."""
     free, shown = threading.Event(), []
 
@@ -548,17 +493,14 @@ def test_a_terminal_that_still_shows_an_old_question_isnt_asked_another():
         free.wait(10)
         return Once()
 
-    async def main():
-        around = surroundings(terminal, seconds=0.05)
-        for name in ("one", "two"):
-            with pytest.raises(CallError, match="no answer came"):
-                await ask(around, name)
-        assert shown == ["one"]
-        free.set()
-        assert (await ask(surroundings(terminal, approvals=around.approvals), "three"))[0] == Once()
-        assert shown == ["one", "three"]
-
-    asyncio.run(main())
+    around = surroundings(terminal, seconds=0.05)
+    for name in ("one", "two"):
+        with pytest.raises(CallError, match="no answer came"):
+            await ask(around, name)
+    assert shown == ["one"]
+    free.set()
+    assert (await ask(surroundings(terminal, approvals=around.approvals), "three"))[0] == Once()
+    assert shown == ["one", "three"]
 
 
 def test_a_system_without_threads_denies(monkeypatch):
@@ -575,27 +517,23 @@ def test_a_system_without_threads_denies(monkeypatch):
 
 
 @pytest.mark.parametrize("one_at_a_time", [False, True])
-def test_cancellation_leaves_nothing_behind(one_at_a_time):
+async def test_cancellation_leaves_nothing_behind(one_at_a_time):
     """Whether it is shown or stands in line; the others go on."""
-
-    async def main():
-        person = Person(one_at_a_time=one_at_a_time)
-        around = surroundings(person)
-        one, two, three = (ask(around, name, session=name) for name in ("one", "two", "three"))
-        await person.sees("one")
-        two.cancel()
-        one.cancel()
-        await asyncio.wait([one, two])
-        assert one.cancelled()
-        assert two.cancelled()
-        await person.sees("three")
-        person.answers("three", Once())
-        assert (await three)[0] == Once()
-        assert around.approvals.waiting() == ()
-        assert len(around.approvals._approvers) == 0
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(main())
+    person = Person(one_at_a_time=one_at_a_time)
+    around = surroundings(person)
+    one, two, three = (ask(around, name, session=name) for name in ("one", "two", "three"))
+    await person.sees("one")
+    two.cancel()
+    one.cancel()
+    await asyncio.wait([one, two])
+    assert one.cancelled()
+    assert two.cancelled()
+    await person.sees("three")
+    person.answers("three", Once())
+    assert (await three)[0] == Once()
+    assert around.approvals.waiting() == ()
+    assert len(around.approvals._approvers) == 0
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 def test_an_approver_that_ignores_its_cancellation_changes_nothing():
@@ -612,26 +550,22 @@ def test_an_approver_that_ignores_its_cancellation_changes_nothing():
     assert grants.rules("s") == ()
 
 
-def test_an_approver_that_wont_end_is_left_to_itself(monkeypatch):
+async def test_an_approver_that_wont_end_is_left_to_itself(monkeypatch):
     monkeypatch.setattr("pegboard.dispatch.approval.queue.GRACE_SECONDS", 0.02)
+    free = asyncio.Event()
 
-    async def main():
-        free = asyncio.Event()
+    async def stubborn(request, context):
+        while not free.is_set():
+            try:
+                await free.wait()
+            except asyncio.CancelledError:
+                continue
 
-        async def stubborn(request, context):
-            while not free.is_set():
-                try:
-                    await free.wait()
-                except asyncio.CancelledError:
-                    continue
-
-        around = surroundings(stubborn, seconds=0.02)
-        with pytest.raises(CallError, match="no answer came"):
-            await ask(around, "delete")
-        assert around.approvals.waiting() == ()
-        free.set()
-
-    asyncio.run(main())
+    around = surroundings(stubborn, seconds=0.02)
+    with pytest.raises(CallError, match="no answer came"):
+        await ask(around, "delete")
+    assert around.approvals.waiting() == ()
+    free.set()
 
 
 # Several loops ------------------------------------------------------------------------------------------------------
@@ -699,25 +633,21 @@ async def a_few_steps():
 
 
 @pytest.mark.parametrize("woken", [False, True])
-def test_leaving_the_queue_loses_nobodys_turn(woken):
+async def test_leaving_the_queue_loses_nobodys_turn(woken):
     """Neither before the turn has come nor in the moment when it does."""
-
-    async def main():
-        locks = KeyedLock()
-        first = await locks.acquire("one")
-        leaves, stays = (asyncio.create_task(locks.acquire("one")) for _ in range(2))
-        await a_few_steps()
-        if woken:
-            first.release()
-        leaves.cancel()
-        await a_few_steps()
-        assert leaves.cancelled()
-        if not woken:
-            first.release()
-        (await stays).release()
-        assert len(locks) == 0
-
-    asyncio.run(main())
+    locks = KeyedLock()
+    first = await locks.acquire("one")
+    leaves, stays = (asyncio.create_task(locks.acquire("one")) for _ in range(2))
+    await a_few_steps()
+    if woken:
+        first.release()
+    leaves.cancel()
+    await a_few_steps()
+    assert leaves.cancelled()
+    if not woken:
+        first.release()
+    (await stays).release()
+    assert len(locks) == 0
 
 
 def test_a_closed_loop_is_passed_over():

@@ -7,7 +7,6 @@ import json
 import threading
 
 import pytest
-from attrs import frozen
 from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import Operator, a_request, a_tool
@@ -17,55 +16,12 @@ from pegboard.dispatch.approval.request import (
     Once,
     Reject,
     answer_from_json,
-    parsed,
     preview_of,
     shown_preview,
-    structured,
 )
 from pegboard.errors import PendingError
 from pegboard.tools.handler import Preview
 from strategies import json_values
-
-
-@frozen
-class Point:
-    x: float
-    name: str = ""
-
-
-def test_data_becomes_a_value():
-    assert structured(Point, {"x": 1}, "a point") == Point(1.0)
-
-
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        ({}, "not a point: x: required, missing"),
-        ({"x": True}, "not a point: x: must be a number"),
-        ({"x": 1, "y": 2}, "not a point: y: unknown key"),
-        ([], "not a point"),
-        ({"x": float("inf")}, "not a point"),
-        ({"x": {1}}, "not a point"),
-    ],
-)
-def test_anything_else_is_refused_with_its_path(data, reason):
-    with pytest.raises(PendingError, match=reason):
-        structured(Point, data, "a point")
-
-
-def test_text_is_parsed():
-    assert parsed(' {"a": [1, 2.5, null, "ä"]} ', 100, "it") == {"a": [1, 2.5, None, "ä"]}
-    assert parsed(b"7", 1, "it") == 7
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", '{"a": 1, "a": 2}', "NaN", "Infinity", "1e400", '"\\ud800"', "\ud800", b"\xff", "[" * 300, "12345678901"],
-)
-def test_text_that_is_no_json_by_the_letter_is_refused(text):
-    with pytest.raises(PendingError, match="not it: "):
-        parsed(text, 300 if "[" in str(text) else 10 if text == "12345678901" else 100, "it")
-
 
 PATTERNS = st.none() | st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=3)
 SECONDS = st.none() | st.floats(0.001, 1e6)
@@ -257,23 +213,20 @@ def test_one_that_hangs_is_left_to_itself():
     free.set()
 
 
-def test_whoever_waits_may_be_cancelled():
-    async def main():
-        started, free = asyncio.Event(), threading.Event()
-        loop = asyncio.get_running_loop()
+async def test_whoever_waits_may_be_cancelled():
+    started, free = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
 
-        def preview(arguments):
-            loop.call_soon_threadsafe(started.set)
-            free.wait(30)
+    def preview(arguments):
+        loop.call_soon_threadsafe(started.set)
+        free.wait(30)
 
-        task = asyncio.create_task(preview_of(a_tool(preview=preview), "{}"))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        free.set()
-
-    asyncio.run(main())
+    task = asyncio.create_task(preview_of(a_tool(preview=preview), "{}"))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    free.set()
 
 
 @pytest.mark.parametrize("nonsense", [1, b"x", ["a"], Preview(1), Preview("a", None)])

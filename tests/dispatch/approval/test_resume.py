@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from dispatch.approval.samples import NOW, a_pending, a_request, a_tool, resumed
-from pegboard.dispatch.approval.pending import PendingCalls, RejectedError, confirmation_of
+from dispatch.approval.samples import NOW, a_pending, a_tool, resumed
+from pegboard.dispatch.approval.pending import PendingCalls, RejectedError
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.approval.resume import match_answers
-from pegboard.dispatch.limits import CallError
-from pegboard.tools.call import Confirmation
 from pegboard.tools.context import ReadonlyContext
 
 ANSWERS = st.sampled_from([Once(), Always(["x"]), Reject("no"), Later(), Once().to_json(), Reject().to_json()])
@@ -86,13 +84,6 @@ def _read(answer):
     return answer["answer"] if answer in (Once().to_json(), Reject().to_json()) else None
 
 
-@pytest.mark.parametrize("context", [ReadonlyContext(user="ann"), ReadonlyContext(session="s")])
-def test_a_call_of_another_user_or_session_is_left(context):
-    call = a_pending()
-    done = match_answers(PendingCalls([call]), {call.id: Once()}, context, now=NOW)
-    assert (done.resumed, done.left, done.ignored) == ((), PendingCalls([call]), (call.id,))
-
-
 @pytest.mark.parametrize("answers", [{}, [], ()])
 def test_no_answers_leave_all(answers):
     call = a_pending()
@@ -111,12 +102,6 @@ def test_an_approved_call_runs_with_what_was_approved(answer):
     assert approval.request == pending.id
 
 
-def test_the_approval_is_for_the_tool_as_it_was():
-    approval, _ = resumed(a_pending(), Once())
-    with pytest.raises(CallError, match="isn't what was approved"):
-        approval.consume(a_tool(description="it says something else now"), {"path": "a.txt"})
-
-
 @pytest.mark.parametrize("subject", ["call", "permission"])
 def test_a_rejected_call_doesnt_run(subject):
     with pytest.raises(RejectedError) as caught:
@@ -124,46 +109,8 @@ def test_a_rejected_call_doesnt_run(subject):
     assert (caught.value.kind, caught.value.text) == ("rejected", "The user rejected this call of delete: use trash")
 
 
-@pytest.mark.parametrize(
-    ("answer", "confirmation"),
-    [
-        (Once(), Confirmation("Sure?", confirmed=True, payload={"n": 1})),
-        (Once({"n": 2}), Confirmation("Sure?", confirmed=True, payload={"n": 2})),
-        (Always(), Confirmation("Sure?", confirmed=True, payload={"n": 1})),
-        (Reject(), Confirmation("Sure?", confirmed=False, payload={"n": 1})),
-        (Reject("why?"), Confirmation("Sure?", confirmed=False, payload={"n": 1}, feedback="why?")),
-    ],
-)
-def test_a_question_is_answered_by_yes_and_by_no(answer, confirmation):
-    """The tool runs again either way; with an approval only where the call had one."""
-    pending = a_pending(subject="question", hint="Sure?", payload={"n": 1})
-    assert resumed(pending, answer) == (None, confirmation)
-
-
-def test_a_permission_from_inside_is_given_for_what_was_asked():
-    pending = a_pending(subject="permission", permission="edit", patterns=("a", "b"), approved=True)
-    approval, confirmation = resumed(pending, Once())
-    assert approval.digest == pending.digest
-    assert confirmation.to_permission("edit", ["a"]).confirmed
-    assert confirmation.to_question("") is None
-
-
-def test_earlier_answers_stay_known():
-    earlier = Confirmation("First?", confirmed=True)
-    pending = a_pending(subject="question", hint="Second?", earlier=[earlier])
-    confirmation = resumed(pending, Reject())[1]
-    assert confirmation.to_question("First?") == earlier
-    assert confirmation.to_question("Second?").confirmed is False
-
-
 def test_a_payload_comes_with_a_yes_to_the_call():
     pending = a_pending()
     confirmation = resumed(pending, Once({"limit": 3}))[1]
     assert (confirmation.confirmed, confirmation.payload) == (True, {"limit": 3})
     assert confirmation.to_question("") is None
-
-
-def test_a_request_is_confirmed_the_same_way():
-    """Live, and later."""
-    request = a_request(subject="question", hint="Sure?")
-    assert confirmation_of(request, Once()) == Confirmation("Sure?", confirmed=True)

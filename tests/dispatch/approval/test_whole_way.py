@@ -12,7 +12,7 @@ import pytest
 from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolRegistry, tool
 from pegboard.dispatch.approval.pending import PendingCalls, answer_from_result, confirmation_call
 from pegboard.dispatch.approval.queue import ask_later
-from pegboard.dispatch.approval.request import Always, Once, Reject
+from pegboard.dispatch.approval.request import Once, Reject
 from pegboard.testing.scripted import ScriptedApprover
 
 KEY = "a key of sixteen bytes or more"
@@ -68,14 +68,6 @@ def test_a_rejection_without_feedback_ends_the_turn():
         outcome = dispatched(board(approver=approver), ("delete", {"path": "a"}), ("delete", {"path": "b"}))
     assert [result.kind for result in outcome.results] == ["rejected", "rejected"]
     assert outcome.ended == "rejected"
-
-
-def test_always_lasts_for_the_session():
-    with ScriptedApprover([Always()]) as approver:
-        registry = board(approver=approver)
-        calls = [("delete", {"path": path}) for path in "abc"]
-        results = [*dispatched(registry, *calls).results, *dispatched(registry, *calls).results]
-    assert [result.text for result in results] == ["deleted a", "deleted b", "deleted c"] * 2
 
 
 def test_waiting_for_a_person_isnt_the_tools_time():

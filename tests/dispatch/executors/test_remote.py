@@ -238,17 +238,13 @@ def test_one_that_keeps_to_no_limit_is_cancelled_a_moment_later(error):
     assert slow.was_cancelled
 
 
-def test_cancelling_passes_through():
+async def test_cancelling_passes_through():
     slow = Slow()
-
-    async def cancelled():
-        task = asyncio.ensure_future(registry_with(slow).call("far"))
-        await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancelled())
+    task = asyncio.ensure_future(registry_with(slow).call("far"))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert slow.was_cancelled
 
 

@@ -27,7 +27,7 @@ def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
     """Brings `anthropic`.
 
     Args:
-        register: Hangs it on the board.
+        register: Registers it with the registry.
     """
     register("anthropic", _model)
 

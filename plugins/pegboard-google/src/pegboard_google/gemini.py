@@ -172,7 +172,7 @@ def sdk_arguments(body: JsonMapping) -> JsonObject:
     """The keywords of `client.aio.models.generate_content` and `generate_content_stream`.
 
     The SDK has all but model and contents in one `config`, the members of `generationConfig` at its top. Its own
-    calling of functions is turned off: here, calls are run by the board.
+    calling of functions is turned off: here, calls are run by the registry.
 
     Args:
         body: What `Gemini.request` gave; left as it is.

@@ -28,7 +28,7 @@ def pegboard_register_models(register: Callable[[str, Any], None]) -> None:
     """Brings `google`, the Gemini models.
 
     Args:
-        register: Hangs it on the board.
+        register: Registers it with the registry.
     """
     register("google", _gemini)
 

@@ -30,7 +30,7 @@ def pegboard_register_models(register: Callable[[str, Any], None], settings: Map
     """Brings `openai` (the responses API), `openai-chat` (chat completions), and a provider for each server.
 
     Args:
-        register: Hangs them on the board.
+        register: Registers them with the registry.
         settings: `[plugins.openai]`, see `Server`.
 
     Raises:

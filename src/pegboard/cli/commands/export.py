@@ -31,7 +31,7 @@ _MOST_NAMED = 5
 @click.option("--list", "as_list", is_flag=True, help="List the exporters instead, and what to install for others.")
 @click.option("--strict", is_flag=True, help="Have the provider hold calls to the schemas, where it can.")
 @click.option("--where", metavar="PREDICATE", help="Only tools of which this is so, as in 'registry list'.")
-@click.option("--check", is_flag=True, help="Tell what is lost, and which tools can't be exported; exit with 1 then.")
+@click.option("--check", is_flag=True, help="Show what is lost, and which tools can't be exported; exit with 1 then.")
 @click.option("--json", "as_json", is_flag=True, help="As a pipe gets it, in a terminal too.")
 @context_options
 @tool_options
