@@ -10,7 +10,7 @@ import pytest
 import pegboard_anthropic
 from fake_vendors import Page, Reasoning, Search
 from fake_vendors.contract.fixtures import *  # noqa: F403  that is what they are for
-from fake_vendors.contract.vendor import PNG, Deferring, Hosted, Vendor
+from fake_vendors.contract.vendor import DEEP, PNG, Deferring, Hosted, Vendor
 from fake_vendors.server.script import sse
 from pegboard import ModelConfig, Tool
 
@@ -91,7 +91,7 @@ ANTHROPIC = Vendor(
         413: "request_too_large",
     },
     passes={429: "rate_limit_error", **dict.fromkeys([500, 502, 503, 504], "api_error"), 529: "overloaded_error"},
-    nonsense=[b"[]", b"7", b'"text"', b"{}", b'{"content": 7}', b"no json", b'{"no": "end"', b"<html>"],
+    nonsense=[b"[]", b"7", b'"text"', b"{}", b'{"content": 7}', b"no json", b'{"no": "end"', b"<html>", *DEEP],
     frames=[
         b'event: message_start\ndata: {"type": "message_start", "message": 7}\n\n',
         b"event: message_start\ndata: [1, 2]\n\n",

@@ -309,14 +309,6 @@ def test_structured_content_alone_is_told_as_json():
     assert result_of(ToolResult((), structured_content={1, 2}))["content"] == "a set that is no JSON"
 
 
-def test_what_is_for_people_and_the_operator_is_not_sent():
-    secret = ToolResult(
-        "said", display="SECRET", title="SECRET", metadata={"a": "SECRET"}, detail="SECRET", details="SECRET"
-    )
-
-    assert "SECRET" not in str(result_of(secret))
-
-
 def test_a_result_whose_call_wants_citations_holds_search_results():
     options = {"anthropic": {"citations": {"enabled": True}, **CACHE}}
 

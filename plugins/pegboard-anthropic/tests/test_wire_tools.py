@@ -29,11 +29,6 @@ def test_a_function_has_name_description_and_schema(exporter):
     assert exporter.check(tool.spec) == ()
 
 
-@pytest.mark.parametrize("description", ["", " \n"])
-def test_an_empty_description_is_left_out(exporter, description):
-    assert "description" not in only(exporter, Tool.from_schema("t", CITY, description=description))
-
-
 def test_a_strict_tool_says_so(exporter):
     assert only(exporter, Tool.from_schema("t", CITY, strict=True))["strict"] is True
     assert only(exporter, Tool.from_schema("t", CITY), strict=True)["strict"] is True

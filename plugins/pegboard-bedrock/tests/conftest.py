@@ -99,7 +99,7 @@ BEDROCK = Vendor(
     reads_any=False,
     nonsense=[b"<h1>Hello</h1>", b"[]", b'{"output": 5}', b"{}"],
     frames=[b"<h1>Hello</h1>" * 100],
-    begun=event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "Half"}}),
+    begun=2 * event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "Half"}}),
     stream_type="application/vnd.amazon.eventstream",
     hangs_up=False,
 )

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
-from hypothesis import given, strategies as st
 
 from pegboard import Tool
 from pegboard.messages.message import HostedPart, MediaPart, ReasoningPart
@@ -20,10 +18,6 @@ from pegboard_bedrock.bedrock import Bedrock
 BEGUN = {"messageStart": {"role": "assistant"}}
 WEB = {"title": "A", "sourceContent": [{"text": "x"}], "location": {"web": {"url": "https://a"}}}
 USAGE = {"inputTokens": 10, "outputTokens": 7, "totalTokens": 17}
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | st.binary(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-)
 
 
 def start(index, kind, **facts):
@@ -106,19 +100,6 @@ def test_a_stream_is_read_to_a_whole_answer():
         CallDelta(0, '"Oslo"}', "t1", "weather"),
         CallDelta(1, "", "t2", "clock"),
     ]
-
-
-@pytest.mark.parametrize("cut", range(len(WHOLE) - 1))
-def test_a_stream_cut_anywhere_gives_what_has_come_and_says_so(cut):
-    _, reader = fed(WHOLE[:cut])
-
-    response = reader.response(broken="reset")
-
-    assert (response.interrupted, response.complete, response.error_message) == (True, False, "reset")
-    ended = sum(event == stop(index) for event in WHOLE[:cut] for index in (5, 6))
-    assert [each.error for each in response.calls][:ended] == [None] * ended
-    assert all(each.error == CUT for each in response.calls[ended:])
-    response.to_json()
 
 
 def test_a_stream_without_its_end_is_interrupted_though_nobody_says_why():
@@ -225,29 +206,3 @@ def test_a_limit_cuts_the_answer_off():
     response = fed([BEGUN, *call(0, '{"a'), *end("max_tokens")])[1].response()
 
     assert (response.finish_reason, response.complete, response.calls[0].arguments) == ("length", False, '{"a')
-
-
-PIECES = st.dictionaries(
-    st.sampled_from(["text", "toolUse", "reasoningContent", "citation", "toolResult", "image", "x"]),
-    JSON
-    | st.dictionaries(st.sampled_from(["input", "text", "signature", "redactedContent", "source"]), JSON, max_size=3),
-    max_size=2,
-)
-EVENTS = st.dictionaries(
-    st.sampled_from([*{name for event in WHOLE for name in event}, "throttlingException", "x"]),
-    JSON
-    | st.fixed_dictionaries(
-        {}, optional={"contentBlockIndex": st.integers(0, 2) | JSON, "delta": PIECES, "start": PIECES}
-    ),
-    max_size=2,
-)
-
-
-@given(st.lists(EVENTS | JSON, max_size=12), st.none() | st.just("broken"))
-def test_whatever_comes_is_read(events, broken):
-    _, reader = fed(events)
-
-    response = reader.response(broken=broken)
-
-    json.dumps(response.to_json())
-    Bedrock().request(ModelRequest(["?", response.message, "!"]))

@@ -88,7 +88,7 @@ GOOGLE = Vendor(
     ids=False,
     nonsense=NONE,
     frames=NONE,
-    begun=b'data: {"candidates": [{"content": {"role": "model", "parts": [{"text": "Half"}]}}]}\r\n\r\n',
+    begun=2 * b'data: {"candidates": [{"content": {"role": "model", "parts": [{"text": "Half"}]}}]}\r\n\r\n',
 )
 
 

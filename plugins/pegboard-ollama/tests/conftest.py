@@ -11,7 +11,7 @@ from ollama import AsyncClient
 import pegboard_ollama
 from fake_vendors import Reasoning
 from fake_vendors.contract.fixtures import *  # noqa: F403  that is what they are for
-from fake_vendors.contract.vendor import PNG, Vendor
+from fake_vendors.contract.vendor import DEEP, PNG, Vendor
 from pegboard import ModelConfig
 
 
@@ -59,7 +59,7 @@ OLLAMA = Vendor(
     passes=dict.fromkeys([429, 500, 503]),
     ids=False,
     passes_within=False,
-    nonsense=[b"<html>a proxy</html>\n", b"[]", b"5", b"null", b"{"],
+    nonsense=[b"<html>a proxy</html>\n", b"[]", b"5", b"null", b"{", *DEEP],
     frames=[b"<html>a proxy</html>\n"],
     begun=json.dumps({"model": "m", "message": {"role": "assistant", "content": "Half"}}).encode() + b"\n",
     stream_type="application/x-ndjson",

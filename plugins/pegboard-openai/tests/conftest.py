@@ -10,7 +10,7 @@ from openai import AsyncOpenAI
 import pegboard_openai
 from fake_vendors import Page, Reasoning, Search
 from fake_vendors.contract.fixtures import *  # noqa: F403  that is what they are for
-from fake_vendors.contract.vendor import PNG, Deferring, Hosted, Vendor
+from fake_vendors.contract.vendor import DEEP, PNG, Deferring, Hosted, Vendor
 from fake_vendors.server.script import sse
 from pegboard import ModelConfig, Tool
 from pegboard_openai.openai_chat import OpenAIChat
@@ -41,7 +41,7 @@ BOTH = {
         {"service_tier": "flex", "brand_new": {"a": [1]}, "newer": 2},
     ),
     "refused": "refusal",
-    "nonsense": [b"{}", b'{"choices": [], "output": 3}', b"[1, 2]", b"<html>busy</html>", b"null", b"{"],
+    "nonsense": [b"{}", b'{"choices": [], "output": 3}', b"[1, 2]", b"<html>busy</html>", b"null", b"{", *DEEP],
     "frames": [
         *(b"data: [1]\n\n", b'data: "a"\n\n', b"data: 7\n\n", b'data: {"choices": 1}\n\n', b"data: {oops\n\n"),
         *(b"data: [DONE]\n\n", b"<html>"),

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 from openai.types.chat import ChatCompletion
 
-from fake_vendors.rules.samples import WEATHER, asked, called, json_values, like, nested
+from fake_vendors.rules.samples import WEATHER, asked, called
 from pegboard import Tool
 from pegboard.errors import ModelError
 from pegboard.messages.message import CallPart, MediaPart, Message, ReasoningPart, TextPart
-from pegboard.messages.response import ModelResponse
 from pegboard.request.model_request import ModelConfig
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, ToolResult
@@ -164,33 +163,10 @@ def test_what_else_is_said_is_kept():
     }
 
 
-@pytest.mark.parametrize("body", [None, [], "x", {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": 3}]}])
-def test_what_is_no_answer_is_an_error(body):
-    with pytest.raises(ModelError, match="can't be read"):
-        read(body)
-
-
 def test_an_error_body_is_the_providers_error():
     with pytest.raises(ModelError, match="openai: Slow down") as caught:
         read({"error": {"message": "Slow down", "code": "rate_limit_exceeded"}})
     assert caught.value.retryable
-
-
-def test_deep_nesting_ends_in_no_recursion():
-    deep = nested(5_000)
-    calls = [{"id": deep, "function": {"name": deep, "arguments": deep}, "extra_content": deep}]
-    response = read(raw(content=[deep], tool_calls=calls, annotations=[{"x": deep}, URL], audio=deep))
-    assert response.calls[0].invalid
-
-
-@given(json_values | like(raw("tool_calls", content="x", annotations=[URL], tool_calls=[CALL, CUSTOM], audio=AUDIO)))
-def test_no_json_is_more_than_a_model_error(body):
-    try:
-        response = read(body)
-    except ModelError:
-        return
-    assert ModelResponse.from_json(response.to_json()).finish_reason == response.finish_reason
-    assert len({call.id for call in response.calls}) == len(response.calls)
 
 
 def test_what_was_read_goes_back_as_it_was():

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import json
-
-import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 from openai.types.chat import ChatCompletionChunk
 
-from fake_vendors.rules.samples import json_values, like, nested
+from fake_vendors.rules.samples import nested
 from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta
 from pegboard_openai._openai import CHAT
 from pegboard_openai.openai_chat import OpenAIChat
@@ -186,37 +183,6 @@ def test_refusals_citations_and_sounds_are_gathered():
     ]
     text, refusal, sound = read(*given).parts
     assert (text.citations[0].uri, refusal.text, sound.content.data) == ("http://a", "no", b"RIFF")
-
-
-def test_a_broken_stream_says_why():
-    response = read(chunk(content="He"), broken="it broke")
-    assert (response.interrupted, response.error_message, response.text) == (True, "it broke", "He")
-
-
-STREAM = [
-    chunk(role="assistant", content="Hi"),
-    piece("", "weather", index=0, id="c1"),
-    piece('{"city":', index=0),
-    piece('"Oslo"}', index=0),
-    piece('{"city":"Rome"}', "weather", index=1, id="c2"),
-    chunk("tool_calls"),
-]
-
-
-@pytest.mark.parametrize("end", range(len(STREAM)))
-def test_a_stream_that_is_cut_anywhere_holds_what_came_before(end):
-    response = read(*STREAM[:end])
-    whole = [("c1", {"city": "Oslo"}, 4), ("c2", {"city": "Rome"}, 5)]
-
-    assert (response.interrupted, response.complete) == (True, False)
-    expected = [(call_id, arguments) for call_id, arguments, chunks in whole if chunks <= end]
-    assert [(call.id, json.loads(call.arguments)) for call in response.calls[: len(expected)]] == expected
-
-
-@given(like(STREAM), st.lists(json_values, max_size=2))
-def test_no_chunk_raises(chunks, more):
-    response = read(*chunks, *more)
-    assert response.to_json()["finish_reason"] == response.finish_reason
 
 
 @given(st.data())

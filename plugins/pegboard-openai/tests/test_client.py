@@ -10,8 +10,8 @@ import openai
 import pytest
 from openai import AsyncOpenAI, Timeout
 
-from fake_vendors import Call, Error, Page, Reasoning, Round, Search
-from fake_vendors.contract.clients import HI, Silent
+from fake_vendors import Call, Error, ModelServer, Page, Reasoning, Round, Search
+from fake_vendors.contract.clients import HI, KEY, Silent, shown
 from pegboard import ModelConfig, ModelError, ModelRequest, Tool, TurnLimits
 from pegboard_openai import OpenAIChatModel, OpenAIModel
 from pegboard_openai.client import chat_exporter, model_error, searches, secrets_of, server_exporter
@@ -43,6 +43,21 @@ def test_other_credentials_stand_for_a_key(vendor):
     with pytest.raises(ModelError, match="admin_") as caught:
         vendor.kind("m", admin_api_key="sk-very\nsecret")
     assert "sk-very" not in str(caught.value)
+
+
+def test_a_key_may_be_asked_for_and_is_not_shown(way, registry):
+    async def key():
+        return f"{KEY}\n"
+
+    async def main(url):
+        async with way.vendor.at(url, api_key=key) as model:
+            return await way.turn(model, "Hi", registry, limits=TurnLimits(retries=0))
+
+    with ModelServer([]) as server:
+        error = asyncio.run(main(server.url)).error
+    assert isinstance(error, ModelError)
+    assert "***" in str(error)
+    assert KEY not in shown(error)
 
 
 def test_what_is_sent_to_servers_that_want_no_key_is_no_secret():

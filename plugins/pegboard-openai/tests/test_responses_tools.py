@@ -7,7 +7,6 @@ from fake_vendors.rules import payloads
 from fake_vendors.rules.samples import CITY, NOTE, WEATHER, asked
 from pegboard import Tool, ToolSpec
 from pegboard.errors import ExportError
-from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import NamedTool
 from pegboard.tools.spec import Grammar
 from pegboard_openai._openai import RESPONSES
@@ -37,11 +36,6 @@ def body(**facts):
 
 def deferred(*tools, **options):
     return OpenAIResponses(**options).request(asked("hi", model="m", tools=tools, loads_deferred=True))["tools"]
-
-
-def test_it_is_an_exporter():
-    assert isinstance(EXPORTER, Exporter)
-    assert EXPORTER.name == "openai-responses"
 
 
 def test_a_tool_is_a_function_whose_strictness_is_always_said():
@@ -88,19 +82,6 @@ def test_hosted_tools_go_by_their_type():
     options = {"openai": {"namespace": "n"}, "openai-responses": {"search_context_size": "high"}}
     given = Tool.provider("w", "openai.web_search", provider_options=options).spec
     assert entry(given) == {"search_context_size": "high", "type": "web_search"}
-
-
-def test_another_providers_tool_is_refused():
-    exported = EXPORTER.tools([Tool.provider("s", "anthropic.web_search_20250305").spec])
-    assert (exported.entries, exported.refused) == ((), {"s"})
-
-
-def test_a_schema_beyond_all_bounds_is_refused():
-    deep = {"type": "object"}
-    for _ in range(150):
-        deep = {"type": "object", "properties": {"a": deep}}
-    exported = EXPORTER.tools([spec(schema=deep)])
-    assert (exported.entries, exported.refused) == ((), {"t"})
 
 
 def test_descriptions_can_be_limited():

@@ -12,7 +12,7 @@ from fake_vendors.rules.answers import Called
 from fake_vendors.rules.corpus import BY_NAME
 from fake_vendors.rules.exporters import EXPORTERS
 from pegboard import Tool
-from pegboard.messages.message import Message, ReasoningPart
+from pegboard.messages.message import Message, ReasoningPart, TextPart
 from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
@@ -165,6 +165,19 @@ def test_what_a_model_answered_goes_back_without_a_fault(name):
         body = EXPORTERS[name]().request(asked.with_messages(response.message, results))
         assert judge(body[key]) == []
         assert body_faults(name, body) == []
+
+
+@pytest.mark.parametrize("name", [*NAMES, "ollama"])
+def test_what_is_for_people_and_the_operator_or_another_provider_is_never_sent(name):
+    secret = {"display": "SECRET", "title": "SECRET", "metadata": {"a": "SECRET"}, "detail": "SECRET"}
+    result = ToolResult("for the model", **secret, details="SECRET", attachments=["SECRET"])
+    text = TextPart("words", provider_metadata={"another": {"id": "SECRET"}})
+    messages = [Message.user("x"), Message.assistant(text, WEATHER), Message.tool([(WEATHER, result)])]
+
+    body = str(body_of(name, messages))
+
+    assert "for the model" in body
+    assert "SECRET" not in body
 
 
 @pytest.mark.parametrize("name", NAMES)

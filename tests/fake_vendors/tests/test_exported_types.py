@@ -17,8 +17,9 @@ from fake_vendors.rules.exporters import EXPORTERS
 from fake_vendors.rules.gemini_rules import as_json_schema
 from fake_vendors.rules.raw_tools import UNREGISTERED
 from fake_vendors.rules.rules import RULES
-from pegboard import Tool
+from pegboard import Tool, ToolSpec
 from pegboard.dispatch.arguments import parse_call
+from pegboard.request.exporter import Exporter
 from pegboard.request.model_request import ModelConfig, ModelRequest
 from pegboard.schema.references import References
 from pegboard.schema.validator import validator_of
@@ -126,6 +127,24 @@ def test_exports_are_pure_json_and_leave_the_spec_alone(name):
 def test_no_ordinary_tool_is_refused(name, strict):
     """Where a schema can't be said strictly, the tool is exported plainly."""
     assert [spec.name for spec in ORDINARY if exported(name, [spec], strict).refused] == []
+
+
+@pytest.mark.parametrize("name", sorted(EXPORTERS))
+def test_a_schema_beyond_all_bounds_is_refused(name):
+    deep = {"type": "object"}
+    for _ in range(200):
+        deep = {"type": "object", "properties": {"a": deep}}
+    tools = exported(name, [ToolSpec("deep", input_schema=deep)])
+
+    assert isinstance(exporter_of(name), Exporter)
+    assert (tools.entries, tools.refused) == ((), {"deep"})
+
+
+@pytest.mark.parametrize("name", ["anthropic", "bedrock", "openai", "openai-responses"])
+@pytest.mark.parametrize("description", ["", " \n"])
+def test_a_tool_that_says_nothing_has_no_description(name, description):
+    if not description or not name.startswith("openai"):
+        assert "description" not in json.dumps(list(exported(name, [ToolSpec("t", description)]).entries))
 
 
 @pytest.mark.parametrize("name", WITH_TYPES)

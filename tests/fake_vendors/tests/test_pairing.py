@@ -43,23 +43,6 @@ def turn(role, kind, *ids):
 USER = {"role": "user", "content": "x"}
 ASKED = turn("user", "text")
 
-SOUND = [
-    (pairing.openai_chat, [USER, chat_calls("1", "2"), chat_result("2"), chat_result("1"), USER]),
-    (
-        pairing.openai_responses,
-        [
-            item("function_call", "1"),
-            item("custom_tool_call", "2"),
-            {"type": "reasoning"},
-            item("custom_tool_call_output", "2"),
-            item("function_call_output", "1"),
-        ],
-    ),
-    (pairing.anthropic, [USER, uses("1", "2"), results("2", "1"), USER]),
-    (pairing.gemini, [functions("f", "g"), answers("f", "g"), {"role": "model", "parts": [{"text": "x"}]}]),
-    (pairing.bedrock, [ASKED, turn("assistant", "toolUse", "1", "2"), turn("user", "toolResult", "2", "1")]),
-]
-
 PLANTED = [
     (pairing.openai_chat, [chat_calls("1")], "1: call '1' has no result"),
     (pairing.openai_chat, [chat_calls("1"), USER, chat_result("1")], "1: call '1' has no result"),
@@ -93,13 +76,9 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize(("judge", "conversation"), SOUND)
-def test_a_sound_conversation_has_no_faults(judge, conversation):
-    assert judge(conversation) == []
-
-
 @pytest.mark.parametrize(("judge", "conversation", "fault"), PLANTED)
 def test_a_planted_fault_is_found(judge, conversation, fault):
+    """Sound ones are those that exporters write."""
     found = judge(conversation)
 
     assert any(each.startswith(fault) for each in found), found

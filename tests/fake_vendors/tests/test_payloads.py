@@ -5,20 +5,17 @@ from __future__ import annotations
 import pytest
 
 from fake_vendors.rules import payloads
+from fake_vendors.rules.exporters import EXPORTERS
+from pegboard import ToolSpec
+from pegboard.messages.message import Message
+from pegboard.request.model_request import ModelRequest
+from pegboard.tools.call import ToolCall
+from pegboard.tools.content import FileContent, ImageContent, ToolResult
 
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
-PNG = "iVBORw0KGgo="
 
-TOOLS = {
-    "openai": [{"type": "function", "function": {"name": "f", "description": "Finds.", "parameters": SCHEMA}}],
-    "openai-responses": [{"type": "function", "name": "f", "parameters": SCHEMA, "strict": None}],
-    "anthropic": [{"name": "f", "description": "Finds.", "input_schema": SCHEMA}],
-    "gemini": [{"functionDeclarations": [{"name": "f", "description": "Finds.", "parametersJsonSchema": SCHEMA}]}],
-    "gemini-schema": [{"functionDeclarations": [{"name": "f", "parameters": {"type": "OBJECT", "nullable": False}}]}],
-    "bedrock": [{"toolSpec": {"name": "f", "description": "Finds.", "inputSchema": {"json": SCHEMA}}}],
-    "ollama": [{"type": "function", "function": {"name": "f", "description": "Finds.", "parameters": SCHEMA}}],
-    "mcp": [{"name": "f", "description": "Finds.", "inputSchema": SCHEMA}],
-}
+SPEC = ToolSpec("f", "Finds.", SCHEMA)
+TOOLS = {name: list(make().tools([SPEC]).entries) for name, make in EXPORTERS.items()}
 
 
 def test_every_exporter_with_types_has_a_check():
@@ -54,122 +51,66 @@ def test_the_input_schema_of_anthropic_is_looked_at():
     assert payloads.anthropic_tools([{"name": "f", "input_schema": {"type": "object", "required": "q"}}])
 
 
+CALL = ToolCall("f", {"q": "x"}, "1")
+ASKED = [
+    Message.user("What?", ImageContent(b"x"), FileContent("file:///a.pdf", b"%PDF", "application/pdf")),
+    Message.assistant("I look.", CALL),
+    Message.tool([(CALL, ToolResult(["one", ImageContent(b"x")]))]),
+]
 CONVERSATIONS = {
-    "openai": [
-        {"role": "developer", "content": "Be brief."},
-        {
-            "role": "user",
-            "content": [
-                {"type": "text", "text": "What?"},
-                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
-                {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
-                {"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf"}},
-            ],
-        },
-        {
-            "role": "assistant",
-            "tool_calls": [
-                {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}},
-                {"id": "2", "type": "custom", "custom": {"name": "g", "input": "x"}},
-            ],
-        },
-        {"role": "tool", "tool_call_id": "1", "content": "one"},
-        {"role": "tool", "tool_call_id": "2", "content": [{"type": "text", "text": "two"}]},
-    ],
-    "openai-responses": [
-        {"role": "user", "content": [{"type": "input_text", "text": "What?"}]},
-        {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"},
-        {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
-        {
-            "type": "function_call_output",
-            "call_id": "1",
-            "output": [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}],
-        },
-    ],
-    "anthropic": [
-        {"role": "user", "content": "What?"},
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "thinking", "thinking": "Hm.", "signature": "x"},
-                {"type": "tool_use", "id": "1", "name": "f", "input": {"q": "x"}},
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                {
-                    "type": "tool_result",
-                    "tool_use_id": "1",
-                    "is_error": True,
-                    "content": [
-                        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}},
-                    ],
-                }
-            ],
-        },
-    ],
-    "gemini": [
-        {"role": "user", "parts": [{"text": "What?"}, {"inlineData": {"mimeType": "image/png", "data": PNG}}]},
-        {
-            "role": "model",
-            "parts": [{"functionCall": {"id": "1", "name": "f", "args": {}}, "thoughtSignature": "AA=="}],
-        },
-        {
-            "role": "user",
-            "parts": [
-                {
-                    "functionResponse": {
-                        "id": "1",
-                        "name": "f",
-                        "response": {"error": "No."},
-                        "parts": [{"inlineData": {"mimeType": "image/png", "data": PNG}}],
-                    }
-                }
-            ],
-        },
-    ],
-    "bedrock": [
-        {"role": "user", "content": [{"text": "What?"}, {"image": {"format": "png", "source": {"bytes": b"x"}}}]},
-        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "1", "name": "f", "input": {}}}]},
-        {
-            "role": "user",
-            "content": [{"toolResult": {"toolUseId": "1", "status": "error", "content": [{"json": {"a": 1}}]}}],
-        },
-    ],
+    name: EXPORTERS[name]().request(ModelRequest(ASKED, model="m"))[key] for name, (key, _) in payloads.MESSAGES.items()
 }
-CONVERSATIONS["gemini-schema"] = CONVERSATIONS["gemini"]
+FREE = {"input", "args", "arguments", "response", "function"}
+"""Keys whose values are anybody's."""
+
+
+def planted(value):
+    """The same JSON with a key that nobody knows in one object after the other."""
+    if isinstance(value, dict):
+        yield {**value, "bogus": 1}
+        for key, inner in value.items():
+            for other in planted(inner) if key not in FREE else ():
+                yield {**value, key: other}
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            for other in planted(inner):
+                yield [*value[:place], other, *value[place + 1 :]]
 
 
 @pytest.mark.parametrize("exporter", CONVERSATIONS)
-def test_a_sound_conversation_has_no_faults(exporter):
-    assert payloads.MESSAGES[exporter][1](CONVERSATIONS[exporter]) == []
+def test_a_sound_conversation_has_no_faults_and_one_with_an_unknown_key_has(exporter):
+    judge = payloads.MESSAGES[exporter][1]
+    assert judge(CONVERSATIONS[exporter]) == []
+    spoilt = list(planted(CONVERSATIONS[exporter]))
+    assert [each for each in spoilt if not judge(each)] == []
+    assert len(spoilt) >= 8
 
 
 @pytest.mark.parametrize("exporter", CONVERSATIONS)
-def test_a_conversation_without_its_last_turn_lacks_results(exporter):
-    assert payloads.MESSAGES[exporter][1](CONVERSATIONS[exporter][:-1])
+def test_a_conversation_without_its_results_lacks_them(exporter):
+    cut = [turn for turn in CONVERSATIONS[exporter][:-1] if turn.get("role") != "tool" and "output" not in turn]
+    assert payloads.MESSAGES[exporter][1](cut)
 
 
-def planted(exporter, number, **changes):
-    conversation = list(CONVERSATIONS[exporter])
-    conversation[number] = {**conversation[number], **changes}
-    return payloads.MESSAGES[exporter][1](conversation)
+def user(*content, key="content"):
+    return [{"role": "user", key: list(content)}]
 
 
-def test_planted_faults_in_messages_are_found_by_the_types():
-    assert planted("openai", 3, content=[{"type": "image_url", "image_url": {"url": "x"}}]) != []
-    assert planted("openai", 1, content=[{"type": "input_audio", "input_audio": {"data": "x", "format": "ogg"}}]) != []
-    assert planted("openai", 4, is_error=True) != []
-    assert planted("openai-responses", 3, output=[{"type": "text", "text": "x"}]) != []
-    assert planted("openai-responses", 3, is_error=True) != []
-    assert planted("anthropic", 0, content=[{"type": "audio", "source": {}}]) != []
-    assert planted("anthropic", 0, role="tool") != []
-    assert planted("gemini", 0, parts=[{"inline": {}}]) != []
-    assert planted("gemini", 0, parts=[{"inlineData": {"mimeType": "image/png", "data": "?"}}]) != []
-    assert planted("bedrock", 0, content=[{"image": {"format": "bmp", "source": {"bytes": b"x"}}}]) != []
-    assert planted("bedrock", 0, content=[{"image": {"format": "png", "source": {"bytes": "eA=="}}}]) != []
-    assert planted("bedrock", 1, content=[{"toolUse": {"toolUseId": "a b", "name": "f", "input": {}}}]) != []
+@pytest.mark.parametrize(
+    ("exporter", "conversation"),
+    [
+        ("openai", user({"type": "input_audio", "input_audio": {"data": "x", "format": "ogg"}})),
+        ("openai-responses", user({"type": "text", "text": "x"})),
+        ("anthropic", user({"type": "audio", "source": {}})),
+        ("anthropic", [{"role": "tool", "content": "x"}]),
+        ("gemini", user({"inlineData": {"mimeType": "image/png", "data": "?"}}, key="parts")),
+        ("bedrock", user({"image": {"format": "bmp", "source": {"bytes": b"x"}}})),
+        ("bedrock", user({"image": {"format": "png", "source": {"bytes": "eA=="}}})),
+        ("bedrock", [*user({"text": "x"}), {"role": "assistant", "content": [{"toolUse": {"toolUseId": "a b"}}]}]),
+    ],
+)
+def test_planted_faults_in_messages_are_found_by_the_types(exporter, conversation):
+    assert payloads.MESSAGES[exporter][1](conversation) != []
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fake_vendors.rules.gemini_rules import as_json_schema
 from fake_vendors.rules.openai_rules import strict_faults
 from fake_vendors.rules.rules import RULES
-from fake_vendors.rules.schema_places import cycles, places, schema_faults, target
+from fake_vendors.rules.schema_places import cycles, target
 
 TEXT = {"type": "string"}
 OR_NULL = {"type": ["string", "null"]}
@@ -278,50 +277,7 @@ def test_ten_levels_are_the_most_of_a_strict_schema():
     assert strict_faults(nested(11)) == [": 11 levels, of at most 10"]
 
 
-def test_the_older_schema_is_read_as_json_schema():
-    schema = {
-        "type": "OBJECT",
-        "properties": {
-            "a": {"type": "STRING", "nullable": True, "enum": ["x"]},
-            "b": {"type": "ARRAY", "items": {"anyOf": [{"type": "INTEGER"}, {"type": "NULL"}]}},
-        },
-        "required": ["b"],
-        "propertyOrdering": ["b", "a"],
-    }
-
-    assert as_json_schema(schema) == {
-        "type": "object",
-        "properties": {
-            "a": {"anyOf": [{"type": "string", "enum": ["x"]}, {"type": "null"}]},
-            "b": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
-        },
-        "required": ["b"],
-    }
-
-
 # --- schemas ---
-
-
-def test_every_place_of_a_schema_is_seen_with_its_path():
-    schema = {
-        "type": "object",
-        "properties": {"a/b": {"items": {"not": {}}, "prefixItems": [{}, True]}},
-        "patternProperties": {"^x": {}},
-        "$defs": {"D": {"anyOf": [{}], "oneOf": [{}], "allOf": [{}]}},
-        "definitions": {"E": {"if": {}, "then": {}, "else": {}}},
-        "dependentSchemas": {"a": {"contains": {}, "propertyNames": {}}},
-        "additionalProperties": {"unevaluatedItems": False, "unevaluatedProperties": {}, "contentSchema": {}},
-        "enum": [{"properties": {"not": "one"}}],
-    }
-
-    assert [place.path for place in places(schema)] == [
-        "", "/properties/a~1b", "/properties/a~1b/prefixItems/0", "/properties/a~1b/prefixItems/1",
-        "/properties/a~1b/items", "/properties/a~1b/items/not", "/patternProperties/^x", "/$defs/D", "/$defs/D/allOf/0",
-        "/$defs/D/anyOf/0", "/$defs/D/oneOf/0", "/definitions/E", "/definitions/E/if", "/definitions/E/then",
-        "/definitions/E/else", "/dependentSchemas/a", "/dependentSchemas/a/contains",
-        "/dependentSchemas/a/propertyNames", "/additionalProperties", "/additionalProperties/unevaluatedItems",
-        "/additionalProperties/unevaluatedProperties", "/additionalProperties/contentSchema",
-    ]  # fmt: skip
 
 
 def test_references_lead_where_they_say():
@@ -332,10 +288,6 @@ def test_references_lead_where_they_say():
     assert target(schema, "#here") == {"$anchor": "here"}
     assert target(schema, "#/$defs/L/anyOf/0") == {"type": "null"}
     assert target(schema, "#/$defs/L/anyOf/1") is target(schema, "#there") is target(schema, "#/x/y") is None
-
-
-def test_a_schema_that_is_none_says_where():
-    assert schema_faults({"properties": {"a": {"type": "text"}}})[0].startswith("/properties/a/type: no JSON Schema")
 
 
 ROUND = {"A": {"properties": {"b": {"$ref": "#/$defs/B"}}}, "B": {"properties": {"a": {"$ref": "#/$defs/A"}}}}

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import copy
-import json
 
 import openai
 import pytest
-from openai import AsyncOpenAI
 
-from fake_vendors import Call, Citation, Error, ModelServer, Reasoning, Round, Usage
-from fake_vendors.server.talk import CITY, EMPTY, LOOP, async_until, openai as client_of, run_async, until
+from fake_vendors import Call, ModelServer, Round
+from fake_vendors.server.talk import CITY, EMPTY, openai as client_of
 
 TOOLS = [
     {"type": "function", "function": {"name": "weather", "description": "Tells the weather.", "parameters": CITY}},
@@ -40,15 +38,6 @@ def whole(*rounds, messages=ASKED, **changes):
         return ask(client, messages, **changes).choices[0]
 
 
-def chunks(*rounds, **changes):
-    with ModelServer(rounds) as server, client_of(server.url) as client:
-        return list(ask(client, stream=True, **changes))
-
-
-def deltas(got):
-    return [chunk.choices[0].delta for chunk in got if chunk.choices]
-
-
 @pytest.fixture(scope="module")
 def refusing():
     """A server without rounds, so that only a refusal answers, and its client: one for all that is refused."""
@@ -56,179 +45,14 @@ def refusing():
         yield server, client
 
 
-def results_of(message):
-    return [answered(made.id, f"result of {made.function.name}") for made in message.tool_calls]
-
-
-def test_a_loop_with_two_calls_side_by_side():
-    with ModelServer(LOOP) as server, client_of(server.url) as client:
-        first = ask(client).choices[0]
-        assert first.finish_reason == "tool_calls"
-        made = [(one.function.name, json.loads(one.function.arguments)) for one in first.message.tool_calls]
-        assert made == [("weather", {"city": "Oslo"}), ("clock", {})]
-        history = [*ASKED, first.message.model_dump(exclude_none=True), *results_of(first.message)]
-        second = ask(client, history)
-        assert second.choices[0].message.content == "It is noon, and it rains."
-        assert second.choices[0].finish_reason == "stop"
-        assert [message["role"] for message in server.requests[1].body["messages"]] == [
-            "user",
-            "assistant",
-            "tool",
-            "tool",
-        ]
-
-
-def test_a_loop_through_the_streaming_helper():
-    with ModelServer(LOOP) as server, client_of(server.url) as client:
-        with client.chat.completions.stream(model="m", messages=ASKED, tools=TOOLS[:2]) as stream:
-            first = stream.get_final_completion().choices[0].message
-        assert [one.function.name for one in first.tool_calls] == ["weather", "clock"]
-        assert json.loads(first.tool_calls[0].function.arguments) == {"city": "Oslo"}
-        with client.chat.completions.stream(
-            model="m", messages=[*ASKED, said(*map(bare, first.tool_calls)), *results_of(first)], tools=TOOLS[:2]
-        ) as stream:
-            assert stream.get_final_completion().choices[0].message.content == "It is noon, and it rains."
-
-
 def bare(made):
     return call(made.id, made.function.name, made.function.arguments)
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_loop_with_the_async_client(stream):
-    async def play():
-        async with AsyncOpenAI(api_key="x", base_url=server.url + "/v1", max_retries=0) as client:
-            if not stream:
-                return (await ask(client)).choices[0].message.content, (await ask(client)).choices[0].message.content
-            return [await text_of(await ask(client, stream=True)) for _ in range(2)]
-
-    async def text_of(stream):
-        return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
-
-    with ModelServer(LOOP) as server:
-        assert list(run_async(play)) == [played.said for played in LOOP]
-
-
-def test_a_stream_sends_arguments_in_pieces_and_ends_with_the_reason():
-    got = chunks(LOOP[0])
-    pieces = [one for delta in deltas(got) for one in delta.tool_calls or ()]
-    assert [(one.index, one.id, one.function.name) for one in pieces if one.id] == [
-        (0, "call_1_0", "weather"),
-        (1, "call_1_1", "clock"),
-    ]
-    assert [one.function.arguments for one in pieces if one.index == 0] == ["", '{"city', '": "Os', 'lo"}']
-    assert got[-1].choices[0].finish_reason == "tool_calls"
-
-
-def test_usage_comes_where_it_is_asked_for():
-    used = Usage(20, 10, cached=5, reasoning=4)
-    assert all(chunk.usage is None for chunk in chunks(Round(text="x", usage=used)))
-    last = chunks(Round(text="x", usage=used), stream_options={"include_usage": True})[-1]
-    assert last.choices == []
-    assert (last.usage.prompt_tokens, last.usage.completion_tokens, last.usage.total_tokens) == (20, 10, 30)
-    assert (last.usage.prompt_tokens_details.cached_tokens, last.usage.completion_tokens_details.reasoning_tokens) == (
-        5,
-        4,
-    )
-
-
-def test_text_can_come_in_the_pieces_of_the_script():
-    assert [delta.content for delta in deltas(chunks(Round(text=["a", "b b"])))] == ["", "a", "b b", None]
-
-
-def test_reasoning_refusal_and_citations_have_their_fields():
-    played = Round(text="x", reasoning=Reasoning("hm"), refusal="no", citations=[Citation("u", "t", start=0, end=1)])
-    choice = whole(played)
-    assert (choice.message.reasoning_content, choice.message.refusal, choice.finish_reason) == ("hm", "no", "stop")
-    assert choice.message.annotations[0].url_citation.url == "u"
-    streamed = [delta.model_dump(exclude_unset=True) for delta in deltas(chunks(played))]
-    keys = ["reasoning_content", "reasoning_content", "content", "annotations", "refusal", "refusal"]
-    assert [list(delta) for delta in streamed[1:]] == [*([key] for key in keys), []]
-
-
-@pytest.mark.parametrize("finish", ["stop", "length", "content_filter"])
-def test_the_finish_reason_is_the_scripts(finish):
-    assert whole(Round(text="x", finish=finish)).finish_reason == finish
-    assert chunks(Round(text="x", finish=finish))[-1].choices[0].finish_reason == finish
-
-
-def test_an_empty_answer():
-    choice = whole(Round())
-    assert (choice.message.content, choice.message.tool_calls, choice.finish_reason) == (None, None, "stop")
-
-
-def test_broken_calls_go_out_as_they_are_written():
-    made = [Call("a", '{"x": ', id="1"), Call("b", id="1"), Call("c", id=None), Call("run", "print(1)", freeform=True)]
-    got = whole(Round(calls=made)).message.tool_calls
-    assert [one.id for one in got] == ["1", "1", None, "call_1_3"]
-    assert got[0].function.arguments == '{"x": '
-    assert (got[3].type, got[3].custom.name, got[3].custom.input) == ("custom", "run", "print(1)")
-    pieces = [one for delta in deltas(chunks(Round(calls=made[3:]))) for one in delta.tool_calls or ()]
-    assert "".join(one.custom["input"] for one in pieces) == "print(1)"
-
-
-def test_a_new_id_under_an_old_index():
-    got = chunks(Round(calls=[Call("clock"), Call("clock", same_index=True)]))
-    pieces = [one for delta in deltas(got) for one in delta.tool_calls or ()]
-    assert {one.index for one in pieces} == {0}
-    assert [one.id for one in pieces if one.id] == ["call_1_0", "call_1_1"]
 
 
 def test_names_that_a_round_made_up_may_come_back():
     with ModelServer([Round(calls=[Call("nobody")]), Round(text="x")]) as server, client_of(server.url) as client:
         ask(client)
         ask(client, [*ASKED, said(call(name="nobody")), answered()])
-
-
-def test_a_stream_that_breaks_off_is_a_connection_error():
-    with ModelServer([Round(text="abcdef", break_after=2)]) as server, client_of(server.url) as client:
-        stream = ask(client, stream=True)
-        assert [next(stream).choices[0].delta.content for _ in range(2)] == ["", "ab"]
-        with pytest.raises(openai.APIConnectionError):
-            next(stream)
-
-
-def test_arguments_that_never_end():
-    with ModelServer([Round(calls=[Call("clock")], never_ends=50)]) as server, client_of(server.url) as client:
-        got = until(openai.APIConnectionError, ask(client, stream=True))
-    assert len([delta for delta in deltas(got) if delta.tool_calls]) == 52
-
-
-def test_a_stream_that_breaks_off_for_the_async_client():
-    async def play(got):
-        async with AsyncOpenAI(api_key="x", base_url=server.url + "/v1", max_retries=0) as client:
-            async for chunk in await ask(client, stream=True):
-                got.append(chunk)
-
-    with ModelServer([Round(text="abcdef", break_after=2)]) as server:
-        assert len(async_until(openai.APIConnectionError, play)) == 2
-
-
-def test_an_error_inside_a_stream():
-    script = [Round(text="abc", error=Error(503, "busy", after=2))]
-    with ModelServer(script) as server, client_of(server.url) as client:
-        with pytest.raises(openai.APIError, match="busy") as caught:
-            list(ask(client, stream=True))
-        assert caught.value.type == "server_error"
-
-
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (400, openai.BadRequestError),
-        (401, openai.AuthenticationError),
-        (429, openai.RateLimitError),
-        (500, openai.InternalServerError),
-    ],
-)
-@pytest.mark.parametrize("stream", [False, True])
-def test_an_error_is_the_sdks_own(status, kind, stream):
-    with ModelServer([Round(error=Error(status, "no", retry_after=1.5))]) as server, client_of(server.url) as client:
-        with pytest.raises(kind, match="no") as caught:
-            ask(client, stream=stream)
-        assert caught.value.response.headers["retry-after"] == "1.5"
-        assert caught.value.request_id == "req_1"
-        assert caught.value.type is not None
 
 
 PARSED = {**call(), "function": {"name": "weather", "arguments": "{}", "parsed_arguments": {}}}

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import copy
-import json
 
 import openai
 import pytest
-from openai import AsyncOpenAI
 
-from fake_vendors import Call, Citation, Error, ModelServer, Page, Reasoning, Round, Search, Usage
-from fake_vendors.server.talk import CITY, EMPTY, LOOP, openai as client_of, run_async, until
+from fake_vendors import Call, Citation, ModelServer, Page, Reasoning, Round, Search
+from fake_vendors.server.talk import CITY, EMPTY, LOOP, openai as client_of
 
 TOOLS = [
     {"type": "function", "name": "weather", "description": "Tells the weather.", "parameters": CITY, "strict": None},
@@ -40,10 +38,6 @@ def events(*rounds, **changes):
         return list(ask(client, stream=True, **changes))
 
 
-def of(got, kind):
-    return [event for event in got if event.type == kind]
-
-
 @pytest.fixture(scope="module")
 def refusing():
     """A server without rounds, so that only a refusal answers, and its client: one for all that is refused."""
@@ -61,17 +55,6 @@ def results_of(response):
     ]
 
 
-def test_a_loop_with_two_calls_side_by_side():
-    with ModelServer(LOOP) as server, client_of(server.url) as client:
-        first = ask(client)
-        assert (first.status, first.output_text) == ("completed", "Let me look.")
-        made = [(item.name, json.loads(item.arguments)) for item in first.output if item.type == "function_call"]
-        assert made == [("weather", {"city": "Oslo"}), ("clock", {})]
-        second = ask(client, [*ASKED, *dumped(first), *results_of(first)])
-        assert second.output_text == "It is noon, and it rains."
-        assert len(server.requests[1].body["input"]) == 6
-
-
 def test_a_loop_that_goes_on_from_the_response_before():
     with ModelServer(LOOP) as server, client_of(server.url) as client:
         first = ask(client, "What is it like?")
@@ -81,57 +64,6 @@ def test_a_loop_that_goes_on_from_the_response_before():
         first = ask(client)
         with pytest.raises(openai.BadRequestError, match="No tool output found for function call call_1_1"):
             ask(client, results_of(first)[:1], previous_response_id=first.id)
-
-
-def test_a_loop_through_the_streaming_helper():
-    with ModelServer(LOOP) as server, client_of(server.url) as client:
-        with client.responses.stream(model="m", input=ASKED, tools=TOOLS[1:]) as stream:
-            first = stream.get_final_response()
-        assert [item.type for item in first.output] == ["message", "function_call", "function_call"]
-        items = [{key: value for key, value in item.items() if key != "parsed_arguments"} for item in dumped(first)]
-        for item in items:
-            for part in item.get("content", ()):
-                part.pop("parsed", None)
-        assert ask(client, [*ASKED, *items, *results_of(first)]).output_text == "It is noon, and it rains."
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_loop_with_the_async_client(stream):
-    async def play():
-        async with AsyncOpenAI(api_key="x", base_url=server.url + "/v1", max_retries=0) as client:
-            first = await answer(client, ASKED)
-            return await answer(client, [*ASKED, *dumped(first), *results_of(first)])
-
-    async def answer(client, items):
-        if not stream:
-            return await ask(client, items)
-        return [event async for event in await ask(client, items, stream=True)][-1].response
-
-    with ModelServer(LOOP) as server:
-        assert run_async(play).output_text == "It is noon, and it rains."
-
-
-def test_a_stream_has_its_events_in_order():
-    got = events(Round(text="abc", calls=[Call("weather", {"city": "Oslo"})]))
-    assert [event.sequence_number for event in got] == list(range(len(got)))
-    text = [*["response.output_text.delta"] * 3, "response.output_text.done"]
-    made = [*["response.function_call_arguments.delta"] * 3, "response.function_call_arguments.done"]
-    assert [event.type for event in got] == [
-        *("response.created", "response.in_progress"),
-        *("response.output_item.added", "response.content_part.added", *text, "response.content_part.done"),
-        *("response.output_item.done", "response.output_item.added", *made, "response.output_item.done"),
-        "response.completed",
-    ]
-    pieces = of(got, "response.function_call_arguments.delta")
-    assert {(piece.item_id, piece.output_index) for piece in pieces} == {("fc_1_0", 1)}
-    assert "".join(piece.delta for piece in pieces) == '{"city": "Oslo"}'
-    assert got[-1].response.output[1].arguments == '{"city": "Oslo"}'
-
-
-def test_usage():
-    usage = whole(Round(text="x", usage=Usage(20, 10, cached=5, reasoning=4))).usage
-    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (20, 10, 30)
-    assert (usage.input_tokens_details.cached_tokens, usage.output_tokens_details.reasoning_tokens) == (5, 4)
 
 
 RICH = Round(
@@ -155,85 +87,6 @@ def test_reasoning_searches_citations_and_refusals_are_items(stream):
     assert (hosted.type, hosted.name) == ("mcp_call", "n")
     assert [part.type for part in message.content] == ["output_text", "refusal"]
     assert message.content[0].annotations[0].url == "u"
-
-
-def test_their_events():
-    got = events(RICH)
-    kinds = [event.type.removeprefix("response.") for event in got]
-    assert "web_search_call.searching" in kinds
-    assert "refusal.done" in kinds
-    assert "output_text.annotation.added" in kinds
-    assert "".join(event.delta for event in of(got, "response.reasoning_summary_text.delta")) == "hm"
-
-
-def test_the_finish_reason_is_the_scripts():
-    cut = whole(Round(text="x", finish="length"))
-    assert (cut.status, cut.incomplete_details.reason) == ("incomplete", "max_output_tokens")
-    last = events(Round(text="x", finish="content_filter"))[-1]
-    assert (last.type, last.response.incomplete_details.reason) == ("response.incomplete", "content_filter")
-
-
-def test_an_empty_answer():
-    assert whole(Round()).output == []
-    assert [event.type for event in events(Round())] == [
-        "response.created",
-        "response.in_progress",
-        "response.completed",
-    ]
-    assert whole(Round(refusal="no")).output[0].content[0].refusal == "no"
-    assert whole(Round(reasoning=Reasoning("hm"))).output[0].encrypted_content is None
-    assert whole(Round(reasoning=Reasoning(signature="s"))).output[0].summary == []
-    assert len(events(Round(reasoning=Reasoning(signature="s")))) == 5
-
-
-def test_broken_calls_go_out_as_they_are_written():
-    made = [
-        Call("a", "{x", id="1"),
-        Call("b", id="1"),
-        Call("c", id=None),
-        Call("run", "1+1", freeform=True),
-        Call("d", namespace="n"),
-    ]
-    got = whole(Round(calls=made)).output
-    assert [getattr(item, "call_id", None) for item in got] == ["1", "1", None, "call_1_3", "call_1_4"]
-    assert (got[0].arguments, got[3].type, got[3].input, got[4].namespace) == ("{x", "custom_tool_call", "1+1", "n")
-    pieces = of(events(Round(calls=made)), "response.custom_tool_call_input.delta")
-    assert "".join(piece.delta for piece in pieces) == "1+1"
-
-
-def test_a_new_call_under_an_old_index():
-    added = of(events(Round(calls=[Call("clock"), Call("clock", same_index=True)])), "response.output_item.added")
-    assert [(event.output_index, event.item.call_id) for event in added] == [(0, "call_1_0"), (0, "call_1_1")]
-
-
-def test_a_stream_that_breaks_off_is_a_connection_error():
-    with ModelServer([Round(text="abc", break_after=5)]) as server, client_of(server.url) as client:
-        got = until(openai.APIConnectionError, ask(client, stream=True))
-    assert len(got) == 5
-    assert got[-1].type == "response.output_text.delta"
-
-
-def test_arguments_that_never_end():
-    with ModelServer([Round(calls=[Call("clock")], never_ends=50)]) as server, client_of(server.url) as client:
-        got = until(openai.APIConnectionError, ask(client, stream=True))
-    assert len(of(got, "response.function_call_arguments.delta")) == 51
-
-
-def test_an_error_inside_a_stream():
-    last = events(Round(text="abc", error=Error(503, "busy", after=2)))[-1]
-    assert (last.type, last.message, last.code) == ("error", "busy", "server_error")
-
-
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [(401, openai.AuthenticationError), (429, openai.RateLimitError), (500, openai.InternalServerError)],
-)
-@pytest.mark.parametrize("stream", [False, True])
-def test_an_error_is_the_sdks_own(status, kind, stream):
-    with ModelServer([Round(error=Error(status, "no", retry_after=2))]) as server, client_of(server.url) as client:
-        with pytest.raises(kind, match="no") as caught:
-            ask(client, stream=stream)
-        assert caught.value.response.headers["retry-after"] == "2"
 
 
 def history(*items):

@@ -72,6 +72,7 @@ def test_one_model_serves_one_event_loop_after_the_other_and_may_be_asked_again(
 def test_a_model_says_who_it_is(vendor):
     model = bare(vendor, base_url=NOWHERE, **vendor.made)
     asyncio.run(model.aclose())
+    asyncio.run(model.aclose())
     assert (model.name, model.provider, model.exporter.name) == (vendor.model, *[vendor.provider] * 2)
     assert repr(model) == f"{vendor.kind.__name__}({vendor.model!r}, provider={vendor.provider!r})"
 

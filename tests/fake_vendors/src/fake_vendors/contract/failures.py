@@ -147,8 +147,7 @@ def test_an_error_within_a_stream_that_stays_is_not_tried_again(streaming):
 
 
 def test_an_answer_of_nonsense_is_a_model_error(whole):
-    deep = [b'{"a":' * 90_000, b"[" * 90_000 + b"]" * 90_000]
-    for raw in (*whole.vendor.nonsense, *deep):
+    for raw in whole.vendor.nonsense:
         played = whole.play([Round(raw=raw)], limits=ONCE)
         assert isinstance(played.error, ModelError), raw[:50]
         assert played.error.provider == whole.vendor.provider

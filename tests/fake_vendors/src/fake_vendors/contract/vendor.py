@@ -18,6 +18,9 @@ from pegboard import ImageContent, ModelConfig, Tool, ToolError, ToolRegistry, T
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """A picture of one pixel, in base64."""
 
+DEEP = (b'{"a":' * 90_000, b"[" * 90_000 + b"]" * 90_000)
+"""Answers that are nested without end."""
+
 NOWHERE = "http://127.0.0.1:9"
 """The port of "discard", which is never open."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,28 +66,3 @@ def _boto_session() -> Any:
     import boto3
 
     return boto3.Session(aws_access_key_id="x", aws_secret_access_key="x", region_name="us-east-1")
-
-
-def until(error: type[Exception], stream: Any) -> list[Any]:
-    """What comes before the stream raises; fails if it doesn't."""
-    import pytest
-
-    got: list[Any] = []
-    with pytest.raises(error):
-        got.extend(stream)
-    return got
-
-
-def async_until(error: type[Exception], play: Any) -> list[Any]:
-    """The same for a coroutine function that puts what comes into a list."""
-    import pytest
-
-    got: list[Any] = []
-    with pytest.raises(error):
-        asyncio.run(play(got))
-    return got
-
-
-def run_async(play: Any) -> Any:
-    """Runs a coroutine function in a loop of its own."""
-    return asyncio.run(play())
