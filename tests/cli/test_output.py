@@ -18,9 +18,7 @@ from pegboard.cli.output import (
     json_pretty,
     json_rows,
     one_line,
-    plugins_json,
     plugins_table,
-    result_json,
     result_text,
     rows_text,
     size_text,
@@ -74,7 +72,7 @@ def test_plugins():
 
 
 def test_plugins_as_json():
-    first = json.loads(plugins_json(PLUGINS))[0]
+    first = json.loads(json_rows(plugin.to_json() for plugin in PLUGINS))[0]
     assert list(first) == ["name", "distribution", "version", "status", "hooks", "tools", "cause"]
     assert first["tools"] == ["a", "b"]
 
@@ -124,7 +122,7 @@ def test_an_error():
     assert error_text(result) == f"error (timeout): {SEEN}\n"
     assert error_text(result, Screen(colour=True)) == f"\x1b[31merror (timeout): {SEEN}\x1b[0m\n"
     assert error_text(ToolResult("x", is_error=True)) == "error: x\n"
-    assert json.loads(result_json(result))["isError"] is True
+    assert json.loads(json_line(result.to_json()))["isError"] is True
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ async def suspended(client):
     return turn, waiting
 
 
-def test_a_turn_runs_and_tells_what_happens(tmp_path):
+def test_a_turn_runs_and_streams_its_events(tmp_path):
     async def main():
         async with serving(tmp_path) as client:
             turn = await start(client, 'stock_of {"item": "nails"}')

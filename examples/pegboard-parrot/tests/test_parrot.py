@@ -20,7 +20,7 @@ ANSWER = {
 
 @tool
 def weather(city: str) -> str:
-    """Tells the weather."""
+    """Get the weather."""
     return f"It rains in {city}."
 
 

@@ -182,17 +182,13 @@ def plugin_command(context: click.Context, name: str) -> click.Command | None:
     if found is None:
         return None
     command = brought_commands(found, session.config.settings(found.name)).get(name)
-    return None if command is None else _named(command, name, found)
-
-
-def _named(command: click.Command, name: str, found: FoundPlugin) -> click.Command:
-    """The command; whatever it raises when it runs names the plugin and it."""
-    for method in ("make_context", "invoke"):
+    for method in ("make_context", "invoke") if command is not None else ():
         setattr(command, method, _reporting(getattr(command, method), name, found))
     return command
 
 
 def _reporting(method: Callable[..., Any], name: str, found: FoundPlugin) -> Callable[..., Any]:
+    """The method of a command; whatever it raises names the plugin and the command."""
     from pegboard.errors import PegboardError, PluginError, cause_of
 
     passed = (*_CLICKS_OWN, EOFError, BrokenPipeError, PegboardError)  # reported as everywhere else
@@ -231,12 +227,6 @@ def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping
         raise PluginError(found.name, cause_of(error), distribution=found.distribution) from error
     return group.commands
 
-
-FAILED = 1
-"""The exit code where a tool answered with an error, something was found, or something failed."""
-
-MISUSED = 2
-"""The exit code of wrong use and of unknown tools."""
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C."""
@@ -302,7 +292,8 @@ def main(argv: list[str] | None = None) -> int:
             _forget_output()
     code = _flushed(code)
     if options.debug:
-        _report_times(started)
+        took, process = time.perf_counter() - started, time.process_time()
+        click.echo(f"took {took:.3f} s; {process:.3f} s of CPU since the start", err=True)
     return code
 
 
@@ -350,8 +341,3 @@ def _write_anything() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-
-
-def _report_times(started: float) -> None:
-    process = time.process_time()
-    click.echo(f"took {time.perf_counter() - started:.3f} s; {process:.3f} s of CPU since the start", err=True)

@@ -109,24 +109,22 @@ def json_rows(values: Iterable[Any]) -> str:
 def plugins_table(plugins: Iterable[PluginRecord], screen: Screen = PLAIN) -> str:
     """A plugin a line, and under it why it isn't whole, uncut."""
     known = list(plugins)
-    rows = [_plugin_row(plugin) for plugin in known]
+    rows = [
+        (
+            plugin.name,
+            f"{plugin.distribution or ''} {plugin.version or ''}".strip(),
+            plugin.status,
+            str(len(plugin.tools)),
+            " ".join(hook.removeprefix("pegboard_") for hook in plugin.hooks),
+        )
+        for plugin in known
+    ]
     head = ("PLUGIN", "DISTRIBUTION", "STATUS", "TOOLS", "HOOKS")
     first, *lines = rows_text(head, rows, screen).splitlines(keepends=True)
     causes = [
         block(plugin.cause or "", screen, indent="    ", style=_STYLES.get(plugin.status, "")) for plugin in known
     ]
     return first + "".join(line + cause for line, cause in zip(lines, causes, strict=True))
-
-
-def _plugin_row(plugin: PluginRecord) -> tuple[str, ...]:
-    hooks = " ".join(hook.removeprefix("pegboard_") for hook in plugin.hooks)
-    source = f"{plugin.distribution or ''} {plugin.version or ''}".strip()
-    return (plugin.name, source, plugin.status, str(len(plugin.tools)), hooks)
-
-
-def plugins_json(plugins: Iterable[PluginRecord]) -> str:
-    """`[{"name", "distribution", "version", "status", "hooks", "tools", "cause"}, ...]`, a plugin a line."""
-    return json_rows(plugin.to_json() for plugin in plugins)
 
 
 def findings_text(findings: Iterable[Finding], screen: Screen = PLAIN) -> str:
@@ -137,11 +135,6 @@ def findings_text(findings: Iterable[Finding], screen: Screen = PLAIN) -> str:
         + block(finding.fix, screen, indent="  ")
         for finding in findings
     )
-
-
-def result_json(result: ToolResult) -> str:
-    """`{"content": [...], "structuredContent": ..., "isError": ...}` on one line."""
-    return json_line(result.to_json())
 
 
 def result_text(result: ToolResult, screen: Screen = PLAIN) -> str:
@@ -168,13 +161,11 @@ def _texts(result: ToolResult) -> list[str]:
     if data is None:
         return [content_text(item) for item in result.content]
     texts = [content_text(item) for item in result.content if not _repeats(item, data)]
-    return texts or [_data_text(data)]
-
-
-def _data_text(data: Any) -> str:
-    """Structured data for people: what stands alone under `result` by itself, a text as it is."""
+    if texts:
+        return texts
+    # For people: what stands alone under `result` by itself, a text as it is.
     value = data["result"] if isinstance(data, dict) and list(data) == ["result"] else data  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    return value if isinstance(value, str) else json_pretty(value)
+    return [value if isinstance(value, str) else json_pretty(value)]
 
 
 def _repeats(item: Content, data: Any) -> bool:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 import click
 
-from pegboard.cli.output import block, remark
-from pegboard.cli.terminal import Status, quiet, stderr_screen
+from pegboard.cli.output import block, json_line, remark
+from pegboard.cli.terminal import Status, quiet, stderr_screen, write_through
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Always, Answer, Once, Reject
+from pegboard.dispatch.events import CallEnded, CallRunning, CallUpdated
 from pegboard.tools.content import ToolResult
 from pegboard.tools.policy import ResultLimits
 
@@ -45,7 +46,13 @@ def approver_for(*, yes: bool, no: bool) -> AnyApprover:
         return approve_all
     if no:
         return reject_all
-    return TerminalPrompt() if stderr_screen().is_terminal and _is_there() else ask_later
+    if not stderr_screen().is_terminal:
+        return ask_later
+    try:
+        os.close(os.open(TERMINAL, os.O_RDONLY))
+    except OSError:
+        return ask_later
+    return TerminalPrompt()
 
 
 async def approve_all(_request: ApprovalRequest, _context: ToolContext) -> Answer:
@@ -141,14 +148,6 @@ def read_line() -> str | None:
     finally:
         os.close(descriptor)
     return line.decode(errors="replace") if line else None
-
-
-def _is_there() -> bool:
-    try:
-        os.close(os.open(TERMINAL, os.O_RDONLY))
-    except OSError:
-        return False
-    return True
 
 
 T = TypeVar("T")
@@ -258,10 +257,18 @@ async def run_turn(
         options: As `ToolRegistry.batch` takes them.
     """
     with Status() as status:
-        shown, unwritten = _Shown(status, len(calls)), list[OSError]()
+        ended, unwritten = 0, list[OSError]()
 
         def listen(event: CallEvent) -> None:
-            shown.on_event(event)
+            nonlocal ended
+            if isinstance(event, CallEnded):
+                ended += 1
+                if len(calls) > 1:
+                    status.show(f"{ended} of {len(calls)} calls", ended / len(calls))
+            elif isinstance(event, CallUpdated) and event.progress is None and event.title is not None:
+                status.show(f"{event.name}: {event.title}")
+            else:
+                show_progress(status, event)
             if listener is not None and not unwritten:
                 try:
                     listener(event)
@@ -274,16 +281,11 @@ async def run_turn(
             outcome = await batch.run()
         if unwritten:
             raise unwritten[0]
-        _report_of_background(registry)
+        going_on = registry.operations()
+        if going_on:
+            names = ", ".join(sorted({operation.tool for operation in going_on}))
+            remark(f"{len(going_on)} pending: what {names} would answer later is lost, as the command ends now")
         return _worded(outcome)
-
-
-def _report_of_background(registry: ToolRegistry) -> None:
-    """What goes on after its call ends with the command."""
-    going_on = registry.operations()
-    if going_on:
-        names = ", ".join(sorted({operation.tool for operation in going_on}))
-        remark(f"{len(going_on)} pending: what {names} would answer later is lost, as the command ends now")
 
 
 def _worded(outcome: Outcome) -> Outcome:
@@ -297,25 +299,15 @@ def _worded(outcome: Outcome) -> Outcome:
     return attrs.evolve(outcome, results=tuple(results))
 
 
-class _Shown:
-    """The status line of a turn."""
+def show_progress(status: Status, event: Any) -> None:
+    """Shows that a call runs, and how far it is, on the status line."""
+    if isinstance(event, CallRunning):
+        status.show(f"calling {event.name}")
+    elif isinstance(event, CallUpdated) and event.progress is not None:
+        text = f"{event.name}: {event.message}" if event.message else event.name
+        status.show(text, event.progress / event.total if event.total else None)
 
-    def __init__(self, status: Status, calls: int) -> None:
-        self._status = status
-        self._calls = calls
-        self._ended = 0
 
-    def on_event(self, event: CallEvent) -> None:
-        from pegboard.dispatch.events import CallEnded, CallRunning, CallUpdated
-
-        if isinstance(event, CallEnded):
-            self._ended += 1
-            if self._calls > 1:
-                self._status.show(f"{self._ended} of {self._calls} calls", self._ended / self._calls)
-        elif isinstance(event, CallRunning):
-            self._status.show(f"calling {event.name}")
-        elif isinstance(event, CallUpdated) and event.progress is not None:
-            text = f"{event.name}: {event.message}" if event.message else event.name
-            self._status.show(text, event.progress / event.total if event.total else None)
-        elif isinstance(event, CallUpdated) and event.title is not None:
-            self._status.show(f"{event.name}: {event.title}")
+def write_event(event: Any) -> None:
+    """One line of JSON for one event, at once, while what tools print goes to standard error."""
+    write_through(json_line(event.to_json()))

@@ -354,7 +354,7 @@ def _sources(
     """The files in order, each once; one that the user names isn't held to be the project's."""
     found: dict[Path, _Source] = {}
     if user:
-        _put(found, _user_file(), binds=True)
+        _put(found, Path(user_folder("config"), CONFIG_NAME), binds=True)
     local = _searched(environ) if project == "search" else project
     if local is not None and Path(local).resolve() not in found:
         _put(found, local, binds=False)
@@ -367,11 +367,6 @@ def _put(found: dict[Path, _Source], file: str | Path, *, binds: bool, required:
     path = Path(file)
     found.pop(path.resolve(), None)
     found[path.resolve()] = _Source(str(path.absolute()), binds, required)
-
-
-def _user_file() -> Path:
-    """Where the user's own configuration is, or would be."""
-    return Path(user_folder("config"), CONFIG_NAME)
 
 
 def _searched(environ: Mapping[str, str]) -> str | None:

@@ -124,22 +124,16 @@ class FoundPlugin:
         Distribution, version, entry point, and the SHA-256 of RECORD or of the sources' paths, times and sizes.
         `None` where no such text can be had: what is known of the plugin then can't be kept.
         """
-        state = self._state()
+        state = self.record()
         if state is None:
-            return None
+            sources = self.sources()
+            if sources is None:
+                return None
+            state = b"\0".join(part for path in map(os.fsencode, sources) for part in (path, stamp_of(path)))
         import hashlib
 
         facts = (self.distribution, self.version, self.name, self.module, self.attribute or "")
         return "\n".join((*facts, hashlib.sha256(state).hexdigest()))
-
-    def _state(self) -> bytes | None:
-        record = self.record()
-        if record is not None:
-            return record
-        sources = self.sources()
-        if sources is None:
-            return None
-        return b"\0".join(part for path in map(os.fsencode, sources) for part in (path, stamp_of(path)))
 
 
 def _module_spec(top: str, root: str | None) -> ModuleSpec | None:

@@ -55,22 +55,12 @@ _NAMES: Final = (
 
 
 def _as_object(value: Any, place: str) -> JsonObject:
-    """The value as an object.
-
-    Raises:
-        ManifestError: It is none.
-    """
     if not isinstance(value, dict):
         raise ManifestError(f"{place}: expected an object, found {type(value).__name__}")
     return value  # pyright: ignore[reportUnknownVariableType]
 
 
 def _as_list(value: Any, place: str, most: int) -> list[Any]:
-    """The value as a list of at most so many items.
-
-    Raises:
-        ManifestError: It is none, or longer.
-    """
     if not isinstance(value, list):
         raise ManifestError(f"{place}: expected a list, found {type(value).__name__}")
     if len(value) > most:  # pyright: ignore[reportUnknownArgumentType]
@@ -79,19 +69,9 @@ def _as_list(value: Any, place: str, most: int) -> list[Any]:
 
 
 def _as_text(value: Any, place: str) -> str:
-    """The value as a text of 1 to 1,000 characters.
-
-    Raises:
-        ManifestError: It is none.
-    """
     if not isinstance(value, str) or not 0 < len(value) <= _MOST_CHARACTERS:
         raise ManifestError(f"{place}: expected a text of 1 to {_MOST_CHARACTERS} characters")
     return value
-
-
-def _as_text_or_none(value: Any, place: str) -> str | None:
-    """The same, or `None` as it is."""
-    return None if value is None else _as_text(value, place)
 
 
 def _is_deeper(value: JsonObject, most: int) -> bool:
@@ -235,12 +215,10 @@ class PluginManifest:
         members = _as_object(data, "the manifest")
         _check_format(members)
         own = {key: members[key] for key in members if key not in ("format", "plugin", "distribution", "version")}
-        return cls(
-            _as_text(members.get("plugin"), "plugin"),
-            _as_text_or_none(members.get("distribution"), "distribution"),
-            _as_text_or_none(members.get("version"), "version"),
-            **_contents(own, "the manifest"),
-        )
+        named = {
+            key: _as_text(members[key], key) for key in ("distribution", "version") if members.get(key) is not None
+        }
+        return cls(_as_text(members.get("plugin"), "plugin"), **named, **_contents(own, "the manifest"))
 
 
 def _check_format(members: JsonObject) -> None:

@@ -464,17 +464,12 @@ async def streamed(
             await chunks.aclose()
     response = reader.response(broken=None if broken is None else f"{type(broken).__name__}: {broken}")
     if all(isinstance(part, ReasoningPart) for part in response.parts):
-        _check_ended(response, broken, provider)
+        if broken is not None:
+            raise broken
+        if response.interrupted and response.finish_reason != "error":
+            message = response.error_message or "the stream ended without an answer"
+            raise ModelError(message, provider=provider, retryable=True)
     yield response
-
-
-def _check_ended(response: ModelResponse, broken: Exception | None, provider: str) -> None:
-    """Checks that an answer without a word is one: that its stream came to its end."""
-    if broken is not None:
-        raise broken
-    if response.interrupted and response.finish_reason != "error":
-        message = response.error_message or "the stream ended without an answer"
-        raise ModelError(message, provider=provider, retryable=True)
 
 
 class ProviderModel(ABC):

@@ -74,7 +74,8 @@ class SchemaWriter:
 
     def write(self, adapter: TypeAdapter) -> JsonSchema:
         """The schema to stand for `adapter`: a reference where it is made of itself; the caller may add to it."""
-        if adapter.name and (adapter in self._names or _is_recursive(adapter)):
+        recursive = adapter.name and any(each is adapter for part in adapter.parts() for each in reach(part))
+        if recursive:
             return {"$ref": f"#/$defs/{self._name(adapter)}"}
         return adapter.schema(self)
 
@@ -104,10 +105,6 @@ def reach(adapter: TypeAdapter) -> Iterator[TypeAdapter]:
             seen.add(id(here))
             yield here
             waiting.extend(here.parts())
-
-
-def _is_recursive(adapter: TypeAdapter) -> bool:
-    return any(each is adapter for part in adapter.parts() for each in reach(part))
 
 
 # Scalars --------------------------------------------------------------------------------------------------------------
@@ -534,7 +531,8 @@ class UnionAdapter(TypeAdapter):
         for member in self.members:
             schema = writer.write(member)
             if tag is not None and any(member is each for each in tagged):
-                schema = _requiring(tag.key, schema)
+                required = dict.fromkeys((*schema.get("required", ()), tag.key))
+                schema = {**schema, "required": list(required)}
             if schema not in schemas:
                 schemas.append(schema)
         return {"anyOf": schemas} if len(schemas) > 1 else schemas[0]
@@ -560,11 +558,6 @@ def _options(record: RecordAdapter, key: str) -> list[str]:
         if member.key == key and isinstance(found := bare(member.adapter), ChoiceAdapter) and found.kinds() == TEXTS:
             return [each.json for each in found.choices]
     return []
-
-
-def _requiring(key: str, schema: JsonSchema) -> JsonSchema:
-    required = schema.get("required", ())
-    return schema if key in required else {**schema, "required": [*required, key]}
 
 
 class WrappedAdapter(TypeAdapter):
@@ -705,51 +698,3 @@ def bare(adapter: TypeAdapter) -> TypeAdapter:
     while isinstance(adapter, NotedAdapter | ConstrainedAdapter):
         adapter = adapter.inner
     return adapter
-
-
-# Classes of others ----------------------------------------------------------------------------------------------------
-
-
-@frozen(eq=False)
-class ForeignAdapter(TypeAdapter):
-    """A class that others know how to make: by hooks of cattrs with a schema beside, or a pydantic or msgspec model.
-
-    Attributes:
-        annotation: The class, perhaps with arguments.
-        cls: The class.
-        given: Its schema.
-    """
-
-    annotation: Any
-    cls: type[Any]
-    given: JsonMapping
-
-    def kinds(self) -> Kinds:
-        """Objects, if its schema says so; else any."""
-        return OBJECTS if self.given.get("type") == "object" else ALL_KINDS
-
-    def is_hashable(self) -> bool:
-        """As the class is."""
-        return issubclass(self.cls, Hashable)
-
-    def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """As it was given; what it defines beside is named anew among the definitions."""
-        definitions: JsonMapping = self.given.get("$defs", {})
-        if not definitions:
-            return dict(self.given)
-        names = {name: writer.reserve(name) for name in definitions}
-        written = cast("JsonSchema", _renamed({**self.given, "$defs": {}}, names))
-        del written["$defs"]
-        writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})
-        return written
-
-
-def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
-    """A schema whose references lead to definitions of other names."""
-    if isinstance(schema, list):
-        return [_renamed(each, names) for each in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    renamed = {key: _renamed(each, names) for key, each in cast("dict[str, Any]", schema).items()}
-    name = str(renamed.get("$ref", "")).removeprefix("#/$defs/")
-    return {**renamed, "$ref": f"#/$defs/{names[name]}"} if name in names else renamed

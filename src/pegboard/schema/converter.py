@@ -6,17 +6,17 @@ is met. JSON Schema validates first, so a model gets only what its own schema ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache, partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
 from attrs import define, field, frozen
 
-from pegboard.schema.adapters import TypeAdapter
+from pegboard.schema.adapters import ALL_KINDS, OBJECTS, Kinds, SchemaWriter, TypeAdapter
 from pegboard.schema.problems import StructureError
 from pegboard.schema.references import inlined
-from pegboard.typing import JsonSchema
+from pegboard.typing import JsonMapping, JsonSchema
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -158,6 +158,51 @@ def refused_by(cls: type, error: Exception) -> StructureError:
     if isinstance(text, str) and text:
         return StructureError(f"{text[:_MOST_SHOWN]}{'...' if len(text) > _MOST_SHOWN else ''}")
     return StructureError(f"{cls.__name__} refuses it ({type(error).__name__})")
+
+
+@frozen(eq=False)
+class ForeignAdapter(TypeAdapter):
+    """A class that others know how to make: by hooks of cattrs with a schema beside, or a pydantic or msgspec model.
+
+    Attributes:
+        annotation: The class, perhaps with arguments.
+        cls: The class.
+        given: Its schema.
+    """
+
+    annotation: Any
+    cls: type[Any]
+    given: JsonMapping
+
+    def kinds(self) -> Kinds:
+        """Objects, if its schema says so; else any."""
+        return OBJECTS if self.given.get("type") == "object" else ALL_KINDS
+
+    def is_hashable(self) -> bool:
+        """As the class is."""
+        return issubclass(self.cls, Hashable)
+
+    def schema(self, writer: SchemaWriter) -> JsonSchema:
+        """As it was given; what it defines beside is named anew among the definitions."""
+        definitions: JsonMapping = self.given.get("$defs", {})
+        if not definitions:
+            return dict(self.given)
+        names = {name: writer.reserve(name) for name in definitions}
+        written = cast("JsonSchema", _renamed({**self.given, "$defs": {}}, names))
+        del written["$defs"]
+        writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})
+        return written
+
+
+def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
+    """A schema whose references lead to definitions of other names."""
+    if isinstance(schema, list):
+        return [_renamed(each, names) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    renamed = {key: _renamed(each, names) for key, each in cast("dict[str, Any]", schema).items()}
+    name = str(renamed.get("$ref", "")).removeprefix("#/$defs/")
+    return {**renamed, "$ref": f"#/$defs/{names[name]}"} if name in names else renamed
 
 
 # Hooks of type adapters -----------------------------------------------------------------------------------------------

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -73,9 +72,9 @@ def parse_docstring(text: str) -> Docstring:
     lines = clean.splitlines()
     if any(line.rstrip() in _GOOGLE for line in lines):
         return _of_google(lines if lines[0].rstrip() not in _GOOGLE else inspect.cleandoc("\n" + text).splitlines())
-    for marker, parser in ((_NUMPY, _numpy), (_SPHINX, _sphinx)):
+    for marker, style in ((_NUMPY, "numpydoc"), (_SPHINX, "rest")):
         if found := re.search(marker, clean, re.MULTILINE):
-            parsed = _parsed(parser, clean)
+            parsed = _parsed(style, clean)
             returns = parsed.returns.description if parsed and parsed.returns else None
             return Docstring(clean[: found.start()].strip(), _parameters(parsed), _joined(returns or "") or None)
     return Docstring(clean)
@@ -109,7 +108,7 @@ def _of_google(lines: Sequence[str]) -> Docstring:
             if part == "returns":
                 continue
         parts[part].append(line)
-    parameters = _parsed(_google, "\n".join(["-", *parts["parameters"]])) if parts["parameters"] else None
+    parameters = _parsed("google", "\n".join(["-", *parts["parameters"]])) if parts["parameters"] else None
     returns = _joined(inspect.cleandoc("\n".join(parts["returns"])))
     if typed := re.match(_TYPE, returns):
         returns = returns[typed.end() :]
@@ -126,9 +125,14 @@ def _parameters(parsed: Parsed | None) -> dict[str, str]:
     }
 
 
-def _parsed(make_parser: Callable[[], Callable[[str], Parsed]], text: str) -> Parsed | None:
+def _parsed(style: str, text: str) -> Parsed | None:
+    from docstring_parser import google, numpydoc, rest
+
     try:
-        return make_parser()(text)
+        if style == "google":
+            several = google.SectionType.MULTIPLE
+            return google.GoogleParser([google.Section(title, "param", several) for title in _PARAMETERS]).parse(text)
+        return (numpydoc if style == "numpydoc" else rest).parse(text)
     except Exception:  # noqa: BLE001  (the library raises many kinds for prose that only looks like sections)
         return None
 
@@ -147,25 +151,3 @@ def _joined(text: str) -> str:
         else:
             joined += ("\n" if _OWN_LINE.match(line) else " ") + line
     return joined
-
-
-@lru_cache(maxsize=1)
-def _google() -> Callable[[str], Parsed]:
-    from docstring_parser import google
-
-    several = google.SectionType.MULTIPLE
-    return google.GoogleParser([google.Section(title, "param", several) for title in _PARAMETERS]).parse
-
-
-@lru_cache(maxsize=1)
-def _numpy() -> Callable[[str], Parsed]:
-    from docstring_parser import numpydoc
-
-    return numpydoc.NumpydocParser().parse
-
-
-@lru_cache(maxsize=1)
-def _sphinx() -> Callable[[str], Parsed]:
-    from docstring_parser import rest
-
-    return rest.parse

@@ -85,7 +85,7 @@ def _walk_inside(value: Any, path: _Path, above: tuple[int, ...]) -> Any:
         return _walk_mapping(cast("Mapping[Any, Any]", value), path, above)
     if isinstance(value, AbstractSet):
         return in_order([_walk(item, path, above) for item in cast("AbstractSet[Any]", value)])
-    if isinstance(value, Sequence) or _is_deque(value):
+    if isinstance(value, Sequence):
         items = cast("Iterable[Any]", value)
         return [_walk(item, (*path, index), above) for index, item in enumerate(items)]
     if (write := model_writer(cast("type[Any]", type(value)))) is not None:
@@ -122,12 +122,6 @@ def _key_text(key: Any, path: _Path) -> str:
     if text is None:
         raise TypeError(f"{path_text(path)}: a key of type {type(key).__qualname__} has no text")
     return str(text)
-
-
-def _is_deque(value: Any) -> bool:
-    from collections import deque
-
-    return isinstance(value, deque)
 
 
 @lru_cache(maxsize=1024)

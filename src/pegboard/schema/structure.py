@@ -27,7 +27,6 @@ from pegboard.schema.adapters import (
     ConstrainedAdapter,
     DerivedAdapter,
     FlagAdapter,
-    ForeignAdapter,
     MappingAdapter,
     NotedAdapter,
     RecordAdapter,
@@ -40,6 +39,7 @@ from pegboard.schema.adapters import (
     key_texts,
 )
 from pegboard.schema.converter import (
+    ForeignAdapter,
     HookField,
     Hooks,
     StructureHook,

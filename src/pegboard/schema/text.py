@@ -17,7 +17,7 @@ from attrs import frozen
 from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
-    from datetime import date, datetime, time, timedelta
+    from datetime import date, timedelta
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _DECIMAL: Final = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
@@ -25,40 +25,32 @@ _DECIMAL_PATTERN: Final = re.compile(_DECIMAL)
 _OTHERWISE: Final = "not written as ISO 8601 has it"
 _DATE: Final = r"\d{4}-\d\d-\d\d"
 _TIME: Final = r"\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d\d:[0-5]\d(?::[0-5]\d(?:\.\d{6})?)?)?"
-_DATE_PATTERN: Final = re.compile(_DATE, re.ASCII)
-_TIME_PATTERN: Final = re.compile(_TIME, re.ASCII)
-_DATETIME_PATTERN: Final = re.compile(f"{_DATE}[Tt ]{_TIME}", re.ASCII)
 _DURATION_PATTERN: Final = re.compile(
     r"([+-]?)P(?!$)(?:(\d+)W|(?:(\d+)D)?(?:T(?!$)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,6}))?S)?)?)",
     re.ASCII,
 )
 
 
-def read_date(cls: type[date], text: str) -> date:
-    """`"2024-02-29"`.
+def _read_iso(pattern: str) -> Callable[[Any, str], Any]:
+    """Reads what `fromisoformat` of a class reads, as far as the pattern has it: Python takes other forms, too."""
+    fits = re.compile(pattern, re.ASCII).fullmatch
 
-    Raises:
-        ValueError: It is no such date.
-    """
-    return cls.fromisoformat(_fitting(_DATE_PATTERN, text))
+    def read_iso(cls: Any, text: str) -> Any:
+        if fits(text) is None:
+            raise ValueError(_OTHERWISE)
+        return cls.fromisoformat(text.upper())
 
-
-def read_time(cls: type[time], text: str) -> time:
-    """`"13:30"`, `"13:30:05.25"`, either with an offset: `"13:30Z"`, `"13:30+02:00"`.
-
-    Raises:
-        ValueError: It is no such time.
-    """
-    return cls.fromisoformat(_fitting(_TIME_PATTERN, text).upper())
+    return read_iso
 
 
-def read_datetime(cls: type[datetime], text: str) -> datetime:
-    """`"2024-02-29T13:30:05"`, with or without an offset; a space may stand for the `T`.
+read_date: Final = _read_iso(_DATE)
+"""`"2024-02-29"`; raises `ValueError` for what is no such date."""
 
-    Raises:
-        ValueError: It is no such moment.
-    """
-    return cls.fromisoformat(_fitting(_DATETIME_PATTERN, text).upper())
+read_time: Final = _read_iso(_TIME)
+"""`"13:30"`, `"13:30:05.25"`, either with an offset: `"13:30Z"`, `"13:30+02:00"`; raises `ValueError`."""
+
+read_datetime: Final = _read_iso(f"{_DATE}[Tt ]{_TIME}")
+"""`"2024-02-29T13:30:05"`, with or without an offset; a space may stand for the `T`; raises `ValueError`."""
 
 
 def read_duration(cls: type[timedelta], text: str) -> timedelta:
@@ -101,12 +93,6 @@ def write_duration(value: timedelta) -> str:
 def write_iso(value: Any) -> str:
     """What `isoformat` of a datetime or time says."""
     return value.isoformat()
-
-
-def _fitting(pattern: re.Pattern[str], text: str) -> str:
-    if pattern.fullmatch(text) is None:
-        raise ValueError(_OTHERWISE)
-    return text
 
 
 @frozen

@@ -29,7 +29,6 @@ from pegboard.schema.adapters import (
     ChoiceAdapter,
     DerivedAdapter,
     FlagAdapter,
-    ForeignAdapter,
     MappingAdapter,
     Member,
     NotedAdapter,
@@ -44,7 +43,7 @@ from pegboard.schema.adapters import (
     reach,
 )
 from pegboard.schema.constraints import Constraint, NothingLeftError, constrained, read_metadata, validator_constraint
-from pegboard.schema.converter import has_hook, model_schema
+from pegboard.schema.converter import ForeignAdapter, has_hook, model_schema
 from pegboard.schema.docstrings import attribute_docs, parse_docstring
 from pegboard.schema.dump import to_json_data
 from pegboard.schema.fields import (

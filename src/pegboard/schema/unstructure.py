@@ -19,7 +19,6 @@ from pegboard.schema.adapters import (
     ConstrainedAdapter,
     DerivedAdapter,
     FlagAdapter,
-    ForeignAdapter,
     MappingAdapter,
     NotedAdapter,
     RecordAdapter,
@@ -31,6 +30,7 @@ from pegboard.schema.adapters import (
     bare,
 )
 from pegboard.schema.converter import (
+    ForeignAdapter,
     HookField,
     Hooks,
     UnstructureHook,

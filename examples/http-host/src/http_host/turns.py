@@ -170,7 +170,7 @@ class Turns:
                 running.add(event.to_json())
                 if isinstance(event, TurnEnded):
                     self._save(running.id, event.outcome)
-        except Exception:  # the outcome says so, too: it ended by "failed"
+        except Exception:  # its outcome has it, too: it ended by "failed"
             logging.getLogger(__name__).exception("turn %s failed", running.id)
 
     def _save(self, id_: str, outcome: TurnOutcome) -> None:

@@ -19,17 +19,16 @@ from pegboard.cli.options import (
     tool_options,
     with_timeout,
 )
-from pegboard.cli.output import block, error_text, json_line, json_rows, remark, result_json, result_text
-from pegboard.cli.run import INTERRUPTED, approver_for, run_turn
+from pegboard.cli.output import block, error_text, json_line, json_rows, remark, result_text
+from pegboard.cli.run import INTERRUPTED, approver_for, run_turn, write_event
 from pegboard.cli.session import Session, open_session
-from pegboard.cli.terminal import stderr_screen, stdout_screen, write, write_through
+from pegboard.cli.terminal import stderr_screen, stdout_screen, write
 from pegboard.errors import UnknownToolError, suggest
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 
 if TYPE_CHECKING:
     from pegboard.dispatch.batch import Outcome
-    from pegboard.dispatch.events import CallEvent
     from pegboard.tools.context import ReadonlyContext
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
@@ -126,19 +125,16 @@ def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> Js
         return text
     if text is None and not words and tool.spec.kind == "freeform" and not sys.stdin.isatty():
         return {"input": _standard_input()}
-    return read_arguments(words, tool.spec.input_schema, _base(text))
-
-
-def _base(text: str | None) -> JsonObject | None:
     if text is None:
-        return None
+        return read_arguments(words, tool.spec.input_schema)
     from pegboard.dispatch.arguments import parse_arguments
     from pegboard.dispatch.limits import CallError
 
     try:
-        return dict(parse_arguments(text, most_bytes=MOST_INPUT))
+        base = dict(parse_arguments(text, most_bytes=MOST_INPUT))
     except CallError as error:
         raise click.UsageError(f"--input-json: {error.text}") from None
+    return read_arguments(words, tool.spec.input_schema, base)
 
 
 def _standard_input() -> str:
@@ -153,7 +149,7 @@ def _standard_input() -> str:
 
 def _report(result: ToolResult, options: Options, *, as_json: bool) -> int:
     if as_json:
-        write(result_json(result))
+        write(json_line(result.to_json()))
     elif not result.is_error:
         write(result_text(result, stdout_screen()))
     else:
@@ -168,7 +164,8 @@ def _report(result: ToolResult, options: Options, *, as_json: bool) -> int:
 def _report_operator(result: ToolResult, detail: str, options: Options, *, as_json: bool) -> None:
     """What a model doesn't read, for the person at the terminal: the cause; that a plugin failed to load, always."""
     cause, failed_to_load = _cause(detail), detail.startswith("plugin ")
-    if failed_to_load or not (as_json or _says(result, cause)):
+    # A `ToolError` speaks for itself: the result has its text already.
+    if failed_to_load or not (as_json or cause.partition(": ")[2].strip() in result.text):
         _red(block(cause, stderr_screen(), indent="  ", style="red"))
     if failed_to_load and "--refresh" not in detail:
         remark("  'registry doctor' lists what failed; once it is mended: registry list --refresh")
@@ -185,11 +182,6 @@ def _cause(detail: str) -> str:
         return lines[0] if lines else ""
     frames = [number for number, line in enumerate(lines) if line.startswith("  ")]
     return "\n".join(lines[frames[-1] + 1 :] if frames else lines[-1:])
-
-
-def _says(result: ToolResult, cause: str) -> bool:
-    """Whether the result has the cause already: a `ToolError` speaks for itself."""
-    return cause.partition(": ")[2].strip() in result.text
 
 
 def _red(text: str) -> None:
@@ -236,10 +228,14 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
     session = open_session(options)
     read_rules(session.registry, rules)
     how = {"sequential": sequential, "max_concurrency": max_concurrency, "approver": approver_for(yes=yes, no=no)}
-    outcome = _dispatched(session, raw, context_of(**context), with_timeout(how, timeout), show_events=events)
+    outcome = _dispatched(session, raw, context_of(**context), with_timeout(how, timeout), events=events)
     if not events:
         write(json_rows(outcome.to_json()))
-    return _exit_code(outcome)
+    if outcome.fatal is not None:
+        remark(f"the turn was ended: {outcome.fatal}")
+    if outcome.ended in INTERRUPTED:
+        return 130
+    return 1 if outcome.is_error else 0
 
 
 def read_calls(file: str) -> list[Any]:
@@ -269,26 +265,13 @@ def read_calls(file: str) -> list[Any]:
 
 
 def _dispatched(
-    session: Session, raw: list[Any], context: ReadonlyContext, how: dict[str, Any], *, show_events: bool
+    session: Session, raw: list[Any], context: ReadonlyContext, how: dict[str, Any], *, events: bool
 ) -> Outcome:
     where = session.where()
 
     async def work() -> Outcome:
         resolved = await session.registry.resolve(context, where=where)
         calls: list[ToolCall] = [session.registry.parse(each, resolved) for each in raw]
-        return await run_turn(session.registry, calls, resolved, context, _print if show_events else None, **how)
+        return await run_turn(session.registry, calls, resolved, context, write_event if events else None, **how)
 
     return session.run(work)
-
-
-def _print(event: CallEvent) -> None:
-    """One line for one event, at once, while what tools print goes to standard error."""
-    write_through(json_line(event.to_json()))
-
-
-def _exit_code(outcome: Outcome) -> int:
-    if outcome.fatal is not None:
-        remark(f"the turn was ended: {outcome.fatal}")
-    if outcome.ended in INTERRUPTED:
-        return 130
-    return 1 if outcome.is_error else 0

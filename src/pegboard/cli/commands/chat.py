@@ -12,11 +12,11 @@ from attrs import define, field
 
 from pegboard.cli.completion import complete_model
 from pegboard.cli.options import Options, call_options, context_of, read_rules, tool_options, with_timeout
-from pegboard.cli.output import json_line, json_pretty, one_line, remark
-from pegboard.cli.run import approver_for, interruptible
+from pegboard.cli.output import json_pretty, one_line, remark
+from pegboard.cli.run import approver_for, interruptible, show_progress, write_event
 from pegboard.cli.session import Session, open_session
 from pegboard.cli.terminal import Screen, Status, stderr_screen, write, write_through
-from pegboard.dispatch.events import CallEnded, CallPending, CallRunning, CallUpdated
+from pegboard.dispatch.events import CallEnded, CallPending
 from pegboard.messages.response import TextDelta
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_text
@@ -29,11 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pegboard.messages.message import Message
-    from pegboard.messages.response import ModelResponse
-    from pegboard.request.model_request import Model
     from pegboard.tools.context import ReadonlyContext
     from pegboard.turn.events import TurnEvent, TurnOutcome
-    from pegboard.turn.loop import Turn
 
 MOST_BYTES: Final = 100_000_000
 FORMAT: Final = 1
@@ -132,35 +129,27 @@ class ChatRenderer:
             if isinstance(event.delta, TextDelta):
                 self._write(event.delta.text)
         elif isinstance(event, Answered):
-            self._write_rest(event.response)
+            if not self._written:  # the model doesn't stream
+                self._write(event.response.text)
+            self.end()
         elif isinstance(event, ModelRetried):
             self._remark(f"the model can't answer now ({event.cause}); again in {event.pause:.1f} s", "yellow")
-        else:
-            self._on_call(event)
-
-    def _on_call(self, event: Any) -> None:
-        if isinstance(event, CallPending):
-            self._remark(f"-> {event.name} {_shown(event.arguments)}", "bold")
-        elif isinstance(event, CallRunning):
-            self.status.show(f"calling {event.name}")
-        elif isinstance(event, CallUpdated) and event.progress is not None:
-            text = f"{event.name}: {event.message}" if event.message else event.name
-            self.status.show(text, event.progress / event.total if event.total else None)
+        elif isinstance(event, CallPending):
+            arguments: Any = event.arguments
+            text = arguments if isinstance(arguments, str) else str(json_text(dict(arguments)))
+            self._remark(f"-> {event.name} {_cut(text)}", "bold")
         elif isinstance(event, CallEnded):
+            kinds = ", ".join(f"[{item.to_json()['type']}]" for item in event.result.content) or "nothing"
             style = "red" if event.result.is_error else "dim"
-            self._remark(f"<- {event.name}: {_cut(event.result.text or _kinds(event.result.content))}", style)
+            self._remark(f"<- {event.name}: {_cut(event.result.text or kinds)}", style)
+        else:
+            show_progress(self.status, event)
 
     def end(self) -> None:
         """Ends the line that the answer stands in."""
         if self._open:
             write_through("\n")
             self._open = False
-
-    def _write_rest(self, response: ModelResponse) -> None:
-        """The answer of a model that doesn't stream; and the end of the line of one that does."""
-        if not self._written:
-            self._write(response.text)
-        self.end()
 
     def _write(self, text: str) -> None:
         if not text:
@@ -178,16 +167,8 @@ class ChatRenderer:
         sys.stderr.flush()
 
 
-def _shown(arguments: Any) -> str:
-    return _cut(arguments if isinstance(arguments, str) else str(json_text(dict(arguments))))
-
-
 def _cut(text: str) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
-
-
-def _kinds(content: Any) -> str:
-    return ", ".join(f"[{item.to_json()['type']}]" for item in content) or "nothing"
 
 
 MOST_INPUT: Final = 10_000_000
@@ -249,7 +230,9 @@ def chat_command(  # noqa: PLR0913  one an option, by name
     if events and as_json:
         raise click.UsageError("--events and --json print different things: give one of them")
     prompted = _prompt(prompt)
-    before = () if history is None else _history(history)
+    if history is not None:
+        check_place(history)
+    before = () if history is None else read_conversation(history)
     session = open_session(options)
     read_rules(session.registry, rules)
     request = ModelRequest(before, instructions=system or ()).with_messages(prompted)
@@ -263,17 +246,8 @@ def chat_command(  # noqa: PLR0913  one an option, by name
     return _exit_code(outcome)
 
 
-def _history(history: str) -> tuple[Message, ...]:
-    check_place(history)
-    return read_conversation(history)
-
-
 def _prompt(words: tuple[str, ...]) -> str:
-    """What the model is asked: the words, or standard input, or both.
-
-    Raises:
-        click.UsageError: There is neither.
-    """
+    """What the model is asked: the words, or standard input, or both."""
     text = " ".join(word for word in words if word != "-")
     piped = not words or "-" in words
     if piped and not sys.stdin.isatty():
@@ -304,34 +278,21 @@ def _run_turn(  # noqa: PLR0913  the options of the command
         turn = turn_of(model, request, session.registry, context, **how)
         try:
             with renderer.status, interruptible(turn.interrupt):
-                await _follow(turn, renderer, events=events)
+                async for event in turn.events():
+                    renderer.on_event(event)
+                    if events:
+                        write_event(event)
         finally:
             renderer.end()
-            await _closed(model)
+            close = getattr(model, "aclose", None)
+            if close is not None:
+                await close()
             if history is not None and turn.outcome is not None:
                 write_conversation(history, turn.outcome.messages)
         assert turn.outcome is not None
         return turn.outcome
 
     return session.run(work)
-
-
-async def _follow(turn: Turn, renderer: ChatRenderer, *, events: bool) -> None:
-    async for event in turn.events():
-        renderer.on_event(event)
-        if events:
-            _print(event)
-
-
-def _print(event: TurnEvent) -> None:
-    """One line for one event, at once."""
-    write_through(json_line(event.to_json()))
-
-
-async def _closed(model: Model) -> None:
-    close = getattr(model, "aclose", None)
-    if close is not None:
-        await close()
 
 
 def _exit_code(outcome: TurnOutcome) -> int:

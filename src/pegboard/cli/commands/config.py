@@ -12,7 +12,7 @@ import click
 from attrs import evolve
 
 from pegboard.cli.options import Options, registry_options
-from pegboard.cli.output import complain, json_pretty, json_rows, plugins_json, plugins_table, remark, rows_text
+from pegboard.cli.output import complain, json_pretty, json_rows, plugins_table, remark, rows_text
 from pegboard.cli.session import Session, configuration_of, open_session
 from pegboard.cli.terminal import stdout_screen, write, write_long
 
@@ -129,7 +129,7 @@ def plugins_command(options: Options, as_json: bool, with_ours: bool) -> int:
     if session.clash is not None:
         complain(str(session.clash))
     if as_json:
-        write(plugins_json(plugins))
+        write(json_rows(plugin.to_json() for plugin in plugins))
         return 0
     screen = stdout_screen()
     write_long(plugins_table(plugins, screen), screen)

@@ -11,7 +11,7 @@ from pegboard.cli.commands.look import notices, report_misses
 from pegboard.cli.completion import complete_exporter
 from pegboard.cli.options import Options, context_of, context_options, tool_options
 from pegboard.cli.output import json_pretty, json_rows, remark, rows_text
-from pegboard.cli.session import Session, open_session
+from pegboard.cli.session import open_session
 from pegboard.cli.terminal import redirect_stdout, stdout_screen, write, write_long
 from pegboard.cli.tool_texts import notice_text
 from pegboard.errors import PACKAGES, ExportError
@@ -56,7 +56,11 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
         return 0
     if name is None:
         raise click.UsageError("Missing option '--to'; --list shows what there is.")
-    exporter = _exporter(session, name)
+    try:
+        with redirect_stdout():  # it may be a plugin's
+            exporter = session.registry.exporter(name)
+    except ExportError as error:
+        raise click.ClickException(str(error)) from error
     offered = session.resolved(where, context=context_of(**context))
     report_misses(options.only, offered)
     notice = notice_text(session.registry.problems(), notices(session, offered))
@@ -71,20 +75,8 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     return 0
 
 
-def _exporter(session: Session, name: str) -> Exporter:
-    try:
-        with redirect_stdout():  # it may be a plugin's
-            return session.registry.exporter(name)
-    except ExportError as error:
-        raise click.ClickException(str(error)) from error
-
-
 def _exported(exporter: Exporter, name: str, tools: Sequence[Tool], *, strict: bool) -> ExportedTools:
-    """What the exporter makes of the tools.
-
-    Raises:
-        ExportError: It failed: it may be a plugin's, and raise anything.
-    """
+    """What the exporter makes of the tools; it may be a plugin's, and raise anything."""
     try:
         with redirect_stdout():
             return exporter.tools([tool.spec for tool in tools], strict=strict or None)
@@ -128,11 +120,7 @@ def _write_losses(losses: Sequence[Loss], *, as_json: bool) -> None:
     if as_json or not screen.is_terminal:
         write(json_rows(loss.to_json() for loss in losses))
     elif losses:
-        rows = [(loss.tool, loss.path, loss.keyword, _what(loss)) for loss in losses]
+        rows = [(loss.tool, loss.path, loss.keyword, f"{'refused: ' * loss.refused}{loss.what}") for loss in losses]
         write_long(rows_text(_HEAD, rows, screen), screen)
     else:
         remark("nothing is lost")
-
-
-def _what(loss: Loss) -> str:
-    return f"refused: {loss.what}" if loss.refused else loss.what

@@ -89,20 +89,16 @@ class SnapshotWriter:
             return False
         failed = any(plugin.status == "quarantined" for plugin in session.registry.plugins())
         until = int(time.time()) + QUARANTINE_SECONDS if failed else 0
+        commands = {name: text for name, (_, text) in OWN.items()}
+        commands |= {name: f"From plugin {found.name}." for name, found in command_owners(session).items()}
         listing = listing_of(
             offered.tools,
             session.registry.problems(),
             version=own_version(),
-            commands=_all_commands(session),
+            commands=commands.items(),
             notices=notices,
         )
         return write_snapshot(self.place, listing, self.stamps, until)
-
-
-def _all_commands(session: Session) -> Iterator[tuple[str, str]]:
-
-    yield from ((name, text) for name, (_, text) in OWN.items())
-    yield from ((name, f"From plugin {found.name}.") for name, found in command_owners(session).items())
 
 
 @click.command("list")
@@ -135,8 +131,12 @@ def list_command(  # noqa: PLR0913, PLR0917  one an option, by name
     session = open_session(options, writer.discovery if writer else None)
     live = any(is_literal(name) and session.asks_live(name) for name in names)
     offered = session.resolved(*_wanted(names, plugin), where, context=context_of(**context), live=live)
-    _check_names(names, offered)
-    _check_plugin(plugin, session)
+    for name in names:  # one that a predicate leaves out, and a pattern, may match nothing
+        if is_literal(name) and name not in offered.considered:
+            raise UnknownToolError(name, suggest(name, offered.considered))
+    known = [record.name for record in session.registry.plugins()]
+    if plugin is not None and is_literal(plugin) and plugin not in known:
+        raise click.ClickException(f"no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
     report_misses(options.only, offered)
     if not offered.tools and offered.considered:
         _report_nothing_fits(names, plugin, where, options.only)
@@ -157,19 +157,6 @@ def _wanted(names: Sequence[str], plugin: str | None) -> Iterator[Predicate]:
         yield any_of(*map(named, names))
     if plugin:
         yield from_plugin(plugin)
-
-
-def _check_names(names: Sequence[str], offered: ResolvedTools) -> None:
-    """Refuses a name that no tool has; one that a predicate leaves out, and a pattern, may match nothing."""
-    for name in names:
-        if is_literal(name) and name not in offered.considered:
-            raise UnknownToolError(name, suggest(name, offered.considered))
-
-
-def _check_plugin(plugin: str | None, session: Session) -> None:
-    known = [record.name for record in session.registry.plugins()]
-    if plugin is not None and is_literal(plugin) and plugin not in known:
-        raise click.ClickException(f"no plugin is called {plugin!r}.{did_you_mean(suggest(plugin, known))}")
 
 
 def report_misses(only: Sequence[str], offered: ResolvedTools) -> None:
@@ -290,7 +277,12 @@ def search_command(
     report_misses(options.only, offered)
     found = _searched(session, offered, " ".join(words), limit, writer)
     tools = [tool for each in found if not each.near and (tool := offered.get(each.name)) is not None]
-    _write_found(session, offered, tools, as_json=as_json)
+    if as_json:
+        write(listing_json(tools, problems(session, offered)))
+    else:
+        if tools:
+            _write_list(tools, None, input_schema=False)
+        _notice(session, offered)
     if not tools:
         near = did_you_mean([each.name for each in found[:3]])
         remark(f"no tool fits {' '.join(words)[:100]!r}.{near}")
@@ -313,18 +305,3 @@ def _searched(
     else:
         snapshot.close()
     return search_cached(writer.place, offered, text, limit)
-
-
-def _write_found(session: Session, offered: ResolvedTools, tools: Sequence[Tool], *, as_json: bool) -> None:
-    """Writes what was found as `list` writes tools, and on standard error what `list` writes there."""
-    if as_json:
-        write(listing_json(tools, problems(session, offered)))
-        return
-    screen = stdout_screen()
-    if tools and screen.width is not None:
-        write_long(table(HEAD, listing_rows(tools), width=screen.width, colour=screen.colour), screen)
-    else:
-        write(listing_plain(tools))
-    text = notice_text(problems(session, offered), notices(session, offered))
-    if text:
-        remark(text)
