@@ -55,8 +55,8 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         "functions": Limit(32),
         "files, realistic": Limit(14),
         "functions, realistic": Limit(32),
-        "modules loaded": Limit(259, goal=250),
-        "modules loaded, ours": Limit(72, goal=70),
+        "modules loaded": Limit(275, goal=250),
+        "modules loaded, ours": Limit(75, goal=70),
     },
     "tests": {"lines": Limit(80_500, goal=65_000)},
 }
