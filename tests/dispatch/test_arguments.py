@@ -375,9 +375,9 @@ class Bytes(bytes):
 
 @pytest.mark.parametrize("given_text", [Text('{"a": 1}'), Bytes(b'{"a": 1}')], ids=["str", "bytes"])
 def test_text_of_a_type_of_its_own_is_taken_for_what_it_holds(given_text):
-    assert _take_arguments(given_text, most_bytes=ENOUGH_PARSE, most_nodes=9) == {"a": 1}
+    assert _take_arguments(given_text, Limits(argument_bytes=ENOUGH_PARSE, argument_nodes=9)) == {"a": 1}
     with pytest.raises(CallError, match="8"):
-        _take_arguments(given_text, most_bytes=7, most_nodes=9)
+        _take_arguments(given_text, Limits(argument_bytes=7, argument_nodes=9))
 
 
 class Raising(Mapping):
@@ -399,7 +399,7 @@ class Raising(Mapping):
 @pytest.mark.parametrize("error", [KeyError("gone"), ValueError("secret path"), RecursionError(), StopIteration()])
 def test_a_mapping_that_raises_when_it_is_read_is_refused_and_told_to_the_operator(error):
     with pytest.raises(CallError) as caught:
-        _take_arguments(Raising(error), most_bytes=ENOUGH_PARSE, most_nodes=9)
+        _take_arguments(Raising(error), Limits(argument_bytes=ENOUGH_PARSE, argument_nodes=9))
     assert caught.value.problems == ("(root): they can't be read",)
     assert "secret" not in caught.value.text
     assert type(error).__name__ in caught.value.detail
@@ -407,7 +407,7 @@ def test_a_mapping_that_raises_when_it_is_read_is_refused_and_told_to_the_operat
 
 def test_several_reasons_are_listed():
     with pytest.raises(CallError) as caught:
-        _take_arguments({"a": float("nan"), "b": {1}}, most_bytes=ENOUGH_PARSE, most_nodes=9)
+        _take_arguments({"a": float("nan"), "b": {1}}, Limits(argument_bytes=ENOUGH_PARSE, argument_nodes=9))
     assert caught.value.text == (
         "The arguments were refused:\n"
         "- a: must be a finite number, got NaN\n"
@@ -433,7 +433,7 @@ json_like = st.text('{}[]",:0123456789eE.+-truefalsn \\u\ud800', max_size=40)
 def test_whatever_is_given_ends_in_a_mapping_or_a_call_error(anything):
     refusal = None
     try:
-        arguments = _take_arguments(anything, most_bytes=200, most_nodes=20)
+        arguments = _take_arguments(anything, Limits(argument_bytes=200, argument_nodes=20))
     except CallError as error:
         refusal = error
     if refusal is None:

@@ -5,9 +5,9 @@ import base64
 import pytest
 from hypothesis import given, strategies as st
 
-from fake_vendors.rules.samples import BMP, LINK, PDF, PNG, WAV, nested
+from fake_vendors.rules.samples import BMP, LINK, PDF, PNG, WAV
 from pegboard.schema.json import json_text
-from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
+from pegboard.tools.content import FileContent, ImageContent, LinkContent, ToolResult
 from pegboard_openai._openai import (
     CHAT,
     RESPONSES,
@@ -19,28 +19,7 @@ from pegboard_openai._openai import (
     no_answer,
     render_content,
     render_result,
-    without_nulls,
 )
-
-
-def test_an_item_is_kept_without_what_the_sdk_made_null():
-    item = {"id": "x", "a": None, "code": None, "b": [{"c": None, "d": 1}], "arguments": {"x": None}}
-    assert without_nulls(item) == {"id": "x", "code": None, "b": [{"d": 1}], "arguments": {"x": None}}
-
-
-def test_a_list_of_lists_is_kept_too():
-    assert without_nulls({"a": [[{"b": None}, None], 1]}) == {"a": [[{}, None], 1]}
-
-
-def test_what_is_beyond_all_bounds_isnt_kept():
-    assert without_nulls(nested(500)) is None
-
-
-def test_what_is_kept_is_a_copy():
-    item = {"a": {"b": [1]}}
-    copy = without_nulls(item)
-    copy["a"]["b"].append(2)
-    assert item == {"a": {"b": [1]}}
 
 
 @pytest.mark.parametrize(
@@ -111,21 +90,6 @@ def test_a_link_to_a_picture_is_fetched_only_where_the_user_gave_it():
 @pytest.mark.parametrize(("uri", "name"), [("file:///a/b.pdf", "b.pdf"), ("b.pdf/", "b.pdf"), ("", "file")])
 def test_a_file_is_called_by_the_end_of_where_it_stands(uri, name):
     assert file_name(uri) == name
-
-
-def test_a_result_says_its_content_and_nothing_else():
-    result = ToolResult(
-        [TextContent("a"), WAV],
-        display="shown",
-        detail="secret",
-        metadata={"m": 1},
-        details={"d": 1},
-        attachments=(PNG,),
-        structured_content={"s": 1},
-    )
-    said = render_result(result, CHAT)
-    assert [each.kind for each in said] == ["text", "text"]
-    assert not any(word in joined(said) for word in ("shown:", "secret", '"s"', '"d"', '"m"'))
 
 
 def test_structured_content_goes_where_there_is_no_other():

@@ -102,19 +102,16 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
         decision: What was decided.
         permission: What was asked for, where it isn't the tool's own.
     """
+    permission = permission or tool.spec.permission or tool.name
     if decision.rule is None and permissions.mode == "plan":
         why = "in plan mode only tools run that change nothing"
     elif decision.rule is None or decision.rule.action == "ask":
-        why = f"it needs the permission {permission or _permission(tool)!r}, which isn't asked for in this mode"
+        why = f"it needs the permission {permission!r}, which isn't asked for in this mode"
     else:
-        why = f"the permission {permission or _permission(tool)!r} isn't given for this call"
+        why = f"the permission {permission!r} isn't given for this call"
     detail = f"{tool.name}: {decision.reason}" + (f" ({decision.rule})" if decision.rule else "")
     text = f"{tool.name} was not run: {why}. Go on without it, or tell the user what you need."
     return CallError("denied", text, detail=detail)
-
-
-def _permission(tool: Tool) -> str:
-    return tool.spec.permission or tool.name
 
 
 Decide = Callable[[tuple[Rule, ...]], Decision]

@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 from jiter import from_json
 
 from pegboard.callbacks import may_block
+from pegboard.dispatch.events import note
 from pegboard.dispatch.find import not_offered, unknown
 from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError, Limits
 from pegboard.dispatch.state import CallState
@@ -24,8 +25,6 @@ from pegboard.tools.handler import Checker, ErrorWriter
 from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.coerce import Coerced
-    from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
 
 _INFINITY: Final = float("inf")
@@ -163,7 +162,7 @@ def parse(work: CallState) -> None:
             pass  # worded below
         else:
             return
-    work.arguments = _take_arguments(given, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)
+    work.arguments = _take_arguments(given, limits)
 
 
 def parse_arguments(
@@ -210,7 +209,7 @@ def parse_arguments(
     return value
 
 
-def _take_arguments(given: object, *, most_bytes: int, most_nodes: int) -> dict[str, Any]:
+def _take_arguments(given: object, limits: Limits) -> dict[str, Any]:
     """What a host passes on as arguments, whatever it is: text of a type of its own, a mapping, or neither.
 
     A mapping is copied, as deep as it goes: what is judged, approved and run stays the same, and a tool that changes
@@ -219,6 +218,7 @@ def _take_arguments(given: object, *, most_bytes: int, most_nodes: int) -> dict[
     Raises:
         CallError: `invalid_arguments`, with the reasons.
     """
+    most_bytes, most_nodes = limits.argument_bytes, limits.argument_nodes
     try:
         if isinstance(given, str):
             return parse_arguments(str.__str__(given), most_bytes=most_bytes, most_nodes=most_nodes)
@@ -230,8 +230,6 @@ def _take_arguments(given: object, *, most_bytes: int, most_nodes: int) -> dict[
     except CallError:
         raise
     except Exception as error:  # a mapping of the host's own may do anything when it is read
-        from pegboard.errors import detail_of
-
         raise _refused((problem((), "they can't be read"),), detail=detail_of(error)) from error
 
 
@@ -332,11 +330,12 @@ def _judged(work: CallState, tool: Tool) -> tuple[str, ...]:
     """What the schema finds wrong, once what may be converted has been."""
     problems = tool.validator.problems(work.arguments)
     if problems and _coerces(tool, work.around.limits):
-        from pegboard.dispatch.coerce import coerced
+        from pegboard.dispatch.coerce import coerced  # loaded only where arguments don't fit
 
         converted = coerced(tool, work.arguments)
         if converted is not None:
-            _take(work, converted)
+            work.arguments, work.coercions = converted.arguments, (*work.coercions, *converted.changes)
+            note(work, "coerced", work.coercions)
             return ()
     return problems
 
@@ -358,13 +357,6 @@ async def _asked(work: CallState, ask: Callable[[], Any], asked: Callable[..., A
         return ask()
     limits = work.around.limits
     return await within(limits.callback_timeout, work.around.threads.run(ask), grace=limits.grace)
-
-
-def _take(work: CallState, converted: Coerced) -> None:
-    from pegboard.dispatch.events import note
-
-    work.arguments, work.coercions = converted.arguments, (*work.coercions, *converted.changes)
-    note(work, "coerced", work.coercions)
 
 
 def _own_problems(found: Iterable[str] | None) -> tuple[str, ...]:
@@ -476,7 +468,7 @@ def _judged_call(call: ToolCall, find: _Finder, limits: Limits) -> ToolCall:
 
 def _fitting(given: object, tool: Tool, limits: Limits) -> dict[str, Any]:
     """The arguments, where they fit the schema, or dispatch may convert them so that they do."""
-    arguments = _taken(given, limits)
+    arguments = _take_arguments(given, limits)
     if tool.validator.accepts(arguments):
         return arguments
     if _coerces(tool, limits):
@@ -487,16 +479,12 @@ def _fitting(given: object, tool: Tool, limits: Limits) -> dict[str, Any]:
     raise refusal(tool, tool.validator.problems(arguments))
 
 
-def _taken(given: object, limits: Limits) -> dict[str, Any]:
-    return _take_arguments(given, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)
-
-
 def _kept(given: Any, limits: Limits) -> Any:
     """The arguments of a call that won't run: text as it is, a mapping of JSON as a copy, `{}` for anything else."""
     if isinstance(given, str | bytes):
         return given
     try:
-        return _taken(given, limits)
+        return _take_arguments(given, limits)
     except CallError:
         return {}
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import attrs
 from attrs import define, field, frozen
@@ -242,7 +242,7 @@ class Dispatcher:
         check_options(options)
         around = _with(around, options)
         if context.message is None:
-            context = attrs.evolve(context, message=f"batch_{uuid4().hex}")
+            context = attrs.evolve(context, message=f"batch_{os.urandom(16).hex()}")
         works = [work_for(call, context, around) for call in calls]
         for index, work in enumerate(works):
             work.index = index

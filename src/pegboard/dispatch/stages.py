@@ -17,7 +17,7 @@ from pegboard.dispatch.events import emit_end, emit_pending
 from pegboard.dispatch.find import find
 from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.repair import repair
-from pegboard.dispatch.results import shape
+from pegboard.dispatch.results import failure_result, shape
 from pegboard.dispatch.run import locks_known, run
 from pegboard.dispatch.state import Callbacks, CallPipeline, CallServices, CallState, StageFunction
 from pegboard.tools.call import ToolCall
@@ -151,7 +151,8 @@ async def run_stages(work: CallState, way: CallPipeline) -> None:  # noqa: C901 
         except CallError as error:
             await _mended(work, way, error)
         if work.scheduler is not None:
-            _take_place(work)
+            assert work.tool is not None
+            locks_known(work, work.tool)  # what it waits for is known now, so that later calls don't overtake it
         for function in way.execute:
             pending = function(work)
             if pending is not None:
@@ -203,8 +204,9 @@ async def finish(work: CallState, way: CallPipeline) -> None:
 
 
 async def _end(work: CallState, way: CallPipeline) -> None:
-    if work.goes_on and work.result is not None:
-        _begin(work)
+    operations = work.around.operations
+    if work.goes_on and operations is not None and work.result is not None and not work.result.is_error:
+        operations.begin(work)  # the result of a long-running tool becomes a pending one
     failure = work.error
     await _travel_on(work, way.afterwards)
     _settle_error(work)
@@ -224,12 +226,6 @@ async def _mended(work: CallState, way: CallPipeline, error: CallError) -> None:
                 await pending
     except CallError as still:  # `repair` has done what it can: it raises this one, with the first in its detail
         await _mend(work, way, still)
-
-
-def _take_place(work: CallState) -> None:
-    """Registers what the call will have to wait for, so that later ones of its batch don't overtake it."""
-    assert work.tool is not None
-    locks_known(work, work.tool)
 
 
 async def _mend(work: CallState, way: CallPipeline, error: CallError) -> None:
@@ -256,13 +252,6 @@ async def _travel_on(work: CallState, stages: Iterable[tuple[StageFunction, bool
             _fail(work, error)
 
 
-def _begin(work: CallState) -> None:
-    """Makes the result of a long-running tool a pending one."""
-    operations, result = work.around.operations, work.result
-    if operations is not None and result is not None and not result.is_error:
-        operations.begin(work)
-
-
 def _show(work: CallState, said: PendingActions) -> None:
     """The result has what the call has set for people to see."""
     result = work.result
@@ -285,8 +274,6 @@ def _fail(work: CallState, error: BaseException) -> None:
 def _settle_error(work: CallState) -> None:
     """Turns an error that no callback recovered into the result."""
     if work.error is not None:
-        from pegboard.dispatch.results import failure_result
-
         work.result, work.error = failure_result(work, work.error), None
 
 

@@ -313,8 +313,8 @@ class ToolPolicy:
             return True
         if any(rule.forbid and _denies_all(rule) for rule in self.rules):
             return True
-        ordinary = [rule for rule in self.rules if not rule.forbid]
-        return self.mode != "bypass" and bool(ordinary) and _denies_all(ordinary[-1])
+        last = next((rule for rule in reversed(self.rules) if not rule.forbid), None)
+        return self.mode != "bypass" and last is not None and _denies_all(last)
 
     @property
     def may_ask(self) -> bool:
