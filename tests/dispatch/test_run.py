@@ -412,6 +412,7 @@ def test_a_generator_past_its_limit_is_closed_at_its_next_item(make, send):
         try:
             while True:
                 yield 1
+                closed.wait(0.005)  # so that the limit on items isn't reached first
         finally:
             closed.set()
 
