@@ -42,8 +42,8 @@ RULES = {  # of every package
 }
 LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the rule or besides
     "pegboard": {
-        "files": Limit(173, goal=140),
-        "lines": Limit(50_000, goal=44_000),
+        "files": Limit(157, goal=140),
+        "lines": Limit(48_300, goal=44_000),
         "median file": Limit(400, least=200),
         "longest file": Limit(700),
         "largest folder": Limit(20),
@@ -55,10 +55,10 @@ LIMITS: Mapping[str, Mapping[str, Limit]] = {  # of one package, in place of the
         "functions": Limit(32),
         "files, realistic": Limit(14),
         "functions, realistic": Limit(32),
-        "modules loaded": Limit(275, goal=250),
+        "modules loaded": Limit(270, goal=250),
         "modules loaded, ours": Limit(75, goal=70),
     },
-    "tests": {"lines": Limit(80_500, goal=65_000)},
+    "tests": {"lines": Limit(74_000, goal=65_000)},
 }
 
 
