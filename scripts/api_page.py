@@ -151,13 +151,14 @@ def page() -> str:
 
 def rows_of(package: ModuleType) -> Iterator[str]:
     """One row of a list for each public name of a package; constants have their docstrings in the source."""
-    texts: dict[str, str] = {}
-    for path in sorted(Path(str(package.__file__)).parent.glob("*.py")):
+    folder = Path(str(package.__file__)).parent
+    texts: dict[str, str] = constants_in(folder.parent / "schema" / "references.py")  # some are brought from there
+    for path in sorted(folder.glob("*.py")):
         texts |= constants_in(path)
     for name in sorted(package.__all__):
         thing = getattr(package, name)
-        is_constant = name in texts and not inspect.isclass(thing) and not inspect.isfunction(thing)
-        text = texts[name] if is_constant else inspect.getdoc(thing) or ""
+        is_constant = not inspect.isclass(thing) and not inspect.isfunction(thing)
+        text = texts.get(name, "") if is_constant else inspect.getdoc(thing) or ""
         first = " ".join(text.partition("\n\n")[0].split())
         written = name if is_constant else signature_of(name, thing) or name
         yield f"- `{written}`: {first}" if first else f"- `{written}`"
