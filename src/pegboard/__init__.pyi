@@ -59,7 +59,6 @@ from pegboard.dispatch.executors.executor import (
 from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
 from pegboard.dispatch.executors.remote import ExecutorCall as ExecutorCall, ToolExecutor as ToolExecutor
 from pegboard.dispatch.kept import kept_result_tool as kept_result_tool
-from pegboard.dispatch.limits import CallError as CallError, Limits as Limits
 from pegboard.dispatch.permissions.permissions import (
     PermissionRules as PermissionRules,
     Permissions as Permissions,
@@ -67,6 +66,7 @@ from pegboard.dispatch.permissions.permissions import (
 )
 from pegboard.dispatch.permissions.rule import Rule as Rule
 from pegboard.dispatch.repair import RepairRequest as RepairRequest
+from pegboard.dispatch.state import CallError as CallError, Limits as Limits
 from pegboard.errors import (
     ArtifactError as ArtifactError,
     CallbackError as CallbackError,
@@ -167,13 +167,6 @@ from pegboard.toolsets.toolsets import (
     wrap as wrap,
 )
 from pegboard.toolsets.wrappers import Reshape as Reshape
-from pegboard.turn.api import (
-    resume_turn as resume_turn,
-    resumed_turn_of as resumed_turn_of,
-    run_turn as run_turn,
-    stream_turn as stream_turn,
-    turn_of as turn_of,
-)
 from pegboard.turn.events import (
     AnswerDelta as AnswerDelta,
     Answered as Answered,
@@ -183,5 +176,12 @@ from pegboard.turn.events import (
     TurnEnded as TurnEnded,
     TurnOutcome as TurnOutcome,
 )
-from pegboard.turn.loop import Turn as Turn
+from pegboard.turn.loop import (
+    Turn as Turn,
+    resume_turn as resume_turn,
+    resumed_turn_of as resumed_turn_of,
+    run_turn as run_turn,
+    stream_turn as stream_turn,
+    turn_of as turn_of,
+)
 from pegboard.turn.options import TurnLimits as TurnLimits, TurnOptions as TurnOptions

@@ -14,7 +14,7 @@ from pegboard.catalogue import (
 )
 from pegboard.contributions import Contributions
 from pegboard.dispatch.find import refuse_registered, refuse_resolved
-from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
+from pegboard.dispatch.state import DEFAULT_LIMITS, Limits
 from pegboard.errors import (
     ExportError,
     ModelError,

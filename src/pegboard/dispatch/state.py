@@ -1,4 +1,4 @@
-"""State of one call, and what calls share."""
+"""State of one call, what calls share, their limits, and the error that ends one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, cas
 from attrs import frozen
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.tools.call import ToolCall
-from pegboard.tools.content import ToolResult
+from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-
-StageFunction: TypeAlias = "Callable[[CallState], Awaitable[None] | None]"
-"""Fills in its part of the state, or raises; gives an awaitable where it isn't done yet."""
+from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants
@@ -29,6 +26,82 @@ if TYPE_CHECKING:
     from pegboard.tools.context import CallHost
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
+
+
+@frozen
+class Limits:
+    """What calls may use, where their tool declares nothing else.
+
+    Attributes:
+        timeout: Seconds for one call; `None` is no limit.
+        expose_errors: Whether the text of unexpected exceptions reaches the model.
+        argument_bytes: How long the JSON text of the arguments may be.
+        argument_nodes: How many values the arguments may hold.
+        coerce: Whether arguments may be converted to the schema's types (on a copy, reported).
+        repair: Whether a name in another case, or with one near miss, is taken for the one that was meant.
+        results: How long a result's text may be.
+        callback_timeout: Seconds for one callback.
+        approval_timeout: Seconds that a person may take for an answer; no answer is no.
+        rejection_ends_turn: Whether a person's no without a word of feedback ends the turn.
+        max_concurrency: How many calls of the registry may run at once; `None` is no limit.
+        depth: How many calls deep tools may call tools.
+        grace: Seconds that a cancelled coroutine has to tidy up.
+    """
+
+    timeout: float | None = 120.0
+    expose_errors: bool = False
+    argument_bytes: int = 1_000_000
+    argument_nodes: int = 100_000
+    coerce: bool = False
+    repair: bool = True
+    results: ResultLimits = DEFAULT_RESULT_LIMITS
+    callback_timeout: float = 30.0
+    approval_timeout: float = 300.0
+    rejection_ends_turn: bool = True
+    max_concurrency: int | None = None
+    depth: int = 8
+    grace: float = 1.0
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+class CallError(Exception):
+    """Ends the way forward of one call: an error result with the reason, unless a callback recovers.
+
+    Attributes:
+        kind: Why.
+        text: For the model: what happened, and what to do.
+        detail: For the operator, or `None`.
+        problems: For invalid arguments: `"path: reason"` each.
+    """
+
+    def __init__(
+        self, kind: ErrorKind, text: str, *, detail: str | None = None, problems: tuple[str, ...] = ()
+    ) -> None:
+        self.kind: ErrorKind = kind
+        self.text = text
+        self.detail = detail
+        self.problems = problems
+        super().__init__(text)
+
+    def result(self) -> ToolResult:
+        """The error result that this error becomes."""
+        return ToolResult.error(self.kind, self.text, detail=self.detail)
+
+
+def cancels_the_call(error: BaseException) -> bool:
+    """Whether `error` means that the running task was cancelled; else the code in the task raised it."""
+    import asyncio  # loading it takes longer than listing tools
+
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+StageFunction: TypeAlias = "Callable[[CallState], Awaitable[None] | None]"
+"""Fills in its part of the state, or raises; gives an awaitable where it isn't done yet."""
 
 _FLAT: Final = frozenset({str, int, float, bool, type(None)})
 
@@ -133,8 +206,6 @@ class Callbacks:
 
 
 NO_CALLBACKS: Final = Callbacks()
-
-
 _NO_TOOLS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -165,11 +236,11 @@ _NO_STAGES: Final = CallPipeline((), _not_prepared, ())
 class BackgroundWork(Protocol):
     """What goes on after the first result of its call."""
 
-    def begin(self, work: CallState) -> object:
+    def begin(self, state: CallState) -> object:
         """Makes the result of a long-running tool a pending one."""
         ...
 
-    def go_on(self, work: CallState, doing: Awaitable[Any] | Callable[[], Any]) -> str:
+    def go_on(self, state: CallState, doing: Awaitable[Any] | Callable[[], Any]) -> str:
         """Goes on in the background; gives the operation's id."""
         ...
 
@@ -201,9 +272,9 @@ class CallServices:
         longest: Seconds that no call may exceed, whatever its tool declares; `None` is no limit.
         catalogue: The registry's, for as long as this holds.
         named: Tools by name that `find` gives; it is asked for all others.
-        services: What the host provides to tools.
+        provided: What the host provides to tools, by type.
         pipeline: The stages that have something to do.
-        begin: Makes the state of one call: `(call, context, around)`.
+        begin: Makes the state of one call: `(call, context, services)`.
         run: Runs one call that is in no batch.
     """
 
@@ -229,7 +300,7 @@ class CallServices:
     longest: float | None = None
     catalogue: Any = None
     named: Mapping[str, Tool] = _NO_TOOLS
-    services: Services | None = None
+    provided: Services | None = None
     pipeline: CallPipeline = _NO_STAGES
     begin: Callable[[ToolCall, ReadonlyContext | ToolContext, CallServices], CallState] = _not_prepared
     run: Callable[[CallState], Awaitable[None]] = _not_prepared
@@ -253,7 +324,7 @@ class CallState:
     Attributes:
         call: What the model asked for; by `repair`, what was meant.
         context: What the tool gets to know.
-        around: What calls share.
+        services: What calls share.
         index: The call's place in its batch, from 0.
         taken_in: When the call was taken in, in seconds of `time.monotonic()`, where an event listener needs it.
         scheduler: Keeps the batch's calls in their order, or `None`.
@@ -307,10 +378,10 @@ class CallState:
     error: BaseException | None = None
     fatal: BaseException | None = None
 
-    def __init__(self, call: ToolCall, context: ToolContext, around: CallServices) -> None:
+    def __init__(self, call: ToolCall, context: ToolContext, services: CallServices) -> None:
         self.call = call
         self.context = context
-        self.around = around
+        self.services = services
 
 
 __all__ = ["plain", "read_only"]

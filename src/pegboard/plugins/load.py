@@ -12,7 +12,7 @@ from attrs import define, field
 
 from pegboard.catalogue import Problem
 from pegboard.config.config import Config
-from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
+from pegboard.dispatch.state import DEFAULT_LIMITS, Limits
 from pegboard.errors import ManifestError, PluginError, cause_of
 from pegboard.plugins.manager import LOAD_SECONDS, PluginManager, gather, imported
 from pegboard.registry import ToolRegistry, Where

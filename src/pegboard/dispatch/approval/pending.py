@@ -20,7 +20,7 @@ from pegboard.dispatch.approval.request import (
     preview_json,
     structured,
 )
-from pegboard.dispatch.limits import CallError
+from pegboard.dispatch.state import CallError
 from pegboard.errors import PendingError, ToolError
 from pegboard.schema.json import canonical_json, digest_of, json_text
 from pegboard.tools.call import Confirmation, ToolCall

@@ -18,7 +18,7 @@ from pegboard.dispatch.approval.pending import (
     confirmation_of,
 )
 from pegboard.dispatch.approval.request import Always, Answer, Later, Once, Reject, answer_from_json
-from pegboard.dispatch.limits import CallError
+from pegboard.dispatch.state import CallError
 from pegboard.errors import PendingError
 from pegboard.tools.call import Confirmation, ToolCall
 from pegboard.tools.context import ReadonlyContext
