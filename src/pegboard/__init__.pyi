@@ -66,7 +66,6 @@ from pegboard.dispatch.permissions.permissions import (
 )
 from pegboard.dispatch.permissions.rule import Rule as Rule
 from pegboard.dispatch.repair import RepairRequest as RepairRequest
-from pegboard.dispatch.state import CallError as CallError, Limits as Limits
 from pegboard.errors import (
     ArtifactError as ArtifactError,
     CallbackError as CallbackError,
@@ -123,6 +122,7 @@ from pegboard.request.processors import BudgetTools as BudgetTools, LimitResults
 from pegboard.tools.call import (
     REMOVED as REMOVED,
     Actions as Actions,
+    CallError as CallError,
     CallFault as CallFault,
     Confirmation as Confirmation,
     ToolCall as ToolCall,
@@ -138,7 +138,7 @@ from pegboard.tools.content import (
 from pegboard.tools.context import Progress as Progress, ReadonlyContext as ReadonlyContext, ToolContext as ToolContext
 from pegboard.tools.handler import Preview as Preview
 from pegboard.tools.injection import Injected as Injected
-from pegboard.tools.policy import Origin as Origin, Policy as Policy, ResultLimits as ResultLimits
+from pegboard.tools.policy import Limits as Limits, Origin as Origin, Policy as Policy, ResultLimits as ResultLimits
 from pegboard.tools.spec import (
     Concurrency as Concurrency,
     Grammar as Grammar,

@@ -8,11 +8,12 @@ import pytest
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.stages import pipeline_for, run_stages
-from pegboard.dispatch.state import DEFAULT_LIMITS, Callbacks, CallServices, CallState
+from pegboard.dispatch.state import Callbacks, CallServices, CallState
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler
+from pegboard.tools.policy import DEFAULT_LIMITS
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 

@@ -22,13 +22,14 @@ from pegboard.dispatch.approve import (
 )
 from pegboard.dispatch.permissions.permissions import Decision, Permissions
 from pegboard.dispatch.permissions.rule import Rule
-from pegboard.dispatch.state import DEFAULT_LIMITS, CallError, CallServices, CallState, Limits
+from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import ToolError
 from pegboard.testing.scripted import ScriptedApprover
 from pegboard.threads import WorkerPool
-from pegboard.tools.call import Confirmation, ToolCall
+from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Preview
+from pegboard.tools.policy import DEFAULT_LIMITS, Limits
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import Tool
 

@@ -30,10 +30,9 @@ from pegboard.dispatch.arguments import (
 )
 from pegboard.dispatch.callbacks import ChangeArguments
 from pegboard.dispatch.find import unknown
-from pegboard.dispatch.state import CallError, Limits
 from pegboard.schema.json import MAX_DEPTH, json_faults
-from pegboard.tools.call import CallFault, ToolCall
-from pegboard.tools.policy import Origin, Policy
+from pegboard.tools.call import CallError, CallFault, ToolCall
+from pegboard.tools.policy import Limits, Origin, Policy
 from strategies import json_values
 
 ENOUGH = 1000

@@ -10,11 +10,12 @@ import pytest
 from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolError, ToolRegistry, ToolResult, tool
 from pegboard.dispatch.background import Completion, Operation, Operations, _later_result, _pending_result
 from pegboard.dispatch.events import CallAborted, CallCompleted, CallFailed
-from pegboard.dispatch.state import CallError, CallServices, CallState, Limits
+from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import OperationError
 from pegboard.threads import WorkerPool
+from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent
-from pegboard.tools.policy import ResultLimits
+from pegboard.tools.policy import Limits, ResultLimits
 from pegboard.tools.portal import LoopPortal
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools

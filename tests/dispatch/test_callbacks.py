@@ -10,10 +10,11 @@ from pegboard import Limits, ToolRegistry
 from pegboard.callbacks import Callback, ChainError, quick
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
 from pegboard.dispatch.stages import run_stages
-from pegboard.dispatch.state import DEFAULT_LIMITS, Callbacks, CallError
+from pegboard.dispatch.state import Callbacks
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError
+from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
-from pegboard.tools.policy import ResultLimits
+from pegboard.tools.policy import DEFAULT_LIMITS, ResultLimits
 
 EMPTY = ToolResult()
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}

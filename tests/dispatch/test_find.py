@@ -10,9 +10,8 @@ from hypothesis import given, strategies as st
 from pegboard import ToolRegistry
 from pegboard.dispatch.find import _MOST_LISTED, find, meant_name, not_offered, unknown
 from pegboard.dispatch.stages import run_stages
-from pegboard.dispatch.state import CallError
 from pegboard.errors import PluginError, StaleSpecError, suggest
-from pegboard.tools.call import CallFault, ToolCall
+from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.tool import LateHandler
 
 

@@ -11,9 +11,10 @@ from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, validate
 from pegboard.dispatch.find import find, not_offered, unknown
 from pegboard.dispatch.repair import RepairRequest, repair
-from pegboard.dispatch.state import Callbacks, CallError, CallServices, CallState, Limits
-from pegboard.tools.call import CallFault, ToolCall
+from pegboard.dispatch.state import Callbacks, CallServices, CallState
+from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.policy import Limits
 from pegboard.tools.spec import ToolAnnotations
 from pegboard.tools.tool import LateHandler
 

@@ -10,12 +10,12 @@ import pytest
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE, _retried, _retries
 from pegboard.dispatch.stages import run_stages
-from pegboard.dispatch.state import CallError, Limits
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.schema.problems import StructureError
+from pegboard.tools.call import CallError
 from pegboard.tools.context import Progress, ToolContext
 from pegboard.tools.handler import Handler
-from pegboard.tools.policy import Origin, Policy
+from pegboard.tools.policy import Limits, Origin, Policy
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 

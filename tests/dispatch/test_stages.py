@@ -6,7 +6,8 @@ import pytest
 
 from pegboard.callbacks import Callback
 from pegboard.dispatch.stages import STAGES, _Stage, _When, pipeline_for, pipeline_of, run_stages
-from pegboard.dispatch.state import Callbacks, CallError
+from pegboard.dispatch.state import Callbacks
+from pegboard.tools.call import CallError
 
 LINKS = (Callback(lambda *_: None),)
 NAMES = [

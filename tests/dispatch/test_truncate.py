@@ -10,7 +10,6 @@ from hypothesis import example, given, strategies as st
 
 from pegboard.dispatch.kept import ResultStore
 from pegboard.dispatch.results import hold_to_limits
-from pegboard.dispatch.state import DEFAULT_LIMITS, CallError
 from pegboard.dispatch.truncate import (
     MOST_ITEMS,
     Keeper,
@@ -23,9 +22,10 @@ from pegboard.dispatch.truncate import (
     truncated,
 )
 from pegboard.errors import ToolError
+from pegboard.tools.call import CallError
 from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.policy import DEFAULT_LIMITS, DEFAULT_RESULT_LIMITS, ResultLimits
 
 NUMBERS = "".join(f"{number}\n" for number in range(1, 11))
 THREE_LINES = ResultLimits(lines=3)

@@ -31,9 +31,9 @@ from pegboard.dispatch.permissions.permissions import (
     policy_of,
 )
 from pegboard.dispatch.permissions.rule import Rule, exactly
-from pegboard.dispatch.state import CallError, CallState
+from pegboard.dispatch.state import CallState
 from pegboard.schema.json import json_faults, json_text
-from pegboard.tools.call import Confirmation, writable
+from pegboard.tools.call import CallError, Confirmation, writable
 from pegboard.tools.tool import Tool
 
 

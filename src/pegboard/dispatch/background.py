@@ -17,9 +17,11 @@ import attrs
 from attrs import define, field, frozen
 
 from pegboard.dispatch.results import failure_result, keeper_of, limits_of, result_of
-from pegboard.dispatch.state import CallError, CallState, cancels_the_call
+from pegboard.dispatch.state import CallState
+from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.dispatch.truncate import is_within, truncated
 from pegboard.errors import OperationError, log_failure
+from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.typing import JsonObject
 

@@ -17,9 +17,9 @@ from pegboard.dispatch.events import CallEvent, CallUpdated, emit_end, emit_pend
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_go_on, overtaking
 from pegboard.dispatch.stages import finish, run_stages
-from pegboard.dispatch.state import CallError, CallPipeline, CallState
+from pegboard.dispatch.state import CallPipeline, CallState
 from pegboard.errors import did_you_mean, log_failure, suggest
-from pegboard.tools.call import Actions, ToolCall, merged
+from pegboard.tools.call import Actions, CallError, ToolCall, merged
 from pegboard.tools.content import ToolResult
 
 if TYPE_CHECKING:

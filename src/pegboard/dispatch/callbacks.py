@@ -12,9 +12,10 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.results import hold_to_limits
-from pegboard.dispatch.state import CallError, CallServices, CallState, cancels_the_call, plain, read_only
-from pegboard.dispatch.timeout import Deadline, LimitExpiredError, running_task, watched, within
+from pegboard.dispatch.state import CallServices, CallState, plain, read_only
+from pegboard.dispatch.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, watched, within
 from pegboard.errors import FatalToolError, TurnAbortedError, log_failure
+from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
 
 _MOST_RUNS: Final = 100

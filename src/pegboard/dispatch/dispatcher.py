@@ -23,13 +23,14 @@ from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManag
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
-from pegboard.dispatch.state import Callbacks, CallError, CallServices, CallState, Limits
+from pegboard.dispatch.state import Callbacks, CallServices, CallState
 from pegboard.dispatch.timeout import Watchdog
 from pegboard.errors import CallStoppedError, log_failure
 from pegboard.threads import WorkerPool
-from pegboard.tools.call import Confirmation, ToolCall
+from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.policy import Limits
 
 if TYPE_CHECKING:
     from typing import Unpack

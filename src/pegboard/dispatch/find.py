@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from pegboard.dispatch.state import CallError, CallState
+from pegboard.dispatch.state import CallState
 from pegboard.errors import PluginError, StaleSpecError, did_you_mean, suggest
-from pegboard.tools.call import ToolCall
+from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.tool import LateHandler, Tool
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from attrs import frozen
 from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.events import note
 from pegboard.dispatch.find import UnknownNameError
-from pegboard.dispatch.state import NO_ARGUMENTS, CallError, CallState, cancels_the_call
-from pegboard.dispatch.timeout import LimitExpiredError, within
+from pegboard.dispatch.state import NO_ARGUMENTS, CallState
+from pegboard.dispatch.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.errors import detail_of
-from pegboard.tools.call import CallFault, ToolCall
+from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.typing import JsonSchema
 

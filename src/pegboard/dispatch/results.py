@@ -12,12 +12,13 @@ from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
-from pegboard.dispatch.state import CallError, CallState
+from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.dispatch.truncate import Keeper, cut_short, is_within, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
 from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
 from pegboard.schema.validator import Validator
+from pegboard.tools.call import CallError
 from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
 from pegboard.tools.policy import ResultLimits

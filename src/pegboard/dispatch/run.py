@@ -17,11 +17,12 @@ from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import emit_note, emit_running
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
-from pegboard.dispatch.state import CallError, CallState, plain
+from pegboard.dispatch.state import CallState, plain
 from pegboard.dispatch.timeout import Deadline, LimitExpiredError, finish_within, within
 from pegboard.errors import CallStoppedError, ToolError
 from pegboard.schema.problems import StructureError, problem
 from pegboard.threads import WorkerPool
+from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.injection import opened

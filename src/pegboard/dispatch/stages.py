@@ -18,16 +18,9 @@ from pegboard.dispatch.find import find
 from pegboard.dispatch.repair import repair
 from pegboard.dispatch.results import failure_result, shape
 from pegboard.dispatch.run import locks_known, run
-from pegboard.dispatch.state import (
-    Callbacks,
-    CallError,
-    CallPipeline,
-    CallServices,
-    CallState,
-    StageFunction,
-    cancels_the_call,
-)
-from pegboard.tools.call import ToolCall
+from pegboard.dispatch.state import Callbacks, CallPipeline, CallServices, CallState, StageFunction
+from pegboard.dispatch.timeout import cancels_the_call
+from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.state import PendingActions

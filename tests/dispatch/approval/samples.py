@@ -11,11 +11,12 @@ from pegboard.dispatch.approval.request import ApprovalRequest
 from pegboard.dispatch.approval.resume import ResumedCall
 from pegboard.dispatch.approve import approve, permit
 from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.dispatch.state import DEFAULT_LIMITS, CallServices, CallState
+from pegboard.dispatch.state import CallServices, CallState
 from pegboard.schema.json import json_text
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.policy import DEFAULT_LIMITS
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 

@@ -24,10 +24,9 @@ from pegboard.dispatch.approval.pending import (
     original_call_from,
 )
 from pegboard.dispatch.approval.request import ApprovalRequest, Once, Reject
-from pegboard.dispatch.state import CallError
 from pegboard.errors import PendingError
 from pegboard.schema.json import canonical_json, json_text
-from pegboard.tools.call import Confirmation, ToolCall
+from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Preview

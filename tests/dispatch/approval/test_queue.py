@@ -14,7 +14,7 @@ from pegboard import threads
 from pegboard.dispatch.approval.grants import MemoryGrants
 from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, KeyedLock, ask_later, asks_one_at_a_time
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
-from pegboard.dispatch.state import CallError
+from pegboard.tools.call import CallError
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Preview
 
@@ -171,7 +171,7 @@ def test_no_answer_in_time_is_no():
 @pytest.mark.parametrize("seconds", [300.0, None])
 def test_a_person_has_five_minutes_by_default(seconds):
     """Settable, also to no limit at all."""
-    from pegboard.dispatch.state import DEFAULT_LIMITS
+    from pegboard.tools.policy import DEFAULT_LIMITS
 
     assert DEFAULT_LIMITS.approval_timeout == 300.0
     assert asked(lambda request, context: Once(), seconds=seconds)[0] == Once()

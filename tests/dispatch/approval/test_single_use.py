@@ -21,8 +21,8 @@ from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.approval.request import Later, Once, Reject
 from pegboard.dispatch.approval.resume import match_answers
 from pegboard.dispatch.approve import consume_approval
-from pegboard.dispatch.state import CallError
 from pegboard.errors import PendingError
+from pegboard.tools.call import CallError
 from pegboard.tools.context import ReadonlyContext
 
 KEY = b"a key of sixteen bytes or more"

@@ -444,9 +444,10 @@ class ExecutionResponse:
             expose: Whether the model may read the text of an unexpected exception.
         """
         from pegboard.dispatch.results import failure_result
-        from pegboard.dispatch.state import CallServices, CallState, Limits
+        from pegboard.dispatch.state import CallServices, CallState
         from pegboard.threads import WorkerPool
         from pegboard.tools.call import ToolCall
+        from pegboard.tools.policy import Limits
 
         state = CallState(
             ToolCall(context.tool, {}, context.call_id),

@@ -28,13 +28,14 @@ from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permi
 from pegboard.dispatch.results import shape
 from pegboard.dispatch.run import run
 from pegboard.dispatch.stages import run_stages
-from pegboard.dispatch.state import DEFAULT_LIMITS, CallError, CallPipeline, CallServices, CallState, Limits
+from pegboard.dispatch.state import CallPipeline, CallServices, CallState
 from pegboard.errors import ToolError, log_failure, not_provided
 from pegboard.schema.json import digest_of
 from pegboard.threads import WorkerPool
-from pegboard.tools.call import Actions, Confirmation, ToolCall
+from pegboard.tools.call import Actions, CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
+from pegboard.tools.policy import DEFAULT_LIMITS, Limits
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
 from pegboard.typing import JsonObject, JsonSchema
