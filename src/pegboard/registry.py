@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.callbacks import Chain
     from pegboard.dispatch.dispatcher import Dispatcher, Health
     from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.executors.executor import Executor
-    from pegboard.dispatch.executors.remote import ToolExecutor
+    from pegboard.dispatch.executors.executor import Executor, ToolExecutor
     from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.state import CallServices
