@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pegboard import ToolError
 from pegboard_files import root as module
-from pegboard_files.root import MAX_LINKS, Root, near_misses, resolve, shown, shown_path
+from pegboard_files.root import MAX_LINKS, near_misses, opened_root, resolve, shown, shown_path
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_near_misses_are_the_same_in_every_run_and_blind_to_case():
 
 @pytest.fixture
 def opened(top):
-    with Root(str(top)).opened() as root:
+    with opened_root(str(top)) as root:
         yield root
 
 
@@ -83,7 +83,7 @@ def test_an_absolute_path_below_the_root_is_taken(top, write, opened):
 def test_an_absolute_path_by_way_of_a_link_to_the_root_is_taken(tmp_path, top, write):
     write({"a.txt": "x"})
     (tmp_path / "alias").symlink_to(top)
-    with Root(str(tmp_path / "alias")).opened() as root:
+    with opened_root(str(tmp_path / "alias")) as root:
         assert resolve(root, f"{tmp_path}/alias/a.txt") == ("a.txt",)
         assert resolve(root, f"{top}/a.txt") == ("a.txt",)
 
@@ -222,7 +222,7 @@ def test_a_link_swapped_in_at_any_moment_never_gives_the_secret(tmp_path, top, w
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module.os, "open", swapping(real_open))
             patch.setattr(module.os, "stat", swapping(real_stat))
-            with Root(str(top)).opened() as root:
+            with opened_root(str(top)) as root:
                 try:
                     got = content(root, "sub/a.txt")
                 except (ToolError, OSError):
@@ -248,7 +248,7 @@ def test_whatever_path_is_asked_for_it_stays_below_the_root(tmp_path, top, compo
         (top / "a" / "abs").symlink_to(top)
         (top / "loop").symlink_to("loop")
     asked = "/".join([str(top)] * absolute + components)
-    with Root(str(top)).opened() as root:
+    with opened_root(str(top)) as root:
         try:
             parts = resolve(root, asked)
         except ToolError:
@@ -314,7 +314,7 @@ def test_pipes_sockets_and_devices_are_never_opened(top, opened, monkeypatch):
 
 
 def test_a_device_is_never_opened():
-    with Root("/dev").opened() as root, pytest.raises(ToolError, match="no regular file"):
+    with opened_root("/dev") as root, pytest.raises(ToolError, match="no regular file"):
         root.open_file(("zero",))
 
 
@@ -420,25 +420,24 @@ def test_a_directory_with_too_many_entries_is_refused(write, opened, monkeypatch
 
 def test_the_root_is_the_working_directory_of_the_moment(top, write, monkeypatch):
     write({"a.txt": "1", "sub/a.txt": "2"})
-    root = Root()
     monkeypatch.chdir(top)
-    with root.opened() as opened:
+    with opened_root(None) as opened:
         assert content(opened, "a.txt") == b"1"
     monkeypatch.chdir(top / "sub")
-    with root.opened() as opened:
+    with opened_root(None) as opened:
         assert content(opened, "a.txt") == b"2"
 
 
 def test_a_tilde_in_the_setting_is_the_home(home):
     (home / "work").mkdir()
     (home / "work" / "a.txt").write_text("x")
-    with Root("~/work").opened() as opened:
+    with opened_root("~/work") as opened:
         assert content(opened, "a.txt") == b"x"
 
 
 @pytest.mark.parametrize("setting", ["/nowhere/at/all", "~nobody-of-this-name/x"])
 def test_a_root_that_is_not_there_is_told_without_its_path(setting):
-    with pytest.raises(ToolError, match="setting 'root'") as caught, Root(setting).opened():
+    with pytest.raises(ToolError, match="setting 'root'") as caught, opened_root(setting):
         pass
     assert setting not in caught.value.text
 
@@ -451,7 +450,7 @@ def test_no_descriptor_is_left_open(top, write):
     write({"a/b/c/d.txt": "x"})
     before = open_descriptors()
     for _ in range(3):
-        with Root(str(top)).opened() as root:
+        with opened_root(str(top)) as root:
             content(root, "a/b/c/d.txt")
             root.children(("a", "b"))
             with pytest.raises(ToolError):

@@ -14,10 +14,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final
 
 from attrs import define, field, frozen
 
@@ -31,18 +31,6 @@ MAX_IGNORE_LINES: Final = 5_000
 
 IGNORE_FILES: Final = frozenset({".git", ".rgignore", ".ignore", ".gitignore"})
 """The names that decide what is ignored; `.git` marks a repository's top."""
-
-
-class Folder(Protocol):
-    """A directory as far as ignore files go."""
-
-    def has(self, name: str) -> bool:
-        """Whether there is such a name in it."""
-        ...
-
-    def read(self, name: str) -> str | None:
-        """The text of an ignore file by its path in the directory; `None` where there is none to read."""
-        ...
 
 
 @frozen
@@ -100,25 +88,25 @@ class Ignoring:
                     return verdict
         return None
 
-    def below(self, folder: Folder, depth: int, prefix: str = "") -> Ignoring:
+    def below(self, read: Callable[[str], str | None], depth: int, prefix: str = "", *, is_top: bool) -> Ignoring:
         """What holds in a directory: its own ignore files on top of what holds above it.
 
         Args:
-            folder: The directory.
+            read: Gives the text of an ignore file by its path in the directory; `None` where there is none to read.
             depth: As in `Layer`.
             prefix: As in `Layer`.
+            is_top: Whether it is a repository's top.
         """
 
         def layers(path: str) -> tuple[Layer, ...]:
-            text = folder.read(path)
+            text = read(path)
             return () if text is None else (Layer(rules_of(text), depth, prefix),)
 
-        top = folder.has(".git")
         return Ignoring(
             layers(".rgignore") + self.rgignore,
             layers(".ignore") + self.ignore,
-            layers(".gitignore") + (() if top else self.gitignore),
-            layers(".git/info/exclude") if top else self.exclude,
+            layers(".gitignore") + (() if is_top else self.gitignore),
+            layers(".git/info/exclude") if is_top else self.exclude,
             self.everywhere,
         )
 
@@ -144,46 +132,34 @@ def ignoring_above(place: str) -> Ignoring:
     root = Path(place)
     for above in _repository_around(root):
         prefix = "/".join(map(matchable, root.relative_to(above).parts)) + "/"
-        holding = holding.below(_Anywhere(above), 0, prefix)
+        # It may be read anywhere: the operator chose the root, and so what is around it.
+        holding = holding.below(
+            lambda name, above=above: _read_anywhere(f"{above}/{name}"), 0, prefix, is_top=(above / ".git").exists()
+        )
     return holding
 
 
-def below_root(root: OpenRoot, parts: Parts) -> Folder:
-    """A directory below the root, read without leaving it."""
-    return _BelowRoot(root, parts)
+def ignoring_in(root: OpenRoot, parts: Parts, above: Ignoring) -> Ignoring:
+    """What holds in a directory below the root, which isn't left.
 
+    Args:
+        root: What can't be left.
+        parts: The directory.
+        above: What holds above it.
+    """
 
-@frozen
-class _BelowRoot:
-    root: OpenRoot
-    parts: Parts
-
-    def has(self, name: str) -> bool:
+    def read(name: str) -> str | None:
         try:
-            self.root.status((*self.parts, name))
-        except OSError:
-            return False
-        return True
-
-    def read(self, name: str) -> str | None:
-        try:
-            with self.root.open_file((*self.parts, *name.split("/"))) as file:
+            with root.open_file((*parts, *name.split("/"))) as file:
                 return _text(file)
         except (OSError, ToolError):
             return None
 
-
-@frozen
-class _Anywhere:
-    """A directory above the root: the operator chose the root, and so what is around it."""
-
-    path: Path
-
-    def has(self, name: str) -> bool:
-        return (self.path / name).exists()
-
-    def read(self, name: str) -> str | None:
-        return _read_anywhere(str(self.path / name))
+    try:
+        root.status((*parts, ".git"))
+    except OSError:
+        return above.below(read, len(parts), is_top=False)
+    return above.below(read, len(parts), is_top=True)
 
 
 def _repository_around(root: Path) -> Sequence[Path]:
@@ -306,7 +282,7 @@ class Walk:
             return NOTHING_IGNORED
         ignoring = ignoring_above(self.root.places[0])
         for depth in range(len(start)):
-            ignoring = ignoring.below(below_root(self.root, start[:depth]), depth)
+            ignoring = ignoring_in(self.root, start[:depth], ignoring)
         return ignoring
 
     def _inside_if_readable(self, parts: Parts, ignoring: Ignoring) -> Iterator[tuple[Entry, Ignoring]]:
@@ -320,7 +296,7 @@ class Walk:
         """What is to be met in one directory, with what holds there."""
         children = sorted(self.root.children(parts), key=lambda child: os.fsencode(child.name))
         if not self.no_ignore and any(child.name in IGNORE_FILES for child in children):
-            ignoring = ignoring.below(below_root(self.root, parts), len(parts))
+            ignoring = ignoring_in(self.root, parts, ignoring)
         above = tuple(map(matchable, parts))
         return iter(
             [
