@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
@@ -17,11 +15,6 @@ from pegboard_files.tools import FileTools, Settings
 def test_lines_come_with_their_numbers(write, files):
     write({"a.txt": "one\n\n\tthree\n"})
     assert files.read_file("a.txt") == "1\tone\n2\t\n3\t\tthree"
-
-
-def test_a_last_line_without_an_end_is_a_line(write, files):
-    write({"a.txt": "one\ntwo"})
-    assert files.read_file("a.txt") == "1\tone\n2\ttwo"
 
 
 def test_an_empty_file_says_so(write, files):
@@ -41,12 +34,6 @@ def test_an_offset_behind_the_end_is_an_error_that_says_how_long_the_file_is(wri
     write({"a.txt": text})
     with pytest.raises(ToolError, match=rf"'a\.txt' has {lines} lines: nothing stands at offset=9\."):
         files.read_file("a.txt", offset=9)
-
-
-def test_an_offset_right_behind_the_end_is_an_error(write, files):
-    write({"a.txt": "a\nb\n"})
-    with pytest.raises(ToolError, match="has 2 lines"):
-        files.read_file("a.txt", offset=3)
 
 
 def test_a_page_holds_no_more_than_the_limits_in_whole_lines(write, files):
@@ -122,24 +109,6 @@ def test_a_binary_file_is_refused_with_size_and_type(write, files):
     write({"a.png": b"\x89PNG\r\n\x1a\n\0\0\0"})
     with pytest.raises(ToolError, match=r"'a\.png' is not a text file \(image/png, 11 bytes\)"):
         files.read_file("a.png")
-
-
-def test_a_directory_is_refused_with_the_tool_to_use(write, files):
-    write({"a/b": ""})
-    with pytest.raises(ToolError, match="list_directory"):
-        files.read_file("a")
-
-
-def test_a_pipe_is_refused_at_once(top, files):
-    os.mkfifo(top / "pipe")
-    with pytest.raises(ToolError, match="no regular file"):
-        files.read_file("pipe")
-
-
-def test_a_link_out_of_the_root_is_refused(top, files):
-    (top / "link").symlink_to("../secret.txt")
-    with pytest.raises(ToolError, match="outside"):
-        files.read_file("link")
 
 
 def test_hidden_and_ignored_files_can_be_read_by_name(write, files):

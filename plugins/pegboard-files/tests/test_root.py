@@ -90,28 +90,17 @@ def test_an_absolute_path_by_way_of_a_link_to_the_root_is_taken(tmp_path, top, w
 
 @pytest.mark.parametrize(
     "path",
-    ["..", "../secret.txt", "a/../../secret.txt", "a/b/../../../secret.txt", "/etc/passwd", "/", "//etc/passwd"],
+    [
+        *("..", "../secret.txt", "a/../../secret.txt", "a/b/../../../secret.txt", "/etc/passwd", "/", "//etc/passwd"),
+        *("{top}2/x", "{top}/../secret.txt", "{TOP}/../secret.txt", "link/secret.txt"),
+    ],
 )
-def test_a_path_that_leads_out_is_refused(write, opened, path):
+def test_a_path_that_leads_out_is_refused(tmp_path, top, write, opened, path):
     write({"a/b/c.txt": "x"})
-    with pytest.raises(ToolError, match="outside of the folder"):
-        resolve(opened, path)
-
-
-def test_a_neighbour_whose_name_begins_like_the_root_is_outside(tmp_path, top, opened):
     (tmp_path / "top2").mkdir()
-    with pytest.raises(ToolError, match="outside"):
-        resolve(opened, f"{top}2/x")
-
-
-def test_an_absolute_path_out_of_the_root_and_in_disguise_is_refused(top, opened):
-    with pytest.raises(ToolError, match="outside"):
-        resolve(opened, f"{top}/../secret.txt")
-
-
-def test_a_root_in_another_case_is_never_the_way_out(top, opened):
-    with pytest.raises(ToolError):
-        resolve(opened, f"{str(top).upper()}/../secret.txt")
+    (top / "link").symlink_to(tmp_path)
+    with pytest.raises(ToolError, match="outside of the folder"):
+        resolve(opened, path.format(top=top, TOP=str(top).upper()))
 
 
 @pytest.mark.parametrize("target", ["../secret.txt", "/etc/passwd", "../..", "sub/../../secret.txt", "chain2"])
@@ -122,12 +111,6 @@ def test_a_link_that_leads_out_is_refused(top, opened, target):
     (top / "link").symlink_to(target)
     with pytest.raises(ToolError, match="outside"):
         resolve(opened, "link")
-
-
-def test_a_directory_link_that_leads_out_is_refused(tmp_path, top, opened):
-    (top / "link").symlink_to(tmp_path)
-    with pytest.raises(ToolError, match="outside"):
-        resolve(opened, "link/secret.txt")
 
 
 def test_links_below_the_root_are_followed_one_by_one(top, write, opened):
@@ -313,11 +296,6 @@ def test_pipes_sockets_and_devices_are_never_opened(top, opened, monkeypatch):
             opened.open_file((name,))
 
 
-def test_a_device_is_never_opened():
-    with opened_root("/dev") as root, pytest.raises(ToolError, match="no regular file"):
-        root.open_file(("zero",))
-
-
 def test_a_directory_is_no_file(write, opened):
     write({"a/b.txt": "x"})
     for parts in ((), ("a",)):
@@ -325,25 +303,28 @@ def test_a_directory_is_no_file(write, opened):
             opened.open_file(parts)
 
 
-NAMES = ["new\nline", "tab\there", "esc\x1b[31m", "\u202egpj.exe", "na\u00efve", "\u540d\u524d", "\U0001f600"]
+NAMES = [
+    "caf\udce9.txt",
+    "new\nline",
+    "tab\there",
+    "esc\x1b[31m",
+    "\u202egpj.exe",
+    "na\u00efve",
+    "\u540d\u524d",
+    "\U0001f600",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_odd_name_is_shown_on_one_line_and_found_by_what_was_shown(top, opened, name):
-    (top / name).write_text("x")
+    try:
+        (top / name).write_text("x")
+    except OSError:
+        return  # some file systems of macOS only take UTF-8
     seen = shown(name)
     assert seen.isprintable()
     assert resolve(opened, seen) == (name,)
     assert resolve(opened, name) == (name,)
-
-
-def test_a_name_that_is_no_utf8_is_found_by_what_was_shown(top, opened):
-    raw = os.fsencode(top) + b"/caf\xe9.txt"
-    try:
-        os.close(os.open(raw, os.O_CREAT | os.O_WRONLY))
-    except OSError:
-        return  # some file systems of macOS only take UTF-8
-    assert resolve(opened, "caf\\udce9.txt") == ("caf\udce9.txt",)
 
 
 def test_a_shown_name_that_two_files_share_finds_neither(top, opened):
@@ -357,28 +338,6 @@ def test_a_name_is_itself_before_it_is_what_another_one_is_shown_as(top, opened)
     (top / "a\nb").write_text("1")
     (top / "a\\nb").write_text("2")
     assert content(opened, "a\\nb") == b"2"
-
-
-def closed(path: Path) -> bool:
-    """Whether the system keeps us out; it doesn't if we are root."""
-    try:
-        list(path.iterdir())
-    except PermissionError:
-        return True
-    return False
-
-
-def test_a_directory_without_permission_is_refused_in_words_or_read_by_root(top, write, opened):
-    write({"locked/a.txt": "x"})
-    (top / "locked").chmod(0)
-    try:
-        if closed(top / "locked"):
-            with pytest.raises(ToolError, match="Permission denied"):
-                resolve(opened, "locked/a.txt")
-        else:
-            assert resolve(opened, "locked/a.txt") == ("locked", "a.txt")
-    finally:
-        (top / "locked").chmod(0o700)
 
 
 def test_what_the_system_refuses_is_told_without_the_hosts_path(top):

@@ -140,30 +140,29 @@ def test_a_system_without_directory_descriptors_is_refused_in_words(monkeypatch)
         pegboard_files.pegboard_register_tools(print, {})
 
 
-def test_importing_the_plugin_loads_neither_engine_nor_tools():
-    """Listing imports plugins without a manifest; what only a call needs has to wait for it."""
-    heavy = ("re2", "pathspec", "bracex", "attrs", "pegboard_files.tools", "asyncio", "difflib")
-    code = f"import sys, pegboard_files; print([name for name in {heavy!r} if name in sys.modules])"
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        ("", ("re2", "pathspec", "bracex", "attrs", "pegboard_files.tools", "asyncio", "difflib")),
+        ("pegboard_files.pegboard_register_tools([].append, {})", ("re2", "pathspec", "bracex", "mimetypes")),
+    ],
+)
+def test_what_only_a_call_needs_waits_for_it(code, heavy):
+    """Listing imports plugins without a manifest."""
+    code = f"import sys, pegboard_files; {code}\nprint([name for name in {heavy!r} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
 
 
-def test_defining_the_tools_loads_no_engine():
-    code = (
-        "import sys, pegboard_files; brought = []; pegboard_files.pegboard_register_tools(brought.append, {});"
-        "print([name for name in ('re2', 'pathspec', 'bracex', 'mimetypes') if name in sys.modules])"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
-
-
-def test_no_settings_are_the_defaults():
-    assert settings_from({}) == Settings(root=None, hidden=False, no_ignore=False, time_limit=30.0)
-
-
-def test_every_setting_can_be_set():
-    table = {"root": "~/work", "hidden": True, "no_ignore": True, "time_limit": 5}
-    assert settings_from(table) == Settings(root="~/work", hidden=True, no_ignore=True, time_limit=5)
+@pytest.mark.parametrize(
+    ("table", "settings"),
+    [
+        ({}, Settings(root=None, hidden=False, no_ignore=False, time_limit=30.0)),
+        (table := {"root": "~/work", "hidden": True, "no_ignore": True, "time_limit": 5}, Settings(**table)),
+    ],
+)
+def test_settings_are_read(table, settings):
+    assert settings_from(table) == settings
 
 
 @pytest.mark.parametrize(

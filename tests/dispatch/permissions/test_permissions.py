@@ -12,7 +12,6 @@ import weakref
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions.commands import CommandPart
 from pegboard.dispatch.permissions.permissions import (
     DEFAULT_PERMISSIONS,
     MOST_AT_ONCE,
@@ -24,27 +23,12 @@ from pegboard.dispatch.permissions.permissions import (
     policy_of,
     read_permissions,
 )
-from pegboard.dispatch.permissions.places import PathPart, Url
-from pegboard.dispatch.permissions.rule import HOLE, MODES, Match, Rule, TextMatcher, Unreadable, WholeCall
+from pegboard.dispatch.permissions.rule import HOLE, MODES, Rule, TextMatcher, Unreadable, WholeCall
 from pegboard.errors import ConfigError
 from pegboard.tools.policy import HOST, Origin
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.wrappers import Reshape, _reshaped
-
-
-@pytest.mark.parametrize(
-    ("kind", "value", "part"),
-    [
-        ("text", "a", TextMatcher),
-        ("command", "ls", CommandPart),
-        ("path", "a", PathPart),
-        ("url", "https://a.org", Url),
-    ],
-)
-def test_a_value_is_read_by_its_kind(kind, value, part):
-    assert isinstance(Resource(kind, value).parts(kind, "/")[0], part)
-    assert Resource(kind, None).parts(kind, "/") == (Unreadable(),)
 
 
 def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):
@@ -59,14 +43,6 @@ def test_what_is_asked_always_of_a_text_is_that_text():
     assert TextMatcher("a*").always is None
     assert WholeCall().always == "*"
     assert Unreadable("x").always is None
-
-
-def test_a_text_with_holes_is_touched_and_not_covered():
-    text = TextMatcher(f"src/{HOLE}")
-    assert text.shown == "src/*"
-    assert text.match(Rule("read", "src/?", "allow")) is Match.NO
-    assert text.match(Rule("read", "src/?", "deny")) is Match.PERHAPS
-    assert text.match(Rule("read", "src/*", "allow")) is Match.SURELY
 
 
 STRICTNESS = ["allow", None, "ask", "deny"]
@@ -492,13 +468,6 @@ def test_what_is_forbidden_is_never_run(rules, grants, mode, line):
 
 CALLED = st.sampled_from([PLAIN, SHELL, WRITE, READ, SHELL.evolve(origin=STRANGER), tool(destructive=True)])
 ARGUMENTS = st.sampled_from([{}, {"line": "ls", "path": "/a"}, {"line": "ls; rm x", "path": "/b"}, {"line": "$(x)"}])
-
-
-@given(CALLED, ARGUMENTS, FEW_RULES, ANY_MODE)
-def test_what_is_settled_runs_whatever_its_arguments(called, arguments, rules, mode):
-    permissions = Permissions(rules, mode)
-    if permissions.settled(called):
-        assert permissions.decide(called, arguments).action == "allow"
 
 
 FIELD_RULES = st.builds(
