@@ -76,7 +76,7 @@ class DoomLoop:
                 row.times -= 1
 
     async def _stopped(self, context: ToolContext, tool: Tool, times: int) -> Deny | ToolResult | None:
-        from pegboard import Deny
+        from pegboard import CallError, Deny
 
         refusal = Deny(
             f"this is call number {times} in a row of {tool.name} with the same arguments. "
@@ -84,8 +84,6 @@ class DoomLoop:
         )
         if self.action == "deny" or context.host is None:
             return refusal
-        from pegboard.dispatch.limits import CallError
-
         try:
             await context.ask(PERMISSION, [tool.name], always=[tool.name], metadata={"times": times})
         except CallError as error:
