@@ -15,6 +15,7 @@ import stat
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -69,9 +70,7 @@ class Record:
 
 def time_text(seconds: float) -> str:
     """Seconds since 1970 as text: `2025-03-01T09:30:00.125000Z`."""
-    from datetime import datetime, timezone
-
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")  # noqa: UP017  datetime.UTC reads the same
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def encode(number: int, at: str, facts: Facts, previous: str) -> tuple[bytes, str]:
