@@ -24,7 +24,7 @@ from pegboard.errors import (
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
-from pegboard.tools.policy import ConflictPolicy
+from pegboard.tools.spec import ConflictPolicy
 from pegboard.tools.tool import LateHandler, Tool
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from pegboard.dispatch.find import unknown
 from pegboard.dispatch.limits import CallError, Limits
 from pegboard.schema.json import MAX_DEPTH, json_faults
 from pegboard.tools.call import CallFault, ToolCall
-from pegboard.tools.policy import Origin, Policy
+from pegboard.tools.spec import Origin, Policy
 from strategies import json_values
 
 ENOUGH = 1000

@@ -15,8 +15,8 @@ from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import OperationError
 from pegboard.threads import WorkerPool
 from pegboard.tools.content import TextContent
-from pegboard.tools.policy import ResultLimits
 from pegboard.tools.portal import LoopPortal
+from pegboard.tools.spec import ResultLimits
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
 

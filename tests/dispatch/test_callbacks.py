@@ -14,7 +14,7 @@ from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import Callbacks
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError
 from pegboard.tools.content import ToolResult
-from pegboard.tools.policy import ResultLimits
+from pegboard.tools.spec import ResultLimits
 
 EMPTY = ToolResult()
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}

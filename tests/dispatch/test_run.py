@@ -15,8 +15,7 @@ from pegboard.errors import FatalToolError, ToolError
 from pegboard.schema.problems import StructureError
 from pegboard.tools.context import Progress, ToolContext
 from pegboard.tools.handler import Handler
-from pegboard.tools.policy import Origin, Policy
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import Origin, Policy, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 
 PATIENCE = 10  # seconds; only a broken test waits so long

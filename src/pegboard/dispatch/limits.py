@@ -7,7 +7,7 @@ from typing import Final
 from attrs import frozen
 
 from pegboard.tools.content import ErrorKind, ToolResult
-from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, ResultLimits
 
 
 @frozen

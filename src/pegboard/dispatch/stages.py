@@ -22,8 +22,7 @@ from pegboard.dispatch.run import locks_known, run
 from pegboard.dispatch.state import Callbacks, CallPipeline, CallServices, CallState, StageFunction
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ErrorKind, ToolResult
-from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.state import PendingActions
+from pegboard.tools.context import PendingActions, ReadonlyContext, ToolContext
 
 
 def work_for(call: ToolCall, context: ReadonlyContext | ToolContext, around: CallServices) -> CallState:

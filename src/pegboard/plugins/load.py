@@ -16,7 +16,7 @@ from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.errors import ManifestError, PluginError, cause_of
 from pegboard.plugins.manager import LOAD_SECONDS, PluginManager, gather, imported
 from pegboard.registry import ToolRegistry, Where
-from pegboard.tools.policy import Origin
+from pegboard.tools.spec import Origin
 
 if TYPE_CHECKING:
     from pegboard.plugins.cache import CachedManifests
