@@ -20,7 +20,7 @@ from pegboard import (
     tool_of,
 )
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
-from pegboard.dispatch.limits import CallError
+from pegboard.tools.call import CallError
 from pegboard_guard import DoomLoop
 from pegboard_guard.doom_loop import Streaks
 

@@ -137,6 +137,44 @@ class Policy:
 
 
 DEFAULT_POLICY: Final = Policy()
+
+
+@frozen
+class Limits:
+    """What calls may use, where their tool declares nothing else.
+
+    Attributes:
+        timeout: Seconds for one call; `None` is no limit.
+        expose_errors: Whether the text of unexpected exceptions reaches the model.
+        argument_bytes: How long the JSON text of the arguments may be.
+        argument_nodes: How many values the arguments may hold.
+        coerce: Whether arguments may be converted to the schema's types (on a copy, reported).
+        repair: Whether a name in another case, or with one near miss, is taken for the one that was meant.
+        results: How long a result's text may be.
+        callback_timeout: Seconds for one callback.
+        approval_timeout: Seconds that a person may take for an answer; no answer is no.
+        rejection_ends_turn: Whether a person's no without a word of feedback ends the turn.
+        max_concurrency: How many calls of the registry may run at once; `None` is no limit.
+        depth: How many calls deep tools may call tools.
+        grace: Seconds that a cancelled coroutine has to tidy up.
+    """
+
+    timeout: float | None = 120.0
+    expose_errors: bool = False
+    argument_bytes: int = 1_000_000
+    argument_nodes: int = 100_000
+    coerce: bool = False
+    repair: bool = True
+    results: ResultLimits = DEFAULT_RESULT_LIMITS
+    callback_timeout: float = 30.0
+    approval_timeout: float = 300.0
+    rejection_ends_turn: bool = True
+    max_concurrency: int | None = None
+    depth: int = 8
+    grace: float = 1.0
+
+
+DEFAULT_LIMITS: Final = Limits()
 MAX_LENGTH = 64
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _HEX = frozenset("0123456789abcdef")

@@ -113,7 +113,7 @@ class DoomLoop:
         )
         if self.action == "deny" or context.host is None:
             return refusal
-        from pegboard.dispatch.limits import CallError
+        from pegboard.tools.call import CallError
 
         try:
             await context.ask(PERMISSION, [tool.name], always=[tool.name], metadata={"times": times})
