@@ -105,7 +105,7 @@ class DoomLoop:
             self._streaks.take_back(*counted)
 
     async def _stopped(self, context: ToolContext, tool: Tool, times: int) -> Deny | ToolResult | None:
-        from pegboard import Deny
+        from pegboard import CallError, Deny
 
         refusal = Deny(
             f"this is call number {times} in a row of {tool.name} with the same arguments. "
@@ -113,8 +113,6 @@ class DoomLoop:
         )
         if self.action == "deny" or context.host is None:
             return refusal
-        from pegboard.tools.call import CallError
-
         try:
             await context.ask(PERMISSION, [tool.name], always=[tool.name], metadata={"times": times})
         except CallError as error:
