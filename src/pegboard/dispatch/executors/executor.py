@@ -447,7 +447,7 @@ class ExecutionResponse:
         from pegboard.dispatch.state import CallServices, CallState
         from pegboard.threads import WorkerPool
         from pegboard.tools.call import ToolCall
-        from pegboard.tools.policy import Limits
+        from pegboard.tools.spec import Limits
 
         state = CallState(
             ToolCall(context.tool, {}, context.call_id),

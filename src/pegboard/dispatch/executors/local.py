@@ -35,7 +35,7 @@ from pegboard.threads import WorkerPool
 from pegboard.tools.call import Actions, CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
-from pegboard.tools.policy import DEFAULT_LIMITS, Limits
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
 from pegboard.typing import JsonObject, JsonSchema

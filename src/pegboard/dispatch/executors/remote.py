@@ -30,8 +30,7 @@ from pegboard.schema.problems import StructureError, problem
 from pegboard.tools.call import Actions, CallError
 from pegboard.tools.content import ToolResult, content_from_json
 from pegboard.tools.context import DisplayUpdate, ToolContext
-from pegboard.tools.handler import Handler
-from pegboard.tools.injection import opened
+from pegboard.tools.handler import Handler, opened
 from pegboard.tools.stores import MemoryEntry
 from pegboard.typing import JsonObject
 
