@@ -311,11 +311,11 @@ def recorders(tmp_path_factory):
 def calls_of(shell, line, recorders):
     """What a shell runs of a line: the words of each call."""
     # A folder of its own: what an earlier line left running in the background may still write to that line's record.
-    work = Path(tempfile.mkdtemp(dir=recorders))
-    record = work.with_suffix(".record")
+    state = Path(tempfile.mkdtemp(dir=recorders))
+    record = state.with_suffix(".record")
     process = subprocess.Popen(
         [shell, "-c", line],
-        cwd=work,
+        cwd=state,
         env={"PATH": str(recorders), "RECORD": str(record)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -25,8 +25,7 @@ from pegboard.dispatch.permissions.permissions import (
 )
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Rule, TextMatcher, Unreadable, WholeCall
 from pegboard.errors import ConfigError
-from pegboard.tools.policy import HOST, Origin
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import HOST, Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.wrappers import Reshape, _reshaped
 

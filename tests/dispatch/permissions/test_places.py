@@ -27,7 +27,7 @@ from pegboard.dispatch.permissions.rule import Match, Rule, Unreadable
 
 @pytest.fixture
 def top(tmp_path):
-    """`work/` with a file, `secret/` beside it, and links from the one to the other."""
+    """`state/` with a file, `secret/` beside it, and links from the one to the other."""
     top = Path(os.path.realpath(tmp_path))
     (top / "work" / "src").mkdir(parents=True)
     (top / "work" / "src" / "a.py").touch()
@@ -83,7 +83,7 @@ def test_the_way_to_a_place_can_be_denied_too(top):
 
 
 def test_both_readings_of_a_step_back_behind_a_link_count(top):
-    """`out/..` is `top` to the system, and `work` to a program that shortens paths before it opens them."""
+    """`out/..` is `top` to the system, and `state` to a program that shortens paths before it opens them."""
     assert place_of("out/../x", str(top / "work")).real == (f"{top}/x", f"{top}/work/x")
     assert decide(top, "allow", "*/work/*", "out/../x") is None
     assert decide(top, "deny", "*/work/*", "out/../x") == "deny"

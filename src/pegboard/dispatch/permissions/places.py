@@ -192,8 +192,8 @@ class PathPart:
     @property
     def always(self) -> str | None:
         """Everything in its folder; only itself in the root."""
-        around = self.shown.rpartition("/")[0]
-        return exactly(self.shown) if not around else (start := exactly(around)) and f"{start}/*"
+        services = self.shown.rpartition("/")[0]
+        return exactly(self.shown) if not services else (start := exactly(services)) and f"{start}/*"
 
     def match(self, rule: Rule) -> Match:
         """By where it really is; what denies or asks also looks at the way there."""
