@@ -41,7 +41,7 @@ def test_four_tools_hang_on_the_board_as_safe_readers(board):
             "openWorldHint": False,
         }
         assert spec.tags == ("files",)
-        assert spec.permission is None, "what only reads asks nobody"
+        assert spec.permission is None, "what only reads needs no permission"
         assert spec.permission_arguments == {"path": "path"}
         assert spec.concurrency.mode == "shared"
         assert spec.title
@@ -96,7 +96,7 @@ def test_a_call_gives_text_for_the_model_and_data_for_programs(write, board):
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "text"),
     [
         (("read_file", {"path": "../secret.txt"}), "outside of the folder"),
         (("read_file", {"path": "/etc/passwd"}), "outside of the folder"),
@@ -108,11 +108,11 @@ def test_a_call_gives_text_for_the_model_and_data_for_programs(write, board):
         (("list_directory", {"path": "nowhere"}), "there is no 'nowhere'"),
     ],
 )
-def test_what_a_model_does_wrong_is_an_error_result_that_says_what(top, write, board, call, told):
+def test_what_a_model_does_wrong_is_an_error_result_that_says_what(top, write, board, call, text):
     write({"a.txt": "x\n"})
     result = board.call_sync(*call)
     assert result.is_error
-    assert told in result.text
+    assert text in result.text
     assert str(top) not in result.text
 
 
@@ -166,7 +166,7 @@ def test_settings_are_read(table, settings):
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "text"),
     [
         ({"rooot": "x"}, "plugins.files.rooot: there is no such setting. Did you mean 'root'?"),
         ({"x": 1}, "plugins.files.x: there is no such setting. Known are root, hidden, no_ignore, time_limit."),
@@ -181,8 +181,8 @@ def test_settings_are_read(table, settings):
         ({"time_limit": math.inf}, "plugins.files.time_limit: inf is not a number of seconds above 0."),
     ],
 )
-def test_a_mistake_is_told_with_its_key_and_value(table, told):
-    with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+def test_a_mistake_is_named_with_its_key_and_value(table, text):
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         settings_from(table)
 
 

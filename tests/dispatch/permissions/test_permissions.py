@@ -161,7 +161,7 @@ def test_a_rule_may_name_the_argument():
 
 
 def test_an_argument_that_isnt_declared_speaks_of_the_whole_call():
-    """It says something only where a rule names it: `mode` itself needs no rule that allows it."""
+    """It matters only where a rule names it: `mode` itself needs no rule that allows it."""
     path, mode = Resource("text", "a", "path"), Resource("text", "w", "mode", declared=False)
     rules = [Rule("read", "a", "allow"), Rule("read", "w", "deny", field="mode")]
     assert ruled(rules, path, mode).action == "deny"
@@ -696,7 +696,7 @@ def test_an_empty_file_says_nothing(written):
 
 
 @pytest.mark.parametrize(
-    ("content", "key", "said"),
+    ("content", "key", "text"),
     [
         ('mdoe = "plan"', "mdoe", "unknown key. Did you mean 'mode'?"),
         ("zzz = 1", "zzz", "unknown key. There are mode, allow, ask, deny, forbid, rule, rules."),
@@ -716,19 +716,19 @@ def test_an_empty_file_says_nothing(written):
         (" " * (MOST_FILE + 1), "", f"larger than {MOST_FILE} bytes"),
     ],
 )
-def test_what_is_wrong_is_named(written, content, key, said):
+def test_what_is_wrong_is_named(written, content, key, text):
     path = written(content)
-    with pytest.raises(ConfigError, match=re.escape(f"{path}: {key + ': ' if key else ''}{said}")) as caught:
+    with pytest.raises(ConfigError, match=re.escape(f"{path}: {key + ': ' if key else ''}{text}")) as caught:
         read_permissions(path)
     assert (caught.value.file, caught.value.key) == (path, key)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "text"),
     [('{"mode": "plan", "mode": "bypass"}', "not JSON"), ("[]", "expected a table, found list"), ("{", "not JSON")],
 )
-def test_json_is_read_as_strictly(written, content, said):
-    with pytest.raises(ConfigError, match=said):
+def test_json_is_read_as_strictly(written, content, text):
+    with pytest.raises(ConfigError, match=text):
         read_permissions(written(content, "rules.json"))
 
 

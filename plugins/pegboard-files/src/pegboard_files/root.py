@@ -117,7 +117,7 @@ def kind_of(mode: int) -> Kind:
 
 
 @contextmanager
-def told_of(parts: Parts) -> Generator[None]:
+def worded(parts: Parts) -> Generator[None]:
     """Words what the system refuses for the model: the path below the root and the reason.
 
     Raises:
@@ -244,8 +244,8 @@ def opened_root(setting: str | None) -> Generator[OpenRoot]:
         fd = os.open(real, _DIRECTORY)
     except (OSError, RuntimeError) as error:
         raise ToolError(
-            "The folder that the file tools work in can't be opened. No file tool works until whoever "
-            "runs this program corrects the setting 'root' of the plugin 'files'."
+            "The folder that the file tools work in can't be opened. No file tool works until the "
+            "operator corrects the setting 'root' of the plugin 'files'."
         ) from error
     root = OpenRoot(fd, (str(real), str(given)))
     try:

@@ -23,7 +23,7 @@ from pegboard_files.root import (
     opened_root,
     resolve,
     shown_path,
-    told_of,
+    worded,
 )
 from pegboard_files.searching import MAX_PATTERN, Case, FileCount, Match, Mode, Search, line_pattern
 from pegboard_files.text import BinaryFileError
@@ -398,7 +398,7 @@ class FileTools:
             start = resolve(root, path)
             walk = self._walk(root, wanted, hidden=hidden or any(map(names_hidden, include)), no_ignore=no_ignore)
             search = Search(root, looked_for, mode, limit, context, walk.deadline)
-            with told_of(start):
+            with worded(start):
                 if kind_of(root.status(start).st_mode) == "directory":
                     search.run(_files(walk, start, wanted))
                 else:

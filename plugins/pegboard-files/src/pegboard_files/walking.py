@@ -23,7 +23,7 @@ from attrs import define, field, frozen
 
 from pegboard import ToolError
 from pegboard_files.patterns import EVERYTHING, Globs, Rules, rules_of
-from pegboard_files.root import Child, Deadline, Kind, OpenRoot, Parts, kind_of, resolve, shown, shown_path, told_of
+from pegboard_files.root import Child, Deadline, Kind, OpenRoot, Parts, kind_of, resolve, shown, shown_path, worded
 
 MAX_IGNORE_BYTES: Final = 1 << 18
 MAX_IGNORE_LINES: Final = 5_000
@@ -354,7 +354,7 @@ def directory_of(root: OpenRoot, path: str) -> Parts:
         ToolError: There is no such directory.
     """
     parts = resolve(root, path)
-    with told_of(parts):
+    with worded(parts):
         kind = kind_of(root.status(parts).st_mode)
     if kind == "file":
         raise ToolError(f"{shown_path(parts)!r} is a file, not a directory. Use read_file or grep.")
@@ -365,7 +365,7 @@ def directory_of(root: OpenRoot, path: str) -> Parts:
 
 def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[DirectoryEntry], int]:
     """A page of a directory's entries, and how many there are in all."""
-    with told_of(start):
+    with worded(start):
         entries = list(walk.entries(start, deep=False))
     page = entries[offset : offset + limit]
     return [DirectoryEntry(shown(entry.parts[-1]), entry.kind, size_of(walk.root, entry)) for entry in page], len(
@@ -375,7 +375,7 @@ def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[Dire
 
 def found(walk: Walk, start: Parts, globs: Globs, offset: int, limit: int) -> tuple[list[FoundFile], bool]:
     """A page of what globs match below a directory, and whether there is more."""
-    with told_of(start):
+    with worded(start):
         matching = (entry for entry in walk.entries(start) if _matches(entry, start, globs))
         page = list(islice(matching, offset, offset + limit + 1))
     return [FoundFile(shown_path(entry.parts), entry.kind, size_of(walk.root, entry)) for entry in page[:limit]], len(
