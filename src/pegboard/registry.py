@@ -23,7 +23,7 @@ from pegboard.errors import (
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
-from pegboard.tools.policy import DEFAULT_LIMITS, ConflictPolicy, Limits
+from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
 from pegboard.tools.tool import LateHandler, Tool
 
 if TYPE_CHECKING:

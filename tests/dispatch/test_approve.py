@@ -29,8 +29,7 @@ from pegboard.threads import WorkerPool
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Preview
-from pegboard.tools.policy import DEFAULT_LIMITS, Limits
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits, ToolSpec
 from pegboard.tools.tool import Tool
 
 SHELL = Tool(

@@ -15,8 +15,7 @@ from pegboard.schema.problems import StructureError
 from pegboard.tools.call import CallError
 from pegboard.tools.context import Progress, ToolContext
 from pegboard.tools.handler import Handler
-from pegboard.tools.policy import Limits, Origin, Policy
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import Limits, Origin, Policy, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 
 PATIENCE = 10  # seconds; only a broken test waits so long

@@ -21,7 +21,7 @@ from pegboard.schema.json import MAX_DEPTH, MAX_DIGITS, is_object, is_unicode, j
 from pegboard.schema.problems import MOST_PROBLEMS, problem
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.handler import Checker, ErrorWriter
-from pegboard.tools.policy import DEFAULT_LIMITS, Limits
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:

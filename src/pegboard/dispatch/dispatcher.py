@@ -30,7 +30,7 @@ from pegboard.threads import WorkerPool
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.policy import Limits
+from pegboard.tools.spec import Limits
 
 if TYPE_CHECKING:
     from typing import Unpack

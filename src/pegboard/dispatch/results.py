@@ -21,7 +21,7 @@ from pegboard.schema.validator import Validator
 from pegboard.tools.call import CallError
 from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
-from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, ResultLimits
 from pegboard.tools.tool import Tool
 
 MOST_AT_ONCE: Final = 5_000

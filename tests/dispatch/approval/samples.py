@@ -16,8 +16,7 @@ from pegboard.schema.json import json_text
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.policy import DEFAULT_LIMITS
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import DEFAULT_LIMITS, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 
 NOW = 1_700_000_000.0

@@ -171,7 +171,7 @@ def test_no_answer_in_time_is_no():
 @pytest.mark.parametrize("seconds", [300.0, None])
 def test_a_person_has_five_minutes_by_default(seconds):
     """Settable, also to no limit at all."""
-    from pegboard.tools.policy import DEFAULT_LIMITS
+    from pegboard.tools.spec import DEFAULT_LIMITS
 
     assert DEFAULT_LIMITS.approval_timeout == 300.0
     assert asked(lambda request, context: Once(), seconds=seconds)[0] == Once()

@@ -46,9 +46,8 @@ from pegboard.tools.content import (
     ToolResult,
 )
 from pegboard.tools.context import DisplayUpdate, ToolContext
-from pegboard.tools.handler import Handler
-from pegboard.tools.injection import opened
-from pegboard.tools.policy import DEFAULT_LIMITS, Limits
+from pegboard.tools.handler import Handler, opened
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.stores import MemoryEntry
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
