@@ -21,7 +21,7 @@ from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.dispatch.results import MOST_AT_ONCE, shaped, values_left, write_json
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
-from pegboard.schema.unstructure import unstructurer
+from pegboard.schema.structure import unstructurer
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
 from pegboard.tools.policy import Policy, ResultLimits

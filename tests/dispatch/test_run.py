@@ -12,7 +12,7 @@ from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE, _retried, _retries
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import FatalToolError, ToolError
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError
 from pegboard.tools.context import Progress, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.policy import Origin, Policy

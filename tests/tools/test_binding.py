@@ -6,7 +6,7 @@ from typing import TypedDict, Unpack
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError
 from pegboard.tools.binding import binder_of, binder_of_one
 from pegboard.tools.context import ToolContext
 from pegboard.tools.signature import signature_of

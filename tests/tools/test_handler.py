@@ -5,7 +5,7 @@ import functools
 import pytest
 
 from pegboard.callbacks import Flavour
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError
 from pegboard.tools.handler import Handler
 
 

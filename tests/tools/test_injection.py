@@ -6,7 +6,7 @@ from typing import Annotated, Generic, Literal, Optional, TypeVar
 import pytest
 
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.injection import Injected, Injection, injected_kind, opened
 from pegboard.tools.tool import Tool, tool

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from pegboard.errors import DefinitionError
-from pegboard.schema.json import JsonText, json_text
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import JsonText, StructureError, json_text
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Binder
 from pegboard.tools.injection import filled

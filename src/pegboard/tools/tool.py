@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.schema.docstrings import Docstring, parse_docstring
-from pegboard.schema.problems import MOST_PROBLEMS, StructureError, problem
+from pegboard.schema.json import MOST_PROBLEMS, StructureError, problem
 from pegboard.tools.binding import binder_of, binder_of_one, input_schema_of
 from pegboard.tools.handler import Binder, Checker, Confirmer, ErrorWriter, Handler, Previewer, Unstructure
 from pegboard.tools.options import CommonOptions, ToolOptions, checked_options, checked_schema, spec_facts, tool_facts
