@@ -27,8 +27,7 @@ from pegboard.cli.tool_texts import (
 from pegboard.cli.warm import HEAD, WARM_OPTIONS, answer
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.snapshot import environment
-from pegboard.tools.policy import Origin
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import Tool
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "description": 'Quoted "é", ,"inputSchema":'}}}

@@ -14,8 +14,7 @@ from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manifest import manifest_text
 from pegboard.plugins.probe import probe
 from pegboard.request.listing import MCP
-from pegboard.tools.policy import Origin
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import Origin, ToolAnnotations, ToolSpec
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "minLength": 1}}, "required": ["path"]}
 TOOLS = [

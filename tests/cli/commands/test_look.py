@@ -14,8 +14,7 @@ from pegboard.cli.commands.look import SnapshotWriter
 from pegboard.cli.tool_texts import listing_json, listing_plain, schema_text, show_json, show_text
 from pegboard.errors import PegboardError
 from pegboard.plugins.discovery import discover
-from pegboard.tools.policy import Origin
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import Origin, ToolAnnotations, ToolSpec
 
 FILES = Origin("files", "pegboard-files", "0.1.0")
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}

@@ -21,8 +21,7 @@ from pegboard.cli.terminal import Screen
 from pegboard.cli.tool_texts import listing_json, listing_plain, listing_rows
 from pegboard.cli.warm import HEAD, answer, cached_names, index_file
 from pegboard.plugins.snapshot import environment
-from pegboard.tools.policy import Origin
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import Origin, ToolAnnotations, ToolSpec
 from pegboard.toolsets import search as index_module
 
 FILES = Origin("files", "pegboard-files", "0.1.0")
