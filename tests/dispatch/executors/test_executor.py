@@ -38,7 +38,7 @@ from pegboard import (
     tool_of,
 )
 from pegboard.dispatch.executors.executor import ToolInfo
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError
 from pegboard.tools.context import DisplayUpdate
 from pegboard.tools.tool import LateHandler
 from pegboard.tools.typed import as_tools

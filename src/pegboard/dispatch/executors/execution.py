@@ -12,8 +12,8 @@ from attrs import field, frozen
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.results import error_result, result_of
 from pegboard.dispatch.run import exhausted, exhausted_async
+from pegboard.schema.converter import UnreadError, read_by, read_record
 from pegboard.schema.json import json_faults
-from pegboard.schema.records import UnreadError, read_by, read_record
 from pegboard.tools.call import Confirmation
 from pegboard.tools.content import (
     CONTENT_TYPES,

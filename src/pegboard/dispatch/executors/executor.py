@@ -36,9 +36,8 @@ from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import CallPipeline, CallServices, CallState
 from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
-from pegboard.schema.json import digest_of
-from pegboard.schema.problems import StructureError, problem
-from pegboard.schema.records import read_record
+from pegboard.schema.converter import read_record
+from pegboard.schema.json import StructureError, digest_of, problem
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import Actions, CallError, Confirmation, ToolCall
 from pegboard.tools.content import (
@@ -559,7 +558,7 @@ class _Host:
         if asks is None:
             return
         assert tool is not None
-        approval = digest_of_call(tool, state.arguments)
+        approval = digest_of_call(tool.spec.digest, state.arguments)
         if approval in self.request.approvals:
             state.asks = None
             return
@@ -588,7 +587,7 @@ class _Host:
             return
         if decision.action == "deny":
             raise denial(self.permissions, tool, decision, permission)
-        call = digest_of_call(tool, state.arguments)
+        call = digest_of_call(tool.spec.digest, state.arguments)
         approval = digest_of({"call": call, "permission": permission, "patterns": list(patterns)})
         if approval in self.request.approvals:
             return
