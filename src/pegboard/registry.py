@@ -14,7 +14,6 @@ from pegboard.catalogue import (
 )
 from pegboard.contributions import Contributions
 from pegboard.dispatch.find import refuse_registered, refuse_resolved
-from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.errors import (
     ExportError,
     ModelError,
@@ -24,7 +23,7 @@ from pegboard.errors import (
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
-from pegboard.tools.policy import ConflictPolicy
+from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
 from pegboard.tools.tool import LateHandler, Tool
 
 if TYPE_CHECKING:

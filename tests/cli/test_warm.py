@@ -29,8 +29,7 @@ from pegboard.cli.tool_texts import (
 from pegboard.cli.warm import HEAD, WARM_OPTIONS, answer, cached_names, index_file
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.snapshot import environment
-from pegboard.tools.policy import Origin
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.toolsets import search as index_module
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "description": 'Quoted "é", ,"inputSchema":'}}}

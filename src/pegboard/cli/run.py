@@ -20,7 +20,7 @@ from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Always, Answer, Once, Reject
 from pegboard.dispatch.events import CallEnded, CallRunning, CallUpdated
 from pegboard.tools.content import ToolResult
-from pegboard.tools.policy import ResultLimits
+from pegboard.tools.spec import ResultLimits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover

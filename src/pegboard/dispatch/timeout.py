@@ -377,6 +377,14 @@ def running_task() -> asyncio.Task[Any]:
     return task
 
 
+def cancels_the_call(error: BaseException) -> bool:
+    """Whether `error` means that the running task was cancelled; else the code in the task raised it."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def _awaited(awaitable: Awaitable[Any]) -> Any:
     return await awaitable
 

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from pegboard.schema.json import json_faults
 from pegboard.schema.problems import problem
 from pegboard.schema.records import json_key, read_record
-from pegboard.tools.content import ErrorKind, writable
+from pegboard.tools.content import ErrorKind, ToolResult, writable
 from pegboard.typing import JsonMapping, JsonObject
 
 
@@ -46,6 +46,30 @@ class CallFault:
             ValueError: Something is missing, or of the wrong type, named by its key.
         """
         return read_record(cls, data, "error")
+
+
+class CallError(Exception):
+    """Ends the way forward of one call: an error result with the reason, unless a callback recovers.
+
+    Attributes:
+        kind: Why.
+        text: For the model: what happened, and what to do.
+        detail: For the operator, or `None`.
+        problems: For invalid arguments: `"path: reason"` each.
+    """
+
+    def __init__(
+        self, kind: ErrorKind, text: str, *, detail: str | None = None, problems: tuple[str, ...] = ()
+    ) -> None:
+        self.kind: ErrorKind = kind
+        self.text = text
+        self.detail = detail
+        self.problems = problems
+        super().__init__(text)
+
+    def result(self) -> ToolResult:
+        """The error result that this error becomes."""
+        return ToolResult.error(self.kind, self.text, detail=self.detail)
 
 
 def _no_arguments() -> dict[str, Any]:

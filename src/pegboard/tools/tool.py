@@ -15,10 +15,20 @@ from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.schema.docstrings import Docstring, parse_docstring
 from pegboard.schema.problems import MOST_PROBLEMS, StructureError, problem
-from pegboard.tools.binding import binder_of, binder_of_one, input_schema_of
-from pegboard.tools.handler import Binder, Checker, Confirmer, ErrorWriter, Handler, Previewer, Unstructure
-from pegboard.tools.options import CommonOptions, ToolOptions, checked_options, checked_schema, spec_facts, tool_facts
-from pegboard.tools.policy import DEFAULT_POLICY, HOST, Origin, Policy
+from pegboard.tools.handler import (
+    Binder,
+    Checker,
+    Confirmer,
+    ErrorWriter,
+    Handler,
+    Previewer,
+    Unstructure,
+    binder_of,
+    binder_of_one,
+    checked_schema,
+    input_schema_of,
+)
+from pegboard.tools.options import CommonOptions, ToolOptions, checked_options, spec_facts, tool_facts
 from pegboard.tools.signature import (
     EMPTY,
     STARRED,
@@ -30,7 +40,7 @@ from pegboard.tools.signature import (
     returned_by,
     signature_of,
 )
-from pegboard.tools.spec import Grammar, ToolSpec
+from pegboard.tools.spec import DEFAULT_POLICY, HOST, Grammar, Origin, Policy, ToolSpec
 from pegboard.typing import JsonMapping, JsonSchema
 
 if TYPE_CHECKING:

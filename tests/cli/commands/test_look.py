@@ -22,8 +22,7 @@ from pegboard.plugins.discovery import FoundPlugin, discover
 from pegboard.plugins.manifest import manifest_text
 from pegboard.plugins.probe import probe
 from pegboard.request.listing import MCP
-from pegboard.tools.policy import Origin
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import Origin, ToolAnnotations, ToolSpec
 
 FILES = Origin("files", "pegboard-files", "0.1.0")
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}

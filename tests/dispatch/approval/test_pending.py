@@ -24,10 +24,9 @@ from pegboard.dispatch.approval.pending import (
     original_call_from,
 )
 from pegboard.dispatch.approval.request import ApprovalRequest, Once, Reject
-from pegboard.dispatch.limits import CallError
 from pegboard.errors import PendingError
 from pegboard.schema.json import canonical_json, json_text
-from pegboard.tools.call import Confirmation, ToolCall
+from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Preview
@@ -107,12 +106,12 @@ def test_of_many_threads_one_may_use_it():
     approval = Approval.of(a_tool(), {})
     start, used = threading.Barrier(8), []
 
-    def work():
+    def state():
         start.wait()
         with contextlib.suppress(CallError):
             used.append(approval.consume(a_tool(), {}))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
+    threads = [threading.Thread(target=state) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

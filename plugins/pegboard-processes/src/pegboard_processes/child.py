@@ -141,8 +141,12 @@ class Server:
     def _tool(self, task: Task) -> Tool:
         payload = task.payload
         if payload.tool:
-            self._tools[payload.key] = unpacked(payload)
+            self._tools[payload.key] = unpacked(payload, self._refuse_reentry)
         return self._tools[payload.key]
+
+    def _refuse_reentry(self) -> NoReturn:
+        self.connection.send({"reentered": True})
+        os._exit(1)
 
     def _run(self, task: Task, tool: Tool) -> tuple[ExecutionResponse, JsonObject, BaseException | None]:
         """Runs the tool; gives the response, what the parent has to know beside it, and what was raised."""

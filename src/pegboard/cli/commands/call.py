@@ -136,7 +136,7 @@ def _arguments(tool: Tool, words: tuple[str, ...], input_json: str | None) -> Js
     if text is None:
         return read_arguments(words, tool.spec.input_schema)
     from pegboard.dispatch.arguments import parse_arguments
-    from pegboard.dispatch.limits import CallError
+    from pegboard.tools.call import CallError
 
     try:
         base = dict(parse_arguments(text, most_bytes=MOST_INPUT))

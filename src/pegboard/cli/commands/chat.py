@@ -19,8 +19,8 @@ from pegboard.messages.response import TextDelta
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_text
 from pegboard.tools.visible import visible
-from pegboard.turn.api import turn_of
 from pegboard.turn.events import AnswerDelta, Answered, ModelRetried, RoundStarted
+from pegboard.turn.loop import turn_of
 from pegboard.turn.options import TurnLimits
 
 if TYPE_CHECKING:

@@ -20,10 +20,9 @@ from pegboard.dispatch.approval.request import (
     preview_json,
     structured,
 )
-from pegboard.dispatch.limits import CallError
 from pegboard.errors import PendingError, ToolError
 from pegboard.schema.json import canonical_json, digest_of, json_text
-from pegboard.tools.call import Confirmation, ToolCall
+from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.handler import Preview

@@ -18,9 +18,10 @@ from pegboard.callbacks import Flavour
 from pegboard.dispatch.approval.grants import Grants, session_key
 from pegboard.dispatch.approval.pending import RefusedError
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
-from pegboard.dispatch.limits import CallError, cancels_the_call
+from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.errors import detail_of
 from pegboard.threads import off_loop
+from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 
 GRACE_SECONDS: Final = 1.0

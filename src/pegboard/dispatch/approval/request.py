@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.limits import cancels_the_call
+from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.errors import PendingError
 from pegboard.schema.json import json_faults, json_text
 from pegboard.schema.problems import StructureError

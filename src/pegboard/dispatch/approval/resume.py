@@ -18,9 +18,8 @@ from pegboard.dispatch.approval.pending import (
     confirmation_of,
 )
 from pegboard.dispatch.approval.request import Always, Answer, Later, Once, Reject, answer_from_json
-from pegboard.dispatch.limits import CallError
 from pegboard.errors import PendingError
-from pegboard.tools.call import Confirmation, ToolCall
+from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.context import ReadonlyContext
 
 Answers: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]

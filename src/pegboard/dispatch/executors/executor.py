@@ -443,19 +443,19 @@ class ExecutionResponse:
             error: What was raised.
             expose: Whether the model may read the text of an unexpected exception.
         """
-        from pegboard.dispatch.limits import Limits
         from pegboard.dispatch.results import failure_result
         from pegboard.dispatch.state import CallServices, CallState
         from pegboard.threads import WorkerPool
         from pegboard.tools.call import ToolCall
+        from pegboard.tools.spec import Limits
 
-        work = CallState(
+        state = CallState(
             ToolCall(context.tool, {}, context.call_id),
             ToolContext(),
             CallServices(lambda _: tool, WorkerPool(), limits=Limits(expose_errors=expose)),
         )
-        work.tool = tool.evolve(policy=attrs.evolve(tool.policy, expose_errors=None))
-        return cls.of_result(failure_result(work, error), context)
+        state.tool = tool.evolve(policy=attrs.evolve(tool.policy, expose_errors=None))
+        return cls.of_result(failure_result(state, error), context)
 
     def to_result(self) -> ToolResult:
         """The result of the response.

@@ -23,7 +23,6 @@ from pegboard.dispatch.executors.executor import (
 )
 from pegboard.dispatch.executors.remote import ToolExecutor, close_executors, run_remote
 from pegboard.dispatch.find import find, not_offered, unknown
-from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError, Limits
 from pegboard.dispatch.locks import LockManager
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.results import shape
@@ -33,9 +32,10 @@ from pegboard.dispatch.state import CallPipeline, CallServices, CallState
 from pegboard.errors import ToolError, log_failure, not_provided
 from pegboard.schema.json import digest_of
 from pegboard.threads import WorkerPool
-from pegboard.tools.call import Actions, Confirmation, ToolCall
+from pegboard.tools.call import Actions, CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ToolContext
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
 from pegboard.typing import JsonObject, JsonSchema
@@ -94,7 +94,7 @@ class LocalExecutor:
         self.active = active
         self._permissions: Final = permissions
         self._executors: Final = dict(executors or {})
-        self._around: Final = CallServices(
+        self._services: Final = CallServices(
             self._find,
             WorkerPool(),
             limits=limits,
@@ -118,27 +118,27 @@ class LocalExecutor:
             ValueError: The request's confirmation is none.
             asyncio.CancelledError: The caller was cancelled.
         """
-        limits = self._around.limits
+        limits = self._services.limits
         if request.expose_errors:
             limits = attrs.evolve(limits, expose_errors=True)
         host = _Host(self.execute, request, self._permissions, limits)
         context = request.context(host=host)
-        around = self._around.evolve(limits=limits, longest=request.timeout, host=host)
-        context.internals.frame = work = CallState(
-            ToolCall(request.tool, request.arguments, request.call_id), context, around
+        services = self._services.evolve(limits=limits, longest=request.timeout, host=host)
+        context.internals.frame = state = CallState(
+            ToolCall(request.tool, request.arguments, request.call_id), context, services
         )
-        await run_stages(work, CallPipeline((find, parse, validate), _unmended, (permit, host.allow, run, shape)))
-        if work.fatal is not None:
-            raise work.fatal
+        await run_stages(state, CallPipeline((find, parse, validate), _unmended, (permit, host.allow, run, shape)))
+        if state.fatal is not None:
+            raise state.fatal
         if host.required is not None:
             return ExecutionResponse(permission_required=host.required)
-        assert work.result is not None
-        return ExecutionResponse.of_result(work.result, context)
+        assert state.result is not None
+        return ExecutionResponse.of_result(state.result, context)
 
     async def aclose(self) -> None:
         """Closes the executors, and ends the threads."""
         await close_executors(self._executors)
-        self._around.threads.close()
+        self._services.threads.close()
 
     async def _executor(self, name: str) -> Executor | ToolExecutor:
         if name not in self._executors:
@@ -152,10 +152,10 @@ class LocalExecutor:
         raise not_offered(name, available) if name in self._tools else unknown(name, available)
 
 
-def _unmended(work: CallState) -> NoReturn:
+def _unmended(state: CallState) -> NoReturn:
     """Calls aren't repaired here."""
-    assert work.error is not None
-    raise work.error
+    assert state.error is not None
+    raise state.error
 
 
 # What a running call may ask for --------------------------------------------------------------------------------------
@@ -181,13 +181,13 @@ class _Host:
     limits: Limits
     required: PermissionRequired | None = field(default=None, init=False)
 
-    def allow(self, work: CallState) -> Awaitable[None] | None:
+    def allow(self, state: CallState) -> Awaitable[None] | None:
         """The stage after `permit`: a call that asks goes on if exactly this was approved.
 
         Raises:
             CallError: `confirmation_required`: it has to be asked first; `required` holds for what.
         """
-        return None if work.asks is None else self._allow(work, _tool_of(work))
+        return None if state.asks is None else self._allow(state, _tool_of(state))
 
     async def ask(
         self,
@@ -198,14 +198,14 @@ class _Host:
         metadata: Mapping[str, Any],
     ) -> None:
         """Comes back where the rules, or an approval, let the call go on."""
-        work = _work_of(context)
-        tool = _tool_of(work)
+        state = _state_of(context)
+        tool = _tool_of(state)
         decision = self.permissions.decide_asked(tool, permission, patterns, work_dir=context.work_dir)
         if decision.action == "allow":
             return
         if decision.action == "deny":
             raise denial(self.permissions, tool, decision, permission)
-        call = digest_of_call(tool, work.arguments)
+        call = digest_of_call(tool, state.arguments)
         approval = digest_of({"call": call, "permission": permission, "patterns": list(patterns)})
         if approval in self.request.approvals:
             return
@@ -242,7 +242,7 @@ class _Host:
         if response.actions is not None:
             context.actions.add(Actions.from_json(response.actions))
         if response.permission_required is not None:
-            self._need(_tool_of(_work_of(context)), response.permission_required)
+            self._need(_tool_of(_state_of(context)), response.permission_required)
         return response.to_result()
 
     def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
@@ -261,14 +261,14 @@ class _Host:
         limits = self.limits
         return parse_arguments(arguments, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)
 
-    async def _allow(self, work: CallState, tool: Tool) -> None:
-        assert work.asks is not None
-        approval = digest_of_call(tool, work.arguments)
+    async def _allow(self, state: CallState, tool: Tool) -> None:
+        assert state.asks is not None
+        approval = digest_of_call(tool, state.arguments)
         if approval in self.request.approvals:
-            work.asks = None
+            state.asks = None
             return
-        asks = work.asks
-        preview = await preview_of(tool, json.dumps(work.arguments), observe=work.around.observe)
+        asks = state.asks
+        preview = await preview_of(tool, json.dumps(state.arguments), observe=state.services.observe)
         facts: dict[str, Any] = {"reason": asks.reason, "always": list(asks.always)}
         if preview is not None and preview.details:
             facts["details"] = preview.details
@@ -280,12 +280,12 @@ class _Host:
         raise CallError("confirmation_required", f"{tool.name} needs the permission {required.permission}.")
 
 
-def _work_of(context: ToolContext) -> CallState:
-    work = context.internals.frame
-    assert isinstance(work, CallState)
-    return work
+def _state_of(context: ToolContext) -> CallState:
+    state = context.internals.frame
+    assert isinstance(state, CallState)
+    return state
 
 
-def _tool_of(work: CallState) -> Tool:
-    assert work.tool is not None
-    return work.tool
+def _tool_of(state: CallState) -> Tool:
+    assert state.tool is not None
+    return state.tool

@@ -22,16 +22,15 @@ from pegboard.dispatch.executors.executor import (
     event_from_json,
     read_json,
 )
-from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.results import detail_of
 from pegboard.dispatch.state import CallState
+from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.errors import FatalToolError, PluginError, ToolError, log_failure
 from pegboard.schema.problems import StructureError, problem
-from pegboard.tools.call import Actions
+from pegboard.tools.call import Actions, CallError
 from pegboard.tools.content import ToolResult, content_from_json
 from pegboard.tools.context import DisplayUpdate, ToolContext
-from pegboard.tools.handler import Handler
-from pegboard.tools.injection import opened
+from pegboard.tools.handler import Handler, opened
 from pegboard.tools.stores import MemoryEntry
 from pegboard.typing import JsonObject
 
@@ -216,7 +215,7 @@ _ANSWERS: Final[Mapping[str, tuple[dict[str, str], dict[str, str], Callable[...,
 # One call ------------------------------------------------------------------------------------------------------------
 
 
-async def run_remote(find: Callable[[str], Awaitable[Any]], work: CallState) -> ToolResult:
+async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState) -> ToolResult:
     """Runs a call in the executor that its tool names, within its time limit; gives what the tool has answered.
 
     The executor may come from a plugin, so nothing that it does is trusted.
@@ -224,7 +223,7 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], work: CallState) -> 
     Args:
         find: Gives the executor of a name, once what brings it is loaded. Raises `LookupError` where there is none,
             with what to do.
-        work: Found, validated and allowed.
+        state: Found, validated and allowed.
 
     Raises:
         CallError: The call failed: `timeout`, `crashed`, `aborted`, `limit`, ..., as the executor answers; `crashed`
@@ -233,25 +232,25 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], work: CallState) -> 
         FatalToolError: The tool ends the turn.
         BaseException: What an answer to one of the tool's questions raised, where that ended the call.
     """
-    tool = work.tool
+    tool = state.tool
     assert tool is not None
     executor = await _found(find, tool)
-    call = ExecutorCall(tool, _request(work, tool), work.context)
+    call = ExecutorCall(tool, _request(state, tool), state.context)
     try:
-        response: object = await _response(work, call, executor)
+        response: object = await _response(state, call, executor)
         if not isinstance(response, ExecutionResponse):
             raise TypeError(f"answered {type(response).__name__}; it has to answer an ExecutionResponse")  # noqa: TRY301
         if response.actions is not None:
-            work.context.actions.add(Actions.from_json(response.actions))
+            state.context.actions.add(Actions.from_json(response.actions))
     except StructureError as error:
-        await refused(work, tool, (problem(error.path, error.reason),))
+        await refused(state, tool, (problem(error.path, error.reason),))
         raise  # it has raised what the model reads
     except (FatalToolError, CallError):
         raise
     except BaseException as error:  # an executor's SystemExit costs its own call only
         if call.has_raised(error) or cancels_the_call(error):
             raise
-        raise _failure(work, tool, error) from error
+        raise _failure(state, tool, error) from error
     return _settled(tool, response)
 
 
@@ -267,34 +266,34 @@ async def _found(find: Callable[[str], Awaitable[Any]], tool: Tool) -> Any:
         raise CallError("not_executed", text, detail=detail_of(error)) from error
 
 
-def _request(work: CallState, tool: Tool) -> ExecutionRequest:
-    policy, limits = tool.policy, work.around.limits
+def _request(state: CallState, tool: Tool) -> ExecutionRequest:
+    policy, limits = tool.policy, state.services.limits
     return ExecutionRequest.of_call(
         tool.name,
-        work.arguments,
-        work.context,
-        timeout=_limit(work, tool),
+        state.arguments,
+        state.context,
+        timeout=_limit(state, tool),
         memory_limit=policy.memory_limit,
         expose_errors=limits.expose_errors if policy.expose_errors is None else policy.expose_errors,
     )
 
 
-def _limit(work: CallState, tool: Tool) -> float | None:
+def _limit(state: CallState, tool: Tool) -> float | None:
     """The seconds that the call may take; a later attempt gets what the first has left."""
-    limit = work.around.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
-    limits = [seconds for seconds in (limit, work.around.longest) if seconds is not None]
+    limit = state.services.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
+    limits = [seconds for seconds in (limit, state.services.longest) if seconds is not None]
     if not limits:
         return None
-    left = work.context.remaining
+    left = state.context.remaining
     return min(limits) if left is None or left > 0.9 * min(limits) else left
 
 
-async def _response(work: CallState, call: ExecutorCall, executor: Any) -> object:
+async def _response(state: CallState, call: ExecutorCall, executor: Any) -> object:
     if hasattr(executor, "execute_tool"):
         return await executor.execute_tool(call)
     request = call.request
     for _ in range(MOST_ASKED):
-        response = await _executed(work, executor, request)
+        response = await _executed(state, executor, request)
         required = getattr(response, "permission_required", None)
         if not isinstance(required, PermissionRequired):
             return response
@@ -307,11 +306,11 @@ async def _response(work: CallState, call: ExecutorCall, executor: Any) -> objec
     raise CallError("denied", f"{call.tool.name} was not run: where it runs, what was allowed here isn't enough.")
 
 
-async def _executed(work: CallState, executor: Any, request: ExecutionRequest) -> object:
+async def _executed(state: CallState, executor: Any, request: ExecutionRequest) -> object:
     """What an executor answers that may not keep to the limit: then it is cancelled a moment later."""
     if request.timeout is None:
         return await executor.execute(request)
-    limit = asyncio.timeout(request.timeout + work.around.limits.grace)
+    limit = asyncio.timeout(request.timeout + state.services.limits.grace)
     try:
         async with limit:
             return await executor.execute(request)
@@ -334,9 +333,9 @@ def _settled(tool: Tool, response: ExecutionResponse) -> ToolResult:
     raise CallError(kind, result.text or f"{tool.name} failed.", detail=response.detail)
 
 
-def _failure(work: CallState, tool: Tool, error: BaseException) -> CallError:
-    if work.around.observe is not None:
-        work.around.observe(f"executor {tool.policy.executor!r}", error)
+def _failure(state: CallState, tool: Tool, error: BaseException) -> CallError:
+    if state.services.observe is not None:
+        state.services.observe(f"executor {tool.policy.executor!r}", error)
     text = f"{tool.name} was not completed: where it runs failed. What it had done by then may stand."
     return CallError("crashed", text, detail=detail_of(error))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -24,6 +23,7 @@ from pegboard.dispatch.permissions.rule import (
     Test,
     TextMatcher,
     Unreadable,
+    UnreadableError,
     WholeCall,
     rules_from_json,
 )
@@ -58,16 +58,16 @@ class Resource:
             return (Unreadable(),)
         if kind == "text":
             return (TextMatcher(self.value),)
-        if kind == "command":
-            from pegboard.dispatch.permissions.commands import command_parts  # loaded only where a rule needs it
+        try:
+            if kind == "command":
+                from pegboard.dispatch.permissions.commands import command_parts  # loaded only where a rule needs it
 
-            return command_parts(self.value)
-        from pegboard.dispatch.permissions.places import path_parts, url_parts  # loaded only where a rule needs it
+                return command_parts(self.value)
+            from pegboard.dispatch.permissions.places import place_of, url_of  # loaded only where a rule needs it
 
-        if kind == "url":
-            return url_parts(self.value)
-        folder = os.path.abspath(work_dir or ".")  # noqa: PTH100  (links in it are followed with the rest of each path)
-        return path_parts(self.value, folder)
+            return (url_of(self.value) if kind == "url" else place_of(self.value, work_dir or "."),)
+        except UnreadableError:
+            return (Unreadable(self.value),)
 
 
 _STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}

@@ -368,6 +368,10 @@ class WholeCall:
         return Match.NO if rule.allows else Match.PERHAPS
 
 
+class UnreadableError(ValueError):
+    """A value that programs may read in several ways, or that can't be read as its kind."""
+
+
 @frozen
 class Unreadable:
     """What a rule should look at, but it isn't there or can't be read for sure. It is denied rather than allowed.
