@@ -18,8 +18,7 @@ from pegboard.dispatch.timeout import Watchdog, within as run_within
 from pegboard.errors import FatalToolError, PluginError, SchemaError, cause_of
 from pegboard.plugins.manager import LOAD_SECONDS, LoadedPlugin, gather, manifest_of, within
 from pegboard.plugins.manifest import PluginManifest, read_manifest
-from pegboard.schema.json import is_array, is_object
-from pegboard.schema.problems import counted
+from pegboard.schema.json import counted, is_array, is_object
 from pegboard.schema.references import References
 from pegboard.schema.validator import Validator, second_opinion
 from pegboard.testing.calls import Subject, plugin_registry, subject_of
