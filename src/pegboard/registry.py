@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from pegboard.dispatch.approval.grants import Grants
-    from pegboard.dispatch.approval.pending import PendingCalls
+    from pegboard.dispatch.approval.pending import Answers, PendingCalls
     from pegboard.dispatch.approval.queue import AnyApprover
-    from pegboard.dispatch.approval.resume import Answers
     from pegboard.dispatch.background import Completion, Operation
     from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
     from pegboard.dispatch.callbacks import Chain
@@ -412,7 +411,7 @@ class ToolRegistry(Contributions):
 
         The answers are used up by it. Arguments as for `resume`.
         """
-        from pegboard.dispatch.approval.resume import match_answers
+        from pegboard.dispatch.approval.pending import match_answers
 
         resumption = match_answers(pending, answers, context)
         services, _ = await self._ready(resumption.calls, resolved, context)

@@ -35,8 +35,8 @@ from pegboard.tools.spec import Limits
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from pegboard.dispatch.approval.pending import ResumedCall, Resumption
     from pegboard.dispatch.approval.queue import AnyApprover
-    from pegboard.dispatch.approval.resume import ResumedCall, Resumption
     from pegboard.dispatch.batch import BatchOptions
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool

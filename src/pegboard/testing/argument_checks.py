@@ -10,8 +10,7 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from pegboard.errors import cause_of
-from pegboard.schema.json import is_array, is_object
-from pegboard.schema.problems import counted, kind_shown, path_text
+from pegboard.schema.json import counted, is_array, is_object, kind_shown, path_text
 from pegboard.schema.references import References
 from pegboard.testing.samples import MOST_CHARACTERS, NoSampleError, Samples, allowed_kinds, kind_of
 from pegboard.tools.tool import Tool

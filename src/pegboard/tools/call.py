@@ -10,9 +10,8 @@ from typing import Any, Final, cast
 import attrs
 from attrs import field, frozen
 
-from pegboard.schema.json import json_faults
-from pegboard.schema.problems import problem
-from pegboard.schema.records import json_key, read_record
+from pegboard.schema.converter import json_key, read_record
+from pegboard.schema.json import json_faults, problem
 from pegboard.tools.content import ErrorKind, ToolResult, writable
 from pegboard.typing import JsonMapping, JsonObject
 

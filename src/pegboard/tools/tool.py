@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.schema.docstrings import Docstring, parse_docstring
-from pegboard.schema.problems import MOST_PROBLEMS, StructureError, problem
+from pegboard.schema.json import MOST_PROBLEMS, StructureError, problem
 from pegboard.tools.handler import (
     Binder,
     Checker,

@@ -30,7 +30,7 @@ from pegboard import (
     tool,
 )
 from pegboard.dispatch.executors.executor import ExecutionRequest
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError
 from pegboard.tools.context import DisplayUpdate
 
 

@@ -343,9 +343,7 @@ class JournalFile:
 
     def _first(self, head: Head) -> tuple[Facts, int, str]:
         """What a new file begins with; it goes on from the last one that was put aside."""
-        import uuid
-
-        first: dict[str, Any] = {"kind": "journal", "format": FORMAT, "id": uuid.uuid4().hex, "part": 1}
+        first: dict[str, Any] = {"kind": "journal", "format": FORMAT, "id": os.urandom(16).hex(), "part": 1}
         if head.torn is not None:
             first["torn"] = head.torn.to_json()
         parts = parts_of(self.path)

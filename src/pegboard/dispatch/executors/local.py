@@ -205,7 +205,7 @@ class _Host:
             return
         if decision.action == "deny":
             raise denial(self.permissions, tool, decision, permission)
-        call = digest_of_call(tool, state.arguments)
+        call = digest_of_call(tool.spec.digest, state.arguments)
         approval = digest_of({"call": call, "permission": permission, "patterns": list(patterns)})
         if approval in self.request.approvals:
             return
@@ -263,7 +263,7 @@ class _Host:
 
     async def _allow(self, state: CallState, tool: Tool) -> None:
         assert state.asks is not None
-        approval = digest_of_call(tool, state.arguments)
+        approval = digest_of_call(tool.spec.digest, state.arguments)
         if approval in self.request.approvals:
             state.asks = None
             return

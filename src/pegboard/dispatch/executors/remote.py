@@ -26,7 +26,7 @@ from pegboard.dispatch.results import detail_of
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.errors import FatalToolError, PluginError, ToolError, log_failure
-from pegboard.schema.problems import StructureError, problem
+from pegboard.schema.json import StructureError, problem
 from pegboard.tools.call import Actions, CallError
 from pegboard.tools.content import ToolResult, content_from_json
 from pegboard.tools.context import DisplayUpdate, ToolContext
