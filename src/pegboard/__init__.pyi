@@ -50,16 +50,18 @@ from pegboard.dispatch.events import (
     CallUpdated as CallUpdated,
     event_from_json as event_from_json,
 )
-from pegboard.dispatch.executors.executor import (
+from pegboard.dispatch.executors.execution import (
     ExecutionRequest as ExecutionRequest,
     ExecutionResponse as ExecutionResponse,
-    Executor as Executor,
     PermissionRequired as PermissionRequired,
 )
-from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
-from pegboard.dispatch.executors.remote import ExecutorCall as ExecutorCall, ToolExecutor as ToolExecutor
+from pegboard.dispatch.executors.executor import (
+    Executor as Executor,
+    ExecutorCall as ExecutorCall,
+    LocalExecutor as LocalExecutor,
+    ToolExecutor as ToolExecutor,
+)
 from pegboard.dispatch.kept import kept_result_tool as kept_result_tool
-from pegboard.dispatch.limits import CallError as CallError, Limits as Limits
 from pegboard.dispatch.permissions.permissions import (
     PermissionRules as PermissionRules,
     Permissions as Permissions,
@@ -123,6 +125,7 @@ from pegboard.request.processors import BudgetTools as BudgetTools, LimitResults
 from pegboard.tools.call import (
     REMOVED as REMOVED,
     Actions as Actions,
+    CallError as CallError,
     CallFault as CallFault,
     Confirmation as Confirmation,
     ToolCall as ToolCall,
@@ -137,11 +140,14 @@ from pegboard.tools.content import (
 )
 from pegboard.tools.context import Progress as Progress, ReadonlyContext as ReadonlyContext, ToolContext as ToolContext
 from pegboard.tools.handler import Preview as Preview
-from pegboard.tools.injection import Injected as Injected
-from pegboard.tools.policy import Origin as Origin, Policy as Policy, ResultLimits as ResultLimits
+from pegboard.tools.services import Injected as Injected
 from pegboard.tools.spec import (
     Concurrency as Concurrency,
     Grammar as Grammar,
+    Limits as Limits,
+    Origin as Origin,
+    Policy as Policy,
+    ResultLimits as ResultLimits,
     ToolAnnotations as ToolAnnotations,
     ToolSpec as ToolSpec,
 )
@@ -167,13 +173,6 @@ from pegboard.toolsets.toolsets import (
     wrap as wrap,
 )
 from pegboard.toolsets.wrappers import Reshape as Reshape
-from pegboard.turn.api import (
-    resume_turn as resume_turn,
-    resumed_turn_of as resumed_turn_of,
-    run_turn as run_turn,
-    stream_turn as stream_turn,
-    turn_of as turn_of,
-)
 from pegboard.turn.events import (
     AnswerDelta as AnswerDelta,
     Answered as Answered,
@@ -183,5 +182,12 @@ from pegboard.turn.events import (
     TurnEnded as TurnEnded,
     TurnOutcome as TurnOutcome,
 )
-from pegboard.turn.loop import Turn as Turn
+from pegboard.turn.loop import (
+    Turn as Turn,
+    resume_turn as resume_turn,
+    resumed_turn_of as resumed_turn_of,
+    run_turn as run_turn,
+    stream_turn as stream_turn,
+    turn_of as turn_of,
+)
 from pegboard.turn.options import TurnLimits as TurnLimits, TurnOptions as TurnOptions

@@ -7,14 +7,13 @@ import asyncio
 import pytest
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.limits import DEFAULT_LIMITS
 from pegboard.dispatch.stages import pipeline_for, run_stages
 from pegboard.dispatch.state import Callbacks, CallServices, CallState
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import DEFAULT_LIMITS, ToolSpec
 from pegboard.tools.tool import Tool
 
 ANY_OBJECT = {"type": "object"}
@@ -61,10 +60,10 @@ def prepare(threads):
             return tool
 
         callbacks = Callbacks(links(before), links(after), links(on_error))
-        around = CallServices(find, threads, callbacks, limits, observe)
+        services = CallServices(find, threads, callbacks, limits, observe)
         name = getattr(tool, "name", "missing")
         call = ToolCall(name, {} if arguments is None else arguments)
-        return CallState(call, context or ToolContext(), around), pipeline_for(callbacks)
+        return CallState(call, context or ToolContext(), services), pipeline_for(callbacks)
 
     return prepare
 
@@ -74,8 +73,8 @@ def send(prepare):
     """Takes a call through its stages and gives the work as it is afterwards."""
 
     def send(tool, arguments=None, **surroundings):
-        work, way = prepare(tool, arguments, **surroundings)
-        asyncio.run(run_stages(work, way))
-        return work
+        state, way = prepare(tool, arguments, **surroundings)
+        asyncio.run(run_stages(state, way))
+        return state
 
     return send

@@ -20,17 +20,16 @@ from pegboard.dispatch.approve import (
     denial,
     permit,
 )
-from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError, Limits
 from pegboard.dispatch.permissions.permissions import Decision, Permissions
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import ToolError
 from pegboard.testing.scripted import ScriptedApprover
 from pegboard.threads import WorkerPool
-from pegboard.tools.call import Confirmation, ToolCall
+from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Preview
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits, ToolSpec
 from pegboard.tools.tool import Tool
 
 SHELL = Tool(
@@ -45,9 +44,9 @@ def prepared():
     def prepared(
         line, *rules, tool=SHELL, mode="default", grants=None, permissions=True, context=None, limits=DEFAULT_LIMITS
     ):
-        around = CallServices(lambda name: tool, threads, limits=limits)
-        around = around.evolve(permissions=Permissions(rules, mode) if permissions else None, grants=grants)
-        made = CallState(ToolCall(tool.name, {"line": line}, "1"), ToolContext(context or ReadonlyContext()), around)
+        services = CallServices(lambda name: tool, threads, limits=limits)
+        services = services.evolve(permissions=Permissions(rules, mode) if permissions else None, grants=grants)
+        made = CallState(ToolCall(tool.name, {"line": line}, "1"), ToolContext(context or ReadonlyContext()), services)
         made.tool, made.arguments = tool, {"line": line}
         return made
 
@@ -170,24 +169,24 @@ def test_a_predicate_that_never_answers_costs_its_own_call(prepared):
     never.set()
 
 
-def sent(work):
-    asyncio.run(approved(work))
-    return work
+def sent(state):
+    asyncio.run(approved(state))
+    return state
 
 
-def not_approved(work):
+def not_approved(state):
     with pytest.raises(CallError) as caught:
-        sent(work)
-    assert work.approval is None
+        sent(state)
+    assert state.approval is None
     return caught.value
 
 
 def test_what_doesnt_ask_isnt_asked():
-    work = a_work(surroundings(ScriptedApprover([])), a_tool())
-    assert approve(work) is None
-    assert sent(work).approval is None
-    consume_approval(work)
-    assert work.arguments == {"path": "a.txt"}
+    state = a_work(surroundings(ScriptedApprover([])), a_tool())
+    assert approve(state) is None
+    assert sent(state).approval is None
+    consume_approval(state)
+    assert state.arguments == {"path": "a.txt"}
 
 
 @pytest.mark.parametrize(
@@ -203,53 +202,53 @@ def test_what_asks_is_asked_and_approved(facts):
     """What a person was shown is what runs; the arguments are nobody else's."""
     arguments = {"path": "a.txt", "lines": [1]}
     with ScriptedApprover([Once()]) as approver:
-        work = sent(a_work(surroundings(approver), a_tool(**facts), arguments))
+        state = sent(a_work(surroundings(approver), a_tool(**facts), arguments))
     (request,) = approver.requests
     assert request.arguments == arguments
-    assert (request.digest, request.id) == (work.approval.digest, work.approval.request)
+    assert (request.digest, request.id) == (state.approval.digest, state.approval.request)
     assert (request.subject, request.call.id, request.session) == ("call", "call-1", "s")
-    consume_approval(work)
-    assert work.arguments == arguments
-    assert work.arguments["lines"] is not arguments["lines"]
+    consume_approval(state)
+    assert state.arguments == arguments
+    assert state.arguments["lines"] is not arguments["lines"]
 
 
 def test_arguments_that_change_after_the_approval_dont_run():
     arguments = {"lines": [1]}
-    work = sent(a_work(surroundings(ScriptedApprover([Once()])), arguments=arguments))
+    state = sent(a_work(surroundings(ScriptedApprover([Once()])), arguments=arguments))
     arguments["lines"].append(2)
     with pytest.raises(CallError, match="isn't what was approved any more") as caught:
-        consume_approval(work)
+        consume_approval(state)
     assert caught.value.kind == "denied"
 
 
 def test_an_approved_call_runs_once():
-    work = sent(a_work(surroundings(ScriptedApprover([Once()]))))
-    consume_approval(work)
+    state = sent(a_work(surroundings(ScriptedApprover([Once()]))))
+    consume_approval(state)
     with pytest.raises(CallError, match="its approval has been used"):
-        consume_approval(work)
+        consume_approval(state)
 
 
 def test_nothing_that_asks_runs_without_an_approval():
-    work = sent(a_work(surroundings(ScriptedApprover([Once()]))))
-    work.approval = None
+    state = sent(a_work(surroundings(ScriptedApprover([Once()]))))
+    state.approval = None
     with pytest.raises(CallError, match="it isn't approved"):
-        consume_approval(work)
+        consume_approval(state)
 
 
 def test_an_earlier_approval_isnt_asked_for_again():
-    work = a_work(surroundings(ScriptedApprover([])))
-    work.approval = Approval.of(work.tool, work.arguments)
-    sent(work)
-    consume_approval(work)
+    state = a_work(surroundings(ScriptedApprover([])))
+    state.approval = Approval.of_text(state.tool.spec.digest, '{"path": "a.txt"}')
+    sent(state)
+    consume_approval(state)
 
 
 def test_nobody_to_ask_denies_and_says_so():
-    for around in (
+    for services in (
         surroundings(None),
         surroundings(lambda *_: None),
         surroundings(lambda *_: Once()).evolve(approvals=None),
     ):
-        error = not_approved(a_work(around))
+        error = not_approved(a_work(services))
         assert (error.kind, error.text) == (
             "denied",
             "delete needs approval, and there is no approver. It was denied; go on without it.",
@@ -268,9 +267,9 @@ def test_nobody_to_ask_denies_and_says_so():
 def test_a_rejection_without_feedback_ends_the_turn(feedback, settable, ends, text):
     """One with feedback goes to the model."""
     limits = {"rejection_ends_turn": settable}
-    work = a_work(surroundings(ScriptedApprover([Reject(feedback)]), limits=limits))
-    error = not_approved(work)
-    assert (error.kind, error.text, work.ends) == ("rejected", text, ends)
+    state = a_work(surroundings(ScriptedApprover([Reject(feedback)]), limits=limits))
+    error = not_approved(state)
+    assert (error.kind, error.text, state.ends) == ("rejected", text, ends)
 
 
 def test_always_holds_for_this_session():
@@ -278,12 +277,12 @@ def test_always_holds_for_this_session():
     grants = MemoryGrants()
     tool = a_tool(permission="delete", permission_arguments={"path": "text"})
     with ScriptedApprover([Always(), Once()]) as approver:
-        around = surroundings(approver, grants=grants)
-        first = sent(a_work(around, tool))
+        services = surroundings(approver, grants=grants)
+        first = sent(a_work(services, tool))
         assert first.approval is not None
-        again = sent(a_work(around, tool))
+        again = sent(a_work(services, tool))
         assert (again.asks, again.approval) == (None, None)
-        assert sent(a_work(around, tool, session="t")).approval is not None
+        assert sent(a_work(services, tool, session="t")).approval is not None
     assert approver.requests[0].always == ("a.txt",)
 
 
@@ -300,19 +299,19 @@ async def test_always_settles_the_calls_that_wait_and_are_covered():
     """By the rules, with the new grants; the others wait on."""
     tool = a_tool(permission="delete", permission_arguments={"path": "text"})
     with ScriptedApprover([Always(["src/*"]), Once()]) as approver:
-        around = surroundings(approver)
-        works = [a_work(around, tool, {"path": path}) for path in ("src/a", "src/b", "docs/c", "src/d")]
-        await asyncio.gather(*map(approved, works))
+        services = surroundings(approver)
+        states = [a_work(services, tool, {"path": path}) for path in ("src/a", "src/b", "docs/c", "src/d")]
+        await asyncio.gather(*map(approved, states))
         assert [request.patterns for request in approver.requests] == [("src/a",), ("docs/c",)]
-    for work in works:
-        consume_approval(work)
+    for state in states:
+        consume_approval(state)
 
 
 async def test_reject_rejects_the_calls_that_wait():
     approvals = surroundings().approvals
     with ScriptedApprover([Reject("leave them")]) as approver:
-        works = [a_work(surroundings(approver, approvals=approvals), arguments={"path": name}) for name in "ab"]
-        errors = await asyncio.gather(*map(approved, works), return_exceptions=True)
+        states = [a_work(surroundings(approver, approvals=approvals), arguments={"path": name}) for name in "ab"]
+        errors = await asyncio.gather(*map(approved, states), return_exceptions=True)
     assert [error.kind for error in errors] == ["rejected", "rejected"]
     assert errors[1].text == ("The user rejected a call of delete, and this call of delete with it: leave them")
 
@@ -320,20 +319,20 @@ async def test_reject_rejects_the_calls_that_wait():
 def test_an_answer_may_come_later():
     """The call is kept with all that it takes to run it then, elsewhere."""
     tool = a_tool(destructive=True, preview=lambda arguments: Preview(f"deletes {arguments['path']}"))
-    work = a_work(surroundings(ScriptedApprover([Later()])), tool, user="ann")
-    error = not_approved(work)
+    state = a_work(surroundings(ScriptedApprover([Later()])), tool, user="ann")
+    error = not_approved(state)
     assert error.kind == "confirmation_required"
     assert "Don't call it again meanwhile" in error.text
-    assert (work.pending.preview, work.pending.user, work.pending.session) == (Preview("deletes a.txt"), "ann", "s")
-    assert (work.pending.subject, work.pending.approved, work.pending.earlier) == ("call", False, ())
+    assert (state.pending.preview, state.pending.user, state.pending.session) == (Preview("deletes a.txt"), "ann", "s")
+    assert (state.pending.subject, state.pending.approved, state.pending.earlier) == ("call", False, ())
     again = a_work(surroundings(ScriptedApprover([])), tool, user="ann")
-    again.approval, _ = resumed(work.pending, Once())
+    again.approval, _ = resumed(state.pending, Once())
     consume_approval(sent(again))
 
 
 def test_a_payload_reaches_the_tool():
-    work = sent(a_work(surroundings(ScriptedApprover([Once({"limit": 3})]))))
-    assert work.context.confirmation.payload == {"limit": 3}
+    state = sent(a_work(surroundings(ScriptedApprover([Once({"limit": 3})]))))
+    assert state.context.confirmation.payload == {"limit": 3}
     assert sent(a_work(surroundings(ScriptedApprover([Once()])))).context.confirmation is None
 
 
@@ -343,24 +342,24 @@ async def test_without_rules_what_was_asked_is_asked():
 
     approvals, grants = surroundings().approvals, MemoryGrants()
     with ScriptedApprover([Always(), Always()]) as approver:
-        works = [a_work(surroundings(approver, approvals=approvals, grants=grants), tool) for _ in range(2)]
-        for work in works:
-            permit(work)
-            work.around = work.around.evolve(permissions=None)
-        await asyncio.gather(*map(approve, works))
-    assert all(work.approval is not None for work in works)
+        states = [a_work(surroundings(approver, approvals=approvals, grants=grants), tool) for _ in range(2)]
+        for state in states:
+            permit(state)
+            state.services = state.services.evolve(permissions=None)
+        await asyncio.gather(*map(approve, states))
+    assert all(state.approval is not None for state in states)
 
 
 def a_call(script=(), **options):
     return a_work(surroundings(ScriptedApprover(script), **options), a_tool("work"))
 
 
-def asks(work, permission="edit", patterns=("a.txt",), **facts):
-    return asyncio.run(ask_inside(work, permission, patterns, **facts))
+def asks(state, permission="edit", patterns=("a.txt",), **facts):
+    return asyncio.run(ask_inside(state, permission, patterns, **facts))
 
 
-def confirms(work, hint="Sure?", payload=None):
-    return asyncio.run(confirm_inside(work, hint, payload))
+def confirms(state, hint="Sure?", payload=None):
+    return asyncio.run(confirm_inside(state, hint, payload))
 
 
 def refused(function, *arguments, **facts):
@@ -369,9 +368,9 @@ def refused(function, *arguments, **facts):
     return caught.value
 
 
-def again_with(work, answer, script=(), **options):
+def again_with(state, answer, script=(), **options):
     """The same call, run again in another process."""
-    (pending,) = PendingCalls.loads(PendingCalls([work.pending]).dumps("k" * 32), "k" * 32)
+    (pending,) = PendingCalls.loads(PendingCalls([state.pending]).dumps("k" * 32), "k" * 32)
     again = a_call(script, **options)
     again.call = pending.call
     again.approval, again.context.confirmation = resumed(pending, answer)
@@ -393,9 +392,9 @@ def test_rules_come_first():
 
 
 def test_a_person_is_asked_what_the_tool_asks():
-    work = a_call([Once()])
-    asks(work, always=("*.txt",), metadata={"diff": "+1"})
-    (request,) = work.around.approver.requests
+    state = a_call([Once()])
+    asks(state, always=("*.txt",), metadata={"diff": "+1"})
+    (request,) = state.services.approver.requests
     assert (request.permission, request.patterns, request.always) == ("edit", ("a.txt",), ("*.txt",))
     assert (request.subject, request.metadata) == ("permission", {"diff": "+1"})
     assert "+1" in request.to_text()
@@ -403,19 +402,19 @@ def test_a_person_is_asked_what_the_tool_asks():
 
 def test_once_is_once():
     """The same permission asked for again is asked again."""
-    work = a_call([Once(), Once()])
-    asks(work)
-    asks(work)
-    work.around.approver.close()
+    state = a_call([Once(), Once()])
+    asks(state)
+    asks(state)
+    state.services.approver.close()
 
 
 def test_always_is_for_the_session():
     grants = MemoryGrants()
-    work = a_call([Always()], grants=grants)
-    asks(work)
-    asks(work)
+    state = a_call([Always()], grants=grants)
+    asks(state)
+    asks(state)
     asks(a_call(grants=grants))
-    work.around.approver.close()
+    state.services.approver.close()
     assert [rule.pattern for rule in grants.rules("s")] == ["a.txt"]
 
 
@@ -433,69 +432,69 @@ def test_always_is_for_the_session():
 )
 def test_always_allows_what_the_tool_says_and_no_more(patterns, always, proposed):
     """A wildcard that may be the model's is never granted; nor anything that wouldn't let this very ask pass."""
-    work = a_call([Once()])
-    asks(work, "bash", patterns, always=always)
-    assert work.around.approver.requests[0].always == proposed
+    state = a_call([Once()])
+    asks(state, "bash", patterns, always=always)
+    assert state.services.approver.requests[0].always == proposed
 
 
 def test_a_rejection_ends_the_turn_as_any():
-    work = a_call([Reject()])
-    assert refused(asks, work).kind == "rejected"
-    assert work.ends == "rejected"
-    work = a_call([Reject("not that file")])
-    assert "not that file" in refused(asks, work).text
-    assert work.ends is None
+    state = a_call([Reject()])
+    assert refused(asks, state).kind == "rejected"
+    assert state.ends == "rejected"
+    state = a_call([Reject("not that file")])
+    assert "not that file" in refused(asks, state).text
+    assert state.ends is None
 
 
 def test_a_tool_may_go_on_without_what_it_wasnt_allowed():
     """But not before an answer that comes later."""
-    for work in (a_call([Reject()]), a_call([None]), a_call(rules=[Rule("edit", "*", "deny")])):
+    for state in (a_call([Reject()]), a_call([None]), a_call(rules=[Rule("edit", "*", "deny")])):
         with pytest.raises(ToolError) as caught:
-            asks(work)
+            asks(state)
         assert caught.value.kind in ("rejected", "denied")
         assert not caught.value.retryable
     assert not isinstance(refused(asks, a_call([Later()])), ToolError)
 
 
 def test_nobody_there_denies():
-    work = a_work(surroundings(None), a_tool("work"))
-    assert "there is no approver" in refused(asks, work).text
+    state = a_work(surroundings(None), a_tool("work"))
+    assert "there is no approver" in refused(asks, state).text
 
 
 def test_a_permission_that_is_given_later_is_used_once():
-    work = a_call([Later()])
-    assert refused(asks, work).kind == "confirmation_required"
-    assert (work.pending.subject, work.pending.permission) == ("permission", "edit")
-    again = again_with(work, Once(), [Once()])
+    state = a_call([Later()])
+    assert refused(asks, state).kind == "confirmation_required"
+    assert (state.pending.subject, state.pending.permission) == ("permission", "edit")
+    again = again_with(state, Once(), [Once()])
     asks(again)
-    assert again.around.approver.requests == []
+    assert again.services.approver.requests == []
     asks(again)
-    again.around.approver.close()
+    again.services.approver.close()
 
 
 def test_a_permission_that_was_given_is_for_nothing_else():
-    work = a_call([Later()])
-    refused(asks, work, patterns=["a", "b"])
-    again = again_with(work, Once(), [Once(), Once()])
+    state = a_call([Later()])
+    refused(asks, state, patterns=["a", "b"])
+    again = again_with(state, Once(), [Once(), Once()])
     asks(again, patterns=["a", "c"])
     asks(again, "bash", ["a"])
     asks(again, patterns=["b"])
-    assert len(again.around.approver.requests) == 2
+    assert len(again.services.approver.requests) == 2
 
 
 def test_a_rule_that_denies_by_now_beats_an_answer():
-    work = a_call([Later()])
-    refused(asks, work)
-    again = again_with(work, Once(), rules=[Rule("edit", "*", "deny")])
+    state = a_call([Later()])
+    refused(asks, state)
+    again = again_with(state, Once(), rules=[Rule("edit", "*", "deny")])
     assert refused(asks, again).kind == "denied"
 
 
 def test_answers_of_several_turns_add_up():
     """Whether they came now or later; each ask finds its own."""
-    work = a_call([Once(), Later()])
-    asks(work, patterns=["a"])
-    refused(asks, work, patterns=["b"])
-    again = again_with(work, Once(), [Later()])
+    state = a_call([Once(), Later()])
+    asks(state, patterns=["a"])
+    refused(asks, state, patterns=["b"])
+    again = again_with(state, Once(), [Later()])
     asks(again, patterns=["a"])
     asks(again, patterns=["b"])
     refused(confirms, again)
@@ -506,11 +505,11 @@ def test_answers_of_several_turns_add_up():
 
 
 def test_an_approved_call_stays_approved_when_it_runs_again():
-    work = a_call([Later()])
-    work.approval = object()
-    refused(asks, work)
-    assert work.pending.approved
-    assert again_with(work, Once()).approval.consume(work.tool, {"path": "a.txt"}) == {"path": "a.txt"}
+    state = a_call([Later()])
+    state.approval = object()
+    refused(asks, state)
+    assert state.pending.approved
+    assert again_with(state, Once()).approval.consume(state.tool, {"path": "a.txt"}) == {"path": "a.txt"}
 
 
 @pytest.mark.parametrize(
@@ -531,15 +530,15 @@ def test_nonsense_is_the_tools_fault(permission, patterns, fault):
 
 
 def test_one_pattern_may_stand_alone():
-    work = a_call([Once()])
-    asks(work, "edit", "a.txt")
-    assert work.around.approver.requests[0].patterns == ("a.txt",)
+    state = a_call([Once()])
+    asks(state, "edit", "a.txt")
+    assert state.services.approver.requests[0].patterns == ("a.txt",)
 
 
 def test_a_path_that_no_wire_takes_is_mended():
-    work = a_call([Later()])
-    refused(asks, work, patterns=["a\udcff"])
-    again = again_with(work, Once())
+    state = a_call([Later()])
+    refused(asks, state, patterns=["a\udcff"])
+    again = again_with(state, Once())
     asks(again, patterns=["a\udcff"])
 
 
@@ -558,26 +557,26 @@ def test_a_path_that_no_wire_takes_is_mended():
 )
 def test_a_question_is_answered(answer, confirmation):
     """No is an answer: it doesn't end the turn."""
-    work = a_call([answer])
-    assert confirms(work, payload={"n": 1}) == confirmation
-    assert (work.ends, work.context.confirmation) == (None, confirmation)
-    (request,) = work.around.approver.requests
+    state = a_call([answer])
+    assert confirms(state, payload={"n": 1}) == confirmation
+    assert (state.ends, state.context.confirmation) == (None, confirmation)
+    (request,) = state.services.approver.requests
     assert (request.subject, request.hint, request.payload, request.always) == ("question", "Sure?", {"n": 1}, ())
 
 
 def test_a_question_is_asked_once_in_a_call():
-    work = a_call([Once(), Reject()])
-    assert confirms(work, "A?").confirmed
-    assert not confirms(work, "B?").confirmed
-    assert confirms(work, "A?").confirmed
-    work.around.approver.close()
+    state = a_call([Once(), Reject()])
+    assert confirms(state, "A?").confirmed
+    assert not confirms(state, "B?").confirmed
+    assert confirms(state, "A?").confirmed
+    state.services.approver.close()
 
 
 def test_a_question_that_is_answered_later():
     """The tool runs again from its start, and finds the answer; another question is another."""
-    work = a_call([Later()])
-    assert refused(confirms, work, "A?", [1]).kind == "confirmation_required"
-    again = again_with(work, Once([2]), [Reject()])
+    state = a_call([Later()])
+    assert refused(confirms, state, "A?", [1]).kind == "confirmation_required"
+    again = again_with(state, Once([2]), [Reject()])
     assert confirms(again, "A?", [1]).payload == [2]
     assert confirms(again, "B?").confirmed is False
 

@@ -30,10 +30,9 @@ from pegboard.dispatch.arguments import (
 )
 from pegboard.dispatch.callbacks import ChangeArguments
 from pegboard.dispatch.find import unknown
-from pegboard.dispatch.limits import CallError, Limits
 from pegboard.schema.json import MAX_DEPTH, json_faults
-from pegboard.tools.call import CallFault, ToolCall
-from pegboard.tools.policy import Origin, Policy
+from pegboard.tools.call import CallError, CallFault, ToolCall
+from pegboard.tools.spec import Limits, Origin, Policy
 from strategies import json_values
 
 ENOUGH = 1000
@@ -276,19 +275,19 @@ def test_the_reason_tells_the_model_what_to_send():
 @pytest.mark.parametrize("odd", [["list"], 3, None, bytearray(b"{}"), object()])
 def test_arguments_of_another_kind_are_refused(make, prepare, odd):
     """The host passes on what a provider's client gave it."""
-    work, _ = prepare(make(print))
-    work.call = ToolCall("probe", odd)
+    state, _ = prepare(make(print))
+    state.call = ToolCall("probe", odd)
     with pytest.raises(CallError, match="expected a JSON object"):
-        parse(work)
+        parse(state)
 
 
 def test_a_mapping_is_taken_as_a_deep_copy(make, prepare):
     """What is judged and approved is what runs, and a tool that changes its arguments changes nobody else's."""
     inner = [1]
-    work, _ = prepare(make(print), MappingProxyType({"a": inner}))
-    parse(work)
+    state, _ = prepare(make(print), MappingProxyType({"a": inner}))
+    parse(state)
     inner.append(2)
-    assert (work.arguments, type(work.arguments), work.parsed) == ({"a": [1]}, dict, True)
+    assert (state.arguments, type(state.arguments), state.parsed) == ({"a": [1]}, dict, True)
 
 
 def test_the_registrys_limits_are_kept(make, send):
@@ -910,9 +909,9 @@ def never(**_):
 
 @pytest.mark.parametrize("given", [BAD, json.dumps(BAD)], ids=["mapping", "text"])
 def test_all_errors_are_listed_each_with_its_path_and_the_tool_does_not_run(make, send, given):
-    work = send(make(never, schema=BAD_SCHEMA), given)
-    assert work.result.kind == "invalid_arguments"
-    listed = work.result.text.splitlines()
+    state = send(make(never, schema=BAD_SCHEMA), given)
+    assert state.result.kind == "invalid_arguments"
+    listed = state.result.text.splitlines()
     assert listed[0] == "Invalid arguments for probe:"
     assert listed[-1] == "Correct them and call the tool again."
     for place in PLACES:
@@ -995,55 +994,55 @@ def echo(**arguments):
 )
 def test_conversion_is_settable_by_tool_and_by_registry(make, send, tool_says, registry_says, converts):
     tool = make(echo, schema=BAD_SCHEMA, policy=Policy(coerce=tool_says))
-    work = send(tool, '{"query": "q", "limit": "5"}', limits=Limits(coerce=registry_says))
+    state = send(tool, '{"query": "q", "limit": "5"}', limits=Limits(coerce=registry_says))
     if converts:
-        assert work.result.structured_content == {"query": "q", "limit": 5}
-        assert work.coercions == ('limit: string "5" -> number 5',)
-        assert work.result.metadata == {"coerced": ['limit: string "5" -> number 5']}
+        assert state.result.structured_content == {"query": "q", "limit": 5}
+        assert state.coercions == ('limit: string "5" -> number 5',)
+        assert state.result.metadata == {"coerced": ['limit: string "5" -> number 5']}
     else:
-        assert work.result.kind == "invalid_arguments"
+        assert state.result.kind == "invalid_arguments"
 
 
 def test_conversions_are_told_as_an_event(make, prepare):
     tool = make(echo, schema=BAD_SCHEMA)
-    work, _ = prepare(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
+    state, _ = prepare(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
     events = []
-    work.around = work.around.evolve(events=events.append)
-    work.tool, work.arguments = tool, {"query": "q", "limit": "5"}
-    validate(work)
+    state.services = state.services.evolve(events=events.append)
+    state.tool, state.arguments = tool, {"query": "q", "limit": "5"}
+    validate(state)
     assert [event.note for event in events] == ['coerced: limit: string "5" -> number 5']
 
 
 def test_what_cannot_be_converted_is_refused_as_it_was_written(make, send):
-    work = send(make(never, schema=BAD_SCHEMA), {"limit": "500", "mode": "FAST"}, limits=Limits(coerce=True))
-    assert 'limit: must be an integer, got string "500"' in work.result.text
-    assert work.coercions == ()
+    state = send(make(never, schema=BAD_SCHEMA), {"limit": "500", "mode": "FAST"}, limits=Limits(coerce=True))
+    assert 'limit: must be an integer, got string "500"' in state.result.text
+    assert state.coercions == ()
 
 
 def test_valid_arguments_are_not_touched(make, send):
-    work = send(make(echo, schema=BAD_SCHEMA), {"query": "5"}, limits=Limits(coerce=True))
-    assert (work.result.structured_content, work.coercions) == ({"query": "5"}, ())
+    state = send(make(echo, schema=BAD_SCHEMA), {"query": "5"}, limits=Limits(coerce=True))
+    assert (state.result.structured_content, state.coercions) == ({"query": "5"}, ())
 
 
 def test_what_a_callback_changed_is_converted_too(make, send):
     tool = make(echo, schema=BAD_SCHEMA)
     change = ChangeArguments({"query": "q", "limit": "7"})
-    work = send(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True), before=[lambda *_: change])
-    assert work.result.structured_content == {"query": "q", "limit": 7}
-    assert work.coercions == ('limit: string "5" -> number 5', 'limit: string "7" -> number 7')
+    state = send(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True), before=[lambda *_: change])
+    assert state.result.structured_content == {"query": "q", "limit": 7}
+    assert state.coercions == ('limit: string "5" -> number 5', 'limit: string "7" -> number 7')
 
 
 def test_what_a_callback_changed_is_judged_again_and_what_it_left_is_not(make, prepare):
     tool = make(echo, schema=BAD_SCHEMA)
-    work, _ = prepare(tool, {"query": 1})
-    work.tool, work.arguments = tool, {"query": 1}
-    revalidate(work)
-    work.changed = True
+    state, _ = prepare(tool, {"query": 1})
+    state.tool, state.arguments = tool, {"query": 1}
+    revalidate(state)
+    state.changed = True
     with pytest.raises(CallError, match="query"):
-        revalidate(work)
-    work.arguments = {"query": "q"}
-    revalidate(work)
-    assert work.arguments == {"query": "q"}
+        revalidate(state)
+    state.arguments = {"query": "q"}
+    revalidate(state)
+    assert state.arguments == {"query": "q"}
 
 
 def test_the_tools_own_check_sees_what_was_converted(make, send):

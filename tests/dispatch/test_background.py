@@ -10,13 +10,13 @@ import pytest
 from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolError, ToolRegistry, ToolResult, tool
 from pegboard.dispatch.background import Completion, Operation, Operations, _later_result, _pending_result
 from pegboard.dispatch.events import CallAborted, CallCompleted, CallFailed
-from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import OperationError
 from pegboard.threads import WorkerPool
+from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent
-from pegboard.tools.policy import ResultLimits
 from pegboard.tools.portal import LoopPortal
+from pegboard.tools.spec import Limits, ResultLimits
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
 
@@ -37,24 +37,24 @@ SHORT = Tool.from_function(build)
 
 
 @pytest.fixture
-def work():
+def state():
     """The work for a call that has its first result."""
 
-    def work(tool=LONG, call_id="c1", *, session="s1", limits=None):
-        around = CallServices(lambda _: tool, WorkerPool(), limits=limits or Limits())
+    def state(tool=LONG, call_id="c1", *, session="s1", limits=None):
+        services = CallServices(lambda _: tool, WorkerPool(), limits=limits or Limits())
         context = ToolContext(ReadonlyContext(session=session), call_id, tool.name)
-        made = CallState(ToolCall(tool.name, {}, call_id), context, around)
+        made = CallState(ToolCall(tool.name, {}, call_id), context, services)
         made.tool, made.result = tool, ToolResult("job 7")
         return made
 
-    return work
+    return state
 
 
 # A result that is pending ---------------------------------------------------------------------------------------------
 
 
-def test_a_pending_result_says_so_with_its_id_and_not_to_call_again(work):
-    operations, call = Operations(), work()
+def test_a_pending_result_says_so_with_its_id_and_not_to_call_again(state):
+    operations, call = Operations(), state()
     operation = operations.begin(call)
     assert call.result.content[0] == TextContent("job 7")
     assert call.result.content[1].text == (
@@ -72,9 +72,9 @@ def test_a_tool_that_gave_nothing_yet_is_pending_all_the_same():
     assert "pending as operation op_1" in content.text
 
 
-def test_ids_cant_be_guessed(work):
+def test_ids_cant_be_guessed(state):
     operations = Operations()
-    ids = {operations.begin(work(call_id=f"{number}")).id for number in range(20)}
+    ids = {operations.begin(state(call_id=f"{number}")).id for number in range(20)}
     assert len(ids) == 20
     assert all(len(id_) == len("op_") + 16 for id_ in ids)
 
@@ -82,9 +82,9 @@ def test_ids_cant_be_guessed(work):
 # Its later result -----------------------------------------------------------------------------------------------------
 
 
-def test_a_completion_replaces_the_result_of_the_same_call(work):
+def test_a_completion_replaces_the_result_of_the_same_call(state):
     operations = Operations()
-    operation = operations.begin(work())
+    operation = operations.begin(state())
     completion = operations.complete("c1", Report(3))
     assert (completion.call_id, completion.tool, completion.replaces) == ("c1", "build", True)
     assert completion.operation == operation
@@ -92,9 +92,9 @@ def test_a_completion_replaces_the_result_of_the_same_call(work):
     assert operations.pending == ()
 
 
-def test_many_threads_complete_it_once(work):
+def test_many_threads_complete_it_once(state):
     operations, outcomes = Operations(), []
-    operations.begin(work())
+    operations.begin(state())
 
     def complete(number):
         try:
@@ -111,34 +111,34 @@ def test_many_threads_complete_it_once(work):
     assert len(outcomes) == 8
 
 
-def test_a_later_result_is_held_to_limits(work):
+def test_a_later_result_is_held_to_limits(state):
     limits = Limits(results=ResultLimits(lines=3))
     plain = Tool.from_schema("log", {"type": "object"}, lambda arguments: None, long_running=True)
-    result = _later_result(work(plain, limits=limits), "line\n" * 100)
+    result = _later_result(state(plain, limits=limits), "line\n" * 100)
     assert result.text.count("line\n") == 3
     assert "truncated" in result.metadata
 
 
-def test_a_value_that_cant_even_be_looked_at_costs_its_own_result(work, monkeypatch):
+def test_a_value_that_cant_even_be_looked_at_costs_its_own_result(state, monkeypatch):
     monkeypatch.setattr("pegboard.dispatch.background.is_within", lambda *_: 1 / 0)
-    assert _later_result(work(SHORT), Report(1)).text == "build failed: ZeroDivisionError."
+    assert _later_result(state(SHORT), Report(1)).text == "build failed: ZeroDivisionError."
 
 
 # Taking what was completed --------------------------------------------------------------------------------------------
 
 
-def test_results_that_nobody_takes_are_bounded(work):
+def test_results_that_nobody_takes_are_bounded(state):
     operations = Operations(most=2)
     for number in range(4):
-        operations.begin(work(call_id=f"{number}"))
+        operations.begin(state(call_id=f"{number}"))
         operations.complete(f"{number}", Report(number))
     assert [each.call_id for each in operations.take("s1")] == ["2", "3"]
     assert operations.dropped == 2
 
 
-def test_both_are_json_data(work):
+def test_both_are_json_data(state):
     operations = Operations()
-    operations.begin(work())
+    operations.begin(state())
     data = operations.complete("c1", Report(1)).to_json()
     assert data["operation"]["call_id"] == "c1"
     assert data["result"]["structuredContent"] == {"pages": 1}
@@ -147,12 +147,12 @@ def test_both_are_json_data(work):
 # Who watches ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_completion_is_told_as_an_event(work):
+def test_a_completion_is_told_as_an_event(state):
     told = []
     operations = Operations(tell=told.append)
-    operations.begin(work())
+    operations.begin(state())
     operations.complete("c1", Report(1))
-    operations.begin(work(call_id="c2"))
+    operations.begin(state(call_id="c2"))
     operations.complete("c2", ToolError("no paper"))
     done, failed = told
     assert isinstance(done, CallCompleted)
@@ -160,9 +160,9 @@ def test_a_completion_is_told_as_an_event(work):
     assert (done.call_id, done.name, done.result.structured_content) == ("c1", "build", {"pages": 1})
 
 
-def test_whoever_watches_and_raises_disturbs_nobody(work, caplog):
+def test_whoever_watches_and_raises_disturbs_nobody(state, caplog):
     operations = Operations(tell=lambda _: 1 / 0)
-    operations.begin(work())
+    operations.begin(state())
     assert operations.complete("c1", Report(1)).result.structured_content == {"pages": 1}
     assert "telling of a completion failed" in caplog.text
 
@@ -193,20 +193,20 @@ async def report():
     return Report(4)
 
 
-def test_what_goes_on_in_the_background_stands_beside_the_result(work):
+def test_what_goes_on_in_the_background_stands_beside_the_result(state):
     told = []
-    completion = going_on(Operations(tell=told.append), work(SHORT), report())
+    completion = going_on(Operations(tell=told.append), state(SHORT), report())
     assert (completion.replaces, completion.operation.is_background) == (False, True)
     assert completion.result.structured_content == {"pages": 4}
     assert told[0].result is completion.result
 
 
 @pytest.mark.parametrize(("doing", "pages"), [(lambda: Report(5), 5), (report, 4)], ids=["plain", "gives a coroutine"])
-def test_a_plain_function_goes_on_in_a_thread(work, doing, pages):
-    assert going_on(Operations(), work(SHORT), doing).result.structured_content == {"pages": pages}
+def test_a_plain_function_goes_on_in_a_thread(state, doing, pages):
+    assert going_on(Operations(), state(SHORT), doing).result.structured_content == {"pages": pages}
 
 
-def test_what_it_raises_is_its_result(work):
+def test_what_it_raises_is_its_result(state):
     async def fail():
         raise ToolError("no paper")
 
@@ -216,25 +216,25 @@ def test_what_it_raises_is_its_result(work):
     async def cancel_itself():
         raise asyncio.CancelledError
 
-    assert going_on(Operations(), work(SHORT), fail()).result.text == "no paper"
-    assert going_on(Operations(), work(SHORT), leave()).result.text == "build failed: SystemExit."
-    assert going_on(Operations(), work(SHORT), cancel_itself()).result.kind == "aborted"
+    assert going_on(Operations(), state(SHORT), fail()).result.text == "no paper"
+    assert going_on(Operations(), state(SHORT), leave()).result.text == "build failed: SystemExit."
+    assert going_on(Operations(), state(SHORT), cancel_itself()).result.kind == "aborted"
 
 
-def test_it_has_a_limit(work):
-    completion = going_on(Operations(seconds=0.01), work(SHORT), asyncio.Event().wait())
+def test_it_has_a_limit(state):
+    completion = going_on(Operations(seconds=0.01), state(SHORT), asyncio.Event().wait())
     assert (completion.result.kind, completion.result.text) == (
         "timeout",
         "build gave no result within 0.01 s in the background.",
     )
 
 
-async def test_the_limit_holds_for_one_that_waits_for_a_thread(work):
+async def test_the_limit_holds_for_one_that_waits_for_a_thread(state):
     """Cancelled before a thread had begun, it ends with another kind of cancellation."""
-    call, gate = work(SHORT), threading.Event()
-    call.around = call.around.evolve(threads=WorkerPool(most=1))
+    call, gate = state(SHORT), threading.Event()
+    call.services = call.services.evolve(threads=WorkerPool(most=1))
     operations = Operations(seconds=0.01)
-    held = asyncio.ensure_future(call.around.threads.run(gate.wait, PATIENCE))
+    held = asyncio.ensure_future(call.services.threads.run(gate.wait, PATIENCE))
     await asyncio.sleep(0)
     operations.go_on(call, print)
     while operations.pending:  # noqa: ASYNC110  what ends it tells no event
@@ -244,17 +244,17 @@ async def test_the_limit_holds_for_one_that_waits_for_a_thread(work):
     assert operations.take("s1")[0].result.kind == "timeout"
 
 
-def test_its_own_time_out_is_its_own(work):
+def test_its_own_time_out_is_its_own(state):
     async def fail():
         raise TimeoutError
 
-    assert going_on(Operations(), work(SHORT), fail()).result.kind == "tool_failure"
+    assert going_on(Operations(), state(SHORT), fail()).result.kind == "tool_failure"
 
 
-async def test_closing_ends_it_and_it_has_its_result(work):
+async def test_closing_ends_it_and_it_has_its_result(state):
     told = []
     operations = Operations(tell=told.append)
-    operations.go_on(work(SHORT), asyncio.Event().wait())
+    operations.go_on(state(SHORT), asyncio.Event().wait())
     await asyncio.sleep(0)
     await operations.aclose()
     (completion,) = operations.take("s1")
@@ -263,30 +263,30 @@ async def test_closing_ends_it_and_it_has_its_result(work):
     assert isinstance(told[0], CallAborted)
 
 
-async def test_one_that_had_not_begun_has_its_result_too(work):
+async def test_one_that_had_not_begun_has_its_result_too(state):
     """A task that is cancelled before its first step never runs a line of its own."""
     operations = Operations()
-    operations.go_on(work(SHORT), report())
+    operations.go_on(state(SHORT), report())
     await operations.aclose()
     assert operations.take("s1")[0].result.kind == "aborted"
 
 
-def test_the_end_of_the_event_loop_ends_it_too(work):
+def test_the_end_of_the_event_loop_ends_it_too(state):
     operations = Operations()
 
     async def leave():
-        operations.go_on(work(SHORT), asyncio.Event().wait())
+        operations.go_on(state(SHORT), asyncio.Event().wait())
 
     asyncio.run(leave())
     assert operations.take("s1")[0].result.kind == "aborted"
 
 
-def test_closing_in_another_loop_ends_it_there(work):
+def test_closing_in_another_loop_ends_it_there(state):
     operations, begun, taken = Operations(), threading.Event(), []
 
     def other():
         async def go():
-            operations.go_on(work(SHORT), asyncio.Event().wait())
+            operations.go_on(state(SHORT), asyncio.Event().wait())
             begun.set()
             await over(operations)
             taken.append(operations.take("s1"))
@@ -301,8 +301,8 @@ def test_closing_in_another_loop_ends_it_there(work):
     assert taken[0][0].result.kind == "aborted"
 
 
-async def test_a_tool_in_a_thread_goes_on_in_the_calls_loop(work):
-    operations, call, ids = Operations(), work(SHORT), []
+async def test_a_tool_in_a_thread_goes_on_in_the_calls_loop(state):
+    operations, call, ids = Operations(), state(SHORT), []
     call.context.internals.portal = LoopPortal(asyncio.get_running_loop())
     ids.append(await asyncio.to_thread(operations.go_on, call, report()))
     await over(operations)
@@ -310,18 +310,18 @@ async def test_a_tool_in_a_thread_goes_on_in_the_calls_loop(work):
     assert (completion.operation.id, completion.result.structured_content) == (ids[0], {"pages": 4})
 
 
-def test_without_an_event_loop_nothing_goes_on_and_the_coroutine_is_closed(work):
+def test_without_an_event_loop_nothing_goes_on_and_the_coroutine_is_closed(state):
     operations = Operations()
     with pytest.raises(RuntimeError, match="event loop"):
-        operations.go_on(work(SHORT), report())
+        operations.go_on(state(SHORT), report())
     with pytest.raises(RuntimeError, match="event loop"):
-        operations.go_on(work(SHORT), print)
+        operations.go_on(state(SHORT), print)
     assert operations.pending == ()
 
 
-async def test_what_goes_on_in_the_background_completes_itself(work):
+async def test_what_goes_on_in_the_background_completes_itself(state):
     operations = Operations()
-    id_ = operations.go_on(work(SHORT), report())
+    id_ = operations.go_on(state(SHORT), report())
     with pytest.raises(OperationError, match="completes itself"):
         operations.complete(id_, 1)
     with pytest.raises(OperationError, match="no call or operation"):
@@ -332,8 +332,8 @@ async def test_what_goes_on_in_the_background_completes_itself(work):
 # A long-running tool that goes on by itself ---------------------------------------------------------------------------
 
 
-async def test_the_background_of_a_long_running_tool_is_its_operation(work):
-    operations, call = Operations(), work()
+async def test_the_background_of_a_long_running_tool_is_its_operation(state):
+    operations, call = Operations(), state()
     id_ = operations.go_on(call, report())
     assert operations.begin(call).id == id_
     assert f"pending as operation {id_}" in call.result.text
@@ -345,8 +345,8 @@ async def test_the_background_of_a_long_running_tool_is_its_operation(work):
     assert completion.result.structured_content == {"pages": 4}
 
 
-async def test_one_that_ended_before_the_first_result_was_there_is_the_result(work):
-    operations, call = Operations(), work()
+async def test_one_that_ended_before_the_first_result_was_there_is_the_result(state):
+    operations, call = Operations(), state()
     operations.go_on(call, report())
     await over(operations)
     assert operations.begin(call) is None
@@ -354,8 +354,8 @@ async def test_one_that_ended_before_the_first_result_was_there_is_the_result(wo
     assert operations.take("s1") == ()
 
 
-async def test_more_than_one_stand_beside_it(work):
-    operations, call = Operations(), work()
+async def test_more_than_one_stand_beside_it(state):
+    operations, call = Operations(), state()
     first, second = operations.go_on(call, report()), operations.go_on(call, report())
     by_id = {each.id: each for each in operations.pending}
     assert (by_id[first].replaces, by_id[second].replaces) == (True, False)

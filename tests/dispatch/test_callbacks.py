@@ -9,12 +9,12 @@ import pytest
 from pegboard import Limits, ToolRegistry
 from pegboard.callbacks import Callback, ChainError, quick
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
-from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
 from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import Callbacks
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError
+from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
-from pegboard.tools.policy import ResultLimits
+from pegboard.tools.spec import DEFAULT_LIMITS, ResultLimits
 
 EMPTY = ToolResult()
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
@@ -81,14 +81,14 @@ def test_the_order_is_before_tool_after(make, send, diary, as_written):
 
 @both
 def test_on_an_error_the_order_is_before_tool_on_error_after(make, send, diary, as_written):
-    work = send(
+    state = send(
         make(diary.failing_tool),
         before=[as_written(diary.callback("before"))],
         on_error=[as_written(diary.callback("on error 1")), as_written(diary.callback("on error 2"))],
         after=[as_written(diary.callback("after"))],
     )
     assert diary == ["before", "tool", "on error 1", "on error 2", "after"]
-    assert work.result.kind == "tool_failure"
+    assert state.result.kind == "tool_failure"
 
 
 # before ---------------------------------------------------------------------------------------------------------------
@@ -97,19 +97,19 @@ def test_on_an_error_the_order_is_before_tool_on_error_after(make, send, diary, 
 @both
 def test_a_result_from_before_answers_instead_of_the_tool(make, send, diary, as_written):
     """An empty result is an answer: `is not None` decides."""
-    work = send(
+    state = send(
         make(diary.tool),
         before=[as_written(diary.callback("before 1", EMPTY)), diary.callback("before 2")],
         after=[diary.callback("after")],
     )
-    assert work.result is EMPTY
+    assert state.result is EMPTY
     assert diary == ["before 1", "after"]
 
 
 @both
 def test_deny_refuses_with_the_reason(make, send, diary, as_written):
-    work = send(make(diary.tool), before=[as_written(diary.callback("before", Deny("not at night")))])
-    assert (work.result.kind, work.result.text) == ("denied", "probe was denied: not at night")
+    state = send(make(diary.tool), before=[as_written(diary.callback("before", Deny("not at night")))])
+    assert (state.result.kind, state.result.text) == ("denied", "probe was denied: not at night")
     assert diary == ["before"]
 
 
@@ -120,22 +120,22 @@ def test_changed_arguments_reach_the_next_callback_and_the_tool(make, send, as_w
     def look(context, tool, arguments):
         seen.append(dict(arguments))
 
-    work = send(
+    state = send(
         make(lambda n: f"got {n}", schema=NUMBER),
         {"n": 1},
         before=[as_written(lambda *_: ChangeArguments({"n": 2})), look],
         after=[lambda context, tool, arguments, result: seen.append(dict(arguments))],
     )
-    assert work.result.text == "got 2"
+    assert state.result.text == "got 2"
     assert seen == [{"n": 2}, {"n": 2}]
 
 
 @pytest.mark.parametrize("changed", [{"n": "two"}, {"n": float("nan")}, {"m": 1}, {"n": object()}, {1: 1}])
 def test_changed_arguments_are_validated_again(make, send, diary, changed):
-    work = send(
+    state = send(
         make(diary.tool, schema=NUMBER), '{"n": 1}', before=[lambda *_: ChangeArguments(changed)], on_error=[nothing]
     )
-    assert work.result.kind == "invalid_arguments"
+    assert state.result.kind == "invalid_arguments"
     assert diary == []
 
 
@@ -155,26 +155,26 @@ def test_before_gets_context_tool_and_the_arguments_read_only(make, send):
             arguments["n"] = 2
 
     tool = make(lambda n: n)
-    work = send(tool, {"n": 1}, before=[look])
+    state = send(tool, {"n": 1}, before=[look])
     (context, seen_tool, arguments) = seen[0]
-    assert (context, seen_tool, dict(arguments)) == (work.context, tool, {"n": 1})
-    assert not work.result.is_error
+    assert (context, seen_tool, dict(arguments)) == (state.context, tool, {"n": 1})
+    assert not state.result.is_error
 
 
 @pytest.mark.parametrize("answer", ["yes", True, {}, [], 0, Deny])
 @pytest.mark.parametrize("stage", ["before", "after", "on_error"])
 def test_any_other_answer_is_the_callbacks_error(make, send, diary, stage, answer):
     function = diary.failing_tool if stage == "on_error" else diary.tool
-    work = send(make(function), **{stage: [lambda *_: answer, diary.callback("next")]})
-    assert work.result.kind == "callback_failure"
-    assert "lambda" in work.result.detail
-    assert f"answered {type(answer).__name__}" in work.result.detail
+    state = send(make(function), **{stage: [lambda *_: answer, diary.callback("next")]})
+    assert state.result.kind == "callback_failure"
+    assert "lambda" in state.result.detail
+    assert f"answered {type(answer).__name__}" in state.result.detail
     assert "next" not in diary
 
 
 def test_before_is_asked_only_for_valid_arguments(make, send, diary):
-    work = send(make(diary.tool, schema=NUMBER), {"n": "x"}, before=[diary.callback("before")])
-    assert work.result.kind == "invalid_arguments"
+    state = send(make(diary.tool, schema=NUMBER), {"n": "x"}, before=[diary.callback("before")])
+    assert state.result.kind == "invalid_arguments"
     assert diary == []
 
 
@@ -183,12 +183,12 @@ def test_before_is_asked_only_for_valid_arguments(make, send, diary):
 
 @both
 def test_the_first_result_from_on_error_clears_the_error(make, send, diary, as_written):
-    work = send(
+    state = send(
         make(diary.failing_tool),
         on_error=[nothing, as_written(diary.callback("on error 1", EMPTY)), diary.callback("on error 2")],
         after=[diary.callback("after")],
     )
-    assert work.result is EMPTY
+    assert state.result is EMPTY
     assert diary == ["tool", "on error 1", "after"]
 
 
@@ -206,12 +206,12 @@ def test_on_error_gets_the_error_and_what_is_known(make, send):
 
 def test_on_error_sees_an_unknown_tool_as_none(send):
     seen = []
-    work = send(
+    state = send(
         CallError("unknown_tool", "No tool is called 'missing'."),
         on_error=[lambda context, tool, arguments, error: seen.append((tool, error.kind))],
     )
     assert seen == [(None, "unknown_tool")]
-    assert work.result.kind == "unknown_tool"
+    assert state.result.kind == "unknown_tool"
 
 
 @pytest.mark.parametrize(
@@ -230,8 +230,8 @@ def test_on_error_sees_denied_and_invalid_calls_and_errors_of_before(make, send,
         seen.append(error.kind)
         return ToolResult("recovered")
 
-    work = send(make(diary.tool, schema=NUMBER), on_error=[recover], **surroundings)
-    assert (seen, work.result.text, diary) == ([kind], "recovered", [])
+    state = send(make(diary.tool, schema=NUMBER), on_error=[recover], **surroundings)
+    assert (seen, state.result.text, diary) == ([kind], "recovered", [])
 
 
 def test_on_error_is_not_asked_where_nothing_failed(make, send, diary):
@@ -242,8 +242,10 @@ def test_on_error_is_not_asked_where_nothing_failed(make, send, diary):
 
 def test_an_error_result_that_a_tool_gives_back_is_a_result(make, send, diary):
     """Only what was raised is an error to recover from."""
-    work = send(make(lambda: ToolResult.error("tool_failure", "its own")), on_error=[diary.callback("on error", EMPTY)])
-    assert (work.result.text, diary) == ("its own", [])
+    state = send(
+        make(lambda: ToolResult.error("tool_failure", "its own")), on_error=[diary.callback("on error", EMPTY)]
+    )
+    assert (state.result.text, diary) == ("its own", [])
 
 
 # after ----------------------------------------------------------------------------------------------------------------
@@ -251,11 +253,11 @@ def test_an_error_result_that_a_tool_gives_back_is_a_result(make, send, diary):
 
 @both
 def test_the_first_answer_from_after_replaces_the_result(make, send, diary, as_written):
-    work = send(
+    state = send(
         make(diary.tool),
         after=[nothing, as_written(diary.callback("after 1", EMPTY)), diary.callback("after 2")],
     )
-    assert work.result is EMPTY
+    assert state.result is EMPTY
     assert diary == ["tool", "after 1"]
 
 
@@ -300,19 +302,19 @@ def test_a_callback_that_raises_fails_the_call_and_is_named_for_the_operator_onl
     told = []
     function = diary.failing_tool if stage == "on_error" else diary.tool
     callbacks = {stage: [later(nothing), later(raising(error)), diary.callback("next")]}
-    work = send(make(function), observe=lambda who, what: told.append((who, what)), **callbacks)
-    assert work.result.kind == "callback_failure"
-    assert work.result.text == "probe was not completed: a check round it failed."
-    assert "plugin 1" in work.result.detail
-    assert "secret" in work.result.detail
+    state = send(make(function), observe=lambda who, what: told.append((who, what)), **callbacks)
+    assert state.result.kind == "callback_failure"
+    assert state.result.text == "probe was not completed: a check round it failed."
+    assert "plugin 1" in state.result.detail
+    assert "secret" in state.result.detail
     assert told == [("callback of plugin 1", error)]
     assert "next" not in diary
 
 
 def test_the_operator_also_reads_what_a_failed_on_error_was_handling(make, send, diary):
-    work = send(make(diary.failing_tool), on_error=[raising(KeyError("deeper"))])
-    assert "deeper" in work.result.detail
-    assert "ValueError: broken" in work.result.detail
+    state = send(make(diary.failing_tool), on_error=[raising(KeyError("deeper"))])
+    assert "deeper" in state.result.detail
+    assert "ValueError: broken" in state.result.detail
 
 
 def test_a_failing_callback_does_not_swallow_what_ends_the_turn(make, send):
@@ -321,14 +323,14 @@ def test_a_failing_callback_does_not_swallow_what_ends_the_turn(make, send):
     def fatal():
         raise error
 
-    work = send(make(fatal), on_error=[raising(KeyError("deeper"))])
-    assert work.fatal is error
+    state = send(make(fatal), on_error=[raising(KeyError("deeper"))])
+    assert state.fatal is error
 
 
 def test_a_callbacks_tool_error_is_its_failure_not_the_tools(make, send, diary):
-    work = send(make(diary.tool), before=[raising(ToolError("for the model"))])
-    assert work.result.kind == "callback_failure"
-    assert "for the model" not in work.result.text
+    state = send(make(diary.tool), before=[raising(ToolError("for the model"))])
+    assert state.result.kind == "callback_failure"
+    assert "for the model" not in state.result.text
 
 
 @pytest.mark.parametrize("stage", ["before", "after"])
@@ -339,8 +341,8 @@ async def test_cancellation_while_a_callback_waits_goes_through(make, prepare, d
         waits.set()
         await asyncio.Event().wait()
 
-    work, way = prepare(make(diary.tool), **{stage: [stuck]})
-    task = asyncio.ensure_future(run_stages(work, way))
+    state, way = prepare(make(diary.tool), **{stage: [stuck]})
+    task = asyncio.ensure_future(run_stages(state, way))
     await waits.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -352,32 +354,32 @@ async def test_cancellation_while_a_callback_waits_goes_through(make, prepare, d
 
 @both
 def test_abort_before_ends_the_turn_and_the_tool_doesnt_run(make, send, diary, as_written):
-    work = send(
+    state = send(
         make(diary.tool),
         before=[as_written(diary.callback("before 1", Abort("enough"))), diary.callback("before 2")],
         on_error=[diary.callback("on error")],
         after=[diary.callback("after")],
     )
-    assert (work.result.kind, work.result.text) == ("aborted", "probe was not run: enough")
-    assert isinstance(work.fatal, TurnAbortedError)
-    assert (work.fatal.reason, str(work.fatal)) == ("enough", "the turn was aborted: enough")
+    assert (state.result.kind, state.result.text) == ("aborted", "probe was not run: enough")
+    assert isinstance(state.fatal, TurnAbortedError)
+    assert (state.fatal.reason, str(state.fatal)) == ("enough", "the turn was aborted: enough")
     assert diary == ["before 1", "after"]
 
 
 @both
 def test_abort_after_ends_the_turn_and_the_result_stands(make, send, diary, as_written):
     """The tool has run; its result is never removed."""
-    work = send(
+    state = send(
         make(diary.tool), after=[as_written(diary.callback("after 1", Abort("enough"))), diary.callback("after 2")]
     )
-    assert (work.result.text, work.result.is_error) == ("done", False)
-    assert isinstance(work.fatal, TurnAbortedError)
+    assert (state.result.text, state.result.is_error) == ("done", False)
+    assert isinstance(state.fatal, TurnAbortedError)
     assert diary == ["tool", "after 1"]
 
 
 def test_abort_is_no_answer_to_an_error(make, send, diary):
-    work = send(make(diary.failing_tool), on_error=[lambda *_: Abort("enough")])
-    assert (work.result.kind, work.fatal) == ("callback_failure", None)
+    state = send(make(diary.failing_tool), on_error=[lambda *_: Abort("enough")])
+    assert (state.result.kind, state.fatal) == ("callback_failure", None)
 
 
 def test_what_ended_the_turn_first_is_what_ended_it(make, send):
@@ -478,9 +480,9 @@ def test_a_callback_that_blocks_the_loop_is_named(make, prepare):
             pass
 
     def main(callback):
-        work, way = prepare(make(lambda: "fine"), before=[callback])
-        work.around = work.around.evolve(watchdog=Watchdog())
-        asyncio.run(run_stages(work, way))
+        state, way = prepare(make(lambda: "fine"), before=[callback])
+        state.services = state.services.evolve(watchdog=Watchdog())
+        asyncio.run(run_stages(state, way))
 
     main(quick(lambda *_: None))
     assert seen[0] == "callback of plugin 0"
@@ -506,24 +508,24 @@ def test_arguments_are_read_only_all_the_way_down(make, send):
                 change()
         seen.append(arguments)
 
-    work = send(
+    state = send(
         make(lambda rows: f"{rows}"),
         {"rows": [{"n": 1}]},
         before=[meddles, meddles],
         after=[lambda context, tool, arguments, result: seen.append(arguments)],
     )
-    assert work.result.text == "[{'n': 1}]"
+    assert state.result.text == "[{'n': 1}]"
     assert seen[0] is seen[1] is seen[2]  # made once
 
 
 def test_what_was_answered_can_not_be_changed_later(make, send):
     """A callback keeps hold of the list that it put into the arguments."""
     rows = [1]
-    work = send(
+    state = send(
         make(lambda rows: f"{rows}", schema={"type": "object"}),
         before=[lambda *_: ChangeArguments({"rows": rows}), lambda *_: rows.append(2)],
     )
-    assert work.result.text == "[1]"
+    assert state.result.text == "[1]"
 
 
 def test_arguments_may_be_answered_as_they_were_seen(make, send):
@@ -543,8 +545,8 @@ def test_arguments_may_be_answered_as_they_were_seen(make, send):
 def test_the_model_gets_only_a_part_of_a_callbacks_long_result(make, send, diary, stage):
     function = diary.failing_tool if stage == "on_error" else diary.tool
     limits = attrs.evolve(DEFAULT_LIMITS, results=ResultLimits(lines=1))
-    work = send(make(function), limits=limits, **{stage: [lambda *_: ToolResult("1\n2\n3\n")]})
-    assert work.result.text.startswith("1\n[Only the first 1 of 3 lines")
+    state = send(make(function), limits=limits, **{stage: [lambda *_: ToolResult("1\n2\n3\n")]})
+    assert state.result.text.startswith("1\n[Only the first 1 of 3 lines")
 
 
 # Chain ----------------------------------------------------------------------------------------------------------------
@@ -693,11 +695,11 @@ def wrap(prepare, make):
 
     def wrap(inner, *functions, limits=DEFAULT_LIMITS, observe=None, arguments=None):
         links = tuple(Callback(function, f"plugin {place}") for place, function in enumerate(functions))
-        work, _ = prepare(make(), limits=limits, observe=observe)
-        work.tool = make()
-        work.arguments = {} if arguments is None else arguments
-        work.around = work.around.evolve(callbacks=Callbacks(wrap=links))
-        return asyncio.run(wrapped(work, inner))
+        state, _ = prepare(make(), limits=limits, observe=observe)
+        state.tool = make()
+        state.arguments = {} if arguments is None else arguments
+        state.services = state.services.evolve(callbacks=Callbacks(wrap=links))
+        return asyncio.run(wrapped(state, inner))
 
     return wrap
 
@@ -977,11 +979,11 @@ async def test_cancellation_goes_through_every_wrapper(prepare, make, notes):
         waits.set()
         await forever()
 
-    work, _ = prepare(make())
-    work.tool = make()
+    state, _ = prepare(make())
+    state.tool = make()
     links = (Callback(notes.wrapper("one")), Callback(notes.wrapper("two")))
-    work.around = work.around.evolve(callbacks=Callbacks(wrap=links))
-    task = asyncio.ensure_future(wrapped(work, stuck))
+    state.services = state.services.evolve(callbacks=Callbacks(wrap=links))
+    task = asyncio.ensure_future(wrapped(state, stuck))
     await waits.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

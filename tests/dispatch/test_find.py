@@ -9,10 +9,9 @@ from hypothesis import given, strategies as st
 
 from pegboard import ToolRegistry
 from pegboard.dispatch.find import _MOST_LISTED, find, meant_name, not_offered, unknown
-from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import PluginError, StaleSpecError, suggest
-from pegboard.tools.call import CallFault, ToolCall
+from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.tool import LateHandler
 
 
@@ -58,10 +57,10 @@ def test_every_name_is_an_ordinary_name(make, name):
 
 @pytest.mark.parametrize("name", [None, 3, b"probe", ["probe"], {}])
 def test_a_name_that_is_no_text_is_an_unknown_one(make, prepare, name):
-    work, _ = prepare(make(print))
-    work.call = ToolCall(name)
+    state, _ = prepare(make(print))
+    state.call = ToolCall(name)
     with pytest.raises(CallError, match="its name is no text") as caught:
-        find(work)
+        find(state)
     assert caught.value.kind == "unknown_tool"
 
 
@@ -95,27 +94,27 @@ def test_not_offered_says_so_and_what_is():
 
 
 def test_a_call_that_the_provider_has_executed_is_never_run(make, prepare):
-    work, way = prepare(make(lambda: pytest.fail("it ran")))
-    work.call = ToolCall("probe", provider_executed=True)
-    asyncio.run(run_stages(work, way))
-    assert (work.result.kind, work.result.text) == (
+    state, way = prepare(make(lambda: pytest.fail("it ran")))
+    state.call = ToolCall("probe", provider_executed=True)
+    asyncio.run(run_stages(state, way))
+    assert (state.result.kind, state.result.text) == (
         "not_executed",
         "probe was not run here: the model's provider has executed it.",
     )
 
 
 def test_a_call_marked_invalid_is_answered_with_its_mark(make, prepare):
-    work, way = prepare(make(lambda: pytest.fail("it ran")))
-    work.call = ToolCall("probe", error=CallFault("cut_off", "The answer was cut off."))
-    asyncio.run(run_stages(work, way))
-    assert (work.result.kind, work.result.text) == ("cut_off", "The answer was cut off.")
+    state, way = prepare(make(lambda: pytest.fail("it ran")))
+    state.call = ToolCall("probe", error=CallFault("cut_off", "The answer was cut off."))
+    asyncio.run(run_stages(state, way))
+    assert (state.result.kind, state.result.text) == ("cut_off", "The answer was cut off.")
 
 
 def test_what_is_wrong_with_a_marked_call_can_be_read_by_repairers(make, prepare):
-    work, _ = prepare(make(print))
-    work.call = ToolCall("probe", error=CallFault("invalid_arguments", "Wrong.", ("a: wrong",)))
+    state, _ = prepare(make(print))
+    state.call = ToolCall("probe", error=CallFault("invalid_arguments", "Wrong.", ("a: wrong",)))
     with pytest.raises(CallError) as caught:
-        find(work)
+        find(state)
     assert (caught.value.kind, caught.value.problems) == ("invalid_arguments", ("a: wrong",))
 
 
@@ -126,8 +125,8 @@ def test_a_late_handler_is_loaded_off_the_loop_and_its_tool_runs(make, send):
         where.append(threading.current_thread())
         return make(lambda: "found late")
 
-    work = send(make(None).evolve(handler=LateHandler(load)))
-    assert work.result.text == "found late"
+    state = send(make(None).evolve(handler=LateHandler(load)))
+    assert state.result.text == "found late"
     assert where[0] is not threading.main_thread()
 
 

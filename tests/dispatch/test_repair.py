@@ -10,12 +10,11 @@ from pegboard import ToolRegistry
 from pegboard.callbacks import Callback
 from pegboard.dispatch.arguments import parse, validate
 from pegboard.dispatch.find import find, not_offered, unknown
-from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.repair import RepairRequest, repair
 from pegboard.dispatch.state import Callbacks, CallServices, CallState
-from pegboard.tools.call import CallFault, ToolCall
+from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.spec import ToolAnnotations
+from pegboard.tools.spec import Limits, ToolAnnotations
 from pegboard.tools.tool import LateHandler
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
@@ -34,27 +33,27 @@ def board(make, threads):
             return known[name]
 
         callbacks = Callbacks(repair=tuple(Callback(each, f"plugin {place}") for place, each in enumerate(repairers)))
-        around = CallServices(look, threads, callbacks, limits or Limits(), observe, **facts)
+        services = CallServices(look, threads, callbacks, limits or Limits(), observe, **facts)
         context = ToolContext(ReadonlyContext(messages=["hello"]), offered=tuple(known.values()))
-        return CallState(call, context, around)
+        return CallState(call, context, services)
 
     return board
 
 
-def travel(work):
+def travel(state):
     """What `travel` does with these stages: at most one repair, then once again. Gives the error that is left."""
 
     async def go():
         while True:
-            work.error = None
+            state.error = None
             try:
                 for stage in (find, parse, validate):
-                    pending = stage(work)
+                    pending = stage(state)
                     if pending is not None:
                         await pending
             except CallError as error:
-                work.error = error
-                pending = repair(work)
+                state.error = error
+                pending = repair(state)
                 if pending is not None:
                     await pending
                 continue
@@ -71,11 +70,11 @@ def travel(work):
 
 
 def test_a_name_in_another_case_is_mended_and_said(board):
-    work = board(ToolCall("Read_File", {"a": 1}, "7"))
-    assert travel(work) is None
-    assert work.call == ToolCall("read_file", {"a": 1}, "7")
-    assert (work.tool.name, work.context.tool) == ("read_file", "read_file")
-    assert work.repaired == "the name 'Read_File' was taken for 'read_file'"
+    state = board(ToolCall("Read_File", {"a": 1}, "7"))
+    assert travel(state) is None
+    assert state.call == ToolCall("read_file", {"a": 1}, "7")
+    assert (state.tool.name, state.context.tool) == ("read_file", "read_file")
+    assert state.repaired == "the name 'Read_File' was taken for 'read_file'"
 
 
 @pytest.mark.parametrize(
@@ -87,16 +86,16 @@ def test_a_name_in_another_case_is_mended_and_said(board):
 )
 def test_a_repair_is_told_as_an_event_and_with_the_result(board, call, repairers, told):
     events = []
-    work = board(call, repairers=repairers, events=events.append)
-    assert travel(work) is None
+    state = board(call, repairers=repairers, events=events.append)
+    assert travel(state) is None
     (event,) = events
     assert (event.call_id, event.name, event.note) == ("7", call.name, f"repaired: {told}")
-    assert work.context.actions.facts == {"repaired": [told]}
+    assert state.context.actions.facts == {"repaired": [told]}
 
 
 def test_one_near_miss_is_mended(board):
-    assert travel(work := board(ToolCall("raed_file"))) is None
-    assert work.call.name == "read_file"
+    assert travel(state := board(ToolCall("raed_file"))) is None
+    assert state.call.name == "read_file"
 
 
 def test_add_is_not_run_for_and(board, make):
@@ -105,9 +104,9 @@ def test_add_is_not_run_for_and(board, make):
 
 
 def test_it_can_be_turned_off(board):
-    work = board(ToolCall("Read_File"), limits=Limits(repair=False))
-    assert travel(work).kind == "unknown_tool"
-    assert work.repaired is None
+    state = board(ToolCall("Read_File"), limits=Limits(repair=False))
+    assert travel(state).kind == "unknown_tool"
+    assert state.repaired is None
 
 
 @pytest.mark.parametrize(
@@ -129,8 +128,8 @@ def test_no_guess_runs_a_tool_that_may_destroy_or_would_ask(board, make, facts):
 def test_a_tool_whose_plugin_is_not_loaded_yet_is_found_as_ever(board, make):
     tool = make(print, name="read_file")
     late = tool.evolve(handler=LateHandler(lambda: tool))
-    assert travel(work := board(ToolCall("READ_FILE"), late)) is None
-    assert work.tool is tool
+    assert travel(state := board(ToolCall("READ_FILE"), late)) is None
+    assert state.tool is tool
 
 
 def test_a_call_that_was_marked_unknown_when_it_was_parsed_is_mended_too(board):
@@ -160,12 +159,12 @@ def test_invalid_arguments_are_nothing_that_it_mends(board):
 def test_a_repairer_gets_all_that_is_known(board):
     seen = []
     call = ToolCall("read_file", {"a": "1"}, "7")
-    work = board(call, repairers=[seen.append], instructions="Be brief.")
-    travel(work)
+    state = board(call, repairers=[seen.append], instructions="Be brief.")
+    travel(state)
     assert seen == [
         RepairRequest(
             call,
-            work.context.offered,
+            state.context.offered,
             SCHEMA,
             "Be brief.",
             ["hello"],
@@ -175,7 +174,7 @@ def test_a_repairer_gets_all_that_is_known(board):
                 "Correct them and call the tool again.",
                 ('a: must be an integer, got string "1"',),
             ),
-            work.context.request,
+            state.context.request,
         )
     ]
 
@@ -209,16 +208,16 @@ def plain(request):
     ids=["async", "arguments", "a plain function round an async one", "a partial", "a call", "a call with another id"],
 )
 def test_a_repairers_call_or_arguments_are_validated_and_taken(board, repairer):
-    work = board(ToolCall("read_file", {"a": "1"}, "7", provider_metadata="opaque"), repairers=[repairer])
-    assert travel(work) is None
-    assert (work.arguments, work.call.id, work.call.provider_metadata) == ({"a": 1}, "7", "opaque")
-    assert work.repaired == "by plugin 0: other arguments"
+    state = board(ToolCall("read_file", {"a": "1"}, "7", provider_metadata="opaque"), repairers=[repairer])
+    assert travel(state) is None
+    assert (state.arguments, state.call.id, state.call.provider_metadata) == ({"a": 1}, "7", "opaque")
+    assert state.repaired == "by plugin 0: other arguments"
 
 
 def test_a_repairer_may_name_another_tool(board):
-    work = board(ToolCall("cat", {"a": 1}), repairers=[lambda request: ToolCall("read_file", request.call.arguments)])
-    assert travel(work) is None
-    assert (work.tool.name, work.repaired) == ("read_file", "by plugin 0: 'read_file' for 'cat'")
+    state = board(ToolCall("cat", {"a": 1}), repairers=[lambda request: ToolCall("read_file", request.call.arguments)])
+    assert travel(state) is None
+    assert (state.tool.name, state.repaired) == ("read_file", "by plugin 0: 'read_file' for 'cat'")
 
 
 def test_a_plain_repairer_runs_off_the_loop(board):
@@ -237,16 +236,16 @@ def test_the_first_answer_counts(board):
 
         return repairer
 
-    work = board(ToolCall("read_file", {"a": "1"}), repairers=[answering(None), answering({}), answering({"a": 2})])
-    assert travel(work) is None
-    assert (asked, work.arguments) == ([None, {}], {})
+    state = board(ToolCall("read_file", {"a": "1"}), repairers=[answering(None), answering({}), answering({"a": 2})])
+    assert travel(state) is None
+    assert (asked, state.arguments) == ([None, {}], {})
 
 
 def test_nothing_returned_keeps_the_first_error(board):
-    work = board(ToolCall("read_file", {"a": "1"}), repairers=[lambda *_: None])
-    assert travel(work) is work.error
-    assert work.error.kind == "invalid_arguments"
-    assert work.repaired is None
+    state = board(ToolCall("read_file", {"a": "1"}), repairers=[lambda *_: None])
+    assert travel(state) is state.error
+    assert state.error.kind == "invalid_arguments"
+    assert state.repaired is None
 
 
 def test_where_no_callback_answers_the_name_is_still_mended(board):
@@ -263,13 +262,13 @@ def failing(error):
 @pytest.mark.parametrize("error", [ValueError("secret"), SystemExit(3), asyncio.CancelledError("secret")])
 def test_a_repairer_that_raises_gives_an_error_with_both(board, error):
     seen = []
-    work = board(
+    state = board(
         ToolCall("read_file", {"a": "1"}),
         repairers=[failing(error)],
         observe=lambda who, failed: seen.append((who, failed)),
     )
-    left = travel(work)
-    assert (left.kind, left.text, left.problems) == ("invalid_arguments", work.error.text, work.error.problems)
+    left = travel(state)
+    assert (left.kind, left.text, left.problems) == ("invalid_arguments", state.error.text, state.error.problems)
     assert type(error).__name__ in left.detail
     assert "It was to mend: Invalid arguments for read_file" in left.detail
     assert seen == [("repairer of plugin 0", error)]
@@ -286,8 +285,8 @@ def test_a_repairer_has_the_time_of_a_callback(board):
     async def hanging(request):
         await asyncio.Event().wait()
 
-    work = board(ToolCall("read_file", {"a": "1"}), repairers=[hanging], limits=Limits(callback_timeout=0.01))
-    assert "it gave no answer within 0.01 s" in travel(work).detail
+    state = board(ToolCall("read_file", {"a": "1"}), repairers=[hanging], limits=Limits(callback_timeout=0.01))
+    assert "it gave no answer within 0.01 s" in travel(state).detail
 
 
 def test_its_own_time_limit_is_its_own(board):
@@ -302,9 +301,9 @@ async def test_whoever_waits_may_be_cancelled_meanwhile(board):
         began.set()
         await asyncio.Event().wait()
 
-    work = board(ToolCall("x"), repairers=[hanging])
-    work.error = unknown("x", [])
-    task = asyncio.ensure_future(repair(work))
+    state = board(ToolCall("x"), repairers=[hanging])
+    state.error = unknown("x", [])
+    task = asyncio.ensure_future(repair(state))
     await began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -329,9 +328,9 @@ def test_a_call_is_repaired_once(board):
 
 
 def test_a_mended_name_is_validated(board):
-    left = travel(work := board(ToolCall("Read_File", {"a": "1"})))
+    left = travel(state := board(ToolCall("Read_File", {"a": "1"})))
     assert (left.kind, left.text.splitlines()[0]) == ("invalid_arguments", "Invalid arguments for read_file:")
-    assert work.repaired is not None
+    assert state.repaired is not None
 
 
 def test_a_repairer_that_names_what_there_is_not_is_no_way_round(board):
@@ -341,20 +340,26 @@ def test_a_repairer_that_names_what_there_is_not_is_no_way_round(board):
 
 @pytest.mark.parametrize("error", [not_offered("read_file", []), CallError("denied", "No."), RuntimeError("no")])
 def test_other_errors_are_no_affair_of_repairers(board, error):
-    work = board(ToolCall("read_file"), repairers=[failing(AssertionError("asked"))])
-    work.error = error
+    state = board(ToolCall("read_file"), repairers=[failing(AssertionError("asked"))])
+    state.error = error
     with pytest.raises(type(error)) as caught:
-        repair(work)
+        repair(state)
     assert caught.value is error
 
 
 def test_what_the_first_try_left_is_gone(board):
-    work = board(ToolCall("read_file", {"a": "1"}))
-    work.tool, work.arguments, work.parsed, work.coercions = object(), {"a": "1"}, True, ("a: 1",)
-    work.error = unknown("READ_FILE", ["read_file"])
-    work.call = ToolCall("READ_FILE")
-    repair(work)
-    assert (work.tool, dict(work.arguments), work.parsed, work.coercions, work.error) == (None, {}, False, (), None)
+    state = board(ToolCall("read_file", {"a": "1"}))
+    state.tool, state.arguments, state.parsed, state.coercions = object(), {"a": "1"}, True, ("a: 1",)
+    state.error = unknown("READ_FILE", ["read_file"])
+    state.call = ToolCall("READ_FILE")
+    repair(state)
+    assert (state.tool, dict(state.arguments), state.parsed, state.coercions, state.error) == (
+        None,
+        {},
+        False,
+        (),
+        None,
+    )
 
 
 # On a board ----------------------------------------------------------------------------------------------------------

@@ -17,15 +17,13 @@ from hypothesis import given, strategies as st
 
 from pegboard.dispatch import results
 from pegboard.dispatch.kept import ResultStore
-from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.dispatch.results import MOST_AT_ONCE, shaped, values_left, write_json
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
-from pegboard.schema.unstructure import unstructurer
+from pegboard.schema.structure import unstructurer
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
-from pegboard.tools.policy import Policy, ResultLimits
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Policy, ResultLimits, ToolSpec
 from pegboard.tools.tool import Tool
 
 
@@ -257,8 +255,8 @@ def test_an_object_is_wrapped_too_where_the_handler_says_so(make, send):
     """Its type is a union with something that is no object, say."""
     handler = Handler(lambda: {"count": 3}, lambda: lambda context, arguments: ((), {}), wraps_result=True)
     schema = {"type": "object", "properties": {"result": {}}, "required": ["result"], "additionalProperties": False}
-    work = send(make(None, output=schema).evolve(handler=handler))
-    assert work.result.structured_content == {"result": {"count": 3}}
+    state = send(make(None, output=schema).evolve(handler=handler))
+    assert state.result.structured_content == {"result": {"count": 3}}
 
 
 @pytest.mark.parametrize(
@@ -489,8 +487,8 @@ def threads_of(make, send, value, **facts):
         threads.append(threading.current_thread())
         return given
 
-    work = send(make(lambda: value, blocking=False, unstructure=unstructure, **facts))
-    return [thread is threading.main_thread() for thread in threads], work.result
+    state = send(make(lambda: value, blocking=False, unstructure=unstructure, **facts))
+    return [thread is threading.main_thread() for thread in threads], state.result
 
 
 def test_a_small_value_is_shaped_on_the_loop_and_a_large_one_off_it(make, send):
@@ -524,11 +522,11 @@ async def test_while_a_large_value_is_shaped_the_loop_goes_on(make, prepare):
             assert went_on.wait(60)
             return super().__iter__()
 
-    work, way = prepare(make(lambda: Waiting([1, 2]), blocking=False))
-    call = asyncio.ensure_future(run_stages(work, way))
+    state, way = prepare(make(lambda: Waiting([1, 2]), blocking=False))
+    call = asyncio.ensure_future(run_stages(state, way))
     asyncio.get_running_loop().call_later(0.01, went_on.set)
     await call
-    assert work.result.structured_content == [1, 2]
+    assert state.result.structured_content == [1, 2]
 
 
 def test_reading_a_result_has_a_time_limit(make, send):
@@ -539,10 +537,10 @@ def test_reading_a_result_has_a_time_limit(make, send):
             let_go.wait(60)
             return super().__iter__()
 
-    work = send(make(lambda: Endless([1]), blocking=False, policy=Policy(timeout=0.01)))
+    state = send(make(lambda: Endless([1]), blocking=False, policy=Policy(timeout=0.01)))
     let_go.set()
-    assert work.result.kind == "timeout"
-    assert work.result.text == "probe ran, but its result could not be read within 0.01 s."
+    assert state.result.kind == "timeout"
+    assert state.result.text == "probe ran, but its result could not be read within 0.01 s."
 
 
 # What is too long -----------------------------------------------------------------------------------------------------
@@ -575,11 +573,11 @@ def test_a_tools_own_limits_win_over_the_registrys(make, send):
 
 
 def test_the_full_text_is_kept_where_somebody_keeps_it(make, prepare, tmp_path):
-    work, way = prepare(make(lambda: "line\n" * 3_000, blocking=False))
+    state, way = prepare(make(lambda: "line\n" * 3_000, blocking=False))
     keeping = ResultStore(parent=str(tmp_path))
-    work.around = work.around.evolve(kept=keeping)
-    asyncio.run(run_stages(work, way))
-    assert keeping.read(work.result.metadata["kept"], line=3_000).text == "line\n"
+    state.services = state.services.evolve(kept=keeping)
+    asyncio.run(run_stages(state, way))
+    assert keeping.read(state.result.metadata["kept"], line=3_000).text == "line\n"
     keeping.close()
 
 
@@ -667,12 +665,12 @@ def test_a_tool_error_that_was_never_set_up_is_still_a_result(make, send):
     ids=lambda error: type(error).__name__,
 )
 def test_of_any_other_exception_the_model_learns_tool_and_type_only(make, send, error):
-    work = send(make(raising(error)))
-    assert (work.result.is_error, work.result.kind) == (True, "tool_failure")
-    assert work.result.text == f"probe failed: {type(error).__name__}."
-    assert "/etc/secret" in work.result.detail
-    assert "Traceback" in work.result.detail
-    assert work.fatal is None
+    state = send(make(raising(error)))
+    assert (state.result.is_error, state.result.kind) == (True, "tool_failure")
+    assert state.result.text == f"probe failed: {type(error).__name__}."
+    assert "/etc/secret" in state.result.detail
+    assert "Traceback" in state.result.detail
+    assert state.fatal is None
 
 
 def test_real_recursion_is_an_error_result(make, send):
@@ -718,12 +716,12 @@ def test_detail_never_raises(monkeypatch):
 
 def test_a_fatal_error_has_a_result_and_is_handed_on_beside_it(make, send):
     error = FatalToolError("the account is closed")
-    work = send(make(raising(error)))
-    assert work.fatal is error
-    assert (work.result.kind, work.result.text) == ("tool_failure", "probe failed: FatalToolError.")
+    state = send(make(raising(error)))
+    assert state.fatal is error
+    assert (state.result.kind, state.result.text) == ("tool_failure", "probe failed: FatalToolError.")
 
 
 def test_a_tools_own_cancellation_is_an_error_result(make, send):
     """Nobody has cancelled the call; whoever waits for it must not be cancelled by it."""
-    work = send(make(raising(asyncio.CancelledError())))
-    assert (work.result.kind, work.result.is_error) == ("aborted", True)
+    state = send(make(raising(asyncio.CancelledError())))
+    assert (state.result.kind, state.result.is_error) == ("aborted", True)

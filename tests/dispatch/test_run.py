@@ -8,15 +8,14 @@ import threading
 import pytest
 
 from pegboard.callbacks import Flavour
-from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE, _retried, _retries
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import FatalToolError, ToolError
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError
+from pegboard.tools.call import CallError
 from pegboard.tools.context import Progress, ToolContext
 from pegboard.tools.handler import Handler
-from pegboard.tools.policy import Origin, Policy
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import Limits, Origin, Policy, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 
 PATIENCE = 10  # seconds; only a broken test waits so long
@@ -53,9 +52,9 @@ def call(send):
     """Sends a call and gives the value that `run` got."""
 
     def call(tool, arguments=None, **surroundings):
-        work = send(tool, arguments, **surroundings)
-        assert not work.result.is_error, work.result
-        return work.value
+        state = send(tool, arguments, **surroundings)
+        assert not state.result.is_error, state.result
+        return state.value
 
     return call
 
@@ -103,9 +102,9 @@ def test_a_generator_runs_off_the_loop_unless_it_says_that_it_does_not_block(mak
 async def test_context_variables_are_seen_off_the_loop(make, prepare):
     variable = contextvars.ContextVar("variable", default="unset")
     variable.set("set by the host")
-    work, way = prepare(make(variable.get))
-    await run_stages(work, way)
-    assert work.value == "set by the host"
+    state, way = prepare(make(variable.get))
+    await run_stages(state, way)
+    assert state.value == "set by the host"
 
 
 def test_an_async_handler_may_give_any_awaitable(make, call):
@@ -219,10 +218,10 @@ def test_what_a_plain_tool_reports_reaches_the_listener_in_the_loop_in_order(mak
         return "done"
 
     context = ToolContext(listener=listen)
-    work = send(make(tool, binder=with_context), context=context)
+    state = send(make(tool, binder=with_context), context=context)
     assert seen == [Progress(1, 2), "half", Progress(2, 2)]
     assert where == {threading.main_thread()}
-    assert work.context is context
+    assert state.context is context
     assert context.values == {"note": "shared"}
 
 
@@ -241,8 +240,8 @@ def test_a_generator_that_fails_keeps_what_it_emitted(make, send):
         raise ValueError
 
     seen = []
-    work = send(make(tool), context=ToolContext(listener=seen.append))
-    assert (seen, work.result.kind) == (["first"], "tool_failure")
+    state = send(make(tool), context=ToolContext(listener=seen.append))
+    assert (seen, state.result.kind) == (["first"], "tool_failure")
 
 
 # Limits ---------------------------------------------------------------------------------------------------------------
@@ -338,9 +337,9 @@ def test_a_tools_own_timeout_is_a_failure_of_the_tool_not_its_limit(make, send):
 # Ending ---------------------------------------------------------------------------------------------------------------
 
 
-def cancelled_while_running(work, way, begun):
+def cancelled_while_running(state, way, begun):
     async def main():
-        task = asyncio.ensure_future(run_stages(work, way))
+        task = asyncio.ensure_future(run_stages(state, way))
         await asyncio.to_thread(begun.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

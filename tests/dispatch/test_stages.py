@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.stages import STAGES, _Stage, _When, pipeline_for, pipeline_of, run_stages
 from pegboard.dispatch.state import Callbacks
+from pegboard.tools.call import CallError
 
 LINKS = (Callback(lambda *_: None),)
 NAMES = [
@@ -48,8 +48,8 @@ def test_a_hook_that_nobody_implements_costs_nothing(callbacks, missing):
     assert passed == [name for name in NAMES if name not in missing]
 
 
-def mend(work):
-    raise work.error
+def mend(state):
+    raise state.error
 
 
 MEND = _Stage(mend, _When.UNFIT)
@@ -59,51 +59,51 @@ def visited(prepare, make, *stages):
     """The words that the stages write; each is `(when, word)` or `(when, word, what it does to the work)`."""
     words = []
 
-    def stage(when, word, act=lambda work: None):
-        def function(work):
+    def stage(when, word, act=lambda state: None):
+        def function(state):
             words.append(word)
-            act(work)
+            act(state)
 
         return _Stage(function, when)
 
-    work, _ = prepare(make(print))
-    asyncio.run(run_stages(work, pipeline_of([MEND, *(stage(*each) for each in stages)])))
-    return words, work
+    state, _ = prepare(make(print))
+    asyncio.run(run_stages(state, pipeline_of([MEND, *(stage(*each) for each in stages)])))
+    return words, state
 
 
 @pytest.mark.parametrize("when", [_When.OPEN, _When.FAILED, _When.ALWAYS])
 def test_what_a_stage_gives_back_is_awaited(make, prepare, when):
-    async def later(work):
+    async def later(state):
         await asyncio.sleep(0)
-        work.value = "awaited"
+        state.value = "awaited"
 
-    work, _ = prepare(make(print))
-    work.error = ValueError() if when is _When.FAILED else None
-    asyncio.run(run_stages(work, pipeline_of([MEND, _Stage(later, when)])))
-    assert work.value == "awaited"
+    state, _ = prepare(make(print))
+    state.error = ValueError() if when is _When.FAILED else None
+    asyncio.run(run_stages(state, pipeline_of([MEND, _Stage(later, when)])))
+    assert state.value == "awaited"
 
 
-def fail(work):
+def fail(state):
     raise ValueError("broken")
 
 
 @pytest.mark.parametrize("when", [_When.OPEN, _When.FAILED, _When.ALWAYS])
 def test_whatever_a_stage_raises_there_is_one_result(make, prepare, when):
-    def act(work):
+    def act(state):
         raise SystemExit
 
     stages = [(_When.OPEN, "one", fail)] if when is _When.FAILED else []
-    words, work = visited(prepare, make, *stages, (when, "two", act), (_When.ALWAYS, "last"))
+    words, state = visited(prepare, make, *stages, (when, "two", act), (_When.ALWAYS, "last"))
     assert words[-1] == "last"
-    assert work.result.is_error
-    assert work.error is None
+    assert state.result.is_error
+    assert state.error is None
 
 
 @pytest.mark.parametrize("kind", ["unknown_tool", "not_offered", "denied", "limit"])
 def test_a_call_error_is_a_result_of_its_kind(make, send, kind):
-    work = send(CallError(kind, "why not", detail="for the operator"))
-    assert (work.result.kind, work.result.text, work.result.detail) == (kind, "why not", "for the operator")
-    assert (work.result.is_error, work.tool) == (True, None)
+    state = send(CallError(kind, "why not", detail="for the operator"))
+    assert (state.result.kind, state.result.text, state.result.detail) == (kind, "why not", "for the operator")
+    assert (state.result.is_error, state.tool) == (True, None)
 
 
 async def test_calls_on_their_way_at_once_do_not_touch_each_other(make, prepare):
@@ -118,4 +118,4 @@ async def test_calls_on_their_way_at_once_do_not_touch_each_other(make, prepare)
     await asyncio.sleep(0)
     gate.set()
     await asyncio.gather(*tasks)
-    assert [work.result.text for work, _ in under_way] == [f"answer {number}" for number in range(50)]
+    assert [state.result.text for state, _ in under_way] == [f"answer {number}" for number in range(50)]

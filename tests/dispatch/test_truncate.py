@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from pegboard.dispatch.kept import ResultStore
-from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError
 from pegboard.dispatch.results import hold_to_limits
 from pegboard.dispatch.truncate import (
     MOST_ITEMS,
@@ -23,9 +22,10 @@ from pegboard.dispatch.truncate import (
     truncated,
 )
 from pegboard.errors import ToolError
+from pegboard.tools.call import CallError
 from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.spec import DEFAULT_LIMITS, DEFAULT_RESULT_LIMITS, ResultLimits
 
 NUMBERS = "".join(f"{number}\n" for number in range(1, 11))
 THREE_LINES = ResultLimits(lines=3)
@@ -238,10 +238,10 @@ def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
 
 
 def held(prepare, make, kept=None, context=None, **facts):
-    work, _ = prepare(make(), context=context, limits=attrs.evolve(DEFAULT_LIMITS, results=THREE_LINES))
-    work.tool = make(**facts)
-    work.around = work.around.evolve(kept=kept)
-    return work, asyncio.run(hold_to_limits(work, ToolResult(NUMBERS)))
+    state, _ = prepare(make(), context=context, limits=attrs.evolve(DEFAULT_LIMITS, results=THREE_LINES))
+    state.tool = make(**facts)
+    state.services = state.services.evolve(kept=kept)
+    return state, asyncio.run(hold_to_limits(state, ToolResult(NUMBERS)))
 
 
 def test_the_tool_to_read_on_is_named_only_where_the_model_has_it(prepare, make, kept):

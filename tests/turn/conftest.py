@@ -8,7 +8,7 @@ import pytest
 
 from pegboard import ToolContext, ToolError, ToolRegistry, tool
 from pegboard.testing import ScriptedModel
-from pegboard.turn.api import run_turn
+from pegboard.turn.loop import run_turn
 
 
 @tool

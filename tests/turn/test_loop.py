@@ -28,8 +28,8 @@ from pegboard.messages.message import Message, TextPart
 from pegboard.messages.response import CallDelta, ModelResponse, ReasoningDelta, TextDelta, Usage
 from pegboard.request.model_request import ModelRequest
 from pegboard.testing import ScriptedModel
-from pegboard.turn.api import resume_turn, resumed_turn_of, run_turn, stream_turn, turn_of
 from pegboard.turn.events import AnswerDelta, Answered, MessageAdded, ModelRetried, RoundStarted, TurnEnded, TurnOutcome
+from pegboard.turn.loop import resume_turn, resumed_turn_of, run_turn, stream_turn, turn_of
 from pegboard.turn.options import TurnLimits, called, rounds
 
 ADD = ToolCall("add", {"a": 1, "b": 2}, "c1")

@@ -18,11 +18,10 @@ from pegboard.dispatch.approval.pending import (
     RejectedError,
     SuspendedError,
     confirmation_of,
-    digest_of_parts,
+    digest_of_call,
 )
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
-from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.permissions.permissions import (
     MOST_AT_ONCE,
     Decision,
@@ -34,39 +33,39 @@ from pegboard.dispatch.permissions.permissions import (
 from pegboard.dispatch.permissions.rule import Rule, exactly
 from pegboard.dispatch.state import CallState
 from pegboard.schema.json import json_faults, json_text
-from pegboard.tools.call import Confirmation, writable
+from pegboard.tools.call import CallError, Confirmation, writable
 from pegboard.tools.tool import Tool
 
 
-def permit(work: CallState) -> Awaitable[None] | None:
-    """Fills in `work.asks` where a person has to be asked.
+def permit(state: CallState) -> Awaitable[None] | None:
+    """Fills in `state.asks` where a person has to be asked.
 
     Raises:
         CallError: `denied`.
     """
-    permissions, tool = work.around.permissions, work.tool
+    permissions, tool = state.services.permissions, state.tool
     assert tool is not None
     if permissions is None:
         return None
     cached = permissions.policies.get(id(tool))
     policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
-    if policy.conditions == () or policy.runs(work.arguments):
+    if policy.conditions == () or policy.runs(state.arguments):
         return None
     if tool.confirms is not None:
-        return _decide_in_time(work, permissions, policy)
-    if _is_long(work.arguments):
-        return work.around.threads.run(_decide, work, permissions, policy)
-    _decide(work, permissions, policy)
+        return _decide_in_time(state, permissions, policy)
+    if _is_long(state.arguments):
+        return state.services.threads.run(_decide, state, permissions, policy)
+    _decide(state, permissions, policy)
     return None
 
 
-async def _decide_in_time(work: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
+async def _decide_in_time(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
     """Decides in a thread, as the tool's own predicate is asked, which may take long."""
     import asyncio
 
     try:
-        async with asyncio.timeout(work.around.limits.callback_timeout):
-            await work.around.threads.run(_decide, work, permissions, policy)
+        async with asyncio.timeout(state.services.limits.callback_timeout):
+            await state.services.threads.run(_decide, state, permissions, policy)
     except TimeoutError:
         text = f"{policy.spec.name} was not run: it didn't say in time whether the call has to be confirmed."
         raise CallError("denied", text) from None
@@ -81,16 +80,13 @@ def _is_long(arguments: Mapping[str, Any]) -> bool:
     return left < 0
 
 
-def _decide(work: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
-    request, grants = work.context.request, work.around.grants
-    session = request.session if request.user is None else session_key(request)
-    granted = () if grants is None else grants.rules(session)
-    arguments, folder = work.arguments, request.work_dir
+def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
+    granted, arguments, folder = granted_to(state), state.arguments, state.context.work_dir
     decision = policy.decide(arguments, folder, granted)
     if decision.action == "deny":
-        raise denial(permissions, tool_of(work), decision)
+        raise denial(permissions, tool_of(state), decision)
     if decision.action == "ask":
-        work.asks = permissions.ask(tool_of(work), arguments, decision, work_dir=folder, grants=granted)
+        state.asks = permissions.ask(tool_of(state), arguments, decision, work_dir=folder, grants=granted)
 
 
 def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> CallError:
@@ -118,30 +114,30 @@ Decide = Callable[[tuple[Rule, ...]], Decision]
 """What the rules say, with what has been granted to the session."""
 
 
-def tool_of(work: CallState) -> Tool:
+def tool_of(state: CallState) -> Tool:
     """The tool, which every call has that asks."""
-    assert work.tool is not None
-    return work.tool
+    assert state.tool is not None
+    return state.tool
 
 
-def granted_to(work: CallState) -> tuple[Rule, ...]:
+def granted_to(state: CallState) -> tuple[Rule, ...]:
     """What people have allowed in this call's session."""
-    grants = work.around.grants
-    return () if grants is None else grants.rules(session_key(work.context.request))
+    grants = state.services.grants
+    return () if grants is None else grants.rules(session_key(state.context.request))
 
 
-def request_of(work: CallState, **facts: Any) -> ApprovalRequest:
+def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
     """What a person is asked about this call; its arguments are written down as text, so that they can't change.
 
     Args:
-        work: The call.
+        state: The call.
         facts: The other attributes of the request, `permission` at least.
     """
-    tool, context = tool_of(work), work.context
-    text = str(json_text(dict(work.arguments)))
+    tool, context = tool_of(state), state.context
+    text = str(json_text(dict(state.arguments)))
     return ApprovalRequest(
-        attrs.evolve(work.call, name=tool.name, arguments=text),
-        digest_of_parts(tool.spec.digest, json.loads(text)),
+        attrs.evolve(state.call, name=tool.name, arguments=text),
+        digest_of_call(tool.spec.digest, json.loads(text)),
         tool=tool,
         user=context.user,
         session=context.session,
@@ -149,11 +145,11 @@ def request_of(work: CallState, **facts: Any) -> ApprovalRequest:
     )
 
 
-async def ask_person(work: CallState, request: ApprovalRequest, decide: Decide) -> Answer:
-    """Asks, and fills in `work.pending` and `work.ends`, and `work.context.confirmation`.
+async def ask_person(state: CallState, request: ApprovalRequest, decide: Decide) -> Answer:
+    """Asks, and fills in `state.pending` and `state.ends`, and `state.context.confirmation`.
 
     Args:
-        work: The call.
+        state: The call.
         request: What is asked.
         decide: Decides whether the rules allow it, once more has been granted.
 
@@ -164,53 +160,53 @@ async def ask_person(work: CallState, request: ApprovalRequest, decide: Decide) 
         CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
             comes later.
     """
-    around = work.around
-    if around.approvals is None:
+    services = state.services
+    if services.approvals is None:
         raise unanswerable(request)
-    answer, shown = await around.approvals.ask(
+    answer, shown = await services.approvals.ask(
         request,
-        work.context,
-        around.approver,
-        covered=_covered(work, decide),
-        grants=around.grants,
-        seconds=around.limits.approval_timeout,
-        observe=around.observe,
+        state.context,
+        services.approver,
+        covered=_covered(state, decide),
+        grants=services.grants,
+        seconds=services.limits.approval_timeout,
+        observe=services.observe,
     )
     if isinstance(answer, Later):
-        work.pending = _pending(work, shown)
-        raise SuspendedError(work.pending)
+        state.pending = _pending(state, shown)
+        raise SuspendedError(state.pending)
     if isinstance(answer, Reject) and request.subject != "question":
-        if around.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
-            work.ends = "rejected"
+        if services.limits.rejection_ends_turn and not answer.feedback and answer.along_with is None:
+            state.ends = "rejected"
         raise RejectedError(request.call.name, answer)
-    work.context.confirmation = confirmation_of(shown, answer, _history(work)) or work.context.confirmation
+    state.context.confirmation = confirmation_of(shown, answer, _history(state)) or state.context.confirmation
     return answer
 
 
-def _covered(work: CallState, decide: Decide) -> Callable[[], bool]:
+def _covered(state: CallState, decide: Decide) -> Callable[[], bool]:
     """Whether the rules allow by now what they didn't when the request was made."""
-    before = granted_to(work)
+    before = granted_to(state)
 
     def covered() -> bool:
-        granted = granted_to(work)
+        granted = granted_to(state)
         return granted != before and decide(granted).action == "allow"
 
     return covered
 
 
-def _pending(work: CallState, request: ApprovalRequest) -> PendingCall:
+def _pending(state: CallState, request: ApprovalRequest) -> PendingCall:
     return PendingCall.of(
         request,
-        tool_of(work).spec.digest,
+        tool_of(state).spec.digest,
         created=time.time(),
-        approved=work.approval is not None,
-        earlier=_history(work),
+        approved=state.approval is not None,
+        earlier=_history(state),
     )
 
 
-def _history(work: CallState) -> tuple[Confirmation, ...]:
+def _history(state: CallState) -> tuple[Confirmation, ...]:
     """What was answered to this call so far, the latest first."""
-    return () if work.context.confirmation is None else work.context.confirmation.history()
+    return () if state.context.confirmation is None else state.context.confirmation.history()
 
 
 QUESTION: Final = "confirmation"
@@ -222,7 +218,7 @@ _answers: Final[WeakKeyDictionary[CallState, list[Confirmation]]] = WeakKeyDicti
 
 
 async def ask_inside(
-    work: CallState,
+    state: CallState,
     permission: str,
     patterns: Sequence[str] = ("*",),
     always: Sequence[str] = (),
@@ -233,7 +229,7 @@ async def ask_inside(
     Where the call runs again because an answer came later, that answer is used, once.
 
     Args:
-        work: The call.
+        state: The call.
         permission: What is asked for.
         patterns: What it is asked for.
         always: What an answer "always" would allow; `patterns` by default, as far as they are no wildcards.
@@ -250,23 +246,23 @@ async def ask_inside(
     (permission,) = _texts("permission", [permission])
     if exactly(permission) is None:
         raise ValueError(f"a permission is a name, not a pattern: {permission!r:.100}")
-    tool, permissions, folder = tool_of(work), work.around.permissions, work.context.work_dir
+    tool, permissions, folder = tool_of(state), state.services.permissions, state.context.work_dir
     if permissions is None:
         return
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
         return permissions.decide_asked(tool, permission, patterns, work_dir=folder, grants=granted)
 
-    granted = granted_to(work)
+    granted = granted_to(state)
     decision = decide(granted)
     if decision.action == "deny":
         raise RefusedError.of(denial(permissions, tool, decision, permission))
-    if decision.action == "allow" or _was_allowed(work, permission, patterns):
+    if decision.action == "allow" or _was_allowed(state, permission, patterns):
         return
     lasting = _lasting(patterns, always)
     wider = (*granted, *(Rule(permission, each, "allow") for each in lasting))
     request = request_of(
-        work,
+        state,
         permission=permission,
         patterns=patterns,
         always=lasting if decide(wider).action == "allow" else (),
@@ -274,16 +270,16 @@ async def ask_inside(
         subject="permission",
         metadata=dict(metadata or {}),
     )
-    await ask_person(work, request, decide)
+    await ask_person(state, request, decide)
 
 
-async def confirm_inside(work: CallState, hint: str, payload: Any = None) -> Confirmation:
+async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Confirmation:
     """A person's answer to a question of a running call; a no is an answer too.
 
     Where the call runs again because an answer came later, that answer is given.
 
     Args:
-        work: The call.
+        state: The call.
         hint: The question. Of several questions of one call each has its own.
         payload: JSON data for the person.
 
@@ -298,21 +294,21 @@ async def confirm_inside(work: CallState, hint: str, payload: Any = None) -> Con
         raise ValueError(f"the hint has {len(hint):,} characters; at most {MOST_HINT:,} are taken")
     if faults := json_faults(payload):
         raise ValueError(f"the payload must be JSON: {faults[0]}")
-    known = work.context.confirmation and work.context.confirmation.to_question(hint)
+    known = state.context.confirmation and state.context.confirmation.to_question(hint)
     if known:
         return known
-    tool, permissions = tool_of(work), work.around.permissions or Permissions()
+    tool, permissions = tool_of(state), state.services.permissions or Permissions()
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
         return permissions.decide_asked(tool, QUESTION, (tool.name,), grants=granted)
 
-    decision = decide(granted_to(work))
+    decision = decide(granted_to(state))
     if decision.action == "deny":
         raise RefusedError.of(denial(permissions, tool, decision, QUESTION))
     if decision.action == "allow":
         return Confirmation(hint, confirmed=True, payload=payload)
     request = request_of(
-        work,
+        state,
         permission=QUESTION,
         patterns=(tool.name,),
         reason=decision.reason,
@@ -320,9 +316,9 @@ async def confirm_inside(work: CallState, hint: str, payload: Any = None) -> Con
         hint=hint,
         payload=payload,
     )
-    await ask_person(work, request, decide)
-    assert work.context.confirmation is not None
-    return work.context.confirmation
+    await ask_person(state, request, decide)
+    assert state.context.confirmation is not None
+    return state.context.confirmation
 
 
 def _texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
@@ -351,20 +347,20 @@ def _lasting(patterns: tuple[str, ...], always: tuple[str, ...]) -> tuple[str, .
     return tuple(each for each in patterns if each == "*" or exactly(each) is not None)
 
 
-def _was_allowed(work: CallState, permission: str, patterns: tuple[str, ...]) -> bool:
+def _was_allowed(state: CallState, permission: str, patterns: tuple[str, ...]) -> bool:
     """Whether an answer that came with the call allows this; each is good for one ask."""
-    if work not in _answers:
-        latest = work.context.confirmation
-        _answers[work] = [] if latest is None else list(reversed(latest.history()))
-    for answer in _answers[work]:
+    if state not in _answers:
+        latest = state.context.confirmation
+        _answers[state] = [] if latest is None else list(reversed(latest.history()))
+    for answer in _answers[state]:
         if answer.confirmed and answer.to_permission(permission, patterns):
-            _answers[work].remove(answer)
+            _answers[state].remove(answer)
             return True
     return False
 
 
-def approve(work: CallState) -> Awaitable[None] | None:
-    """Asks a person where `permit` says so; fills in `work.approval`, or `work.pending` and `work.ends`.
+def approve(state: CallState) -> Awaitable[None] | None:
+    """Asks a person where `permit` says so; fills in `state.approval`, or `state.pending` and `state.ends`.
 
     A call that comes with the approval of an earlier turn isn't asked about again.
 
@@ -372,28 +368,28 @@ def approve(work: CallState) -> Awaitable[None] | None:
         CallError: `rejected`; `denied`, without an approver or an answer; `confirmation_required`, where the answer
             comes later.
     """
-    if work.asks is None or work.approval is not None:
+    if state.asks is None or state.approval is not None:
         return None
-    return _approve(work, work.asks)
+    return _approve(state, state.asks)
 
 
-def consume_approval(work: CallState) -> None:
+def consume_approval(state: CallState) -> None:
     """Uses the approval up, right before the call runs; the arguments become those that were approved.
 
     Raises:
         CallError: `denied`: the call isn't what was approved, it was used, or one is needed and there is none.
     """
-    if work.approval is not None:
-        assert work.tool is not None
-        work.arguments = work.approval.consume(work.tool, work.arguments)
-    elif work.asks is not None:
-        raise CallError("denied", f"{work.call.name} was not run: it isn't approved. Ask again.")
+    if state.approval is not None:
+        assert state.tool is not None
+        state.arguments = state.approval.consume(state.tool, state.arguments)
+    elif state.asks is not None:
+        raise CallError("denied", f"{state.call.name} was not run: it isn't approved. Ask again.")
 
 
-async def _approve(work: CallState, asks: PermissionPrompt) -> None:
-    tool, permissions, folder = tool_of(work), work.around.permissions, work.context.work_dir
+async def _approve(state: CallState, asks: PermissionPrompt) -> None:
+    tool, permissions, folder = tool_of(state), state.services.permissions, state.context.work_dir
     request = request_of(
-        work, permission=asks.permission, patterns=asks.patterns, always=asks.always, reason=asks.reason
+        state, permission=asks.permission, patterns=asks.patterns, always=asks.always, reason=asks.reason
     )
     arguments = json.loads(request.arguments_text)
 
@@ -402,5 +398,5 @@ async def _approve(work: CallState, asks: PermissionPrompt) -> None:
             return asks.decision
         return permissions.decide(tool, arguments, work_dir=folder, grants=granted)
 
-    await ask_person(work, request, decide)
-    work.approval = Approval.of_text(tool.spec.digest, request.arguments_text, request.id)
+    await ask_person(state, request, decide)
+    state.approval = Approval.of_text(tool.spec.digest, request.arguments_text, request.id)

@@ -14,14 +14,13 @@ from jiter import from_json
 from pegboard.callbacks import may_block
 from pegboard.dispatch.events import note
 from pegboard.dispatch.find import not_offered, unknown
-from pegboard.dispatch.limits import DEFAULT_LIMITS, CallError, Limits
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.errors import detail_of
-from pegboard.schema.json import MAX_DEPTH, MAX_DIGITS, is_object, is_unicode, json_faults
-from pegboard.schema.problems import MOST_PROBLEMS, problem
-from pegboard.tools.call import CallFault, ToolCall
+from pegboard.schema.json import MAX_DEPTH, MAX_DIGITS, MOST_PROBLEMS, is_object, is_unicode, json_faults, problem
+from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.handler import Checker, ErrorWriter
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -142,27 +141,27 @@ _MANY_DIGITS: Final = b"0" * 200
 _MOST_REASON: Final = 200
 
 
-def parse(work: CallState) -> None:
-    """Fills in `work.arguments`, which are the call's own and plain JSON afterwards; blank text means `{}`.
+def parse(state: CallState) -> None:
+    """Fills in `state.arguments`, which are the call's own and plain JSON afterwards; blank text means `{}`.
 
     Raises:
         CallError: `invalid_arguments`, with the reason.
     """
-    given = work.call.arguments
-    limits = work.around.limits
+    given = state.call.arguments
+    limits = state.services.limits
     kind = type(given)
-    work.parsed = True
+    state.parsed = True
     if kind is str or kind is bytes:
-        work.arguments = parse_arguments(given, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)  # pyright: ignore[reportArgumentType]  its type has been looked at
+        state.arguments = parse_arguments(given, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)  # pyright: ignore[reportArgumentType]  its type has been looked at
         return
     if kind is dict:
         try:
-            work.arguments = _copied(given, MAX_DEPTH, [limits.argument_nodes])
+            state.arguments = _copied(given, MAX_DEPTH, [limits.argument_nodes])
         except _FaultError:
             pass  # worded below
         else:
             return
-    work.arguments = _take_arguments(given, limits)
+    state.arguments = _take_arguments(given, limits)
 
 
 def parse_arguments(
@@ -299,26 +298,26 @@ _MOST_OF_A_PROBLEM = 1000
 """Characters of one problem that the model reads; a union of a thousand members would fill pages."""
 
 
-def validate(work: CallState) -> Awaitable[None] | None:
-    """Judges `work.arguments`; converts them first where they may be and have to be.
+def validate(state: CallState) -> Awaitable[None] | None:
+    """Judges `state.arguments`; converts them first where they may be and have to be.
 
     What the tool's author has written, its check and its wording, may block, and so is asked in a thread.
 
     Raises:
         CallError: `invalid_arguments`, with every problem; `tool_failure`, where the tool's check takes too long.
     """
-    tool = work.tool
+    tool = state.tool
     assert tool is not None
     # The short way is for plain JSON; the judge looks at anything else with more care.
-    problems = () if work.parsed and tool.validator.accepts(work.arguments) else _judged(work, tool)
+    problems = () if state.parsed and tool.validator.accepts(state.arguments) else _judged(state, tool)
     if problems:
-        return refused(work, tool, problems)
-    return None if tool.checks is None else _check(work, tool, tool.checks)
+        return refused(state, tool, problems)
+    return None if tool.checks is None else _check(state, tool, tool.checks)
 
 
-def revalidate(work: CallState) -> Awaitable[None] | None:
+def revalidate(state: CallState) -> Awaitable[None] | None:
     """Judges again what a callback changed."""
-    return validate(work) if work.changed else None
+    return validate(state) if state.changed else None
 
 
 def _coerces(tool: Tool, limits: Limits) -> bool:
@@ -326,37 +325,37 @@ def _coerces(tool: Tool, limits: Limits) -> bool:
     return limits.coerce if tool.policy.coerce is None else tool.policy.coerce
 
 
-def _judged(work: CallState, tool: Tool) -> tuple[str, ...]:
+def _judged(state: CallState, tool: Tool) -> tuple[str, ...]:
     """What the schema finds wrong, once what may be converted has been."""
-    problems = tool.validator.problems(work.arguments)
-    if problems and _coerces(tool, work.around.limits):
+    problems = tool.validator.problems(state.arguments)
+    if problems and _coerces(tool, state.services.limits):
         from pegboard.dispatch.coerce import coerced  # loaded only where arguments don't fit
 
-        converted = coerced(tool, work.arguments)
+        converted = coerced(tool, state.arguments)
         if converted is not None:
-            work.arguments, work.coercions = converted.arguments, (*work.coercions, *converted.changes)
-            note(work, "coerced", work.coercions)
+            state.arguments, state.coercions = converted.arguments, (*state.coercions, *converted.changes)
+            note(state, "coerced", state.coercions)
             return ()
     return problems
 
 
-async def _check(work: CallState, tool: Tool, check: Checker) -> None:
+async def _check(state: CallState, tool: Tool, check: Checker) -> None:
     try:
-        problems = await _asked(work, lambda: _own_problems(check(work.arguments)), check)
+        problems = await _asked(state, lambda: _own_problems(check(state.arguments)), check)
     except LimitExpiredError:
-        seconds = work.around.limits.callback_timeout
+        seconds = state.services.limits.callback_timeout
         text = f"{tool.name} was not run: it didn't say within {seconds:g} s whether it takes these arguments."
         raise CallError("tool_failure", text) from None
     if problems:
-        await refused(work, tool, problems)
+        await refused(state, tool, problems)
 
 
-async def _asked(work: CallState, ask: Callable[[], Any], asked: Callable[..., Any]) -> Any:
+async def _asked(state: CallState, ask: Callable[[], Any], asked: Callable[..., Any]) -> Any:
     """What a function of the tool's author gives, off the loop and within the time of a callback."""
     if not may_block(asked):
         return ask()
-    limits = work.around.limits
-    return await within(limits.callback_timeout, work.around.threads.run(ask), grace=limits.grace)
+    limits = state.services.limits
+    return await within(limits.callback_timeout, state.services.threads.run(ask), grace=limits.grace)
 
 
 def _own_problems(found: Iterable[str] | None) -> tuple[str, ...]:
@@ -366,7 +365,7 @@ def _own_problems(found: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(f"{problem}" for problem in islice(found or (), MOST_PROBLEMS))
 
 
-def refused(work: CallState, tool: Tool, problems: tuple[str, ...]) -> Awaitable[None]:
+def refused(state: CallState, tool: Tool, problems: tuple[str, ...]) -> Awaitable[None]:
     """Refuses the arguments, at once or, where the tool has words of its own for it, when awaited.
 
     Raises:
@@ -374,12 +373,12 @@ def refused(work: CallState, tool: Tool, problems: tuple[str, ...]) -> Awaitable
     """
     if tool.format_validation_error is None:
         raise refusal(tool, problems)
-    return _refused_in_its_words(work, tool, problems, tool.format_validation_error)
+    return _refused_in_its_words(state, tool, problems, tool.format_validation_error)
 
 
-async def _refused_in_its_words(work: CallState, tool: Tool, problems: tuple[str, ...], write: ErrorWriter) -> None:
+async def _refused_in_its_words(state: CallState, tool: Tool, problems: tuple[str, ...], write: ErrorWriter) -> None:
     try:
-        error = await _asked(work, partial(refusal, tool, problems), write)
+        error = await _asked(state, partial(refusal, tool, problems), write)
     except LimitExpiredError:
         error = refusal(tool.evolve(format_validation_error=None), problems)
     raise error

@@ -16,11 +16,12 @@ from weakref import WeakKeyDictionary
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.results import failure_result, keeper_of, limits_of, result_of
 from pegboard.dispatch.state import CallState
+from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.dispatch.truncate import is_within, truncated
 from pegboard.errors import OperationError, log_failure
+from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.typing import JsonObject
 
@@ -107,24 +108,24 @@ def _unknown_result(operation: Operation) -> ToolResult:
     return ToolResult.error("unknown_outcome", text)
 
 
-def _later_result(work: CallState, value: object) -> ToolResult:
+def _later_result(state: CallState, value: object) -> ToolResult:
     """What a value is as the result of a call that has gone on. May block, as it writes what is too long into a file.
 
     Args:
-        work: The call.
+        state: The call.
         value: A `ToolResult`, an exception, or what the tool would have given.
     """
     if isinstance(value, BaseException):
-        return failure_result(work, value)
-    assert work.tool is not None
+        return failure_result(state, value)
+    assert state.tool is not None
     try:
-        result = result_of(work.tool, value)
-        limits = limits_of(work)
-        return result if is_within(result, limits) else truncated(result, limits, keeper_of(work))
+        result = result_of(state.tool, value)
+        limits = limits_of(state)
+        return result if is_within(result, limits) else truncated(result, limits, keeper_of(state))
     except CallError as error:
         return error.result()
     except Exception as error:  # noqa: BLE001  what a value makes of being looked at costs its own result only
-        return failure_result(work, error)
+        return failure_result(state, error)
 
 
 MOST: Final = 10_000
@@ -166,36 +167,36 @@ class Operations:
         with self._lock:
             return tuple(operation for operation, _ in self._pending.values())
 
-    def begin(self, work: CallState) -> Operation | None:
+    def begin(self, state: CallState) -> Operation | None:
         """Makes the result of a long-running tool a pending one.
 
         Args:
-            work: It has its first result. Where the tool goes on in the background, that is the operation; where that
+            state: It has its first result. Where the tool goes on in the background, that is the operation; where that
                 has ended already, what came of it is the result, and nothing is pending.
 
         Returns:
             The operation, or `None` where nothing is pending: it has ended already, or too many are (`limit`).
         """
         with self._lock:
-            id_ = self._by_call.pop(work, "")
+            id_ = self._by_call.pop(state, "")
             known = self._pending.get(id_)
             ended = self._completed.pop(id_, None)
         if ended is not None:
-            work.result = ended.result
+            state.result = ended.result
             return None
         try:
-            operation = self._added(work) if known is None else known[0]
+            operation = self._added(state) if known is None else known[0]
         except CallError:
-            work.result = ToolResult.error("limit", f"{work.context.tool} ran, but {self._full()}")
+            state.result = ToolResult.error("limit", f"{state.context.tool} ran, but {self._full()}")
             return None
-        work.result = _pending_result(work.result, operation)
+        state.result = _pending_result(state.result, operation)
         return operation
 
-    def go_on(self, work: CallState, doing: Awaitable[Any] | Callable[[], Any]) -> str:
+    def go_on(self, state: CallState, doing: Awaitable[Any] | Callable[[], Any]) -> str:
         """Goes on in the background, in the call's event loop; gives the operation's id. From any thread.
 
         Args:
-            work: The call that it belongs to.
+            state: The call that it belongs to.
             doing: What goes on; a plain function runs in a thread.
 
         Raises:
@@ -203,12 +204,12 @@ class Operations:
             RuntimeError: The call's event loop isn't known in this thread, or is closed.
         """
         try:
-            loop = _loop_of(work)
-            operation = self._added(work, is_background=True)
+            loop = _loop_of(state)
+            operation = self._added(state, is_background=True)
             if loop is _running_loop():
-                self._start(loop, operation, work, doing)
+                self._start(loop, operation, state, doing)
             else:
-                loop.call_soon_threadsafe(self._start, loop, operation, work, doing)
+                loop.call_soon_threadsafe(self._start, loop, operation, state, doing)
         except BaseException:
             if iscoroutine(doing):
                 doing.close()
@@ -226,8 +227,8 @@ class Operations:
             OperationError: Nothing of that id is pending (it may have its result already), several calls are, or it
                 goes on in the background and will complete itself.
         """
-        operation, work = self._taken(name)
-        return self._note(operation, work, _later_result(work, value))
+        operation, state = self._taken(name)
+        return self._note(operation, state, _later_result(state, value))
 
     def take(self, session: str | None = None, calls: Container[str] | None = None) -> tuple[Completion, ...]:
         """What has been completed in a session, by some of its calls or any, and not been taken yet, in order."""
@@ -254,22 +255,22 @@ class Operations:
 
     # How it does it ----------------------------------------------------------------------------------------------
 
-    def _added(self, work: CallState, *, is_background: bool = False) -> Operation:
+    def _added(self, state: CallState, *, is_background: bool = False) -> Operation:
         import secrets
 
-        assert work.tool is not None
-        context, id_ = work.context, f"op_{secrets.token_hex(8)}"
+        assert state.tool is not None
+        context, id_ = state.context, f"op_{secrets.token_hex(8)}"
         with self._lock:
             given_up = self._make_room()
             if len(self._pending) >= self.most:
                 raise CallError("limit", f"{context.tool} can't go on in the background: {self._full()}")
-            replaces = work.tool.spec.long_running and work not in self._by_call
+            replaces = state.tool.spec.long_running and state not in self._by_call
             operation = Operation(
                 id_, context.call_id, context.tool, context.session, time.time(), replaces, is_background
             )
-            self._pending[id_] = operation, work
+            self._pending[id_] = operation, state
             if replaces and is_background:
-                self._by_call[work] = id_
+                self._by_call[state] = id_
         if given_up is not None:
             self._note(*given_up, _unknown_result(given_up[0]))
         return operation
@@ -301,31 +302,31 @@ class Operations:
             if operation.call_id == call_id and operation.replaces:
                 yield id_
 
-    def _note(self, operation: Operation, work: CallState, result: ToolResult) -> Completion:
+    def _note(self, operation: Operation, state: CallState, result: ToolResult) -> Completion:
         completion = Completion(operation, result)
         with self._lock:
             self._completed[operation.id] = completion
             while len(self._completed) > self.most:
                 self._completed.popitem(last=False)
                 self.dropped += 1
-        self._tell(completion, work)
+        self._tell(completion, state)
         return completion
 
     def _start(
         self,
         loop: asyncio.AbstractEventLoop,
         operation: Operation,
-        work: CallState,
+        state: CallState,
         doing: Awaitable[Any] | Callable[[], Any],
     ) -> None:
-        task = loop.create_task(self._result(operation, work, doing))
+        task = loop.create_task(self._result(operation, state, doing))
         self._tasks.add(task)
-        task.add_done_callback(partial(self._over, operation, work, doing))
+        task.add_done_callback(partial(self._over, operation, state, doing))
 
     def _over(
         self,
         operation: Operation,
-        work: CallState,
+        state: CallState,
         doing: Awaitable[Any] | Callable[[], Any],
         task: asyncio.Task[ToolResult],
     ) -> None:
@@ -341,18 +342,18 @@ class Operations:
             result = task.result()
         with self._lock:
             self._pending.pop(operation.id)
-        self._note(operation, work, result)
+        self._note(operation, state, result)
 
     async def _result(
-        self, operation: Operation, work: CallState, doing: Awaitable[Any] | Callable[[], Any]
+        self, operation: Operation, state: CallState, doing: Awaitable[Any] | Callable[[], Any]
     ) -> ToolResult:
-        threads = work.around.threads
+        threads = state.services.threads
         limit = asyncio.timeout(self.seconds)
         try:
             async with limit:
                 given = doing if isawaitable(doing) else await threads.run(doing)
                 value = (await given) if isawaitable(given) else given
-                return await threads.run(_later_result, work, value)
+                return await threads.run(_later_result, state, value)
         except BaseException as error:  # a tool's SystemExit costs its own result only
             if cancels_the_call(error):
                 raise
@@ -360,9 +361,9 @@ class Operations:
             if limit.expired() and isinstance(error, TimeoutError | asyncio.CancelledError):
                 text = f"{operation.tool} gave no result within {self.seconds:g} s in the background."
                 return ToolResult.error("timeout", text)
-            return _later_result(work, error)
+            return _later_result(state, error)
 
-    def _tell(self, completion: Completion, work: CallState) -> None:
+    def _tell(self, completion: Completion, state: CallState) -> None:
         if self.tell is None:
             return
         from pegboard.dispatch.events import ended
@@ -370,7 +371,7 @@ class Operations:
         operation, result = completion.operation, completion.result
         now = time.time()
         event = ended(result)(
-            operation.call_id, operation.tool, now, work.index, result=result, seconds=now - operation.started
+            operation.call_id, operation.tool, now, state.index, result=result, seconds=now - operation.started
         )
         try:
             self.tell(event)
@@ -385,9 +386,9 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _loop_of(work: CallState) -> asyncio.AbstractEventLoop:
+def _loop_of(state: CallState) -> asyncio.AbstractEventLoop:
     """The event loop of a call, in it or in the thread that its tool runs in."""
-    loop, bridge = _running_loop(), work.context.internals.portal
+    loop, bridge = _running_loop(), state.context.internals.portal
     if loop is None and bridge is not None:
         loop = bridge.loop
     if loop is None or loop.is_closed():

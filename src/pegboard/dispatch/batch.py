@@ -14,20 +14,19 @@ from attrs import define, field, frozen
 from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.events import CallEvent, CallUpdated, emit_end, emit_pending
-from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_go_on, overtaking
 from pegboard.dispatch.stages import finish, run_stages
 from pegboard.dispatch.state import CallPipeline, CallState
 from pegboard.errors import did_you_mean, log_failure, suggest
-from pegboard.tools.call import Actions, ToolCall, merged
+from pegboard.tools.call import Actions, CallError, ToolCall, merged
 from pegboard.tools.content import ToolResult
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.permissions.permissions import Permissions
-    from pegboard.tools.policy import ResultLimits
+    from pegboard.tools.spec import ResultLimits
 
 
 @frozen
@@ -143,7 +142,7 @@ class Batch:
     """The calls of one answer on their way. Made by `ToolRegistry.batch`; runs once.
 
     Attributes:
-        works: The calls, in their order.
+        states: The calls, in their order.
         way: The stages that they pass.
         sequential: Whether each waits for the one before it.
         steering: Asked between calls whether the user spoke, or `None`.
@@ -154,7 +153,7 @@ class Batch:
         listener: Gets each event, beside the registry's observers, on the event loop; what it raises costs no call.
     """
 
-    works: Sequence[CallState]
+    states: Sequence[CallState]
     way: CallPipeline
     sequential: bool = False
     steering: _Steering | None = None
@@ -189,7 +188,7 @@ class Batch:
         """
         if self._left >= 0:
             raise RuntimeError("a batch runs once; make another by registry.batch(...)")
-        self._left = len(self.works)
+        self._left = len(self.states)
         self._take_in()
         try:
             await (self._one_by_one() if self.sequential else self._together())
@@ -200,8 +199,8 @@ class Batch:
         finally:
             if self._looking is not None:
                 self._looking.cancel()
-            for work in self.works:
-                self._settle(work)  # those that a second cancellation has left without a result
+            for state in self.states:
+                self._settle(state)  # those that a second cancellation has left without a result
             self._outcome = self._result()
         return self._outcome
 
@@ -244,36 +243,36 @@ class Batch:
         if self._looking is not None and self._looking is not asyncio.current_task():
             self._looking.cancel()
         for index, task in list(self._tasks.items()):
-            work = self.works[index]
+            state = self.states[index]
             # A task that is cancelled before its first step never makes it; one that is not will see that all is over.
-            if index in self._begun and work.result is None and (how == "abort" or work.since is None):
+            if index in self._begun and state.result is None and (how == "abort" or state.since is None):
                 task.cancel()
 
     # How it does it ----------------------------------------------------------------------------------------------
 
     def _take_in(self) -> None:
-        if self.listener is not None and self.works:
-            around = self.works[0].around
-            around = around.evolve(events=_both(_guarded(self.listener), around.events))
-            for work in self.works:
-                work.around = around
-        for work in self.works:
-            if work.around.events is not None:
-                emit_pending(work)
+        if self.listener is not None and self.states:
+            services = self.states[0].services
+            services = services.evolve(events=_both(_guarded(self.listener), services.events))
+            for state in self.states:
+                state.services = services
+        for state in self.states:
+            if state.services.events is not None:
+                emit_pending(state)
 
     async def _together(self) -> None:
-        if not self.works:
+        if not self.states:
             return
         loop = asyncio.get_running_loop()
         self._all_done = loop.create_future()
-        for work in self.works:
-            self._tasks[work.index] = loop.create_task(self._one(work))
+        for state in self.states:
+            self._tasks[state.index] = loop.create_task(self._one(state))
         await self._all_done
 
     async def _one_by_one(self) -> None:
         loop = asyncio.get_running_loop()
-        for work in self.works:
-            self._tasks[work.index] = task = loop.create_task(self._one(work))
+        for state in self.states:
+            self._tasks[state.index] = task = loop.create_task(self._one(state))
             await asyncio.wait([task])
             if self._left and self._looks():
                 self._looking = loop.create_task(self._look_up())
@@ -283,73 +282,73 @@ class Batch:
         """Waits for the calls that were cancelled, each of which has its own time to end, and skips the others."""
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()))
-        for work in self.works:
-            if work.index not in self._settled:
-                work.error = self._interrupted(work)
-                await finish(work, self.way)
-                self._settle(work)
+        for state in self.states:
+            if state.index not in self._settled:
+                state.error = self._interrupted(state)
+                await finish(state, self.way)
+                self._settle(state)
 
-    async def _one(self, work: CallState) -> None:
-        self._begun.add(work.index)
+    async def _one(self, state: CallState) -> None:
+        self._begun.add(state.index)
         try:
-            await self._travel_to_the_end(work)
+            await self._travel_to_the_end(state)
         finally:  # even where it was cancelled once more, while callbacks saw the end
-            self._settle(work)
-            self._count(work)
+            self._settle(state)
+            self._count(state)
 
-    async def _travel_to_the_end(self, work: CallState) -> None:
+    async def _travel_to_the_end(self, state: CallState) -> None:
         try:
-            await self._travel(work)
+            await self._travel(state)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
                 task.uncancel()
-            work.error = self._interrupted(work)
-            await finish(work, self.way)
+            state.error = self._interrupted(state)
+            await finish(state, self.way)
 
-    async def _travel(self, work: CallState) -> None:
+    async def _travel(self, state: CallState) -> None:
         if self.cut_off:
-            text = f"{work.call.name} was not run: the answer was cut off before it was whole. Call it again, in full."
-            work.error = CallError("cut_off", text)
+            text = f"{state.call.name} was not run: the answer was cut off before it was whole. Call it again, in full."
+            state.error = CallError("cut_off", text)
         elif self._stopped:
-            work.error = self._interrupted(work)
-        elif work.error is not None:
+            state.error = self._interrupted(state)
+        elif state.error is not None:
             pass  # a resumed call that was rejected
-        elif self.sequential and any(earlier.pending is not None for earlier in self.works[: work.index]):
-            work.error = overtaking(work)
+        elif self.sequential and any(earlier.pending is not None for earlier in self.states[: state.index]):
+            state.error = overtaking(state)
         else:
-            return await run_stages(work, self.way)
-        return await finish(work, self.way)
+            return await run_stages(state, self.way)
+        return await finish(state, self.way)
 
-    def _interrupted(self, work: CallState) -> CallError:
+    def _interrupted(self, state: CallState) -> CallError:
         reason = self._ended or "cancelled"
-        if work.since is None:
-            return CallError("skipped", f"{work.call.name} was not run: the turn had ended ({reason}).")
-        seconds = time.monotonic() - work.since
-        note = " Its work may still be going on." if may_go_on(work) else ""
-        return CallError("aborted", f"{work.call.name} was aborted after {seconds:.1f} s ({reason}).{note}")
+        if state.since is None:
+            return CallError("skipped", f"{state.call.name} was not run: the turn had ended ({reason}).")
+        seconds = time.monotonic() - state.since
+        note = " Its work may still be going on." if may_go_on(state) else ""
+        return CallError("aborted", f"{state.call.name} was aborted after {seconds:.1f} s ({reason}).{note}")
 
-    def _settle(self, work: CallState) -> None:
+    def _settle(self, state: CallState) -> None:
         """Keeps what came of one call, and what it means for the others; once."""
-        if work.index in self._settled:
+        if state.index in self._settled:
             return
-        self._settled.add(work.index)
-        if work.scheduler is not None:
-            if work.pending is not None:
-                work.scheduler.suspend(work.index)
-            work.scheduler.passed(work.index)
-        if work.result is None:
-            work.result = failure_result(work, work.error or self._interrupted(work))
-        if work.around.events is not None:
-            emit_end(work)
-        if work.fatal is not None:
-            self._fatal = self._fatal or work.fatal
+        self._settled.add(state.index)
+        if state.scheduler is not None:
+            if state.pending is not None:
+                state.scheduler.suspend(state.index)
+            state.scheduler.passed(state.index)
+        if state.result is None:
+            state.result = failure_result(state, state.error or self._interrupted(state))
+        if state.services.events is not None:
+            emit_end(state)
+        if state.fatal is not None:
+            self._fatal = self._fatal or state.fatal
             self.interrupt("fatal", "skip")
-        elif work.ends is not None:
-            self.interrupt(work.ends, "skip")
+        elif state.ends is not None:
+            self.interrupt(state.ends, "skip")
 
-    def _count(self, work: CallState) -> None:
-        self._tasks.pop(work.index, None)
+    def _count(self, state: CallState) -> None:
+        self._tasks.pop(state.index, None)
         self._left -= 1
         if self._all_done is None:
             return
@@ -363,30 +362,30 @@ class Batch:
 
     async def _look_up(self) -> None:
         """Between calls: whether the user spoke meanwhile."""
-        around, steering = self.works[0].around, self.steering
+        services, steering = self.states[0].services, self.steering
         assert steering is not None
         try:
-            async with asyncio.timeout(around.limits.callback_timeout):
+            async with asyncio.timeout(services.limits.callback_timeout):
                 if inspect.iscoroutinefunction(steering):
                     spoken = await steering()
                 else:
-                    spoken = await settle(await around.threads.run(steering))
+                    spoken = await settle(await services.threads.run(steering))
         except Exception as error:  # noqa: BLE001  the host's own fault; its calls go on
-            if around.observe is not None:
-                around.observe("steering", error)
+            if services.observe is not None:
+                services.observe("steering", error)
             return
         if spoken:
             self.interrupt("interrupted", self.on_steering)
 
     def _result(self) -> Outcome:
-        works = self.works
+        states = self.states
         return Outcome(
-            tuple(work.call for work in works),
-            tuple(work.result or ToolResult() for work in works),
+            tuple(state.call for state in states),
+            tuple(state.result or ToolResult() for state in states),
             self._fatal,
             self._ended,
-            merged([said.actions for work in works if (said := work.context.internals.pending_actions) is not None]),
-            PendingCalls((*(work.pending for work in works if work.pending is not None), *self.left)),
+            merged([said.actions for state in states if (said := state.context.internals.pending_actions) is not None]),
+            PendingCalls((*(state.pending for state in states if state.pending is not None), *self.left)),
             self.ignored,
         )
 

@@ -11,18 +11,18 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback, ChainError
-from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.results import hold_to_limits
 from pegboard.dispatch.state import CallServices, CallState, plain, read_only
-from pegboard.dispatch.timeout import Deadline, LimitExpiredError, running_task, watched, within
+from pegboard.dispatch.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, watched, within
 from pegboard.errors import FatalToolError, TurnAbortedError, log_failure
+from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
 
 _MOST_RUNS: Final = 100
 """How often one wrapper may run what stands inside it."""
 
 
-async def _answer_of(link: Callback, around: CallServices, *facts: Any) -> Any:
+async def _answer_of(link: Callback, services: CallServices, *facts: Any) -> Any:
     """What one member answers to the facts.
 
     A plain one is called in a thread, unless it is marked as quick: whatever it waits for, the loop goes on.
@@ -31,11 +31,11 @@ async def _answer_of(link: Callback, around: CallServices, *facts: Any) -> Any:
         TimeoutError: It gave no answer in time.
         BaseException: Whatever it raised.
     """
-    limits, watchdog = around.limits, around.watchdog
+    limits, watchdog = services.limits, services.watchdog
     name = "" if watchdog is None else f"callback of {link.owner}"
     try:
         if link.blocking:
-            running = around.threads.run(link.function, *facts)
+            running = services.threads.run(link.function, *facts)
             answer = await within(limits.callback_timeout, running, grace=limits.grace)
         else:
             answer = watched(watchdog, name, link.function, *facts)
@@ -60,13 +60,13 @@ class _InnerError(Exception):
 
 
 async def _answer_round(
-    link: Callback, around: CallServices, run_inner: Callable[[], Awaitable[Any]], *facts: Any
+    link: Callback, services: CallServices, run_inner: Callable[[], Awaitable[Any]], *facts: Any
 ) -> Any:
     """What one wrapper gives; it gets the facts and `call_next`, and its own time stands still while that runs.
 
     Args:
         link: The wrapper.
-        around: How it is asked.
+        services: How it is asked.
         run_inner: Runs what stands inside, and gives what that gave.
         facts: What it is handed before `call_next`.
 
@@ -75,12 +75,12 @@ async def _answer_round(
         TimeoutError: It took too long by itself.
         BaseException: Whatever the wrapper itself raised.
     """
-    limits, watchdog = around.limits, around.watchdog
+    limits, watchdog = services.limits, services.watchdog
     name = "" if watchdog is None else f"callback of {link.owner}"
     deadline = Deadline(running_task(), limits.callback_timeout, limits.grace, watchdog, name)
     call_next = _CallNext(run_inner, deadline)
     try:
-        return await within(deadline, _answer(link, around, *facts, call_next))
+        return await within(deadline, _answer(link, services, *facts, call_next))
     except LimitExpiredError:
         raise TimeoutError(f"took more than {limits.callback_timeout:g} s beside what it stands round") from None
     except BaseException as error:
@@ -91,9 +91,9 @@ async def _answer_round(
         await call_next.end(limits.grace)
 
 
-async def _answer(link: Callback, around: CallServices, *arguments: Any) -> Any:
+async def _answer(link: Callback, services: CallServices, *arguments: Any) -> Any:
     if link.blocking:
-        answer = await around.threads.run(link.function, *arguments)
+        answer = await services.threads.run(link.function, *arguments)
     else:
         answer = link.function(*arguments)
     return await answer if isawaitable(answer) else answer
@@ -148,7 +148,7 @@ class _CallNext:
         self._runs += 1
 
 
-async def _asked(link: Callback, work: CallState, *facts: Any) -> Any:
+async def _asked(link: Callback, state: CallState, *facts: Any) -> Any:
     """What one callback answers; it gets the context, the tool and the facts.
 
     A plain one is called in a thread, unless it is marked as quick: whatever it waits for, the loop goes on.
@@ -158,33 +158,33 @@ async def _asked(link: Callback, work: CallState, *facts: Any) -> Any:
         asyncio.CancelledError: The caller was cancelled.
     """
     try:
-        return await _answer_of(link, work.around, work.context, work.tool, *facts)
+        return await _answer_of(link, state.services, state.context, state.tool, *facts)
     except BaseException as error:  # a callback's SystemExit costs this call only
         if cancels_the_call(error) or isinstance(error, CallError):  # what it asked for was denied
             raise
-        raise _failure(work, link, error) from error
+        raise _failure(state, link, error) from error
 
 
-def _failure(work: CallState, link: Callback, error: BaseException) -> CallError:
+def _failure(state: CallState, link: Callback, error: BaseException) -> CallError:
     """The model learns that something failed; the operator, who and how, and what was being handled."""
     from pegboard.errors import detail_of
 
-    if work.around.observe is not None:
-        work.around.observe(f"callback of {link.owner}", error)
-    if isinstance(work.error, FatalToolError):
-        work.fatal = work.error
+    if state.services.observe is not None:
+        state.services.observe(f"callback of {link.owner}", error)
+    if isinstance(state.error, FatalToolError):
+        state.fatal = state.error
     detail = f"{ChainError(link, error)}\n{detail_of(error)}"
-    if work.error is not None:
-        detail += f"\nIt was handling:\n{detail_of(work.error)}"
-    text = f"{work.call.name} was not completed: a check round it failed."
+    if state.error is not None:
+        detail += f"\nIt was handling:\n{detail_of(state.error)}"
+    text = f"{state.call.name} was not completed: a check round it failed."
     return CallError("callback_failure", text, detail=detail)
 
 
-def shown(work: CallState) -> Mapping[str, Any]:
+def shown(state: CallState) -> Mapping[str, Any]:
     """The arguments as callbacks see them; made once for as long as they stay what they are."""
-    made = work.shown
-    if made is None or made[0] is not work.arguments:
-        made = work.shown = work.arguments, read_only(work.arguments, is_tree=work.parsed)
+    made = state.shown
+    if made is None or made[0] is not state.arguments:
+        made = state.shown = state.arguments, read_only(state.arguments, is_tree=state.parsed)
     return made[1]
 
 
@@ -194,11 +194,11 @@ class Chain:
 
     Attributes:
         links: The callbacks.
-        around: How they are asked.
+        services: How they are asked.
     """
 
     links: tuple[Callback, ...]
-    around: CallServices
+    services: CallServices
 
     def __bool__(self) -> bool:
         """Whether anybody is there."""
@@ -215,7 +215,7 @@ class Chain:
         """
         for link in self.links:
             try:
-                answer = await _answer_of(link, self.around, *facts)
+                answer = await _answer_of(link, self.services, *facts)
             except BaseException as error:
                 raise _own(link, error) from error
             if answer is not None:
@@ -226,7 +226,7 @@ class Chain:
         """Calls all of them; a failure is logged, and disturbs no other."""
         for link in self.links:
             try:
-                await _answer_of(link, self.around, *facts)
+                await _answer_of(link, self.services, *facts)
             except BaseException as error:
                 if cancels_the_call(error):
                     raise
@@ -245,7 +245,7 @@ class Chain:
 
     async def _round(self, link: Callback, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...]) -> Any:
         try:
-            return await _answer_round(link, self.around, run, *facts)
+            return await _answer_round(link, self.services, run, *facts)
         except _InnerError as inner:
             raise inner.error from None
         except BaseException as error:
@@ -260,7 +260,7 @@ def _own(link: Callback, error: BaseException) -> BaseException:
     return error if cancels_the_call(error) else ChainError(link, error)
 
 
-async def wrapped(work: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
+async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
     """What the outermost wrapper gives: what the tool gave, or something instead of it.
 
     Nothing is edited after approval: `call_next` takes no arguments. It may be called again, for a retry, or not at
@@ -268,7 +268,7 @@ async def wrapped(work: CallState, run_inner: Callable[[], Awaitable[Any]]) -> A
     is for one run.
 
     Args:
-        work: The call; its `around.callbacks.wrap` stand round it, the first one outermost.
+        state: The call; its `services.callbacks.wrap` stand round it, the first one outermost.
         run_inner: Runs the tool once, and gives what it gave.
 
     Raises:
@@ -276,20 +276,20 @@ async def wrapped(work: CallState, run_inner: Callable[[], Awaitable[Any]]) -> A
         BaseException: What the tool raised, where the wrappers let it through.
     """
     run = run_inner
-    for link in reversed(work.around.callbacks.wrap):
-        run = partial(_round, link, work, run)
+    for link in reversed(state.services.callbacks.wrap):
+        run = partial(_round, link, state, run)
     return await run()
 
 
-async def _round(link: Callback, work: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
+async def _round(link: Callback, state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
     try:
-        return await _answer_round(link, work.around, run_inner, work.context, work.tool, shown(work))
+        return await _answer_round(link, state.services, run_inner, state.context, state.tool, shown(state))
     except _InnerError as inner:
         raise inner.error from None
     except BaseException as error:  # a wrapper's SystemExit costs this call only
         if cancels_the_call(error):
             raise
-        raise _failure(work, link, error) from error
+        raise _failure(state, link, error) from error
 
 
 @frozen
@@ -327,69 +327,69 @@ class Abort:
     reason: str = field(converter=str)
 
 
-async def before(work: CallState) -> None:
-    """Asks each callback; fills in `work.result` where one answers, `work.arguments` where one changes them.
+async def before(state: CallState) -> None:
+    """Asks each callback; fills in `state.result` where one answers, `state.arguments` where one changes them.
 
     Raises:
         CallError: `denied`, or `callback_failure` where a callback raised, took too long or answered nonsense.
     """
-    for link in work.around.callbacks.before:
-        answer = await _asked(link, work, shown(work))
+    for link in state.services.callbacks.before:
+        answer = await _asked(link, state, shown(state))
         if isinstance(answer, ToolResult):
-            work.result = await hold_to_limits(work, answer)
+            state.result = await hold_to_limits(state, answer)
             return
         if isinstance(answer, Abort):
-            _abort(work, answer)
-            work.result = ToolResult.error("aborted", f"{work.call.name} was not run: {answer.reason}")
+            _abort(state, answer)
+            state.result = ToolResult.error("aborted", f"{state.call.name} was not run: {answer.reason}")
             return
         if isinstance(answer, Deny):
-            raise CallError("denied", f"{work.call.name} was denied: {answer.reason}")
+            raise CallError("denied", f"{state.call.name} was denied: {answer.reason}")
         if isinstance(answer, ChangeArguments):
-            work.arguments, work.parsed, work.changed = answer.arguments, False, True
+            state.arguments, state.parsed, state.changed = answer.arguments, False, True
         elif answer is not None:
-            raise _nonsense(work, link, answer, "ToolResult, ChangeArguments, Deny, Abort")
+            raise _nonsense(state, link, answer, "ToolResult, ChangeArguments, Deny, Abort")
 
 
-async def on_error(work: CallState) -> None:
+async def on_error(state: CallState) -> None:
     """Asks each callback; the first result clears the error.
 
     Raises:
         CallError: `callback_failure`, which then stands instead of the error.
     """
-    for link in work.around.callbacks.on_error:
-        answer = await _asked(link, work, shown(work), work.error)
+    for link in state.services.callbacks.on_error:
+        answer = await _asked(link, state, shown(state), state.error)
         if answer is not None:
             if not isinstance(answer, ToolResult):
-                raise _nonsense(work, link, answer, "ToolResult")
-            work.result, work.error = await hold_to_limits(work, answer), None
+                raise _nonsense(state, link, answer, "ToolResult")
+            state.result, state.error = await hold_to_limits(state, answer), None
             return
 
 
-async def after(work: CallState) -> None:
+async def after(state: CallState) -> None:
     """Shows each callback the result; the first that answers replaces it, or ends the turn.
 
     Raises:
         CallError: `callback_failure`, which then stands instead of the result.
     """
-    for link in work.around.callbacks.after:
-        answer = await _asked(link, work, shown(work), work.result)
+    for link in state.services.callbacks.after:
+        answer = await _asked(link, state, shown(state), state.result)
         if isinstance(answer, Abort):
-            return _abort(work, answer)
+            return _abort(state, answer)
         if answer is not None:
             if not isinstance(answer, ToolResult):
-                raise _nonsense(work, link, answer, "ToolResult, Abort")
-            work.result = await hold_to_limits(work, answer)
+                raise _nonsense(state, link, answer, "ToolResult, Abort")
+            state.result = await hold_to_limits(state, answer)
             return None
     return None
 
 
-def _abort(work: CallState, answer: Abort) -> None:
-    if work.fatal is None:
-        work.fatal = TurnAbortedError(answer.reason)
+def _abort(state: CallState, answer: Abort) -> None:
+    if state.fatal is None:
+        state.fatal = TurnAbortedError(answer.reason)
 
 
-def _nonsense(work: CallState, link: Callback, answer: object, wanted: str) -> CallError:
-    return _failure(work, link, TypeError(f"answered {type(answer).__name__}; it may answer {wanted} or None"))
+def _nonsense(state: CallState, link: Callback, answer: object, wanted: str) -> CallError:
+    return _failure(state, link, TypeError(f"answered {type(answer).__name__}; it may answer {wanted} or None"))
 
 
 __all__ = ["Abort", "Chain", "ChangeArguments", "Deny", "after", "before", "on_error", "shown"]

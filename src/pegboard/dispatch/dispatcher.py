@@ -19,24 +19,24 @@ from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
 from pegboard.dispatch.events import Observers
 from pegboard.dispatch.kept import ResultStore
-from pegboard.dispatch.limits import CallError, Limits
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, Semaphore
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.run import deadline_of
-from pegboard.dispatch.stages import pipeline_for, run_alone, work_for, work_inside
+from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
 from pegboard.dispatch.state import Callbacks, CallServices, CallState
 from pegboard.dispatch.timeout import Watchdog
 from pegboard.errors import CallStoppedError, log_failure
 from pegboard.threads import WorkerPool
-from pegboard.tools.call import Confirmation, ToolCall
+from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.spec import Limits
 
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from pegboard.dispatch.approval.pending import ResumedCall, Resumption
     from pegboard.dispatch.approval.queue import AnyApprover
-    from pegboard.dispatch.approval.resume import ResumedCall, Resumption
     from pegboard.dispatch.batch import BatchOptions
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
@@ -72,15 +72,15 @@ class _Hosted:
         metadata: Mapping[str, Any],
     ) -> None:
         """Comes back where the rules, or a person, let the call go on; the tool's time stands still meanwhile."""
-        work = _work_of(context)
-        with _time_stands_still(work):
-            await ask_inside(work, permission, patterns, always, metadata)
+        state = _state_of(context)
+        with _time_stands_still(state):
+            await ask_inside(state, permission, patterns, always, metadata)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """The answer of a person; the tool's time limit is paused meanwhile."""
-        work = _work_of(context)
-        with _time_stands_still(work):
-            return await confirm_inside(work, hint, payload)
+        state = _state_of(context)
+        with _time_stands_still(state):
+            return await confirm_inside(state, hint, payload)
 
     async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
         """Runs another tool by the same rules as any call: of the same request, for the same user and session.
@@ -91,12 +91,12 @@ class _Hosted:
             FatalToolError: The inner tool ends the turn.
             TurnAbortedError: A callback ends the turn.
         """
-        outer = _work_of(context)
-        if context.depth >= outer.around.limits.depth:
-            text = f"{name} was not run: tools call tools more than {outer.around.limits.depth} deep here."
+        outer = _state_of(context)
+        if context.depth >= outer.services.limits.depth:
+            text = f"{name} was not run: tools call tools more than {outer.services.limits.depth} deep here."
             return ToolResult.error("limit", text)
         outer.calls += 1
-        inner = work_inside(outer, ToolCall(name, arguments, f"{context.call_id}/{outer.calls}"))
+        inner = nested_state(outer, ToolCall(name, arguments, f"{context.call_id}/{outer.calls}"))
         with _time_stands_still(outer):  # the inner call has a limit of its own, and may wait for a person
             await run_alone(inner)
         if inner.fatal is not None:
@@ -112,13 +112,13 @@ class _Hosted:
 
     def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
         """Goes on after the call's first result; what comes of it replaces that result, once."""
-        call = _work_of(context)
-        operations = call.around.operations
+        call = _state_of(context)
+        operations = call.services.operations
         assert operations is not None
         return operations.go_on(call, work)
 
 
-def _work_of(context: ToolContext) -> CallState:
+def _state_of(context: ToolContext) -> CallState:
     """The call that this context belongs to.
 
     Raises:
@@ -130,8 +130,8 @@ def _work_of(context: ToolContext) -> CallState:
 
 
 @contextmanager
-def _time_stands_still(work: CallState) -> Generator[None]:
-    deadline = deadline_of(work)
+def _time_stands_still(state: CallState) -> Generator[None]:
+    deadline = deadline_of(state)
     deadline.pause()
     try:
         yield
@@ -210,9 +210,9 @@ class Dispatcher:
             host=_Hosted(),
             catalogue=catalogue,
             named={name: tool for name, tool in catalogue.tools.items() if tool.offered},
-            services=self.services,
+            provided=self.services,
             pipeline=pipeline_for(callbacks),
-            begin=work_for,
+            begin=state_for,
             run=run_alone,
         )
 
@@ -225,7 +225,7 @@ class Dispatcher:
         await self.operations.aclose()
         await self.observers.aclose()
         if executors:
-            from pegboard.dispatch.executors.remote import close_executors
+            from pegboard.dispatch.executors.executor import close_executors
 
             await close_executors(executors)
         self.kept.close()
@@ -235,22 +235,22 @@ class Dispatcher:
         self,
         calls: Iterable[ToolCall],
         context: ReadonlyContext,
-        around: CallServices,
+        services: CallServices,
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """The calls of one answer, ready to run."""
         check_options(options)
-        around = _with(around, options)
+        services = _with(services, options)
         if context.message is None:
             context = attrs.evolve(context, message=f"batch_{os.urandom(16).hex()}")
-        works = [work_for(call, context, around) for call in calls]
-        for index, work in enumerate(works):
-            work.index = index
+        states = [state_for(call, context, services) for call in calls]
+        for index, state in enumerate(states):
+            state.index = index
         if not options.get("sequential"):
-            _put_in_order(works)
+            _put_in_order(states)
         return Batch(
-            works,
-            around.pipeline,
+            states,
+            services.pipeline,
             sequential=options.get("sequential", False),
             steering=options.get("steering"),
             on_steering=options.get("on_steering", "skip"),
@@ -262,40 +262,40 @@ class Dispatcher:
         self,
         resumption: Resumption,
         context: ReadonlyContext,
-        around: CallServices,
+        services: CallServices,
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """The calls that have their answer now, ready to run."""
-        batch = self.batch(resumption.calls, context, around, **options)
+        batch = self.batch(resumption.calls, context, services, **options)
         batch.left, batch.ignored = resumption.left, resumption.ignored
-        for work, resumed in zip(batch.works, resumption.resumed, strict=True):
-            await self._open(work, resumed)
+        for state, resumed in zip(batch.states, resumption.resumed, strict=True):
+            await self._open(state, resumed)
         return batch
 
-    async def _open(self, work: CallState, resumed: ResumedCall) -> None:
-        grants = work.around.grants
+    async def _open(self, state: CallState, resumed: ResumedCall) -> None:
+        grants = state.services.grants
         assert grants is not None
         try:
-            authorized = await work.around.threads.run(resumed.authorize, grants, work.context.request)
+            authorized = await state.services.threads.run(resumed.authorize, grants, state.context.request)
         except CallError as error:
-            work.error = error
-            if error.kind == "rejected" and resumed.ends_turn and work.around.limits.rejection_ends_turn:
-                work.ends = "rejected"
+            state.error = error
+            if error.kind == "rejected" and resumed.ends_turn and state.services.limits.rejection_ends_turn:
+                state.ends = "rejected"
         except Exception as error:  # noqa: BLE001  a host's store
-            work.error = CallError("denied", f"{work.call.name} was not run: its approval can't be noted as used.")
+            state.error = CallError("denied", f"{state.call.name} was not run: its approval can't be noted as used.")
             log_failure("noting a used approval", error)
         else:
-            work.approval, work.context.confirmation = authorized
+            state.approval, state.context.confirmation = authorized
 
 
-async def _run_remote(executor: Callable[[str], Awaitable[Any]], work: CallState) -> ToolResult:
+async def _run_remote(executor: Callable[[str], Awaitable[Any]], state: CallState) -> ToolResult:
     """See `run_remote`, which is loaded by the first call that needs it."""
-    from pegboard.dispatch.executors.remote import run_remote
+    from pegboard.dispatch.executors.executor import run_remote
 
-    return await run_remote(executor, work)
+    return await run_remote(executor, state)
 
 
-def _with(around: CallServices, options: BatchOptions) -> CallServices:
+def _with(services: CallServices, options: BatchOptions) -> CallServices:
     """The surroundings of one batch."""
     changes: dict[str, Any] = {}
     for name in ("approver", "permissions", "instructions"):
@@ -310,25 +310,25 @@ def _with(around: CallServices, options: BatchOptions) -> CallServices:
         changes["longest"] = timeout
     results = options.get("results")
     if results is not None:
-        changes["limits"] = attrs.evolve(around.limits, results=results)
-    return around.evolve(**changes) if changes else around
+        changes["limits"] = attrs.evolve(services.limits, results=results)
+    return services.evolve(**changes) if changes else services
 
 
-def _put_in_order(works: Sequence[CallState]) -> None:
+def _put_in_order(states: Sequence[CallState]) -> None:
     """Where any of the calls may have to wait for another, they acquire their locks in call order."""
-    modes = [_mode_of(work) for work in works]
+    modes = [_mode_of(state) for state in states]
     if all(mode == "shared" for mode in modes):
         return
-    scheduler = BatchScheduler(len(works))
-    for work, mode in zip(works, modes, strict=True):
-        work.scheduler = scheduler
+    scheduler = BatchScheduler(len(states))
+    for state, mode in zip(states, modes, strict=True):
+        state.scheduler = scheduler
         if mode in ("shared", "exclusive"):  # a key is known only with the arguments
-            scheduler.know(work.index, SHARED if mode == "shared" else EXCLUSIVE)
+            scheduler.know(state.index, SHARED if mode == "shared" else EXCLUSIVE)
 
 
-def _mode_of(work: CallState) -> str | None:
+def _mode_of(state: CallState) -> str | None:
     """How the call shares; `None` where that isn't known yet: a name may be mended."""
     try:
-        return work.around.find(work.call.name).spec.concurrency.mode
+        return state.services.find(state.call.name).spec.concurrency.mode
     except CallError:
-        return None if work.around.limits.repair or work.around.callbacks.repair else "shared"
+        return None if state.services.limits.repair or state.services.callbacks.repair else "shared"

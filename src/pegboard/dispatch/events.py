@@ -249,45 +249,45 @@ def _from_json(name: str, value: Any) -> Any:
     return value
 
 
-def _tell(work: CallState, kind: type[CallEvent], **facts: Any) -> None:
+def _tell(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
     """Emits one event; nothing without a listener."""
-    sink = work.around.events
+    sink = state.services.events
     if sink is not None:
-        sink(kind(work.call.id, work.call.name, time.time(), work.index, **facts))
+        sink(kind(state.call.id, state.call.name, time.time(), state.index, **facts))
 
 
-def emit_pending(work: CallState) -> None:
+def emit_pending(state: CallState) -> None:
     """The call was taken in; from now on, what the tool reports becomes events too."""
-    given = work.call.arguments
-    _tell(work, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
-    work.context.listener = partial(_heard, work, work.context.listener)
-    work.taken_in = time.monotonic()
+    given = state.call.arguments
+    _tell(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
+    state.context.listener = partial(_heard, state, state.context.listener)
+    state.taken_in = time.monotonic()
 
 
-def emit_running(work: CallState) -> None:
+def emit_running(state: CallState) -> None:
     """The tool is started."""
-    _tell(work, CallRunning, arguments=shown(work))  # read-only: a listener changes nothing that was approved
+    _tell(state, CallRunning, arguments=shown(state))  # read-only: a listener changes nothing that was approved
 
 
-def emit_note(work: CallState, note: str) -> None:
+def emit_note(state: CallState, note: str) -> None:
     """What the registry did with the call, such as `"repaired: ..."`."""
-    _tell(work, CallUpdated, note=note)
+    _tell(state, CallUpdated, note=note)
 
 
-def emit_end(work: CallState) -> None:
+def emit_end(state: CallState) -> None:
     """The call has its result."""
-    result = work.result
+    result = state.result
     assert result is not None
-    facts: dict[str, Any] = {"result": result, "seconds": time.monotonic() - work.taken_in}
-    if work.pending is not None and result.kind == "confirmation_required":
-        facts["pending"] = work.pending
-    _tell(work, ended(result), **facts)
+    facts: dict[str, Any] = {"result": result, "seconds": time.monotonic() - state.taken_in}
+    if state.pending is not None and result.kind == "confirmation_required":
+        facts["pending"] = state.pending
+    _tell(state, ended(result), **facts)
 
 
-def _heard(work: CallState, before: Callable[[object], None] | None, said: object) -> None:
+def _heard(state: CallState, before: Callable[[object], None] | None, said: object) -> None:
     if before is not None:
         before(said)
-    _tell(work, CallUpdated, **_update(said))
+    _tell(state, CallUpdated, **_update(said))
 
 
 def _update(said: object) -> dict[str, Any]:
@@ -298,16 +298,16 @@ def _update(said: object) -> dict[str, Any]:
     return {"content": said}
 
 
-def note(work: CallState, what: str, changes: Sequence[str]) -> None:
+def note(state: CallState, what: str, changes: Sequence[str]) -> None:
     """Emits it as an event, `"coerced: a: string "1" -> number 1"`, and in the result's metadata, as a list.
 
     Args:
-        work: The call.
+        state: The call.
         what: What was done: `"coerced"` or `"repaired"`; also the key in the metadata.
         changes: Each as one line.
     """
-    emit_note(work, f"{what}: {'; '.join(changes)}")
-    work.context.actions.show(None, {what: list(changes)})
+    emit_note(state, f"{what}: {'; '.join(changes)}")
+    state.context.actions.show(None, {what: list(changes)})
 
 
 MOST_WAITING: Final = 10_000

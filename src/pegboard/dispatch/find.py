@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.state import CallState
 from pegboard.errors import PluginError, StaleSpecError, did_you_mean, suggest
-from pegboard.tools.call import ToolCall
+from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.tool import LateHandler, Tool
 
 if TYPE_CHECKING:
@@ -119,33 +118,33 @@ class UnknownNameError(CallError):
         super().__init__("unknown_tool", text)
 
 
-def find(work: CallState) -> Awaitable[None] | None:
-    """Fills in `work.tool`; a handler that is found late is found once what is given back has been awaited.
+def find(state: CallState) -> Awaitable[None] | None:
+    """Fills in `state.tool`; a handler that is found late is found once what is given back has been awaited.
 
     Raises:
         CallError: `unknown_tool`, `not_offered`, or `tool_failure` where the tool's plugin failed; `not_executed` for
             a call that the provider has executed; for a call marked invalid, what it is marked with.
     """
-    call = work.call
+    call = state.call
     if call.error is not None or call.provider_executed:
         raise _not_to_run(call)
     if not isinstance(call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
         raise UnknownNameError("The call names no tool: its name is no text.")
-    tool = work.around.named.get(call.name) or work.around.find(call.name)
+    tool = state.services.named.get(call.name) or state.services.find(call.name)
     if isinstance(tool.handler, LateHandler):
-        return _load(work, tool.handler)
-    work.tool = tool
+        return _load(state, tool.handler)
+    state.tool = tool
     return None
 
 
-async def _load(work: CallState, late: LateHandler) -> None:
+async def _load(state: CallState, late: LateHandler) -> None:
     try:
-        work.tool = await work.around.threads.run(late.load)
+        state.tool = await state.services.threads.run(late.load)
     except StaleSpecError as error:
-        text = f"{work.call.name} has changed since it was listed and was not run."
+        text = f"{state.call.name} has changed since it was listed and was not run."
         raise CallError("tool_failure", text, detail=str(error)) from error
     except PluginError as error:
-        text = f"{work.call.name} can't be run: what brings it failed to load."
+        text = f"{state.call.name} can't be run: what brings it failed to load."
         raise CallError("tool_failure", text, detail=str(error)) from error
 
 

@@ -16,11 +16,10 @@ from attrs import frozen
 from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.events import note
 from pegboard.dispatch.find import UnknownNameError
-from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.state import NO_ARGUMENTS, CallState
-from pegboard.dispatch.timeout import LimitExpiredError, within
+from pegboard.dispatch.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.errors import detail_of
-from pegboard.tools.call import CallFault, ToolCall
+from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.typing import JsonSchema
 
@@ -60,59 +59,59 @@ Repairer: TypeAlias = "Callable[[RepairRequest], Repaired | Awaitable[Repaired]]
 """Plain ones run off the loop."""
 
 
-def repair(work: CallState) -> Awaitable[None] | None:
-    """Puts the repaired call into `work.call`, ready to be found, parsed and validated; else raises the error again.
+def repair(state: CallState) -> Awaitable[None] | None:
+    """Puts the repaired call into `state.call`, ready to be found, parsed and validated; else raises the error again.
 
     Args:
-        work: `work.error` is why the call can't run. With `work.repaired` set, the one chance is used up.
+        state: `state.error` is why the call can't run. With `state.repaired` set, the one chance is used up.
 
     Raises:
         CallError: The first error, where no repairer answers; with both in its detail where one failed; and what is
             wrong with the repaired call.
     """
-    error = work.error
+    error = state.error
     assert error is not None
     if not isinstance(error, CallError) or error.kind not in REPAIRED_KINDS:
         raise error
-    if work.repaired is not None:
-        raise _again(error, f"{error.detail or error.text}\nBefore that, the call was repaired: {work.repaired}")
-    if work.around.callbacks.repair:
-        return _ask(work, error)
-    _mend_name(work, error)
+    if state.repaired is not None:
+        raise _again(error, f"{error.detail or error.text}\nBefore that, the call was repaired: {state.repaired}")
+    if state.services.callbacks.repair:
+        return _ask(state, error)
+    _mend_name(state, error)
     return None
 
 
-async def _ask(work: CallState, error: CallError) -> None:
+async def _ask(state: CallState, error: CallError) -> None:
     """Asks each callback; the first that answers has repaired the call."""
-    request = _request(work, error)
-    for link in work.around.callbacks.repair:
+    request = _request(state, error)
+    for link in state.services.callbacks.repair:
         try:
-            answer = await _answer(link, request, work)
-            call = None if answer is None else _call_of(answer, work.call)
+            answer = await _answer(link, request, state)
+            call = None if answer is None else _call_of(answer, state.call)
         except BaseException as failed:  # a repairer's SystemExit costs this call only
             if cancels_the_call(failed):
                 raise
-            raise _failure(work, error, link, failed) from failed
+            raise _failure(state, error, link, failed) from failed
         if call is not None:
-            _take(work, call, f"by {link.owner}: {_changes(work.call, call)}")
+            _take(state, call, f"by {link.owner}: {_changes(state.call, call)}")
             return
-    _mend_name(work, error)
+    _mend_name(state, error)
 
 
-def _request(work: CallState, error: CallError) -> RepairRequest:
-    around, asker = work.around, work.context.request
-    schema = None if work.tool is None else work.tool.spec.input_schema
-    tools = cast("Sequence[Tool]", work.context.offered) if around.tools is None else around.tools
+def _request(state: CallState, error: CallError) -> RepairRequest:
+    services, asker = state.services, state.context.request
+    schema = None if state.tool is None else state.tool.spec.input_schema
+    tools = cast("Sequence[Tool]", state.context.offered) if services.tools is None else services.tools
     fault = CallFault(error.kind, error.text, error.problems)
-    return RepairRequest(work.call, tools, schema, around.instructions, asker.messages, fault, asker)
+    return RepairRequest(state.call, tools, schema, services.instructions, asker.messages, fault, asker)
 
 
-async def _answer(link: Callback, request: RepairRequest, work: CallState) -> object:
+async def _answer(link: Callback, request: RepairRequest, state: CallState) -> object:
     """What a repairer answers, within the time that a callback has; a plain one is called in a thread."""
-    limits = work.around.limits
+    limits = state.services.limits
     try:
         if link.blocking:
-            running = work.around.threads.run(link.function, request)
+            running = state.services.threads.run(link.function, request)
             answer = await within(limits.callback_timeout, running, grace=limits.grace)
         else:
             answer = link.function(request)
@@ -130,27 +129,27 @@ def _call_of(answer: object, call: ToolCall) -> ToolCall:
     raise TypeError(f"answered {type(answer).__name__}; it may answer ToolCall, a mapping of arguments, or None")
 
 
-def _mend_name(work: CallState, error: CallError) -> None:
+def _mend_name(state: CallState, error: CallError) -> None:
     """The built-in repair: the one tool that a wrong name can only be a slip for, where running it does no harm."""
-    call = work.call
-    name = _meant(work, error) if work.around.limits.repair and error.kind == "unknown_tool" else None
+    call = state.call
+    name = _meant(state, error) if state.services.limits.repair and error.kind == "unknown_tool" else None
     if name is None:
         raise error
-    _take(work, attrs.evolve(call, name=name, error=None), f"the name {call.name!r} was taken for {name!r}")
+    _take(state, attrs.evolve(call, name=name, error=None), f"the name {call.name!r} was taken for {name!r}")
 
 
-def _meant(work: CallState, error: CallError) -> str | None:
+def _meant(state: CallState, error: CallError) -> str | None:
     from pegboard.dispatch.find import meant_name
 
-    around = work.around
-    if not isinstance(work.call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
+    services = state.services
+    if not isinstance(state.call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
         return None
     if isinstance(error, UnknownNameError):
         names = error.available
     else:
-        names = [tool.name for tool in (work.context.offered if around.tools is None else around.tools)]
-    name = meant_name(work.call.name, names)
-    return None if name is None or _is_delicate(around.find(name)) else name
+        names = [tool.name for tool in (state.context.offered if services.tools is None else services.tools)]
+    name = meant_name(state.call.name, names)
+    return None if name is None or _is_delicate(services.find(name)) else name
 
 
 def _is_delicate(tool: Tool) -> bool:
@@ -160,12 +159,12 @@ def _is_delicate(tool: Tool) -> bool:
     return asks or spec.annotations.destructive_hint is True
 
 
-def _take(work: CallState, call: ToolCall, done: str) -> None:
+def _take(state: CallState, call: ToolCall, done: str) -> None:
     """Starts anew with another call, and emits a note."""
-    note(work, "repaired", (done,))
-    work.call, work.repaired, work.error = call, done, None
-    work.tool, work.arguments, work.parsed, work.coercions = None, NO_ARGUMENTS, False, ()
-    work.context.tool = call.name
+    note(state, "repaired", (done,))
+    state.call, state.repaired, state.error = call, done, None
+    state.tool, state.arguments, state.parsed, state.coercions = None, NO_ARGUMENTS, False, ()
+    state.context.tool = call.name
 
 
 def _changes(old: ToolCall, new: ToolCall) -> str:
@@ -174,10 +173,10 @@ def _changes(old: ToolCall, new: ToolCall) -> str:
     return f"{new.name!r:.80} for {old.name!r:.80}"
 
 
-def _failure(work: CallState, error: CallError, link: Callback, failed: BaseException) -> CallError:
+def _failure(state: CallState, error: CallError, link: Callback, failed: BaseException) -> CallError:
     """The model learns what was wrong with its call; the operator, that the repair failed too, and how."""
-    if work.around.observe is not None:
-        work.around.observe(f"repairer of {link.owner}", failed)
+    if state.services.observe is not None:
+        state.services.observe(f"repairer of {link.owner}", failed)
     told = f"{ChainError(link, failed)}\n{detail_of(failed)}"
     return _again(error, f"The repair failed: {told}\nIt was to mend: {error.detail or error.text}")
 

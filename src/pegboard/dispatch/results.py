@@ -12,16 +12,16 @@ from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
-from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.dispatch.truncate import Keeper, cut_short, is_within, truncated
 from pegboard.errors import CallStoppedError, FatalToolError, ToolError, detail_of
 from pegboard.schema.json import MAX_DEPTH, is_object, json_faults
 from pegboard.schema.validator import Validator
+from pegboard.tools.call import CallError
 from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
-from pegboard.tools.policy import ResultLimits
+from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, ResultLimits
 from pegboard.tools.tool import Tool
 
 MOST_AT_ONCE: Final = 5_000
@@ -45,8 +45,8 @@ _readers: Final[dict[type[Any], _Reader]] = {}
 # What a function returns ----------------------------------------------------------------------------------------------
 
 
-def shape(work: CallState) -> Awaitable[None] | None:
-    """Fills in `work.result`, now or once what is given back has been awaited.
+def shape(state: CallState) -> Awaitable[None] | None:
+    """Fills in `state.result`, now or once what is given back has been awaited.
 
     A `ToolResult` is taken as it is; a text, bytes and content become content; other data becomes structured
     content and its JSON text; nothing becomes `{}`. A large value is shaped in a thread; of a long one, the model
@@ -56,44 +56,44 @@ def shape(work: CallState) -> Awaitable[None] | None:
         CallError: `invalid_output`: the value isn't JSON, or breaks the output schema; the error names the path.
             `limit`: it holds too many values. `timeout`: it can't be read in time.
     """
-    tool, value = work.tool, work.value
+    tool, value = state.tool, state.value
     assert tool is not None
     if type(value) is ToolResult:
-        return _take(work, tool, value)
+        return _take(state, tool, value)
     if values_left(value) < 0:
-        return _shape_off_the_loop(work, tool, value)
+        return _shape_off_the_loop(state, tool, value)
     result = result_of(tool, value)
     content, own_limits = result.content, tool.policy.result_limits
-    limits = work.around.limits.results if own_limits is None else own_limits
+    limits = state.services.limits.results if own_limits is None else own_limits
     if len(content) == 1 and type(text := content[0]) is TextContent and len(text.text) <= limits.small:
-        work.result = result  # what nearly every result is
+        state.result = result  # what nearly every result is
         return None
-    return _hold(work, result, limits)
+    return _hold(state, result, limits)
 
 
-def _hold(work: CallState, result: ToolResult, limits: ResultLimits) -> Awaitable[None] | None:
+def _hold(state: CallState, result: ToolResult, limits: ResultLimits) -> Awaitable[None] | None:
     if is_within(result, limits):
-        work.result = result
+        state.result = result
         return None
-    return _shorten(work, result)
+    return _shorten(state, result)
 
 
-def _take(work: CallState, tool: Tool, given: ToolResult) -> Awaitable[None] | None:
+def _take(state: CallState, tool: Tool, given: ToolResult) -> Awaitable[None] | None:
     if given.structured_content is not None and values_left(given.structured_content) < 0:
-        return _shape_off_the_loop(work, tool, given)
-    return _hold(work, result_of(tool, given), limits_of(work))
+        return _shape_off_the_loop(state, tool, given)
+    return _hold(state, result_of(tool, given), limits_of(state))
 
 
-async def _shorten(work: CallState, result: ToolResult) -> None:
-    work.result = await hold_to_limits(work, result)
+async def _shorten(state: CallState, result: ToolResult) -> None:
+    state.result = await hold_to_limits(state, result)
 
 
-async def _shape_off_the_loop(work: CallState, tool: Tool, value: Any) -> None:
-    around = work.around
-    seconds = around.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
-    shaping = around.threads.run(_large_result_of, tool, value, limits_of(work), keeper_of(work))
+async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> None:
+    services = state.services
+    seconds = services.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
+    shaping = services.threads.run(_large_result_of, tool, value, limits_of(state), keeper_of(state))
     try:
-        work.result = await within(seconds, shaping, grace=around.limits.grace)
+        state.result = await within(seconds, shaping, grace=services.limits.grace)
     except LimitExpiredError:
         text = f"{tool.name} ran, but its result could not be read within {seconds:g} s."
         raise CallError("timeout", text) from None
@@ -343,73 +343,72 @@ def _number(value: Any, above: tuple[int, ...]) -> int:
 # Limits ---------------------------------------------------------------------------------------------------------------
 
 
-def limits_of(work: CallState) -> ResultLimits:
+def limits_of(state: CallState) -> ResultLimits:
     """What the result of this call is held to: its tool's own limits, else the registry's."""
-    own = work.tool.policy.result_limits if work.tool is not None else None
-    return work.around.limits.results if own is None else own
+    own = state.tool.policy.result_limits if state.tool is not None else None
+    return state.services.limits.results if own is None else own
 
 
-async def hold_to_limits(work: CallState, result: ToolResult) -> ToolResult:
+async def hold_to_limits(state: CallState, result: ToolResult) -> ToolResult:
     """The result, or what stays of it. Whatever is too long is cut off the loop, as that writes a file."""
-    limits = limits_of(work)
+    limits = limits_of(state)
     if is_within(result, limits):
         return result
-    return await work.around.threads.run(truncated, result, limits, keeper_of(work))
+    return await state.services.threads.run(truncated, result, limits, keeper_of(state))
 
 
-def keeper_of(work: CallState) -> Keeper:
+def keeper_of(state: CallState) -> Keeper:
     """Where the full text of this call's result goes."""
-    kept, offered = work.around.kept, work.context.offered
+    kept, offered = state.services.kept, state.context.offered
     reader = None if kept is None else kept.reader
     is_offered = not offered or any(tool.name == reader for tool in offered)
-    return Keeper(kept, work.context.session, reader if is_offered else None)
+    return Keeper(kept, state.context.session, reader if is_offered else None)
 
 
 # What a function raises -----------------------------------------------------------------------------------------------
 
 
-def failure_result(work: CallState, error: BaseException) -> ToolResult:
-    """The error result for what ended a call. Never raises.
+def failure_result(state: CallState, error: BaseException) -> ToolResult:
+    """The error result for what ended a call. Never raises."""
+    if isinstance(error, FatalToolError):
+        state.fatal = error
+    policy = None if state.tool is None else state.tool.policy.expose_errors
+    expose = state.services.limits.expose_errors if policy is None else policy
+    return error_result(state.call.name, error, limits_of(state), expose=expose)
+
+
+def error_result(
+    name: str, error: BaseException, limits: ResultLimits = DEFAULT_RESULT_LIMITS, *, expose: bool
+) -> ToolResult:
+    """The error result of a tool. Never raises.
 
     A `ToolError` speaks for itself. Of anything else the model learns the tool's name and the exception's type, and
-    its message only where the policy exposes errors.
+    its message only where that is exposed.
     """
-    if isinstance(error, FatalToolError):
-        work.fatal = error
     try:
-        return _short(work, _told(work, error))
+        result = _worded(name, error, expose)
+        text = result.text
+        return result if len(text) <= limits.small else attrs.evolve(result, content=cut_short(text, limits))
     except Exception as failed:  # noqa: BLE001  an exception that can't be read (a ToolError that was never set up)
-        return ToolResult.error("tool_failure", f"{work.call.name} failed.", detail=detail_of(failed))
+        return ToolResult.error("tool_failure", f"{name} failed.", detail=detail_of(failed))
 
 
-def _short(work: CallState, result: ToolResult) -> ToolResult:
-    """An error's text is held to the limits too."""
-    text, limits = result.text, limits_of(work)
-    if len(text) <= limits.small:
-        return result
-    return attrs.evolve(result, content=cut_short(text, limits))
-
-
-def _told(work: CallState, error: BaseException) -> ToolResult:
+def _worded(name: str, error: BaseException, expose: bool) -> ToolResult:
     if isinstance(error, CallError):
         return error.result()
+    detail = detail_of(error)
     if isinstance(error, CallStoppedError):
-        return ToolResult.error(error.kind, f"{work.call.name} was stopped: {error.text}.", detail=detail_of(error))
+        return ToolResult.error(error.kind, f"{name} was stopped: {error.text}.", detail=detail)
     if isinstance(error, ToolError):
-        return _in_its_words(error)
+        result = ToolResult.error(
+            "tool_failure", f"{error.text}" if error.hint is None else f"{error.text}\n{error.hint}", detail=detail
+        )
+        return attrs.evolve(result, metadata={"retryable": error.retryable})
     if isinstance(error, asyncio.CancelledError):
-        return ToolResult.error("aborted", f"{work.call.name} ended itself before it had a result.")
+        return ToolResult.error("aborted", f"{name} ended itself before it had a result.")
     raised = _raised(error)
-    text = f"{work.call.name} failed: {type(raised).__name__}"
-    if _exposes(work):
-        text += f": {_text_of(raised)}"
-    return ToolResult.error("tool_failure", f"{text}.", detail=detail_of(error))
-
-
-def _in_its_words(error: ToolError) -> ToolResult:
-    text = f"{error.text}" if error.hint is None else f"{error.text}\n{error.hint}"
-    metadata = {"retryable": error.retryable}
-    return ToolResult(text, is_error=True, kind="tool_failure", metadata=metadata, detail=detail_of(error))  # pyright: ignore[reportArgumentType]  a text is converted
+    text = f": {_text_of(raised)}" if expose else ""
+    return ToolResult.error("tool_failure", f"{name} failed: {type(raised).__name__}{text}.", detail=detail)
 
 
 def _raised(error: BaseException) -> BaseException:
@@ -423,8 +422,3 @@ def _text_of(error: BaseException) -> str:
         return str(error)[:2000]
     except Exception:  # noqa: BLE001  an exception whose own text can't be had
         return "(no text)"
-
-
-def _exposes(work: CallState) -> bool:
-    policy = work.tool.policy.expose_errors if work.tool is not None else None
-    return work.around.limits.expose_errors if policy is None else policy

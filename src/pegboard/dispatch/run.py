@@ -16,16 +16,15 @@ from pegboard.dispatch.approve import consume_approval
 from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import emit_note, emit_running
-from pegboard.dispatch.limits import CallError
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.state import CallState, plain
 from pegboard.dispatch.timeout import Deadline, LimitExpiredError, finish_within, within
 from pegboard.errors import CallStoppedError, ToolError
-from pegboard.schema.problems import StructureError, problem
+from pegboard.schema.json import StructureError, problem
 from pegboard.threads import WorkerPool
+from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Handler
-from pegboard.tools.injection import opened
+from pegboard.tools.handler import Handler, opened
 from pegboard.tools.portal import LoopPortal
 from pegboard.tools.tool import Tool
 
@@ -210,8 +209,8 @@ Starter: TypeAlias = Callable[
 ]
 
 
-def run(work: CallState) -> Awaitable[None] | None:
-    """Fills in `work.value`, now or once what is given back has been awaited.
+def run(state: CallState) -> Awaitable[None] | None:
+    """Fills in `state.value`, now or once what is given back has been awaited.
 
     An async function takes its first step here: one that waits for nothing costs no task, no timer and no frame.
 
@@ -220,30 +219,30 @@ def run(work: CallState) -> Awaitable[None] | None:
             the schema took, `timeout`, `crashed`, `limit`, or `denied` where an approval doesn't fit any more.
         BaseException: Whatever the tool raised.
     """
-    tool, around, locks = work.tool, work.around, work.around.locks
+    tool, services, locks = state.tool, state.services, state.services.locks
     assert tool is not None
     handler = tool.handler
     if not isinstance(handler, Handler):
         if tool.policy.executor in _HERE:
             raise CallError("not_executed", f"{tool.name} has no handler in this registry; the host has to run it.")
-        return _in_turn(work, tool)  # an executor elsewhere needs no code of it here
+        return _in_turn(state, tool)  # an executor elsewhere needs no code of it here
     if (
         not tool.runs_plainly
-        or work.scheduler is not None
-        or work.parent is not None
-        or work.asks is not None
-        or work.approval is not None
-        or around.slots is not None
-        or around.callbacks.wrap
+        or state.scheduler is not None
+        or state.parent is not None
+        or state.asks is not None
+        or state.approval is not None
+        or services.slots is not None
+        or services.callbacks.wrap
     ):
-        return _in_turn(work, tool)
+        return _in_turn(state, tool)
     if locks is None:
-        return _start(work, tool, handler)
-    lock = work.lock = locks.try_acquire()
+        return _start(state, tool, handler)
+    lock = state.lock = locks.try_acquire()
     if lock is None:
-        return _in_turn(work, tool)
+        return _in_turn(state, tool)
     try:
-        pending = _start(work, tool, handler)
+        pending = _start(state, tool, handler)
     except BaseException:
         locks.release(lock)
         raise
@@ -253,102 +252,102 @@ def run(work: CallState) -> Awaitable[None] | None:
     return _released_after(pending, lock)
 
 
-async def _in_turn(work: CallState, tool: Tool) -> None:
+async def _in_turn(state: CallState, tool: Tool) -> None:
     """Runs the tool when its turn has come: after the calls that it has to wait for, and not beside them."""
-    work.lock = lock = await _turn(work, tool)
+    state.lock = lock = await _turn(state, tool)
     try:
-        if work.around.callbacks.wrap:
-            work.value = await wrapped(work, partial(_attempts, work, tool, plain(work.arguments)))
+        if state.services.callbacks.wrap:
+            state.value = await wrapped(state, partial(_attempts, state, tool, plain(state.arguments)))
         else:
-            work.value = await _attempts(work, tool)
+            state.value = await _attempts(state, tool)
     finally:
-        if work.pending is not None and work.scheduler is not None:
-            work.scheduler.suspend(work.index)
+        if state.pending is not None and state.scheduler is not None:
+            state.scheduler.suspend(state.index)
         lock.release()
-    work.goes_on = tool.spec.long_running
+    state.goes_on = tool.spec.long_running
 
 
-def locks_known(work: CallState, tool: Tool) -> LockRequest:
+def locks_known(state: CallState, tool: Tool) -> LockRequest:
     """The locks that the call needs; worked out once for as long as its arguments stay what they are."""
-    known = work.request
-    if known is None or known[0] is not work.arguments:
-        known = work.request = work.arguments, lock_request(tool, work.arguments, work.context.work_dir)
-        if work.scheduler is not None:
-            work.scheduler.know(work.index, known[1])
+    known = state.request
+    if known is None or known[0] is not state.arguments:
+        known = state.request = state.arguments, lock_request(tool, state.arguments, state.context.work_dir)
+        if state.scheduler is not None:
+            state.scheduler.know(state.index, known[1])
     return known[1]
 
 
-async def _turn(work: CallState, tool: Tool) -> LockHandle:
+async def _turn(state: CallState, tool: Tool) -> LockHandle:
     """Acquires the call's locks: after the earlier calls of its batch, and then within its time limit.
 
     Raises:
         CallError: `timeout`; `skipped`, where an earlier call that it conflicts with goes on in another turn.
     """
-    scheduler, around = work.scheduler, work.around
-    request = locks_known(work, tool)
+    scheduler, services = state.scheduler, state.services
+    request = locks_known(state, tool)
     if scheduler is not None:
-        await scheduler.turn(work.index)
-    assert around.locks is not None
-    limit = _limit_of(work, tool)
+        await scheduler.turn(state.index)
+    assert services.locks is not None
+    limit = _limit_of(state, tool)
     try:
-        lock = await within(limit, around.locks.acquire(request, slots=around.slots, parent=work.parent))
+        lock = await within(limit, services.locks.acquire(request, slots=services.slots, parent=state.parent))
     except LimitExpiredError:
         text = f"{tool.name} was not run: it waited {limit:g} s for calls that it can't run beside. Try again later."
         raise CallError("timeout", text) from None
     if scheduler is not None:
-        scheduler.passed(work.index)
-        if scheduler.overtakes(work.index):
+        scheduler.passed(state.index)
+        if scheduler.overtakes(state.index):
             lock.release()
-            raise overtaking(work)
+            raise overtaking(state)
     return lock
 
 
-def overtaking(work: CallState) -> CallError:
+def overtaking(state: CallState) -> CallError:
     """Why a call isn't run before one that a person has to answer first."""
     text = "an earlier call, which it must not overtake, waits for an answer. Call it again after that."
-    return CallError("skipped", f"{work.call.name} was not run: {text}")
+    return CallError("skipped", f"{state.call.name} was not run: {text}")
 
 
-async def _attempts(work: CallState, tool: Tool, given: dict[str, Any] | None = None) -> Any:
+async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None = None) -> Any:
     """What the tool gives, tried again where it may be; no attempt sees what an earlier one did to its arguments.
 
     Args:
-        work: The call.
+        state: The call.
         tool: What is run.
         given: The arguments to begin with, where a wrapper may run it again; `None` takes those of the call.
     """
     if given is not None:
-        work.arguments = plain(given)
-    consume_approval(work)
+        state.arguments = plain(given)
+    consume_approval(state)
     if tool.policy.retries:
-        pristine = plain(work.arguments)
+        pristine = plain(state.arguments)
 
         async def attempt() -> Any:
-            work.arguments = plain(pristine)
-            return await _attempt(work, tool)
+            state.arguments = plain(pristine)
+            return await _attempt(state, tool)
 
-        return await _retried(attempt, tool, on_retry=partial(_tell_retry, work), limit=_limit_of(work, tool))
-    return await _attempt(work, tool)
-
-
-def _tell_retry(work: CallState, number: int, error: BaseException, seconds: float) -> None:
-    if work.around.events is not None:
-        emit_note(work, f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
+        return await _retried(attempt, tool, on_retry=partial(_tell_retry, state), limit=_limit_of(state, tool))
+    return await _attempt(state, tool)
 
 
-async def _attempt(work: CallState, tool: Tool) -> Any:
+def _tell_retry(state: CallState, number: int, error: BaseException, seconds: float) -> None:
+    if state.services.events is not None:
+        emit_note(state, f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
+
+
+async def _attempt(state: CallState, tool: Tool) -> Any:
     if tool.policy.executor not in _HERE:
-        assert work.around.remote is not None
-        _note_start(work, tool)
-        return await work.around.remote(work)
+        assert state.services.remote is not None
+        _note_start(state, tool)
+        return await state.services.remote(state)
     handler = tool.handler
     assert isinstance(handler, Handler)
     if handler.injects:
-        await opened(handler.injects, work.context)
-    pending = _start(work, tool, handler)
+        await opened(handler.injects, state.context)
+    pending = _start(state, tool, handler)
     if pending is not None:
         await pending
-    return work.value
+    return state.value
 
 
 async def _released_after(pending: Awaitable[None], lock: LockHandle) -> None:
@@ -358,85 +357,85 @@ async def _released_after(pending: Awaitable[None], lock: LockHandle) -> None:
         lock.release()
 
 
-def _limit_of(work: CallState, tool: Tool) -> float | None:
+def _limit_of(state: CallState, tool: Tool) -> float | None:
     """The seconds that the call may take in all."""
-    limit, longest = tool.policy.timeout, work.around.longest
+    limit, longest = tool.policy.timeout, state.services.longest
     if limit is None:
-        limit = work.around.limits.timeout
+        limit = state.services.limits.timeout
     return limit if longest is None else longest if limit is None else min(limit, longest)
 
 
-def _note_start(work: CallState, tool: Tool) -> float | None:
+def _note_start(state: CallState, tool: Tool) -> float | None:
     """Notes when the tool was started, at its first attempt, and gives the seconds that are left to it."""
-    around, limit = work.around, tool.policy.timeout
-    if limit is None or around.longest is not None:
-        limit = around.limits.timeout if around.longest is None else _limit_of(work, tool)
+    services, limit = state.services, tool.policy.timeout
+    if limit is None or services.longest is not None:
+        limit = services.limits.timeout if services.longest is None else _limit_of(state, tool)
     now = time.monotonic()
-    if work.since is None:
-        work.since = now
-        work.context.deadline = None if limit is None else now + limit
-        if work.around.events is not None:
-            emit_running(work)
+    if state.since is None:
+        state.since = now
+        state.context.deadline = None if limit is None else now + limit
+        if state.services.events is not None:
+            emit_running(state)
         return limit
-    deadline = work.context.deadline
+    deadline = state.context.deadline
     return None if deadline is None else max(deadline - now, 0.0)
 
 
-def _start(work: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | None:
+def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | None:
     """Calls the handler's function, and makes its first step."""
-    context = work.context
-    limit = _note_start(work, tool)
+    context = state.context
+    limit = _note_start(state, tool)
     off_the_loop = handler.flavour is not _ASYNC and _off_the_loop(tool, handler)
     if off_the_loop:
-        context.internals.portal = LoopPortal(asyncio.get_running_loop(), work.around.threads.waiting)
+        context.internals.portal = LoopPortal(asyncio.get_running_loop(), state.services.threads.waiting)
     try:
-        args, kwargs = tool.bind(context, work.arguments)
+        args, kwargs = tool.bind(context, state.arguments)
     except StructureError as error:
-        return refused(work, tool, (problem(error.path, error.reason),))
+        return refused(state, tool, (problem(error.path, error.reason),))
     if handler.flavour is _ASYNC:
         running = handler.function(*args, **kwargs)
     else:
-        threads = work.around.threads if off_the_loop else None
+        threads = state.services.threads if off_the_loop else None
         running = _STARTERS[handler.flavour](handler, args, kwargs, context, threads)
     coroutine: Coroutine[Any, Any, Any] = running if type(running) is _COROUTINE else _awaited(running)
-    watchdog = work.around.watchdog
-    seen = None if watchdog is None else watchdog.enter(work.call.name)
+    watchdog = state.services.watchdog
+    seen = None if watchdog is None else watchdog.enter(state.call.name)
     try:
         waits_for = coroutine.send(None)
     except StopIteration as end:
-        work.value = end.value
+        state.value = end.value
         return None
     finally:
         if watchdog is not None and seen is not None:
             watchdog.leave(seen)
-    return _finish(work, tool, limit, coroutine, waits_for)
+    return _finish(state, tool, limit, coroutine, waits_for)
 
 
 async def _finish(
-    work: CallState, tool: Tool, limit: float | None, coroutine: Coroutine[Any, Any, Any], waits_for: Any
+    state: CallState, tool: Tool, limit: float | None, coroutine: Coroutine[Any, Any, Any], waits_for: Any
 ) -> None:
-    deadline = deadline_of(work)
+    deadline = deadline_of(state)
     deadline.seconds = limit
     try:
-        work.value = await finish_within(deadline, coroutine, waits_for)
+        state.value = await finish_within(deadline, coroutine, waits_for)
     except LimitExpiredError:
-        _give_up(work, deadline)
-        raise _too_long(tool, work) from None
+        _give_up(state, deadline)
+        raise _too_long(tool, state) from None
     except asyncio.CancelledError:
-        _give_up(work, deadline)
+        _give_up(state, deadline)
         raise
-    if work.context.internals.portal is not None:
-        work.context.internals.portal.close()
+    if state.context.internals.portal is not None:
+        state.context.internals.portal.close()
 
 
-def deadline_of(work: CallState) -> Deadline:
+def deadline_of(state: CallState) -> Deadline:
     """The deadline of a running call; its first step may ask a person, and so pause it before it starts."""
-    if work.deadline is None:
+    if state.deadline is None:
         task = asyncio.current_task()
         assert task is not None
-        around = work.around
-        work.deadline = Deadline(task, None, around.limits.grace, around.watchdog, work.call.name, work.context)
-    return work.deadline
+        services = state.services
+        state.deadline = Deadline(task, None, services.limits.grace, services.watchdog, state.call.name, state.context)
+    return state.deadline
 
 
 async def _awaited(running: Awaitable[Any]) -> Any:
@@ -447,24 +446,24 @@ def _off_the_loop(tool: Tool, handler: Handler) -> bool:
     return handler.blocking and handler.flavour in (Flavour.PLAIN, Flavour.GENERATOR) and tool.policy.executor != "loop"
 
 
-def _give_up(work: CallState, deadline: Deadline) -> None:
-    work.context.stop()
-    if deadline.was_ignored and work.around.watchdog is not None:
-        work.around.watchdog.given_up += 1
+def _give_up(state: CallState, deadline: Deadline) -> None:
+    state.context.stop()
+    if deadline.was_ignored and state.services.watchdog is not None:
+        state.services.watchdog.given_up += 1
 
 
-def _too_long(tool: Tool, work: CallState) -> CallError:
-    if may_go_on(work):
+def _too_long(tool: Tool, state: CallState) -> CallError:
+    if may_go_on(state):
         note = "Its work may still be going on."
     else:
         assert isinstance(tool.handler, Handler)
         note = "It had not begun." if _off_the_loop(tool, tool.handler) else "It was cancelled."
-    return CallError("timeout", f"{tool.name} gave no result within {_limit_of(work, tool):g} s. {note}")
+    return CallError("timeout", f"{tool.name} gave no result within {_limit_of(state, tool):g} s. {note}")
 
 
-def may_go_on(work: CallState) -> bool:
+def may_go_on(state: CallState) -> bool:
     """Whether something of a call that was ended may still run: a thread, or what a coroutine has left behind."""
-    return work.context.internals.portal is not None or (work.deadline is not None and work.deadline.was_ignored)
+    return state.context.internals.portal is not None or (state.deadline is not None and state.deadline.was_ignored)
 
 
 async def _plain(

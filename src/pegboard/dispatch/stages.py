@@ -15,54 +15,53 @@ from pegboard.dispatch.arguments import parse, revalidate, validate
 from pegboard.dispatch.callbacks import after, before, on_error
 from pegboard.dispatch.events import emit_end, emit_pending
 from pegboard.dispatch.find import find
-from pegboard.dispatch.limits import CallError, cancels_the_call
 from pegboard.dispatch.repair import repair
 from pegboard.dispatch.results import failure_result, shape
 from pegboard.dispatch.run import locks_known, run
 from pegboard.dispatch.state import Callbacks, CallPipeline, CallServices, CallState, StageFunction
-from pegboard.tools.call import ToolCall
+from pegboard.dispatch.timeout import cancels_the_call
+from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ErrorKind, ToolResult
-from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.state import PendingActions
+from pegboard.tools.context import PendingActions, ReadonlyContext, ToolContext
 
 
-def work_for(call: ToolCall, context: ReadonlyContext | ToolContext, around: CallServices) -> CallState:
+def state_for(call: ToolCall, context: ReadonlyContext | ToolContext, services: CallServices) -> CallState:
     """The state of one call. Of a host's own `ToolContext`, `values` and `actions` stay the host's."""
-    services = around.services
-    assert services is not None
+    provided = services.provided
+    assert provided is not None
     if isinstance(context, ToolContext):
-        own = _completed(context, call, around, services.over(context.services))
+        own = _completed(context, call, services, provided.over(context.services))
         own.internals.pending_actions = context.actions
     else:
-        own = ToolContext(context, call.id, call.name, services=services, host=around.host)
-        if around.tools is not None:
-            own.offered = around.tools
-    own.internals.frame = work = CallState(call, own, around)
-    return work
+        own = ToolContext(context, call.id, call.name, services=provided, host=services.host)
+        if services.tools is not None:
+            own.offered = services.tools
+    own.internals.frame = state = CallState(call, own, services)
+    return state
 
 
-def work_inside(outer: CallState, call: ToolCall) -> CallState:
+def nested_state(outer: CallState, call: ToolCall) -> CallState:
     """A call by a tool: of the same request, one deeper, in its caller's place in the order."""
     context = outer.context
-    own = _completed(context, call, outer.around, context.services)
+    own = _completed(context, call, outer.services, context.services)
     own.values, own.depth = {}, context.depth + 1
     own.confirmation = None
     if context.internals.pending_actions is not None:
         own.internals.pending_actions = PendingActions(context.state)  # it sees what its caller has changed
-    work = CallState(call, own, outer.around)
-    work.parent, work.index = outer.lock, outer.index
-    own.internals.frame = work
-    return work
+    state = CallState(call, own, outer.services)
+    state.parent, state.index = outer.lock, outer.index
+    own.internals.frame = state
+    return state
 
 
-def _completed(context: ToolContext, call: ToolCall, around: CallServices, services: object) -> ToolContext:
+def _completed(context: ToolContext, call: ToolCall, services: CallServices, provided: object) -> ToolContext:
     return attrs.evolve(
         context,
         call_id=call.id or context.call_id,
         tool=call.name,
-        services=services,
-        host=around.host,
-        offered=around.tools or (),
+        services=provided,
+        host=services.host,
+        offered=services.tools or (),
         cancelled=False,
         deadline=None,
     )
@@ -86,7 +85,7 @@ class _Stage:
     """One step of a call.
 
     Attributes:
-        function: Fills in its part of the work, or raises; gives an awaitable where it isn't done yet.
+        function: Fills in its part of the state, or raises; gives an awaitable where it isn't done yet.
         when: The calls that it sees.
         needs: The chain without which it has nothing to do, or `None`.
     """
@@ -136,8 +135,8 @@ def pipeline_of(stages: Iterable[_Stage]) -> CallPipeline:
     )
 
 
-async def run_stages(work: CallState, way: CallPipeline) -> None:  # noqa: C901  in one frame: another would cost every call
-    """Takes the work all the way; afterwards `work.result` is there, whatever happened.
+async def run_stages(state: CallState, way: CallPipeline) -> None:  # noqa: C901  in one frame: another would cost every call
+    """Takes a call all the way; afterwards `state.result` is there, whatever happened.
 
     Raises:
         asyncio.CancelledError: The caller was cancelled.
@@ -145,136 +144,136 @@ async def run_stages(work: CallState, way: CallPipeline) -> None:  # noqa: C901 
     try:
         try:
             for function in way.prepare:
-                pending = function(work)
+                pending = function(state)
                 if pending is not None:
                     await pending
         except CallError as error:
-            await _mended(work, way, error)
-        if work.scheduler is not None:
-            assert work.tool is not None
-            locks_known(work, work.tool)  # what it waits for is known now, so that later calls don't overtake it
+            await _mended(state, way, error)
+        if state.scheduler is not None:
+            assert state.tool is not None
+            locks_known(state, state.tool)  # what it waits for is known now, so that later calls don't overtake it
         for function in way.execute:
-            pending = function(work)
+            pending = function(state)
             if pending is not None:
                 await pending
-            if work.result is not None:
+            if state.result is not None:
                 break
     except BaseException as error:  # noqa: BLE001  a tool's SystemExit costs its own call only
-        _fail(work, error)
-    if way.afterwards or work.goes_on or work.context.internals.container is not None:
-        await _end(work, way)
-    elif work.error is not None:
-        _settle_error(work)
-    work.context.internals.frame = work.context.listener = None
-    if work.context.internals.pending_actions is not None:
-        _show(work, work.context.internals.pending_actions)
+        _fail(state, error)
+    if way.afterwards or state.goes_on or state.context.internals.container is not None:
+        await _end(state, way)
+    elif state.error is not None:
+        _settle_error(state)
+    state.context.internals.frame = state.context.listener = None
+    if state.context.internals.pending_actions is not None:
+        _show(state, state.context.internals.pending_actions)
 
 
-async def run_alone(work: CallState) -> None:
+async def run_alone(state: CallState) -> None:
     """`run_stages` for a call that is in no batch: where it is cancelled, callbacks see that and services are closed.
 
     Raises:
         asyncio.CancelledError: The caller was cancelled.
     """
-    way, listens = work.around.pipeline, work.around.events is not None
+    way, listens = state.services.pipeline, state.services.events is not None
     if listens:
-        emit_pending(work)
+        emit_pending(state)
     try:
-        await run_stages(work, way)
+        await run_stages(state, way)
     except asyncio.CancelledError:
-        work.error = CallError("aborted", f"{work.call.name} was aborted.")
-        await finish(work, way)
+        state.error = CallError("aborted", f"{state.call.name} was aborted.")
+        await finish(state, way)
         raise
     finally:
-        if listens and work.result is not None:
-            emit_end(work)
+        if listens and state.result is not None:
+            emit_end(state)
 
 
-async def finish(work: CallState, way: CallPipeline) -> None:
-    """The rest of the way for a call that was ended from outside: `work.error` is why.
+async def finish(state: CallState, way: CallPipeline) -> None:
+    """The rest of the way for a call that was ended from outside: `state.error` is why.
 
     Raises:
         asyncio.CancelledError: The caller was cancelled once more.
     """
-    work.result = None
-    await _end(work, way)
-    work.context.internals.frame = work.context.listener = None
-    if work.context.internals.pending_actions is not None:
-        _show(work, work.context.internals.pending_actions)
+    state.result = None
+    await _end(state, way)
+    state.context.internals.frame = state.context.listener = None
+    if state.context.internals.pending_actions is not None:
+        _show(state, state.context.internals.pending_actions)
 
 
-async def _end(work: CallState, way: CallPipeline) -> None:
-    operations = work.around.operations
-    if work.goes_on and operations is not None and work.result is not None and not work.result.is_error:
-        operations.begin(work)  # the result of a long-running tool becomes a pending one
-    failure = work.error
-    await _travel_on(work, way.afterwards)
-    _settle_error(work)
-    if work.context.internals.container is not None:
-        await work.context.close_services(failure)
+async def _end(state: CallState, way: CallPipeline) -> None:
+    operations = state.services.operations
+    if state.goes_on and operations is not None and state.result is not None and not state.result.is_error:
+        operations.begin(state)  # the result of a long-running tool becomes a pending one
+    failure = state.error
+    await _travel_on(state, way.afterwards)
+    _settle_error(state)
+    if state.context.internals.container is not None:
+        await state.context.close_services(failure)
 
 
-async def _mended(work: CallState, way: CallPipeline, error: CallError) -> None:
+async def _mended(state: CallState, way: CallPipeline, error: CallError) -> None:
     """Takes a call that can't run as it is through `repair`, and the stages before it once more."""
     if error.kind not in UNFIT_KINDS:
         raise error
-    await _mend(work, way, error)
+    await _mend(state, way, error)
     try:
         for function in way.prepare:
-            pending = function(work)
+            pending = function(state)
             if pending is not None:
                 await pending
     except CallError as still:  # `repair` has done what it can: it raises this one, with the first in its detail
-        await _mend(work, way, still)
+        await _mend(state, way, still)
 
 
-async def _mend(work: CallState, way: CallPipeline, error: CallError) -> None:
-    work.error = error
+async def _mend(state: CallState, way: CallPipeline, error: CallError) -> None:
+    state.error = error
     try:
-        pending = way.repair(work)
+        pending = way.repair(state)
         if pending is not None:
             await pending
     finally:
-        work.error = None
+        state.error = None
 
 
-async def _travel_on(work: CallState, stages: Iterable[tuple[StageFunction, bool]]) -> None:
+async def _travel_on(state: CallState, stages: Iterable[tuple[StageFunction, bool]]) -> None:
     for function, sees_every_call in stages:
         if sees_every_call:
-            _settle_error(work)
-        elif work.error is None:
+            _settle_error(state)
+        elif state.error is None:
             continue
         try:
-            pending = function(work)
+            pending = function(state)
             if pending is not None:
                 await pending
         except BaseException as error:  # noqa: BLE001  so does a callback's
-            _fail(work, error)
+            _fail(state, error)
 
 
-def _show(work: CallState, said: PendingActions) -> None:
+def _show(state: CallState, said: PendingActions) -> None:
     """The result has what the call has set for people to see."""
-    result = work.result
+    result = state.result
     if result is None:
         return
     if said.state.faults and not result.is_error:
-        text = f"{work.call.name} ran, but left something in the state that isn't JSON; that was dropped."
-        result = work.result = ToolResult.error("tool_failure", text, detail="\n".join(said.state.faults))
+        text = f"{state.call.name} ran, but left something in the state that isn't JSON; that was dropped."
+        result = state.result = ToolResult.error("tool_failure", text, detail="\n".join(said.state.faults))
     if said.title is not None or said.facts:
         title = said.title if result.title is None else result.title
-        work.result = attrs.evolve(result, title=title, metadata={**said.facts, **result.metadata})
+        state.result = attrs.evolve(result, title=title, metadata={**said.facts, **result.metadata})
 
 
-def _fail(work: CallState, error: BaseException) -> None:
+def _fail(state: CallState, error: BaseException) -> None:
     if cancels_the_call(error):
         raise error
-    work.error = error
+    state.error = error
 
 
-def _settle_error(work: CallState) -> None:
+def _settle_error(state: CallState) -> None:
     """Turns an error that no callback recovered into the result."""
-    if work.error is not None:
-        work.result, work.error = failure_result(work, work.error), None
+    if state.error is not None:
+        state.result, state.error = failure_result(state, state.error), None
 
 
 __all__ = ["STAGES", "finish", "pipeline_for", "run_alone", "run_stages"]

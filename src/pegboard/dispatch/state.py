@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, cas
 from attrs import frozen
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-
-StageFunction: TypeAlias = "Callable[[CallState], Awaitable[None] | None]"
-"""Fills in its part of the state, or raises; gives an awaitable where it isn't done yet."""
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants
@@ -29,6 +26,10 @@ if TYPE_CHECKING:
     from pegboard.tools.context import CallHost
     from pegboard.tools.services import Services
     from pegboard.tools.tool import Tool
+
+
+StageFunction: TypeAlias = "Callable[[CallState], Awaitable[None] | None]"
+"""Fills in its part of the state, or raises; gives an awaitable where it isn't done yet."""
 
 _FLAT: Final = frozenset({str, int, float, bool, type(None)})
 
@@ -133,8 +134,6 @@ class Callbacks:
 
 
 NO_CALLBACKS: Final = Callbacks()
-
-
 _NO_TOOLS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -165,11 +164,11 @@ _NO_STAGES: Final = CallPipeline((), _not_prepared, ())
 class BackgroundWork(Protocol):
     """What goes on after the first result of its call."""
 
-    def begin(self, work: CallState) -> object:
+    def begin(self, state: CallState) -> object:
         """Makes the result of a long-running tool a pending one."""
         ...
 
-    def go_on(self, work: CallState, doing: Awaitable[Any] | Callable[[], Any]) -> str:
+    def go_on(self, state: CallState, doing: Awaitable[Any] | Callable[[], Any]) -> str:
         """Goes on in the background; gives the operation's id."""
         ...
 
@@ -201,9 +200,9 @@ class CallServices:
         longest: Seconds that no call may exceed, whatever its tool declares; `None` is no limit.
         catalogue: The registry's, for as long as this holds.
         named: Tools by name that `find` gives; it is asked for all others.
-        services: What the host provides to tools.
+        provided: What the host provides to tools, by type.
         pipeline: The stages that have something to do.
-        begin: Makes the state of one call: `(call, context, around)`.
+        begin: Makes the state of one call: `(call, context, services)`.
         run: Runs one call that is in no batch.
     """
 
@@ -229,7 +228,7 @@ class CallServices:
     longest: float | None = None
     catalogue: Any = None
     named: Mapping[str, Tool] = _NO_TOOLS
-    services: Services | None = None
+    provided: Services | None = None
     pipeline: CallPipeline = _NO_STAGES
     begin: Callable[[ToolCall, ReadonlyContext | ToolContext, CallServices], CallState] = _not_prepared
     run: Callable[[CallState], Awaitable[None]] = _not_prepared
@@ -253,7 +252,7 @@ class CallState:
     Attributes:
         call: What the model asked for; by `repair`, what was meant.
         context: What the tool gets to know.
-        around: What calls share.
+        services: What calls share.
         index: The call's place in its batch, from 0.
         taken_in: When the call was taken in, in seconds of `time.monotonic()`, where an event listener needs it.
         scheduler: Keeps the batch's calls in their order, or `None`.
@@ -307,10 +306,10 @@ class CallState:
     error: BaseException | None = None
     fatal: BaseException | None = None
 
-    def __init__(self, call: ToolCall, context: ToolContext, around: CallServices) -> None:
+    def __init__(self, call: ToolCall, context: ToolContext, services: CallServices) -> None:
         self.call = call
         self.context = context
-        self.around = around
+        self.services = services
 
 
 __all__ = ["plain", "read_only"]

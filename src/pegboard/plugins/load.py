@@ -12,11 +12,10 @@ from attrs import define, field
 
 from pegboard.catalogue import Problem
 from pegboard.config.config import Config
-from pegboard.dispatch.limits import DEFAULT_LIMITS, Limits
 from pegboard.errors import ManifestError, PluginError, cause_of
 from pegboard.plugins.manager import LOAD_SECONDS, PluginManager, gather, imported
 from pegboard.registry import ToolRegistry, Where
-from pegboard.tools.policy import Origin
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Origin
 
 if TYPE_CHECKING:
     from pegboard.plugins.cache import CachedManifests

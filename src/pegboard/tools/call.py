@@ -10,10 +10,9 @@ from typing import Any, Final, cast
 import attrs
 from attrs import field, frozen
 
-from pegboard.schema.json import json_faults
-from pegboard.schema.problems import problem
-from pegboard.schema.records import json_key, read_record
-from pegboard.tools.content import ErrorKind, writable
+from pegboard.schema.converter import json_key, read_record
+from pegboard.schema.json import json_faults, problem
+from pegboard.tools.content import ErrorKind, ToolResult, writable
 from pegboard.typing import JsonMapping, JsonObject
 
 
@@ -46,6 +45,30 @@ class CallFault:
             ValueError: Something is missing, or of the wrong type, named by its key.
         """
         return read_record(cls, data, "error")
+
+
+class CallError(Exception):
+    """Ends the way forward of one call: an error result with the reason, unless a callback recovers.
+
+    Attributes:
+        kind: Why.
+        text: For the model: what happened, and what to do.
+        detail: For the operator, or `None`.
+        problems: For invalid arguments: `"path: reason"` each.
+    """
+
+    def __init__(
+        self, kind: ErrorKind, text: str, *, detail: str | None = None, problems: tuple[str, ...] = ()
+    ) -> None:
+        self.kind: ErrorKind = kind
+        self.text = text
+        self.detail = detail
+        self.problems = problems
+        super().__init__(text)
+
+    def result(self) -> ToolResult:
+        """The error result that this error becomes."""
+        return ToolResult.error(self.kind, self.text, detail=self.detail)
 
 
 def _no_arguments() -> dict[str, Any]:
@@ -295,6 +318,26 @@ class Confirmation:
         if self.patterns:
             facts["patterns"] = list(self.patterns)
         return facts
+
+    def to_data(self) -> JsonObject:
+        """`to_json`, and the answers before it as `"earlier"`; for other processes."""
+        data = self.to_json()
+        if self.earlier:
+            data["earlier"] = [one.to_json() for one in self.earlier]
+        return data
+
+    @classmethod
+    def from_data(cls, data: JsonMapping) -> Confirmation:
+        """Reads what `to_data` writes, from a source that isn't trusted; other keys are passed over.
+
+        Raises:
+            ValueError: `hint` or `confirmed` is missing, or something is of the wrong type; names it.
+        """
+        confirmation = read_record(cls, data, "confirmation")
+        for name in ("hint", "confirmed"):
+            if name not in data:
+                raise ValueError(f"{name}: missing")
+        return confirmation
 
     def _all(self) -> Iterator[Confirmation]:
         yield self

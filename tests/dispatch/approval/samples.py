@@ -5,19 +5,17 @@ from __future__ import annotations
 from attrs import evolve
 
 from pegboard.dispatch.approval.grants import MemoryGrants
-from pegboard.dispatch.approval.pending import PendingCall, digest_of_call
+from pegboard.dispatch.approval.pending import PendingCall, ResumedCall, digest_of_call
 from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approval.request import ApprovalRequest
-from pegboard.dispatch.approval.resume import ResumedCall
 from pegboard.dispatch.approve import approve, permit
-from pegboard.dispatch.limits import DEFAULT_LIMITS
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.state import CallServices, CallState
 from pegboard.schema.json import json_text
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import DEFAULT_LIMITS, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 
 NOW = 1_700_000_000.0
@@ -35,7 +33,7 @@ def a_request(name="delete", arguments=None, *, tool=None, **facts):
     arguments = {"path": "a.txt"} if arguments is None else arguments
     call = ToolCall(tool.name, str(json_text(arguments)), "call-1")
     facts = {"permission": "delete", "patterns": ("a.txt",), "always": ("a.txt",), **facts}
-    return ApprovalRequest(call, digest_of_call(tool, arguments), tool=tool, **facts)
+    return ApprovalRequest(call, digest_of_call(tool.spec.digest, arguments), tool=tool, **facts)
 
 
 def a_pending(name="delete", arguments=None, *, tool=None, approved=False, earlier=(), created=NOW, **facts):
@@ -77,20 +75,20 @@ def surroundings(approver=None, *, seconds=60.0, grants=None, operator=None, app
     )
 
 
-def a_work(around, tool=None, arguments=None, *, session="s", user=None, call_id="call-1"):
+def a_work(services, tool=None, arguments=None, *, session="s", user=None, call_id="call-1"):
     """A call on its way, permitted as far as `permit` goes."""
     tool = tool or a_tool(destructive=True)
     context = ToolContext(ReadonlyContext(session=session, user=user), call_id, tool.name)
-    work = CallState(ToolCall(tool.name, {}, call_id), context, around)
-    context.internals.frame = work
-    work.tool, work.arguments = tool, {"path": "a.txt"} if arguments is None else arguments
-    return work
+    state = CallState(ToolCall(tool.name, {}, call_id), context, services)
+    context.internals.frame = state
+    state.tool, state.arguments = tool, {"path": "a.txt"} if arguments is None else arguments
+    return state
 
 
-async def approved(work):
+async def approved(state):
     """Takes a call through `permit` and `approve`."""
     for stage in (permit, approve):
-        pending = stage(work)
+        pending = stage(state)
         if pending is not None:
             await pending
-    return work
+    return state

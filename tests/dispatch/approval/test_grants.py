@@ -190,11 +190,11 @@ def test_an_answer_is_used_once_across_processes(path):
 def test_one_changes_it_at_a_time(path):
     """No thread's change is lost."""
 
-    def work(name):
+    def state(name):
         for _ in range(5):
             FileApprovals(path).add("s", "edit", [name])
 
-    threads = [threading.Thread(target=work, args=(str(number),)) for number in range(4)]
+    threads = [threading.Thread(target=state, args=(str(number),)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

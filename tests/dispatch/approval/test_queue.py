@@ -7,14 +7,13 @@ import threading
 from functools import partial
 
 import pytest
-from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import Operator, a_request, a_tool, surroundings
 from pegboard import threads
 from pegboard.dispatch.approval.grants import MemoryGrants
-from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, KeyedLock, ask_later, asks_one_at_a_time
+from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, ask_later, asks_one_at_a_time
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
-from pegboard.dispatch.limits import CallError
+from pegboard.tools.call import CallError
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Preview
 
@@ -23,24 +22,24 @@ def context(session="s", user=None):
     return ToolContext(ReadonlyContext(session=session, user=user))
 
 
-def put(around, request, context, **options):
+def put(services, request, context, **options):
     """Puts a request before the approver of a call."""
-    facts = {"grants": around.grants, "seconds": around.limits.approval_timeout, "observe": around.observe}
-    return around.approvals.ask(request, context, around.approver, **facts, **options)
+    facts = {"grants": services.grants, "seconds": services.limits.approval_timeout, "observe": services.observe}
+    return services.approvals.ask(request, context, services.approver, **facts, **options)
 
 
 def asked(approver, request=None, **options):
     """What one ask gives, with nothing left behind."""
-    around = surroundings(approver, **options)
+    services = surroundings(approver, **options)
 
     async def main():
         before = asyncio.all_tasks()
         try:
-            return await put(around, request or a_request(), context())
+            return await put(services, request or a_request(), context())
         finally:
             assert asyncio.all_tasks() == before
-            assert around.approvals.waiting() == ()
-            assert len(around.approvals._approvers) == 0
+            assert services.approvals.waiting() == ()
+            assert services.approvals._approvers.is_idle
 
     return asyncio.run(main())
 
@@ -81,9 +80,9 @@ class Person:
         self._answers[name].set_result(answer)
 
 
-def ask(around, name, *, session="s", user=None, covered=lambda: False):
+def ask(services, name, *, session="s", user=None, covered=lambda: False):
     request = a_request(name)
-    return asyncio.create_task(put(around, request, context(session, user), covered=covered))
+    return asyncio.create_task(put(services, request, context(session, user), covered=covered))
 
 
 # The approver -------------------------------------------------------------------------------------------------------
@@ -152,9 +151,9 @@ async def test_a_plain_approver_may_block():
         assert free.wait(10)
         return Once()
 
-    around = surroundings(approver)
+    services = surroundings(approver)
 
-    task = ask(around, "delete")
+    task = ask(services, "delete")
     await asyncio.sleep(0)
     free.set()
     assert (await task)[0] == Once()
@@ -171,7 +170,7 @@ def test_no_answer_in_time_is_no():
 @pytest.mark.parametrize("seconds", [300.0, None])
 def test_a_person_has_five_minutes_by_default(seconds):
     """Settable, also to no limit at all."""
-    from pegboard.dispatch.limits import DEFAULT_LIMITS
+    from pegboard.tools.spec import DEFAULT_LIMITS
 
     assert DEFAULT_LIMITS.approval_timeout == 300.0
     assert asked(lambda request, context: Once(), seconds=seconds)[0] == Once()
@@ -244,8 +243,8 @@ def test_a_preview_that_fails_shows_the_arguments():
 
 
 async def test_what_is_covered_already_isnt_asked():
-    around = surroundings(lambda *_: pytest.fail("asked"))
-    assert (await ask(around, "delete", covered=lambda: True))[0] == Once()
+    services = surroundings(lambda *_: pytest.fail("asked"))
+    assert (await ask(services, "delete", covered=lambda: True))[0] == Once()
 
 
 async def test_rules_that_fail_cover_nothing():
@@ -253,8 +252,8 @@ async def test_rules_that_fail_cover_nothing():
         raise OSError("the store is gone")
 
     operator = Operator()
-    around = surroundings(lambda *_: Reject(), operator=operator)
-    answer, _ = await ask(around, "delete", covered=covered)
+    services = surroundings(lambda *_: Reject(), operator=operator)
+    answer, _ = await ask(services, "delete", covered=covered)
     assert operator.names == ["the permission rules"]
     answer, _ = await ask(surroundings(lambda *_: Reject()), "delete", covered=covered)
     assert answer == Reject()
@@ -290,8 +289,8 @@ def test_always_without_patterns_is_once():
 
 
 async def test_without_a_store_always_is_once():
-    around = surroundings(lambda *_: Always()).evolve(grants=None)
-    assert (await ask(around, "delete"))[0] == Always()
+    services = surroundings(lambda *_: Always()).evolve(grants=None)
+    assert (await ask(services, "delete"))[0] == Always()
 
 
 def test_a_store_that_fails_makes_it_once():
@@ -308,19 +307,19 @@ def test_a_store_that_fails_makes_it_once():
 async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
     """What isn't covered, and what waits in another session, waits on."""
     person, grants = Person(), MemoryGrants()
-    around = surroundings(person, grants=grants)
+    services = surroundings(person, grants=grants)
     tasks = {
-        "one": ask(around, "one"),
-        "two": ask(around, "two", covered=lambda: bool(grants.rules("s"))),
-        "three": ask(around, "three"),
-        "other": ask(around, "other", session="t", covered=lambda: bool(grants.rules("s"))),
+        "one": ask(services, "one"),
+        "two": ask(services, "two", covered=lambda: bool(grants.rules("s"))),
+        "three": ask(services, "three"),
+        "other": ask(services, "other", session="t", covered=lambda: bool(grants.rules("s"))),
     }
     await person.sees(*tasks)
     person.answers("one", Always())
     assert (await tasks["one"])[0] == Always()
     assert (await tasks["two"])[0] == Once()
     assert person.taken_back == ["two"]
-    assert [request.call.name for request in around.approvals.waiting()] == ["three", "other"]
+    assert [request.call.name for request in services.approvals.waiting()] == ["three", "other"]
     person.answers("three", Once())
     person.answers("other", Once())
     await asyncio.gather(*tasks.values())
@@ -328,9 +327,9 @@ async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
 
 async def test_reject_rejects_what_waits_in_this_session():
     person = Person()
-    around = surroundings(person)
-    tasks = {name: ask(around, name) for name in ("one", "two")}
-    other = ask(around, "other", session="t")
+    services = surroundings(person)
+    tasks = {name: ask(services, name) for name in ("one", "two")}
+    other = ask(services, "other", session="t")
     await person.sees(*tasks, "other")
     person.answers("two", Reject("stop that"))
     assert (await tasks["two"])[0] == Reject("stop that")
@@ -356,8 +355,8 @@ def test_an_answer_stands_against_a_later_one_to_another_request():
         nonlocal loop, started
         loop, started = asyncio.get_running_loop(), asyncio.Event()
         person, grants = Person(), Slow()
-        around = surroundings(person, grants=grants)
-        tasks = {name: ask(around, name) for name in ("one", "two", "three")}
+        services = surroundings(person, grants=grants)
+        tasks = {name: ask(services, name) for name in ("one", "two", "three")}
         await person.sees(*tasks)
         person.answers("one", Always())
         await started.wait()
@@ -385,8 +384,8 @@ def test_a_store_that_hangs_holds_an_answer_up_for_no_longer_than_a_person_may_t
 async def test_those_that_are_rejected_along_have_their_rejection_first():
     """The rejection itself may end the turn, and they would be skipped."""
     person, order = Person(), []
-    around = surroundings(person)
-    tasks = [ask(around, name) for name in ("one", "two", "three")]
+    services = surroundings(person)
+    tasks = [ask(services, name) for name in ("one", "two", "three")]
     for name, task in zip(("one", "two", "three"), tasks, strict=True):
         task.add_done_callback(lambda _, name=name: order.append(name))
     await person.sees("one", "two", "three")
@@ -398,8 +397,8 @@ async def test_those_that_are_rejected_along_have_their_rejection_first():
 @pytest.mark.parametrize("answer", [Once(), Later()])
 async def test_other_answers_settle_one_request(answer):
     person = Person()
-    around = surroundings(person)
-    one, two = ask(around, "one", covered=lambda: False), ask(around, "two")
+    services = surroundings(person)
+    one, two = ask(services, "one", covered=lambda: False), ask(services, "two")
     await person.sees("one", "two")
     person.answers("one", answer)
     assert (await one)[0] == answer
@@ -410,8 +409,8 @@ async def test_other_answers_settle_one_request(answer):
 
 async def test_users_without_a_session_dont_share_one():
     person = Person()
-    around = surroundings(person)
-    ann, bob = ask(around, "ann", session=None, user="ann"), ask(around, "bob", session=None, user="bob")
+    services = surroundings(person)
+    ann, bob = ask(services, "ann", session=None, user="ann"), ask(services, "bob", session=None, user="bob")
     await person.sees("ann", "bob")
     person.answers("ann", Reject())
     assert (await ann)[0] == Reject()
@@ -425,8 +424,8 @@ async def test_users_without_a_session_dont_share_one():
 
 async def test_a_terminal_is_asked_one_thing_after_the_other():
     person = Person(one_at_a_time=True)
-    around = surroundings(person)
-    tasks = [ask(around, name, session=name) for name in ("one", "two", "three")]
+    services = surroundings(person)
+    tasks = [ask(services, name, session=name) for name in ("one", "two", "three")]
     for name in ("one", "two", "three"):
         await person.sees(name)
         assert person.shown[-1] == name
@@ -449,20 +448,20 @@ async def test_a_bound_method_is_one_approver():
 
     terminal, approvals = Terminal(), ApprovalQueue()
     arounds = [surroundings(terminal.ask, approvals=approvals) for _ in range(4)]
-    await asyncio.gather(*(ask(around, "delete", session=str(n)) for n, around in enumerate(arounds)))
+    await asyncio.gather(*(ask(services, "delete", session=str(n)) for n, services in enumerate(arounds)))
     assert terminal.most == 1
 
 
 @pytest.mark.parametrize(("answer", "outcome"), [(Always(), Once()), (Reject(), Reject(None, along_with="one"))])
 async def test_what_was_settled_in_the_line_is_never_shown(answer, outcome):
     person, grants = Person(one_at_a_time=True), MemoryGrants()
-    around = surroundings(person, grants=grants)
-    tasks = [ask(around, name, covered=lambda: bool(grants.rules("s"))) for name in ("one", "two", "three")]
+    services = surroundings(person, grants=grants)
+    tasks = [ask(services, name, covered=lambda: bool(grants.rules("s"))) for name in ("one", "two", "three")]
     await person.sees("one")
     person.answers("one", answer)
     assert [said for said, _ in await asyncio.gather(*tasks)] == [answer, outcome, outcome]
     assert person.shown == ["one"]
-    assert len(around.approvals._approvers) == 0
+    assert services.approvals._approvers.is_idle
 
 
 @pytest.mark.parametrize("answered", [True, False])
@@ -493,13 +492,13 @@ async def test_a_terminal_that_still_shows_an_old_question_isnt_asked_another():
         free.wait(10)
         return Once()
 
-    around = surroundings(terminal, seconds=0.05)
+    services = surroundings(terminal, seconds=0.05)
     for name in ("one", "two"):
         with pytest.raises(CallError, match="no answer came"):
-            await ask(around, name)
+            await ask(services, name)
     assert shown == ["one"]
     free.set()
-    assert (await ask(surroundings(terminal, approvals=around.approvals), "three"))[0] == Once()
+    assert (await ask(surroundings(terminal, approvals=services.approvals), "three"))[0] == Once()
     assert shown == ["one", "three"]
 
 
@@ -520,8 +519,8 @@ def test_a_system_without_threads_denies(monkeypatch):
 async def test_cancellation_leaves_nothing_behind(one_at_a_time):
     """Whether it is shown or stands in line; the others go on."""
     person = Person(one_at_a_time=one_at_a_time)
-    around = surroundings(person)
-    one, two, three = (ask(around, name, session=name) for name in ("one", "two", "three"))
+    services = surroundings(person)
+    one, two, three = (ask(services, name, session=name) for name in ("one", "two", "three"))
     await person.sees("one")
     two.cancel()
     one.cancel()
@@ -531,8 +530,8 @@ async def test_cancellation_leaves_nothing_behind(one_at_a_time):
     await person.sees("three")
     person.answers("three", Once())
     assert (await three)[0] == Once()
-    assert around.approvals.waiting() == ()
-    assert len(around.approvals._approvers) == 0
+    assert services.approvals.waiting() == ()
+    assert services.approvals._approvers.is_idle
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -561,10 +560,10 @@ async def test_an_approver_that_wont_end_is_left_to_itself(monkeypatch):
             except asyncio.CancelledError:
                 continue
 
-    around = surroundings(stubborn, seconds=0.02)
+    services = surroundings(stubborn, seconds=0.02)
     with pytest.raises(CallError, match="no answer came"):
-        await ask(around, "delete")
-    assert around.approvals.waiting() == ()
+        await ask(services, "delete")
+    assert services.approvals.waiting() == ()
     free.set()
 
 
@@ -580,15 +579,15 @@ def test_requests_of_several_loops_are_settled_together():
         await asyncio.to_thread(barrier.wait)
         return Reject() if request.call.name == "n0" else await asyncio.get_running_loop().create_future()
 
-    def work(name):
-        around = surroundings(approver, approvals=approvals, grants=grants)
+    def state(name):
+        services = surroundings(approver, approvals=approvals, grants=grants)
 
         async def main():
-            answers.append((await ask(around, name))[0])
+            answers.append((await ask(services, name))[0])
 
         asyncio.run(main())
 
-    threads = [threading.Thread(target=work, args=(f"n{number}",)) for number in range(4)]
+    threads = [threading.Thread(target=state, args=(f"n{number}",)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -604,10 +603,10 @@ def test_a_request_of_a_closed_loop_is_passed_over():
         await asyncio.get_running_loop().create_future()
 
     loop = asyncio.new_event_loop()
-    around = surroundings(never, approvals=approvals)
+    services = surroundings(never, approvals=approvals)
 
     async def start():
-        return ask(around, "lost"), asyncio.current_task()
+        return ask(services, "lost"), asyncio.current_task()
 
     task, _ = loop.run_until_complete(start())
     loop.run_until_complete(asyncio.sleep(0))
@@ -622,88 +621,3 @@ def test_a_request_of_a_closed_loop_is_passed_over():
     for each in left:
         each._log_destroy_pending = False
     del task, each, left
-
-
-# The lock -----------------------------------------------------------------------------------------------------------
-
-
-async def a_few_steps():
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
-@pytest.mark.parametrize("woken", [False, True])
-async def test_leaving_the_queue_loses_nobodys_turn(woken):
-    """Neither before the turn has come nor in the moment when it does."""
-    locks = KeyedLock()
-    first = await locks.acquire("one")
-    leaves, stays = (asyncio.create_task(locks.acquire("one")) for _ in range(2))
-    await a_few_steps()
-    if woken:
-        first.release()
-    leaves.cancel()
-    await a_few_steps()
-    assert leaves.cancelled()
-    if not woken:
-        first.release()
-    (await stays).release()
-    assert len(locks) == 0
-
-
-def test_a_closed_loop_is_passed_over():
-    locks = KeyedLock()
-
-    async def take():
-        return await locks.acquire("one")
-
-    first = asyncio.run(take())
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(take())
-    loop.run_until_complete(a_few_steps())
-    loop.close()
-    first.release()
-    assert len(locks) == 0
-    task._log_destroy_pending = False
-
-
-def test_threads_with_loops_of_their_own_share_them():
-    locks, inside, most = KeyedLock(), [], []
-
-    async def go():
-        for _ in range(20):
-            lock = await locks.acquire("one")
-            inside.append(1)
-            most.append(len(inside))
-            await asyncio.sleep(0)
-            inside.pop()
-            lock.release()
-
-    threads = [threading.Thread(target=lambda: asyncio.run(go())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (max(most), len(most), len(locks)) == (1, 80, 0)
-
-
-@given(st.lists(st.sampled_from(["take", "cancel", "release"]), max_size=20))
-def test_whatever_happens_no_turn_is_lost_or_doubled(steps):
-    async def main():
-        locks, tasks = KeyedLock(), []
-        for step in steps:
-            held = [task for task in tasks if task.done() and not task.cancelled()]
-            open_ = [task for task in tasks if not task.done()]
-            assert len(held) <= 1
-            if step == "take":
-                tasks.append(asyncio.create_task(locks.acquire("one")))
-            elif step == "cancel" and open_:
-                open_[-1].cancel()
-            elif step == "release" and held:
-                tasks.remove(held[0])
-                held[0].result().release()
-            await a_few_steps()
-        while tasks := [task for task in tasks if not task.cancelled()]:
-            (await tasks.pop(0)).release()
-        assert len(locks) == 0
-
-    asyncio.run(main())

@@ -17,12 +17,11 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from dispatch.approval.samples import a_tool, a_work, approved, surroundings
 from pegboard.dispatch.approval.grants import MemoryGrants
-from pegboard.dispatch.approval.pending import PendingCalls
+from pegboard.dispatch.approval.pending import PendingCalls, match_answers
 from pegboard.dispatch.approval.request import Later, Once, Reject
-from pegboard.dispatch.approval.resume import match_answers
 from pegboard.dispatch.approve import consume_approval
-from pegboard.dispatch.limits import CallError
 from pegboard.errors import PendingError
+from pegboard.tools.call import CallError
 from pegboard.tools.context import ReadonlyContext
 
 KEY = b"a key of sixteen bytes or more"
@@ -34,7 +33,7 @@ class Host(RuleBasedStateMachine):
     """`yes` holds what a person has allowed, and `run` what has run, both as (request, path)."""
 
     texts = Bundle("texts")
-    works = Bundle("works")
+    states = Bundle("works")
 
     def __init__(self):
         super().__init__()
@@ -54,43 +53,43 @@ class Host(RuleBasedStateMachine):
     def a_call(self, path, approver=None):
         return a_work(surroundings(approver, grants=self.grants), self.tool, {"path": path})
 
-    def attempt(self, work):
+    def attempt(self, state):
         """What the stage `run` does: the last look, then the handler."""
         with contextlib.suppress(CallError):
-            consume_approval(work)
-            self.run.append((work.approval.request, work.arguments["path"]))
+            consume_approval(state)
+            self.run.append((state.approval.request, state.arguments["path"]))
 
-    @rule(path=ARGUMENTS, answer=st.sampled_from([Once(), Reject(), Reject("no"), None]), target=works)
+    @rule(path=ARGUMENTS, answer=st.sampled_from([Once(), Reject(), Reject("no"), None]), target=states)
     def ask(self, path, answer):
-        work = self.a_call(path, self.answered(answer))
+        state = self.a_call(path, self.answered(answer))
         with contextlib.suppress(CallError):
-            asyncio.run(approved(work))
-        assert (work.approval is not None) is isinstance(answer, Once)
-        return work
+            asyncio.run(approved(state))
+        assert (state.approval is not None) is isinstance(answer, Once)
+        return state
 
     @rule(paths=st.lists(ARGUMENTS, min_size=1, max_size=3), target=texts)
     def ask_later(self, paths):
         pending = []
         for path in paths:
-            work = self.a_call(path, self.answered(Later()))
+            state = self.a_call(path, self.answered(Later()))
             with pytest.raises(CallError, match="waits for a person"):
-                asyncio.run(approved(work))
-            pending.append(work.pending)
+                asyncio.run(approved(state))
+            pending.append(state.pending)
         return PendingCalls(pending).dumps(KEY)
 
-    @rule(work=works, path=ARGUMENTS)
-    def change(self, work, path):
+    @rule(state=states, path=ARGUMENTS)
+    def change(self, state, path):
         """Somebody holds a reference."""
-        if isinstance(work.arguments, dict):
-            work.arguments["path"] = path
+        if isinstance(state.arguments, dict):
+            state.arguments["path"] = path
 
-    @rule(work=works)
-    def try_to_run(self, work):
-        self.attempt(work)
+    @rule(state=states)
+    def try_to_run(self, state):
+        self.attempt(state)
 
-    @rule(work=works, other=works)
-    def swap_approvals(self, work, other):
-        work.approval, other.approval = other.approval, work.approval
+    @rule(state=states, other=states)
+    def swap_approvals(self, state, other):
+        state.approval, other.approval = other.approval, state.approval
 
     @rule(
         text=texts,
@@ -109,11 +108,11 @@ class Host(RuleBasedStateMachine):
                     self.yes.add((call.id, call.arguments["path"]))
                 with contextlib.suppress(CallError):
                     approval, _ = resumed.authorize(self.grants, context)
-                    work = self.a_call(call.arguments["path"])
-                    work.call, work.approval = call.call, approval
-                    asyncio.run(approved(work))
-                    self.attempt(work)
-                    self.attempt(work)
+                    state = self.a_call(call.arguments["path"])
+                    state.call, state.approval = call.call, approval
+                    asyncio.run(approved(state))
+                    self.attempt(state)
+                    self.attempt(state)
 
     @rule(text=consumes(texts), place=st.integers(0, 10_000), byte=st.integers(0, 255), path=ARGUMENTS)
     def forge(self, text, place, byte, path):

@@ -12,10 +12,9 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.limits import cancels_the_call
+from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.errors import PendingError
-from pegboard.schema.json import json_faults, json_text
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError, json_faults, json_text
 from pegboard.schema.structure import strict_structurer
 from pegboard.threads import off_loop
 from pegboard.tools.call import ToolCall
