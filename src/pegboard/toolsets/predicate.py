@@ -292,7 +292,7 @@ _OF_TOOL: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
     "name": lambda tool: (tool.spec.name,),
     "tag": lambda tool: tool.spec.tags,
     "kind": lambda tool: (tool.spec.kind,),
-    "plugin": lambda tool: _one(tool.origin.plugin),
+    "plugin": lambda tool: _one(tool.origin.plugin) + _one(tool.origin.plugin and tool.origin.distribution),
     "toolset": lambda tool: _one(tool.origin.toolset),
     "distribution": lambda tool: _one(tool.origin.distribution),
     "property": lambda tool: _property_names(tool.spec.input_schema_text),

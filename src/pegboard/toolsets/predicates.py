@@ -62,7 +62,7 @@ def kind(pattern: str) -> Predicate:
 
 
 def from_plugin(pattern: str) -> Predicate:
-    """The plugin that brought the tool matches; tools of the host have none."""
+    """The plugin that brought the tool matches, or its distribution; tools of the host have none."""
     return Matches("plugin", pattern)
 
 
