@@ -269,7 +269,7 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
             if not anyway:
                 raise clash from error
             registry = load_registry(evolve(config, conflicts="keep"), options, discovery)
-        if registry.plugin_manager is not None:
+        if registry.plugin_manager is not None and options.is_default:
             note_names(registry, discovery)
         if options.functions:
             register_functions(registry, map(Path, options.functions))
