@@ -18,7 +18,7 @@ from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import emit_note, emit_running
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.state import CallState, plain
-from pegboard.dispatch.timeout import Deadline, LimitExpiredError, finish_within, within
+from pegboard.dispatch.timeout import Deadline, LimitExpiredError, finish_within, watched, within
 from pegboard.errors import CallStoppedError, ToolError
 from pegboard.schema.problems import StructureError, problem
 from pegboard.threads import WorkerPool
@@ -399,16 +399,11 @@ def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | 
         threads = state.services.threads if off_the_loop else None
         running = _STARTERS[handler.flavour](handler, args, kwargs, context, threads)
     coroutine: Coroutine[Any, Any, Any] = running if type(running) is _COROUTINE else _awaited(running)
-    watchdog = state.services.watchdog
-    seen = None if watchdog is None else watchdog.enter(state.call.name)
     try:
-        waits_for = coroutine.send(None)
+        waits_for = watched(state.services.watchdog, state.call.name, coroutine.send, None)
     except StopIteration as end:
         state.value = end.value
         return None
-    finally:
-        if watchdog is not None and seen is not None:
-            watchdog.leave(seen)
     return _finish(state, tool, limit, coroutine, waits_for)
 
 

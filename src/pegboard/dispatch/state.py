@@ -59,26 +59,10 @@ class _ReadOnlyList(list[Any]):
         return list, (list(self),)
 
 
-def _shown_tree(value: Any) -> Any:
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return _ReadOnlyDict({key: each if type(each) in _FLAT else _shown_tree(each) for key, each in members.items()})
-    if isinstance(value, list):
-        return _ReadOnlyList([each if type(each) in _FLAT else _shown_tree(each) for each in cast("list[Any]", value)])
-    return value
-
-
-def read_only(arguments: Mapping[str, Any], *, is_tree: bool = False) -> Mapping[str, Any]:
-    """The arguments as callbacks see them: read-only all the way down, equal to what they show, plain when copied.
-
-    Args:
-        arguments: What they see.
-        is_tree: Whether they were made by our own parser: plain dicts and lists, of bounded depth, without cycles.
-    """
+def read_only(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments as callbacks see them: read-only all the way down, equal to what they show, plain when copied."""
     if all(type(value) in _FLAT for value in arguments.values()):
         return MappingProxyType(arguments)
-    if is_tree:
-        return MappingProxyType(_shown_tree(arguments))
     return MappingProxyType(_remade(dict(arguments), _ReadOnlyDict, _ReadOnlyList))
 
 
