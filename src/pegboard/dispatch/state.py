@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, cast
 
-from attrs import frozen
+from attrs import field, frozen
 
 from pegboard.callbacks import Callback
+from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Approval, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
-    from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.timeout import Deadline, Watchdog
     from pegboard.dispatch.truncate import TextStore
@@ -167,7 +167,7 @@ class CallServices:
         callbacks: The chains round each call.
         limits: What a call may use.
         observe: Gets what only the operator should see: who failed, and how.
-        locks: Where calls wait for each other; `None`: none has to.
+        locks: Where calls wait for each other.
         slots: How many of the batch may run at once; `None` is no limit.
         permissions: What may run; `None` lets everything run.
         grants: What people have allowed for longer than one call.
@@ -195,7 +195,7 @@ class CallServices:
     callbacks: Callbacks = NO_CALLBACKS
     limits: Limits = DEFAULT_LIMITS
     observe: Callable[[str, BaseException], None] | None = None
-    locks: LockManager | None = None
+    locks: LockManager = field(factory=LockManager)
     slots: Semaphore | None = None
     permissions: Permissions | None = None
     grants: Grants | None = None

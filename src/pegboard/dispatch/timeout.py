@@ -12,7 +12,7 @@ from math import inf
 from threading import get_ident
 from time import monotonic
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from attrs import define, field
 
@@ -141,8 +141,6 @@ def place_of(thread: int) -> str:
 
 _GRACE_SECONDS: Final = 1.0
 """How long a coroutine may take to end once it is cancelled at its limit."""
-
-_COROUTINE: Final[type] = CoroutineType
 
 
 class LimitExpiredError(Exception):
@@ -313,7 +311,7 @@ async def within(
         LimitExpiredError: It was cancelled at the limit.
         BaseException: Whatever it raised.
     """
-    coroutine = cast("Coroutine[Any, Any, Any]", awaitable if type(awaitable) is _COROUTINE else _awaited(awaitable))
+    coroutine = as_coroutine(awaitable)
     if isinstance(seconds, Deadline):
         watchdog, name = seconds.watchdog, seconds.name
     try:
@@ -337,6 +335,13 @@ def cancels_the_call(error: BaseException) -> bool:
         return False
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
+    """Something that can be awaited, as what is stepped by hand."""
+    if type(awaitable) is CoroutineType:
+        return awaitable  # pyright: ignore[reportUnknownVariableType]
+    return _awaited(awaitable)
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:
