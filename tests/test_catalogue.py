@@ -9,8 +9,7 @@ from pegboard.callbacks import Callback
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, Catalogue, PluginRecord, Problem
 from pegboard.errors import DuplicateToolError
 from pegboard.plugins import hookspecs
-from pegboard.tools.policy import HOST, Origin
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import HOST, Origin, ToolSpec
 from pegboard.tools.tool import Tool
 
 FILES = Origin("files", "pegboard-files", "0.1.0")

@@ -50,14 +50,17 @@ from pegboard.dispatch.events import (
     CallUpdated as CallUpdated,
     event_from_json as event_from_json,
 )
-from pegboard.dispatch.executors.executor import (
+from pegboard.dispatch.executors.execution import (
     ExecutionRequest as ExecutionRequest,
     ExecutionResponse as ExecutionResponse,
-    Executor as Executor,
     PermissionRequired as PermissionRequired,
 )
-from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
-from pegboard.dispatch.executors.remote import ExecutorCall as ExecutorCall, ToolExecutor as ToolExecutor
+from pegboard.dispatch.executors.executor import (
+    Executor as Executor,
+    ExecutorCall as ExecutorCall,
+    LocalExecutor as LocalExecutor,
+    ToolExecutor as ToolExecutor,
+)
 from pegboard.dispatch.kept import kept_result_tool as kept_result_tool
 from pegboard.dispatch.permissions.permissions import (
     PermissionRules as PermissionRules,
@@ -137,11 +140,14 @@ from pegboard.tools.content import (
 )
 from pegboard.tools.context import Progress as Progress, ReadonlyContext as ReadonlyContext, ToolContext as ToolContext
 from pegboard.tools.handler import Preview as Preview
-from pegboard.tools.injection import Injected as Injected
-from pegboard.tools.policy import Limits as Limits, Origin as Origin, Policy as Policy, ResultLimits as ResultLimits
+from pegboard.tools.services import Injected as Injected
 from pegboard.tools.spec import (
     Concurrency as Concurrency,
     Grammar as Grammar,
+    Limits as Limits,
+    Origin as Origin,
+    Policy as Policy,
+    ResultLimits as ResultLimits,
     ToolAnnotations as ToolAnnotations,
     ToolSpec as ToolSpec,
 )

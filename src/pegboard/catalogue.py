@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from pegboard.callbacks import Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
-from pegboard.tools.policy import ConflictPolicy, Origin
+from pegboard.tools.spec import ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicate import check_predicate_name
 from pegboard.toolsets.toolset import Toolset

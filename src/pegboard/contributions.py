@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, LazyPlugins, PluginRecord, Problem
 from pegboard.errors import RegistrationError, UnknownToolError, did_you_mean, suggest
-from pegboard.tools.policy import HOST, ConflictPolicy, Origin
+from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
 
 if TYPE_CHECKING:

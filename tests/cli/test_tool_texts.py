@@ -22,8 +22,7 @@ from pegboard.cli.tool_texts import (
     version_text,
 )
 from pegboard.plugins.cache import list_json
-from pegboard.tools.policy import Origin
-from pegboard.tools.spec import EXCLUSIVE, Concurrency, Grammar, ToolAnnotations, ToolSpec
+from pegboard.tools.spec import EXCLUSIVE, Concurrency, Grammar, Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 
 ORIGIN = Origin("files", "pegboard-files", "0.1.0")

@@ -13,8 +13,7 @@ from pegboard.threads import WorkerPool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler
-from pegboard.tools.policy import DEFAULT_LIMITS
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import DEFAULT_LIMITS, ToolSpec
 from pegboard.tools.tool import Tool
 
 ANY_OBJECT = {"type": "object"}

@@ -29,8 +29,7 @@ from pegboard.threads import WorkerPool
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Preview
-from pegboard.tools.policy import DEFAULT_LIMITS, Limits
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits, ToolSpec
 from pegboard.tools.tool import Tool
 
 SHELL = Tool(
@@ -238,7 +237,7 @@ def test_nothing_that_asks_runs_without_an_approval():
 
 def test_an_earlier_approval_isnt_asked_for_again():
     state = a_work(surroundings(ScriptedApprover([])))
-    state.approval = Approval.of(state.tool, state.arguments)
+    state.approval = Approval.of_text(state.tool.spec.digest, '{"path": "a.txt"}')
     sent(state)
     consume_approval(state)
 

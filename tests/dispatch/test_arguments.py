@@ -32,7 +32,7 @@ from pegboard.dispatch.callbacks import ChangeArguments
 from pegboard.dispatch.find import unknown
 from pegboard.schema.json import MAX_DEPTH, json_faults
 from pegboard.tools.call import CallError, CallFault, ToolCall
-from pegboard.tools.policy import Limits, Origin, Policy
+from pegboard.tools.spec import Limits, Origin, Policy
 from strategies import json_values
 
 ENOUGH = 1000

@@ -15,8 +15,8 @@ from pegboard.errors import OperationError
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent
-from pegboard.tools.policy import Limits, ResultLimits
 from pegboard.tools.portal import LoopPortal
+from pegboard.tools.spec import Limits, ResultLimits
 from pegboard.tools.tool import Tool
 from pegboard.tools.typed import as_tools
 

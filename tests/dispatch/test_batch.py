@@ -22,7 +22,7 @@ from pegboard import (
 )
 from pegboard.dispatch.approval.request import Always, Reject
 from pegboard.dispatch.events import CallEnded, CallRunning
-from pegboard.tools.policy import Limits
+from pegboard.tools.spec import Limits
 
 
 def calls(*names, **arguments):

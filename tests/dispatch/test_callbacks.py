@@ -15,7 +15,7 @@ from pegboard.dispatch.timeout import Watchdog
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
-from pegboard.tools.policy import DEFAULT_LIMITS, ResultLimits
+from pegboard.tools.spec import DEFAULT_LIMITS, ResultLimits
 
 EMPTY = ToolResult()
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from pegboard.dispatch.kept import ResultStore, _remove_folder, kept_result_tool
 from pegboard.dispatch.truncate import Size, TextPosition
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.policy import ResultLimits
+from pegboard.tools.spec import ResultLimits
 
 FEW = ResultLimits(lines=2, bytes=10)
 

@@ -22,8 +22,7 @@ from pegboard.dispatch.locks import (
     Semaphore,
     lock_request,
 )
-from pegboard.tools.policy import Policy
-from pegboard.tools.spec import EXCLUSIVE as ALONE, Concurrency, ToolSpec
+from pegboard.tools.spec import EXCLUSIVE as ALONE, Concurrency, Policy, ToolSpec
 from pegboard.tools.tool import Tool
 
 READ, WRITE = LockRequest(key="a", writes=False), LockRequest(key="a")

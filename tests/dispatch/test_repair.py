@@ -14,8 +14,7 @@ from pegboard.dispatch.repair import RepairRequest, repair
 from pegboard.dispatch.state import Callbacks, CallServices, CallState
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.policy import Limits
-from pegboard.tools.spec import ToolAnnotations
+from pegboard.tools.spec import Limits, ToolAnnotations
 from pegboard.tools.tool import LateHandler
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}

@@ -12,11 +12,11 @@ from pegboard.callbacks import Flavour
 from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import FatalToolError, ToolError
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError
 from pegboard.tools.call import CallError
 from pegboard.tools.context import Progress, ToolContext
 from pegboard.tools.handler import Handler
-from pegboard.tools.policy import HOST, Limits, Origin, Policy
+from pegboard.tools.spec import HOST, Limits, Origin, Policy
 
 PATIENCE = 10  # seconds; only a broken test waits so long
 TINY = Limits(timeout=0.001)

@@ -25,7 +25,7 @@ from pegboard.errors import ToolError
 from pegboard.tools.call import CallError
 from pegboard.tools.content import FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.policy import DEFAULT_LIMITS, DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.spec import DEFAULT_LIMITS, DEFAULT_RESULT_LIMITS, ResultLimits
 
 NUMBERS = "".join(f"{number}\n" for number in range(1, 11))
 THREE_LINES = ResultLimits(lines=3)

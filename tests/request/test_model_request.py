@@ -16,7 +16,7 @@ from pegboard.request.model_request import (
     can_stream,
 )
 from pegboard.tools.call import ToolCall
-from pegboard.tools.policy import Origin
+from pegboard.tools.spec import Origin
 from pegboard.toolsets.resolve import resolve_tools
 from toolsets.samples import make_tool
 

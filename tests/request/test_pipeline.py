@@ -15,7 +15,7 @@ from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.request.pipeline import Pipeline, Placed, Processor, Runner, built_in
 from pegboard.request.processors import DEFAULT_PIPELINE
 from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.tools.policy import HOST, Origin
+from pegboard.tools.spec import HOST, Origin
 
 FILES, GIT = Origin("files"), Origin("git")
 REQUEST = ModelRequest("a")

@@ -31,8 +31,7 @@ from pegboard.request.processors import (
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.tools.policy import Origin
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard.toolsets.search import search_tool

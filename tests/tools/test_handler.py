@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+import asyncio
+import datetime as dt
 import functools
+from typing import Annotated, Generic, Literal, Optional, TypedDict, TypeVar, Unpack
 
 import pytest
+from hypothesis import given, strategies as st
 
 from pegboard.callbacks import Flavour
-from pegboard.schema.problems import StructureError
-from pegboard.tools.handler import Handler
+from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
+from pegboard.schema.json import StructureError
+from pegboard.tools.context import ReadonlyContext, ToolContext
+from pegboard.tools.handler import Handler, binder_of, binder_of_one, opened
+from pegboard.tools.services import Injected, Injection, injected_kind
+from pegboard.tools.signature import signature_of
+from pegboard.tools.tool import Tool, tool
+from pegboard.tools.typed import tool_of
 
 
 def plain(): ...
@@ -79,3 +89,410 @@ def test_an_error_is_seen_from_further_out():
     assert (error.path, error.reason) == (("when", 0, "day"), "is no date")
     assert str(error) == "when[0].day: is no date"
     assert str(StructureError("is no date")) == "(root): is no date"
+
+
+CONTEXT = ToolContext()
+
+
+def bound(function, arguments, *, strict=False):
+    """What `function` gives, called with these arguments."""
+    args, kwargs = binder_of(signature_of(function, tool="t"), strict=strict)(CONTEXT, arguments)
+    return function(*args, **kwargs)
+
+
+def test_arguments_that_are_json_already_are_handed_on_as_they_are():
+    def function(a: list[str], b: str = "x"): ...
+
+    arguments = {"a": ["x"]}
+    args, kwargs = binder_of(signature_of(function, tool="t"))(CONTEXT, arguments)
+    assert args == ()
+    assert kwargs is arguments
+
+
+def test_arguments_are_structured_by_their_types():
+    def function(day: dt.date, days: list[dt.date] = ()):
+        return day, days
+
+    first, second = dt.date(2026, 1, 2), dt.date(2026, 1, 3)
+    assert bound(function, {"day": "2026-01-02"}) == (first, ())
+    assert bound(function, {"day": "2026-01-02", "days": ["2026-01-03"]}) == (first, [second])
+
+
+def test_the_call_itself_stays_as_it_was():
+    def function(day: dt.date, context: ToolContext): ...
+
+    arguments = {"day": "2026-01-02"}
+    binder_of(signature_of(function, tool="t"))(CONTEXT, arguments)
+    assert arguments == {"day": "2026-01-02"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        ({"day": "never"}, ("day",)),
+        ({"day": "2026-01-02", "days": ["2026-01-02", "never"]}, ("days", 1)),
+        ({"day": "2026-01-02", "other": "never"}, ("other",)),
+    ],
+)
+def test_what_the_type_refuses_is_named_with_its_path(arguments, path):
+    def by_name(day: dt.date, days: list[dt.date] = (), **rest: dt.date): ...
+    def by_position(day: dt.date, /, *days: dt.date, **rest: dt.date): ...
+
+    for function in (by_name, by_position):
+        with pytest.raises(StructureError) as caught:
+            bound(function, arguments)
+        assert caught.value.path == path
+
+
+def test_a_type_judges_too_where_the_schema_is_not_its_own():
+    def function(a: str):
+        return a
+
+    assert bound(function, {"a": 1}) == 1
+    with pytest.raises(StructureError) as caught:
+        bound(function, {"a": 1}, strict=True)
+    assert caught.value.path == ("a",)
+
+
+@pytest.mark.parametrize("place", ["first", "last", "keyword", "positional", "plain", "open"])
+def test_the_context_is_passed_wherever_it_stands(place):
+    def first(context: ToolContext, a: int):
+        return context, a
+
+    def last(a: int, context: ToolContext | None = None):
+        return context, a
+
+    def keyword(a: int, *, context: ToolContext):
+        return context, a
+
+    def positional(context: ToolContext, a: int, /):
+        return context, a
+
+    def plain(a: str, context: ToolContext):
+        return context, a
+
+    def open_ended(a: int, context: ToolContext, **rest: int):
+        return context, a
+
+    places = {"first": first, "last": last, "keyword": keyword, "positional": positional, "plain": plain}
+    function = places.get(place, open_ended)
+    assert bound(function, {"a": 1}) == (CONTEXT, 1)
+
+
+def test_a_hidden_parameter_cannot_be_filled_by_an_other_key():
+    class Thing:
+        def method(self, a, context: ToolContext, **rest): ...
+        def positional(self, context: ToolContext, /, **rest): ...
+
+    for function in (Thing().method, Thing().positional):
+        for name in ("self", "context"):
+            with pytest.raises(StructureError, match=f"{name}: unknown key"):
+                bound(function, {"a": 1, name: 2})
+
+
+class Options(TypedDict, total=False):
+    """Unpacked."""
+
+    depth: int
+    day: dt.date
+
+
+def test_unpacked_keys_that_are_left_out_are_not_passed():
+    def function(a: int, **options: Unpack[Options]):
+        return options
+
+    def positional(a: int, /, **options: Unpack[Options]):
+        return options
+
+    for each in (function, positional):
+        assert bound(each, {"a": 1}) == {}
+        assert bound(each, {"a": 1, "day": "2026-01-02"}) == {"day": dt.date(2026, 1, 2)}
+
+
+@pytest.mark.parametrize("name", ["input", None])
+def test_a_function_of_one_thing_gets_it_in_its_own_order(name):
+    def context_first(context: ToolContext, it):
+        return context, it
+
+    def context_last(it, /, context: ToolContext):
+        return context, it
+
+    def keyword(*, it, context: ToolContext):
+        return context, it
+
+    def alone(it):
+        return CONTEXT, it
+
+    arguments = {"input": "text"}
+    for function in (context_first, context_last, keyword, alone):
+        args, kwargs = binder_of_one(signature_of(function, tool="t"), name)(CONTEXT, arguments)
+        assert function(*args, **kwargs) == (CONTEXT, "text" if name else arguments)
+
+
+@st.composite
+def signatures(draw):
+    """The source of a function that gives back what it got, and arguments for it with what they come to."""
+    names = iter("abcdefgh")
+    parts, given, expected = [], {}, {}
+
+    def parameters(most, *, defaulted=False):
+        for name in [next(names) for _ in range(draw(st.integers(0, most)))]:
+            defaulted = defaulted or draw(st.booleans())
+            parts.append(f"{name}=0" if defaulted else name)
+            expected[name] = 0
+            if not defaulted or draw(st.booleans()):
+                given[name] = expected[name] = draw(st.integers(1, 9))
+        return defaulted
+
+    defaulted = parameters(2)
+    if parts:
+        parts.append("/")
+    parameters(2, defaulted=defaulted)
+    if draw(st.booleans()):
+        parts.append("*rest")
+        expected["rest"] = ()
+        if draw(st.booleans()):
+            given["rest"] = draw(st.lists(st.integers(), max_size=2))
+            expected["rest"] = tuple(given["rest"])
+        parameters(2)
+    if draw(st.booleans()):
+        parts.append("**more")
+        expected["more"] = draw(st.dictionaries(st.sampled_from(["x", "more", "function"]), st.integers(), max_size=2))
+        given.update(expected["more"])
+    return f"def function({', '.join(parts)}): return locals()", given, expected
+
+
+@given(signatures())
+def test_every_parameter_gets_what_was_given_or_its_default(case):
+    source, arguments, expected = case
+    names = {}
+    exec(source, names)
+    assert bound(names["function"], arguments) == expected
+
+
+T = TypeVar("T")
+
+
+class Database:
+    """Stands for one."""
+
+
+class Repository(Generic[T]): ...
+
+
+DATABASE = Database()
+
+
+def called(function, arguments, services=None):
+    """What `function` gives as a tool's, called as dispatch calls it."""
+    made = Tool.from_function(function)
+    context = ToolContext(ReadonlyContext(user="ann"), tool=made.name, services=services or {})
+
+    async def run():
+        await opened(made.handler.injects, context)
+        args, kwargs = made.bind(context, arguments)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            await context.close_services()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kind"),
+    [
+        (Injected[Database], Database),
+        (Injected[Repository[int]], Repository[int]),
+        (Annotated[Injected[Database], "more"], Database),
+        (Injected[Database] | None, Database),
+        (Optional[Injected[Database]], Database),  # noqa: UP045  (the other way to write it)
+        (Injected[Database | None], Database),
+        (Database, None),
+        (Annotated[Database, "injected"], None),
+        (Database | None, None),
+        (list[Injected[Database]], None),
+    ],
+)
+def test_an_annotation_says_what_is_injected(annotation, kind):
+    assert injected_kind(annotation) == kind
+
+
+def test_the_marker_shows_itself():
+    assert repr(Injected[Database]).endswith("Database, injected]")
+
+
+def test_what_is_injected_is_hidden_from_the_model():
+    @tool
+    def function(a: int, db: Injected[Database], log: Injected[Database] | None = None): ...
+
+    made = tool_of(function)
+    assert list(made.spec.input_schema["properties"]) == ["a"]
+    assert made.handler.injects == (Injection("db", Database), Injection("log", Database, is_optional=True))
+
+
+def test_a_tool_without_injection_pays_nothing():
+    @tool
+    def function(a: str, b: str): ...
+
+    made = tool_of(function)
+    arguments = {"a": "x", "b": "y"}
+    assert made.handler.injects == ()
+    assert made.bind(ToolContext(), arguments)[1] is arguments
+
+
+@pytest.mark.parametrize("place", range(7))
+def test_services_are_passed_wherever_their_parameter_stands(place):
+    def first(db: Injected[Database], a: int, context: ToolContext):
+        return db, a, context.user
+
+    def last(context: ToolContext, a: int, db: Injected[Database]):
+        return db, a, context.user
+
+    def keyword(a: int, *, db: Injected[Database], context: ToolContext):
+        return db, a, context.user
+
+    def positional(db: Injected[Database], a: int, context: ToolContext, /):
+        return db, a, context.user
+
+    def before_a_star(context: ToolContext, db: Injected[Database], *a: int):
+        return db, a[0], context.user
+
+    def open_ended(a: int, db: Injected[Database], context: ToolContext, **rest: int):
+        return db, a, context.user
+
+    def structured(a: Annotated[int, "x"], db: Injected[Database], context: ToolContext, day: str = "x"):
+        return db, a, context.user
+
+    function = [first, last, keyword, positional, before_a_star, open_ended, structured][place]
+    arguments = {"a": [1]} if function is before_a_star else {"a": 1}
+    assert called(function, arguments, {Database: DATABASE}) == (DATABASE, 1, "ann")
+
+
+def test_a_parameter_with_a_default_may_stay_without_a_service():
+    def by_name(a: int, db: Injected[Database] | None = None):
+        return db
+
+    def by_position(a: int, db: Injected[Database] | None = None, /):
+        return db
+
+    for function in (by_name, by_position):
+        assert called(function, {"a": 1}) is None
+        assert called(function, {"a": 1}, {Database: DATABASE}) is DATABASE
+
+
+def test_the_handler_of_a_schema_gets_services_too():
+    def handler(arguments, db: Injected[Database], note: Injected[str] = "default"):
+        return arguments, db, note
+
+    made = Tool.from_schema("t", {"type": "object"}, handler)
+    context = ToolContext(services={Database: DATABASE})
+    asyncio.run(opened(made.handler.injects, context))
+    args, kwargs = made.bind(context, {"a": 1})
+    assert handler(*args, **kwargs) == ({"a": 1}, DATABASE, "default")
+
+
+def test_methods_get_services():
+    class Desk:
+        @tool
+        def find(self, a: int, db: Injected[Database]):
+            return db
+
+    from pegboard.tools.typed import _tools_of
+
+    (made,) = _tools_of(Desk())
+    context = ToolContext(services={Database: DATABASE})
+    asyncio.run(opened(made.handler.injects, context))
+    assert made.bind(context, {"a": 1}) == ((), {"a": 1, "db": DATABASE})
+
+
+def test_the_model_cannot_fill_what_is_injected():
+    def function(a: int, db: Injected[Database], **rest: int): ...
+
+    with pytest.raises(StructureError, match="db: unknown key"):
+        Tool.from_function(function).bind(ToolContext(), {"a": 1, "db": 5})
+
+
+def test_arguments_are_checked_without_opening_anything():
+    def function(a: int, db: Injected[Database]): ...
+
+    made = Tool.from_function(function, examples=[{"a": 1}])
+    assert made.check({"a": 1}) == ()
+    assert made.check({"a": 1, "db": 1}) != ()
+
+
+async def makes_one(context):
+    yield Database()
+    context.values["closed"] = True
+
+
+def test_what_is_opened_for_a_parameter_is_closed_after_the_call():
+    made = Tool.from_function(lambda a: a, name="t")
+    context = ToolContext(services={Database: makes_one})
+
+    async def run():
+        await opened((Injection("db", Database),), context)
+        assert isinstance(context.service(Database), Database)
+        assert "closed" not in context.values
+        await context.close_services()
+
+    asyncio.run(run())
+    assert context.values == {"closed": True}
+    assert made.handler.injects == ()
+
+
+def test_a_missing_service_is_told_to_the_operator_and_little_to_the_model():
+    def lookup(db: Injected[Database]): ...
+
+    with pytest.raises(ToolError) as caught:
+        called(lookup, {})
+    assert caught.value.text == "lookup isn't set up here, so it can't run. Do without it, or say so."
+    assert isinstance(caught.value.__cause__, MissingServiceError)
+    assert "registry.provide(Database, ...)" in str(caught.value.__cause__)
+
+
+def test_a_service_that_cannot_be_opened_is_told_so_too():
+    def lookup(db: Injected[Database]): ...
+
+    def fails():
+        raise ConnectionError("postgres://user:secret@host")
+
+    with pytest.raises(ToolError) as caught:
+        called(lookup, {}, {Database: fails})
+    assert caught.value.text == "lookup can't run now: something that it needs can't be opened."
+    assert isinstance(caught.value.__cause__, ConnectionError)
+
+
+@pytest.mark.parametrize("error", [ToolError("log in first"), FatalToolError("stop")])
+def test_a_factory_may_speak_to_the_model_and_may_end_the_turn(error):
+    def lookup(db: Injected[Database]): ...
+
+    def fails():
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        called(lookup, {}, {Database: fails})
+    assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def function(db: Injected[int | str]): ...", "a service is found by its class or protocol"),
+        ("def function(db: Injected[Literal[1]]): ...", "a service is found by its class or protocol"),
+        ("def function(db: Injected[ReadonlyContext]): ...", "a service is found by its class or protocol"),
+        ("def function(*db: Injected[Database]): ...", "a service can't be starred"),
+        ("def function(**db: Injected[Database]): ...", "a service can't be starred"),
+    ],
+)
+def test_what_cannot_be_injected_is_refused_at_definition(source, message):
+    names = {
+        "Injected": Injected,
+        "Database": Database,
+        "Literal": Literal,
+        "ReadonlyContext": ReadonlyContext,
+    }
+    exec(source, names)
+    with pytest.raises(DefinitionError, match=message) as caught:
+        Tool.from_function(names["function"])
+    assert caught.value.parameter == "db"

@@ -16,8 +16,7 @@ from hypothesis import given, strategies as st
 from pegboard.errors import MissingServiceError, PegboardError
 from pegboard.tools import services as opened_services
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.injection import name_of_kind
-from pegboard.tools.services import Services, _provided
+from pegboard.tools.services import Services, _provided, name_of_kind
 
 T = TypeVar("T")
 

@@ -19,8 +19,17 @@ from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Preview
-from pegboard.tools.policy import DEFAULT_POLICY, HOST, Origin, Policy
-from pegboard.tools.spec import EXCLUSIVE, Concurrency, Grammar, ToolAnnotations, ToolSpec
+from pegboard.tools.spec import (
+    DEFAULT_POLICY,
+    EXCLUSIVE,
+    HOST,
+    Concurrency,
+    Grammar,
+    Origin,
+    Policy,
+    ToolAnnotations,
+    ToolSpec,
+)
 from pegboard.tools.tool import LateHandler, Tool, tool
 from pegboard.tools.typed import tool_of
 

@@ -14,8 +14,7 @@ import pytest
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
 from pegboard.tools.context import ToolContext
-from pegboard.tools.policy import Policy
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import Policy, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool, snake_case, tool
 from pegboard.tools.typed import TypedTool, _tools_of, as_tools, tool_of
 

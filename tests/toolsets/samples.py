@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 from pegboard.tools.context import NOBODY, ToolContext
 from pegboard.tools.handler import Handler
-from pegboard.tools.policy import Origin
-from pegboard.tools.spec import ToolAnnotations, ToolSpec
+from pegboard.tools.spec import Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 
 BOMB = {

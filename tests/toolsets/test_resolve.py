@@ -13,8 +13,7 @@ from hypothesis import given, strategies as st
 from pegboard.errors import DuplicateToolError, ToolsetError
 from pegboard.schema.json import digest_of
 from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.tools.policy import Origin
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import custom, for_user, from_toolset, named, tagged
 from pegboard.toolsets.resolve import Explanation, _Reason, resolve_tools, settled_names

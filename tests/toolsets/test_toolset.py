@@ -12,8 +12,7 @@ from pegboard.errors import DefinitionError, SchemaError
 from pegboard.schema import validator
 from pegboard.schema.json import JsonText
 from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
-from pegboard.tools.policy import HOST, Origin
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import HOST, Origin, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets import toolset as module
 from pegboard.toolsets.predicate import Predicate

@@ -14,8 +14,7 @@ import pytest
 from pegboard import ToolContext, tool
 from pegboard.tools.call import REMOVED, Actions, merged
 from pegboard.tools.content import Content
-from pegboard.tools.injection import Injected
-from pegboard.tools.services import Services
+from pegboard.tools.services import Injected, Services
 from pegboard.tools.stores import Artifacts, Memory, MemoryEntry, _InMemoryArtifacts, _InMemoryMemory
 
 T = TypeVar("T")

@@ -128,6 +128,16 @@ def test_so_does_one_of_a_program_that_is_run_as_a_module(tmp_path):
     assert (done.stdout, done.stderr) == ("hello Ann\n", "")
 
 
+@pytest.mark.parametrize("run", ["asyncio.run(main())", "asyncio.run(asyncio.to_thread(asyncio.run, main()))"])
+def test_a_program_that_would_run_again_in_the_child_says_at_once_what_to_do(tmp_path, run):
+    """Importing its file calls the tool again; unchecked, each child would wait for a child of its own."""
+    (tmp_path / "app.py").write_text(PROGRAM.replace('if __name__ == "__main__":\n    asyncio.run(main())', run))
+    done = program(tmp_path, "app.py")
+    assert done.stdout.startswith("greet was not run: its process would have run the whole program again.")
+    assert '`if __name__ == "__main__":`' in done.stdout
+    assert done.stderr == ""
+
+
 def test_what_was_typed_in_says_what_to_do(tmp_path):
     done = program(tmp_path, "-c", PROGRAM)
     assert "it was typed in, and stands in no file. Put it into a module" in done.stdout

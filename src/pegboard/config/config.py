@@ -20,8 +20,7 @@ from pegboard.config.files import (
     write_private,
 )
 from pegboard.errors import ConfigError, did_you_mean, suggest
-from pegboard.tools.policy import ConflictPolicy
-from pegboard.tools.spec import is_valid_name
+from pegboard.tools.spec import ConflictPolicy, is_valid_name
 
 PluginSettings: TypeAlias = Mapping[str, Any]
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.permissions.permissions import Permissions
-    from pegboard.tools.policy import ResultLimits
+    from pegboard.tools.spec import ResultLimits
 
 
 @frozen

@@ -13,7 +13,7 @@ from pegboard.dispatch.truncate import Size, TextPosition, cut, size_of
 from pegboard.errors import ToolError, log_failure
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.context import ToolContext
-from pegboard.tools.policy import DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, ResultLimits
 from pegboard.tools.tool import Tool
 
 MOST_KEPT: Final = 200

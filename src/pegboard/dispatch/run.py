@@ -28,12 +28,11 @@ from pegboard.dispatch.timeout import (
     within,
 )
 from pegboard.errors import CallStoppedError, ToolError
-from pegboard.schema.problems import StructureError, problem
+from pegboard.schema.json import StructureError, problem
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Handler
-from pegboard.tools.injection import opened
+from pegboard.tools.handler import Handler, opened
 from pegboard.tools.portal import LoopPortal
 from pegboard.tools.tool import Tool
 

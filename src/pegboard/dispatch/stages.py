@@ -22,8 +22,7 @@ from pegboard.dispatch.state import Callbacks, CallPipeline, CallServices, CallS
 from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ErrorKind, ToolResult
-from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.state import PendingActions
+from pegboard.tools.context import PendingActions, ReadonlyContext, ToolContext
 
 
 def state_for(call: ToolCall, context: ReadonlyContext | ToolContext, services: CallServices) -> CallState:

@@ -13,7 +13,7 @@ from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, Loc
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.policy import DEFAULT_LIMITS, Limits
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants

@@ -9,9 +9,9 @@ from typing import Final, Protocol
 import attrs
 from attrs import frozen
 
-from pegboard.schema.problems import counted
+from pegboard.schema.json import counted
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult
-from pegboard.tools.policy import BYTES_A_TOKEN, ResultLimits
+from pegboard.tools.spec import BYTES_A_TOKEN, ResultLimits
 
 MOST_ITEMS: Final = 1_000
 """Pieces of content in one result."""

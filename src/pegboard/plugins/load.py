@@ -15,7 +15,7 @@ from pegboard.config.config import Config
 from pegboard.errors import ManifestError, PluginError, cause_of
 from pegboard.plugins.manager import LOAD_SECONDS, PluginManager, gather, imported
 from pegboard.registry import ToolRegistry, Where
-from pegboard.tools.policy import DEFAULT_LIMITS, Limits, Origin
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Origin
 
 if TYPE_CHECKING:
     from pegboard.plugins.cache import CachedManifests

@@ -24,8 +24,7 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.registry import ToolRegistry
-from pegboard.tools.policy import ConflictPolicy, Origin
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import ConflictPolicy, Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.toolset import OwnedToolset
 

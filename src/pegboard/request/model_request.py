@@ -11,8 +11,7 @@ from attrs import field, frozen
 from pegboard.errors import ModelError
 from pegboard.messages.message import Message, Writable
 from pegboard.messages.response import Delta, ModelResponse
-from pegboard.tools.policy import HOST, Origin
-from pegboard.tools.spec import check_name
+from pegboard.tools.spec import HOST, Origin, check_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import ResolvedTools
 from pegboard.typing import JsonMapping

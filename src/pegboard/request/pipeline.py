@@ -15,7 +15,7 @@ from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, sug
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
 from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.tools.policy import HOST, Origin
+from pegboard.tools.spec import HOST, Origin
 from pegboard.toolsets.gather import abandon, is_cancelled
 from pegboard.toolsets.toolset import error_text
 

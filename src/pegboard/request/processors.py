@@ -20,8 +20,7 @@ from pegboard.request.pipeline import Processor, Runner, answered, built_in
 from pegboard.tools.call import ToolCall, writable
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext
-from pegboard.tools.policy import HOST, Origin
-from pegboard.tools.spec import ToolSpec
+from pegboard.tools.spec import HOST, Origin, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import ResolvedTools
 from pegboard.toolsets.search import SEARCHES

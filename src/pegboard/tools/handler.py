@@ -1,17 +1,22 @@
-"""`Handler`: the code that runs a tool, and how judged arguments become its Python arguments."""
+"""`Handler`: the code that runs a tool; binding of validated JSON to the parameters of its function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_origin
 
 from attrs import Factory, field, frozen
 
 from pegboard.callbacks import Flavour
+from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
+from pegboard.schema.json import JsonText, StructureError, json_text
 from pegboard.tools.context import ToolContext
+from pegboard.tools.services import Injection
+from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
+from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
-    from pegboard.tools.injection import Injection
+    from pegboard.schema.converter import StructureHook
 
 Binder: TypeAlias = Callable[[ToolContext, Mapping[str, Any]], tuple[Sequence[Any], Mapping[str, Any]]]
 """Turns arguments that the schema has judged valid into `(args, kwargs)` of the function."""
@@ -71,3 +76,268 @@ class Handler:
     make_unstructure: Callable[[], Unstructure | None] = lambda: None
     wraps_result: bool = False
     injects: tuple[Injection, ...] = ()
+
+
+def input_schema_of(
+    options: Mapping[str, Any], parameters: Sequence[Parameter], described: Mapping[str, str], tool: str
+) -> JsonText:
+    """The given schema, held against the parameters, else what they give.
+
+    Args:
+        options: Of the tool.
+        parameters: What the model may fill.
+        described: Their descriptions by the docstring; a text in `Annotated` wins.
+        tool: The tool's name, for errors.
+
+    Raises:
+        DefinitionError: A type can't be expressed, or the given schema lets through what the function can't take.
+        SchemaError: The given schema is refused.
+    """
+    given = options.get("input_schema")
+    if given is None:
+        try:
+            return json_text(_derived(parameters, described, tool))
+        except ValueError as error:  # a number of more digits than Python writes, deep in a default
+            raise DefinitionError(f"its schema can't be written as JSON: {error}.", tool=tool) from None
+    text = checked_schema(given, tool, "input_schema")
+    _check_drift(given, parameters, tool)
+    _check_types(parameters, tool)
+    return text
+
+
+def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool: str) -> JsonSchema:
+    """The schema of what the model may fill; it is right by construction and needs no check."""
+    from pegboard.schema.fields import MISSING
+    from pegboard.schema.types import Property, object_schema
+
+    properties: list[Property] = []
+    additional: Any = MISSING
+    for each in parameters:
+        if each.kind is Kind.VAR_KEYWORD:
+            additional = each.annotation
+            continue
+        description = described.get(each.name)
+        if description and _is_described(each.annotation):
+            description = None
+        if each.kind is Kind.VAR_POSITIONAL:
+            properties.append(Property(each.name, list[each.annotation], description, []))
+        else:
+            default = MISSING if each.default is EMPTY else each.default
+            properties.append(Property(each.name, each.annotation, description, default))
+    return object_schema(properties, tool=tool, additional=additional)
+
+
+def _is_described(annotation: Any) -> bool:
+    """Whether a text stands in `Annotated`, which wins over the docstring's."""
+    return get_origin(annotation) is Annotated and any(map(_describes, get_args(annotation)[1:]))
+
+
+def _describes(marker: Any) -> bool:
+    if isinstance(marker, Mapping):
+        return "description" in marker
+    texts = (marker, getattr(marker, "documentation", None), getattr(marker, "description", None))
+    return any(isinstance(each, str) for each in texts)
+
+
+def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
+    """Refuses types that no JSON becomes: a schema says what a call may carry, not how it becomes a value."""
+    from pegboard.schema.types import schema_of
+
+    for each in parameters:
+        try:
+            schema_of(each.annotation, tool=tool, path=each.name)
+        except DefinitionError as error:
+            raise DefinitionError(
+                f"{error.message.rstrip('.')}, so no argument becomes one.",
+                tool=tool,
+                parameter=error.parameter,
+                annotation=error.annotation,
+                hint="Annotate what JSON carries and convert it in the function, "
+                "or make the tool with Tool.from_schema, whose handler takes a mapping.",
+            ) from None
+
+
+def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str) -> None:
+    """Refuses an override that lets a call through that the function can't take."""
+    names = {each.name for each in parameters if each.kind is not Kind.VAR_KEYWORD}
+    is_open = any(each.kind is Kind.VAR_KEYWORD for each in parameters)
+    for name in schema.get("properties", {}):
+        if name not in names and not is_open:
+            hint = "Give the function such a parameter, or **kwargs."
+            raise DefinitionError("input_schema has it, the function doesn't.", tool=tool, parameter=name, hint=hint)
+    for each in parameters:
+        if each.default is EMPTY and each.kind not in STARRED and each.name not in schema.get("required", ()):
+            hint = "Require it in input_schema, or give it a default."
+            raise DefinitionError("the function needs it.", tool=tool, parameter=each.name, hint=hint)
+
+
+def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
+    """The binder for a signature: arguments that are JSON already are handed on as they are.
+
+    Args:
+        signature: Of the function.
+        strict: Whether the types judge too, because the schema is another than theirs.
+    """
+    from pegboard.schema.converter import same  # these are loaded at the first call
+    from pegboard.schema.structure import strict_structurer, structure_hook
+    from pegboard.schema.types import adapter_of
+
+    def structure_of(annotation: Any) -> StructureHook:
+        if not strict:
+            return structure_hook(adapter_of(annotation))
+        structure = strict_structurer(annotation)
+        return lambda value, _: structure(value)
+
+    structures: dict[str, StructureHook] = {}
+    rest: StructureHook | None = None
+    for each in signature.visible:
+        structure = structure_of(list[each.annotation] if each.kind is Kind.VAR_POSITIONAL else each.annotation)
+        if structure is same:
+            continue
+        if each.kind is Kind.VAR_KEYWORD:
+            rest = structure
+        else:
+            structures[each.name] = structure
+    return _binder(signature, structures, rest)
+
+
+def binder_of_one(signature: Signature, argument: str | None = None) -> Binder:
+    """The binder of a function that takes one thing, and perhaps the context and services.
+
+    Args:
+        signature: Of the function, one parameter of it visible.
+        argument: The name of the one argument that it gets; `None` for all arguments as a mapping.
+    """
+    binder = _binder(signature, {}, None)
+    (one,) = signature.visible
+    return lambda context, arguments: binder(
+        context, {one.name: arguments if argument is None else arguments[argument]}
+    )
+
+
+def _as_they_are(_context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    return (), arguments
+
+
+def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest: StructureHook | None) -> Binder:
+    """Passes everything by name; where a parameter can't be, all that may stand before it are passed by position.
+
+    Args:
+        signature: Of the function.
+        structures: What structures an argument, by its name; `*args` as the list that they come in.
+        rest: What structures the values of `**kwargs`.
+    """
+    injects, rest_of = signature.injects, _rest_of(signature)
+    its_context = next((each.name for each in signature.parameters if each.is_context), None)
+    positional = _by_position(signature.parameters)
+    if not (structures or rest_of or injects or its_context or positional):
+        return _as_they_are
+
+    def bind(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        values, hooks, name = dict(arguments), structures, ""
+        if rest_of is not None:
+            names = rest_of(values)
+            hooks = structures if rest is None else {**dict.fromkeys(names, rest), **structures}
+        try:
+            for name, structure in hooks.items():
+                if name in values:
+                    values[name] = structure(values[name], None)
+        except Exception as error:  # noqa: BLE001  (handled there)
+            from pegboard.schema.structure import refusal  # loaded by now, as its hooks are
+
+            raise refusal(error, name) from None
+        if injects:
+            values.update(filled(injects, context))
+        if its_context is not None:
+            values[its_context] = context
+        return (_taken_out(positional, values) if positional else ()), values
+
+    return bind
+
+
+def _rest_of(signature: Signature) -> Callable[[Mapping[str, Any]], set[str]] | None:
+    """The names that `**kwargs` takes, none of which may be bound or hidden; `None` without `**kwargs`."""
+    named = {each.name for each in signature.visible if each.kind is not Kind.VAR_KEYWORD}
+    if len(named) == len(signature.visible):
+        return None
+
+    def rest_of(values: Mapping[str, Any]) -> set[str]:
+        names = values.keys() - named
+        if taken := names.intersection(signature.taken):
+            raise StructureError("unknown key", (min(taken),))
+        return names
+
+    return rest_of
+
+
+def _by_position(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    if all(each.kind not in (Kind.POSITIONAL_ONLY, Kind.VAR_POSITIONAL) for each in parameters):
+        return ()
+    return tuple(each for each in parameters if each.is_positional or each.kind is Kind.VAR_POSITIONAL)
+
+
+def _taken_out(positional: Sequence[Parameter], values: dict[str, Any]) -> list[Any]:
+    args: list[Any] = []
+    for each in positional:
+        if each.is_positional:
+            args.append(values.pop(each.name, each.default))
+        else:
+            args.extend(values.pop(each.name, ()))
+    return args
+
+
+async def opened(injects: Sequence[Injection], context: ToolContext) -> None:
+    """Opens what the parameters of a tool need, so that binding finds it.
+
+    Args:
+        injects: Of the tool's handler.
+        context: Of the call; `close_services` closes what was opened.
+
+    Raises:
+        ToolError: It isn't provided, or it can't be opened. The model learns that the tool isn't set up, the operator
+            what to provide (from `__cause__`).
+        FatalToolError: A factory ends the turn.
+    """
+    for each in injects:
+        try:
+            if context.provides(each.kind) or not each.is_optional:
+                await context.use(each.kind)
+        except MissingServiceError as error:
+            text = f"{context.tool} isn't set up here, so it can't run. Do without it, or say so."
+            raise ToolError(text) from error
+        except (ToolError, FatalToolError):
+            raise
+        except Exception as error:
+            text = f"{context.tool} can't run now: something that it needs can't be opened."
+            raise ToolError(text) from error
+
+
+def filled(injects: Sequence[Injection], context: ToolContext) -> dict[str, Any]:
+    """What the parameters get, by name, once it is `opened`.
+
+    Where it isn't provided: `None`, as in a context that was made for a check; nothing for one with a default.
+    """
+    values: dict[str, Any] = {}
+    for each in injects:
+        if context.provides(each.kind):
+            values[each.name] = context.service(each.kind)
+        elif not each.is_optional:
+            values[each.name] = None
+    return values
+
+
+def checked_schema(schema: JsonSchema, tool: str, what: str) -> JsonText:
+    """A given schema as text.
+
+    Args:
+        schema: As an object.
+        tool: The tool's name, for errors.
+        what: `"input_schema"` or `"output_schema"`.
+
+    Raises:
+        SchemaError: It is refused.
+    """
+    from pegboard.schema.validator import check_schema
+
+    check_schema(schema, tool=tool, what=what)
+    return json_text(schema)

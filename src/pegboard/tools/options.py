@@ -10,10 +10,19 @@ from attrs import evolve
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, did_you_mean, suggest
-from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.handler import Checker, Confirmer, ErrorWriter, Previewer
-from pegboard.tools.policy import LEAST_MEMORY, Policy, ResultLimits
-from pegboard.tools.spec import EXCLUSIVE, SHARED, UNSET, ArgumentKind, Concurrency, ToolAnnotations, ToolSpec
+from pegboard.tools.spec import (
+    EXCLUSIVE,
+    LEAST_MEMORY,
+    SHARED,
+    UNSET,
+    ArgumentKind,
+    Concurrency,
+    Policy,
+    ResultLimits,
+    ToolAnnotations,
+    ToolSpec,
+)
 from pegboard.typing import JsonSchema
 
 
@@ -249,20 +258,3 @@ def _concurrency(given: Concurrency | str, tool: str) -> Concurrency:
         hint = "Pass 'shared', 'exclusive', or a Concurrency for calls that share by key."
         raise DefinitionError(f"there is no concurrency {given!r}.", tool=tool, hint=hint)
     return _MODES[given]
-
-
-def checked_schema(schema: JsonSchema, tool: str, what: str) -> JsonText:
-    """A given schema as text.
-
-    Args:
-        schema: As an object.
-        tool: The tool's name, for errors.
-        what: `"input_schema"` or `"output_schema"`.
-
-    Raises:
-        SchemaError: It is refused.
-    """
-    from pegboard.schema.validator import check_schema
-
-    check_schema(schema, tool=tool, what=what)
-    return json_text(schema)

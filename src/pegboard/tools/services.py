@@ -1,4 +1,4 @@
-"""Dependency injection by type: services, their factories, and what is open for one call."""
+"""Dependency injection by type: `Injected` parameters, services and their factories, what is open for one call."""
 
 from __future__ import annotations
 
@@ -7,27 +7,97 @@ import contextvars
 import functools
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping
+import types
+import typing
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from inspect import isawaitable, iscoroutine
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
 
 from attrs import define, field, frozen
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import MissingServiceError, log_failure
-from pegboard.tools.injection import Kind, class_of_kind, is_kind, name_of_kind
-from pegboard.tools.state import CallContext
 
 if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
+Kind: TypeAlias = type[T] | Callable[..., T]
+"""The type of a service, for checkers: some refuse a protocol or an abstract class where `type[T]` alone stands."""
+
+_NO_CLASSES: Final = (types.UnionType, Annotated)  # classes by name, but nothing is of them
+
+
+def class_of_kind(kind: Any) -> Any:
+    """`Repository` of `Repository[User]`; anything else as it is."""
+    return get_origin(kind) or kind
+
+
+def is_kind(kind: Any) -> bool:
+    """Whether services can be provided for it: a class or protocol, perhaps with its parameters filled in."""
+    cls = class_of_kind(kind)
+    return isinstance(cls, type) and cls not in _NO_CLASSES
+
+
+def name_of_kind(kind: Any) -> str:
+    """`Database`, `Repository[User]`, for people."""
+    return kind.__qualname__ if isinstance(kind, type) else str(kind)
+
+
+@frozen
+class _Marker:
+    def __repr__(self) -> str:
+        return "injected"
+
+
+_INJECTED: Final = _Marker()
+Injected: TypeAlias = Annotated[T, _INJECTED]
+"""`db: Injected[Database]`: filled with what `registry.provide(Database, ...)` gave; hidden from the model.
+
+With a default, the tool also runs where none is provided.
+"""
+
+
+@frozen
+class Injection:
+    """A parameter that a service fills.
+
+    Attributes:
+        name: The parameter's name.
+        kind: The type of the service.
+        is_optional: Whether the parameter has a default, which stands where the service isn't provided.
+    """
+
+    name: str
+    kind: Any
+    is_optional: bool = False
+
+
+def injected_kind(annotation: Any) -> Any:
+    """The type of the service that a parameter's annotation asks for; `None` where it asks for none."""
+    if get_origin(annotation) is Annotated:
+        kind, *markers = get_args(annotation)
+        return _without_none(kind) if _INJECTED in markers else injected_kind(kind)
+    return next((kind for each in _members(annotation) if (kind := injected_kind(each)) is not None), None)
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (typing.Union, types.UnionType) else ()
+
+
+def _without_none(kind: Any) -> Any:
+    """`Database` of `Database | None`."""
+    kinds = [each for each in _members(kind) if each is not type(None)]
+    return kinds[0] if len(kinds) == 1 else kind
+
+
 ServiceScope: TypeAlias = Literal["call", "registry"]
 """How long what a factory made is kept: for one call, or until the registry is closed."""
 
-_Maker: TypeAlias = "Callable[[CallContext], Any]"
-_CONTEXT: Final = "context"
+_Context: TypeAlias = Any
+"""A `ToolContext`; its module imports this one."""
+
 _REQUIRED: Final = inspect.Parameter.empty
 _STARRED: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -47,7 +117,7 @@ class _Provided:
 
     kind: Any
     value: Any = None
-    make: _Maker | None = None
+    make: Callable[[_Context], Any] | None = None
     scope: ServiceScope = "call"
     blocking: bool = True
     enter: bool = True
@@ -56,6 +126,10 @@ class _Provided:
     def name(self) -> str:
         """The type's name, for people."""
         return name_of_kind(self.kind)
+
+    def enters(self, thing: object, method: str) -> bool:
+        """Whether a factory's result is entered by this method; `with` looks for it in the class, too."""
+        return self.enter and hasattr(type(thing), method)
 
 
 def _provided(
@@ -72,35 +146,25 @@ def _provided(
     if parameter is not None and scope == "registry":
         what = f"the factory of {name_of_kind(kind)} takes {parameter.name}"
         raise TypeError(f"{what}; it makes one for all calls of the registry, so it gets no call's context")
-    return _Provided(kind, None, _maker(_managed(thing), parameter), scope or "call", blocking, enter)
+    return _Provided(kind, None, _maker(thing, parameter), scope or "call", blocking, enter)
 
 
 def _is_factory(kind: Any, thing: Any) -> bool:
     if not callable(thing):
         return False
-    if inspect.isroutine(thing) or isinstance(thing, type | functools.partial):  # pyright: ignore[reportUnknownArgumentType]
-        return not _is_instance(thing, kind)  # pyright: ignore[reportUnknownArgumentType]
-    # What keeps to a protocol can't be known at run time; what is no function is meant to.
-    return not (getattr(class_of_kind(kind), "_is_protocol", False) or _is_instance(thing, kind))
-
-
-def _is_instance(thing: object, kind: Any) -> bool:
+    cls = class_of_kind(kind)
     try:
-        return isinstance(thing, class_of_kind(kind))
+        is_instance = isinstance(thing, cls)
     except TypeError:  # a protocol that isn't runtime_checkable
-        return False
-
-
-def _managed(factory: Callable[..., Any]) -> Callable[..., Any]:
-    """A generator as what gives a context manager; anything else as it is."""
-    flavour = Flavour.of(factory)
-    if flavour is Flavour.GENERATOR:
-        return contextlib.contextmanager(factory)
-    return contextlib.asynccontextmanager(factory) if flavour is Flavour.ASYNC_GENERATOR else factory
+        is_instance = False
+    if inspect.isroutine(thing) or isinstance(thing, type | functools.partial):  # pyright: ignore[reportUnknownArgumentType]
+        return not is_instance
+    # What keeps to a protocol can't be known at run time; what is no function is meant to.
+    return not (getattr(cls, "_is_protocol", False) or is_instance)
 
 
 def _context_parameter(factory: Any, kind: Any) -> inspect.Parameter | None:
-    """The parameter that gets the context: the one that must be filled, else one of that name."""
+    """The parameter that gets the context: the one that must be filled, else one called `context`."""
     try:
         every = [*inspect.signature(factory).parameters.values()]
     except ValueError:  # some that are written in C
@@ -110,10 +174,16 @@ def _context_parameter(factory: Any, kind: Any) -> inspect.Parameter | None:
     if len(required) > 1:
         names = ", ".join(each.name for each in required)
         raise TypeError(f"the factory of {name_of_kind(kind)} takes {names}; it gets nothing but the context")
-    return next(iter(required), None) or next((each for each in parameters if each.name == _CONTEXT), None)
+    return next(iter(required), None) or next((each for each in parameters if each.name == "context"), None)
 
 
-def _maker(factory: Callable[..., Any], parameter: inspect.Parameter | None) -> _Maker:
+def _maker(factory: Callable[..., Any], parameter: inspect.Parameter | None) -> Callable[[_Context], Any]:
+    """The factory as a function of the context; a generator gives a context manager."""
+    flavour = Flavour.of(factory)
+    if flavour is Flavour.GENERATOR:
+        factory = contextlib.contextmanager(factory)
+    elif flavour is Flavour.ASYNC_GENERATOR:
+        factory = contextlib.asynccontextmanager(factory)
     if parameter is None:
         return lambda _context: factory()
     if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
@@ -136,34 +206,18 @@ class _OpenService:
         return self.loop is not None and self.loop.is_closed()
 
 
-def _is_entered(provided: _Provided, thing: object, method: str) -> bool:
-    """Whether a factory's result is entered by this method; `with` looks for it in the class, too."""
-    return provided.enter and hasattr(type(thing), method)
-
-
-def _begun(provided: _Provided, context: CallContext, now: bool) -> tuple[Any, Any]:
+def _begun(provided: _Provided, context: _Context, now: bool) -> tuple[Any, Any]:
     """What a factory gives, entered where that takes no event loop, in the same thread; and the manager to leave."""
     assert provided.make is not None
     made = provided.make(context)
-    waits = isawaitable(cast("object", made)) or _is_entered(provided, made, "__aenter__")
-    if _is_entered(provided, made, "__enter__") and (now or not waits):
+    waits = isawaitable(cast("object", made)) or provided.enters(made, "__aenter__")
+    if provided.enters(made, "__enter__") and (now or not waits):
         return made.__enter__(), made
     if waits and now:
         if iscoroutine(made):
             made.close()
         raise _has_to_wait(provided)
     return made, None
-
-
-def _refuse_lost(opened: _OpenService) -> None:
-    """A generator was closed by its loop at the loop's end; anything else can't be closed any more.
-
-    Raises:
-        RuntimeError: It couldn't be closed.
-    """
-    generator = getattr(opened.manager, "gen", None)
-    if getattr(generator, "ag_frame", opened) is not None:
-        raise RuntimeError("the event loop that it was opened in was closed before it")
 
 
 def _has_to_wait(provided: _Provided) -> MissingServiceError:
@@ -211,7 +265,7 @@ class ServiceContainer:
     _is_closed: bool = field(default=False, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    async def use(self, provided: _Provided, context: CallContext, *, now: bool = False) -> Any:
+    async def use(self, provided: _Provided, context: _Context, *, now: bool = False) -> Any:
         """The service, opened by the first who asks; the others wait for it.
 
         Args:
@@ -224,9 +278,15 @@ class ServiceContainer:
             BaseException: Whatever the factory raised; the next who asks tries again.
         """
         while True:
-            future, is_mine = self._claim(provided)
+            with self._lock:
+                future = self._found.get(provided)
+                is_mine = future is None
+                if future is None:
+                    self._refuse_when_closed(provided)
+                    future = self._found[provided] = Future[_OpenService]()
+                    future.set_running_or_notify_cancel()  # so that none that waits can cancel it for the others
             if is_mine:
-                return (await self._open(provided, context, future, now)).value
+                return await self._open(provided, context, future, now)
             try:
                 opened = await self._opened_by_another(provided, context, future, now)
             except _GivenUpError:
@@ -250,33 +310,19 @@ class ServiceContainer:
             order, self._order = self._order, []
             self._found = {}
             self._is_closed = self.for_call
-        cancelled: BaseException | None = None
+        task, cancelled = asyncio.current_task(), None
         for opened in reversed(order):
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await self._leave(opened, error)
             except BaseException as failed:  # noqa: BLE001  whatever a service raises on its way out
-                cancelled = failed if _is_cancelled(failed) else cancelled
+                # A cancellation is the caller's where its task was asked to end, else the service's own.
+                if isinstance(failed, asyncio.CancelledError) and task is not None and task.cancelling():
+                    cancelled = failed
                 if failed is not error:
                     self.observe(f"closing {opened.provided.name}", failed)
         if cancelled is not None:
             raise cancelled
-
-    # How it does it ----------------------------------------------------------------------------------------------
-
-    def _claim(self, provided: _Provided) -> tuple[Future[_OpenService], bool]:
-        """What will hold the service, and whether it is the caller who has to open it."""
-        with self._lock:
-            future = self._found.get(provided)
-            if future is None:
-                self._refuse_when_closed(provided)
-                future = self._found[provided] = Future()
-                future.set_running_or_notify_cancel()  # so that none that waits can cancel it for the others
-                return future, True
-        if not future.done() and provided in _opening.get():
-            chain = " -> ".join(each.name for each in (*_opening.get(), provided))
-            raise MissingServiceError(f"a factory asks for what it makes: {chain}", kind=provided.kind)
-        return future, False
 
     def _forget(self, provided: _Provided, future: Future[_OpenService]) -> None:
         with self._lock:
@@ -290,10 +336,13 @@ class ServiceContainer:
 
     @staticmethod
     async def _opened_by_another(
-        provided: _Provided, context: CallContext, future: Future[_OpenService], now: bool
+        provided: _Provided, context: _Context, future: Future[_OpenService], now: bool
     ) -> _OpenService:
         if future.done():
             return future.result()
+        if provided in _opening.get():
+            chain = " -> ".join(each.name for each in (*_opening.get(), provided))
+            raise MissingServiceError(f"a factory asks for what it makes: {chain}", kind=provided.kind)
         import asyncio  # loading it takes longer than listing tools
 
         from pegboard.threads import in_event_loop
@@ -304,24 +353,20 @@ class ServiceContainer:
             raise _has_to_wait(provided)
         return future.result(context.remaining)
 
-    async def _open(
-        self, provided: _Provided, context: CallContext, future: Future[_OpenService], now: bool
-    ) -> _OpenService:
-        with self._attempt(provided, future):
-            opened = await self._made(provided, context, now)
-            if not self._keep(opened, future):
-                await self._leave(opened, None, now)
-                self._refuse_when_closed(provided)
-        return opened
-
-    @contextlib.contextmanager
-    def _attempt(self, provided: _Provided, future: Future[_OpenService]) -> Generator[None]:
-        """Where a factory runs; those that wait for it learn that it failed."""
+    async def _open(self, provided: _Provided, context: _Context, future: Future[_OpenService], now: bool) -> Any:
+        """The service, made by its factory; those that wait for it learn where that fails."""
         import asyncio
 
         token = _opening.set((*_opening.get(), provided))
         try:
-            yield
+            opened = await self._made(provided, context, now)
+            with self._lock:
+                in_time = self._found.get(provided) is future
+                if in_time and opened.manager is not None:
+                    self._order.append(opened)
+            if not in_time:
+                await self._leave(opened, None, now)
+                self._refuse_when_closed(provided)
         except BaseException as error:
             self._forget(provided, future)
             gave_up = isinstance(error, asyncio.CancelledError | GeneratorExit)
@@ -329,36 +374,30 @@ class ServiceContainer:
             raise
         finally:
             _opening.reset(token)
-
-    def _keep(self, opened: _OpenService, future: Future[_OpenService]) -> bool:
-        """Notes what has to be closed; false where it is too late for it."""
-        with self._lock:
-            if self._found.get(opened.provided) is not future:
-                return False
-            if opened.manager is not None:
-                self._order.append(opened)
         future.set_result(opened)
-        return True
+        return opened.value
 
-    async def _made(self, provided: _Provided, context: CallContext, now: bool) -> _OpenService:
-        import asyncio  # loading it takes longer than listing tools
-
+    async def _made(self, provided: _Provided, context: _Context, now: bool) -> _OpenService:
         value, manager = await self._called(provided, now, _begun, provided, context, now)
         if manager is not None:
             return _OpenService(provided, value, manager)
+        import asyncio  # loading it takes longer than listing tools
+
         loop = None
         if isawaitable(value):
             loop, value = asyncio.get_running_loop(), await value
-        if _is_entered(provided, value, "__aenter__"):
+        if provided.enters(value, "__aenter__"):
             return _OpenService(provided, await value.__aenter__(), value, asyncio.get_running_loop(), is_async=True)
-        if _is_entered(provided, value, "__enter__"):
+        if provided.enters(value, "__enter__"):
             return _OpenService(provided, await self._called(provided, now, value.__enter__), value, loop)
         return _OpenService(provided, value, None, loop)
 
     async def _leave(self, opened: _OpenService, error: BaseException | None, now: bool = False) -> None:
         facts = (None, None, None) if error is None else (type(error), error, error.__traceback__)
         if opened.is_lost:
-            _refuse_lost(opened)
+            # A generator was closed by its loop at the loop's end; anything else can't be closed any more.
+            if getattr(getattr(opened.manager, "gen", None), "ag_frame", opened) is not None:
+                raise RuntimeError("the event loop that it was opened in was closed before it")
         elif opened.is_async:
             await opened.manager.__aexit__(*facts)
         elif opened.manager is not None:
@@ -371,12 +410,13 @@ class ServiceContainer:
         return await self.off_loop(function, *arguments)
 
 
-def _is_cancelled(error: BaseException) -> bool:
-    """Whether it comes from the cancellation of this task, and isn't the service's own."""
-    import asyncio
+@define(eq=False)
+class _Shared:
+    """What services over others have in common with them."""
 
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    lock: Any = field(factory=threading.RLock)
+    opened: ServiceContainer | None = None
+    defaults: dict[Any, Any] = field(factory=dict[Any, Any])
 
 
 class Services:
@@ -466,7 +506,7 @@ class Services:
             raise MissingServiceError(what, kind=kind)
         return self._provided[below[0]] if below else None
 
-    async def use(self, kind: Kind[T], context: CallContext) -> T:
+    async def use(self, kind: Kind[T], context: _Context) -> T:
         """The service of this type, opened if need be.
 
         Raises:
@@ -478,7 +518,7 @@ class Services:
             return given.value
         return await self._container(given, context).use(given, context)
 
-    def use_now(self, kind: Kind[T], context: CallContext) -> T:
+    def use_now(self, kind: Kind[T], context: _Context) -> T:
         """The same for what needs no waiting.
 
         Raises:
@@ -514,8 +554,6 @@ class Services:
     def __contains__(self, kind: object) -> bool:
         return self.find(kind) is not None
 
-    # How it does it ----------------------------------------------------------------------------------------------
-
     def _found(self, kind: Any) -> _Provided:
         given = self.find(kind)
         if given is None:
@@ -524,7 +562,7 @@ class Services:
             raise MissingServiceError(what, kind=kind)
         return given
 
-    def _container(self, given: _Provided, context: CallContext) -> ServiceContainer:
+    def _container(self, given: _Provided, context: _Context) -> ServiceContainer:
         if given.scope == "call":
             return context.opened_services()
         shared = self._shared
@@ -534,13 +572,15 @@ class Services:
         return shared.opened
 
 
-@define(eq=False)
-class _Shared:
-    """What services over others have in common with them."""
-
-    lock: Any = field(factory=threading.RLock)
-    opened: ServiceContainer | None = None
-    defaults: dict[Any, Any] = field(factory=dict[Any, Any])
-
-
-__all__ = ["ServiceContainer", "ServiceScope", "Services"]
+__all__ = [
+    "Injected",
+    "Injection",
+    "Kind",
+    "ServiceContainer",
+    "ServiceScope",
+    "Services",
+    "class_of_kind",
+    "injected_kind",
+    "is_kind",
+    "name_of_kind",
+]

@@ -18,8 +18,7 @@ from pegboard.errors import DefinitionError
 from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.content import CONTENT_TYPES, ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Unstructure
-from pegboard.tools.injection import Injection, injected_kind, is_kind
+from pegboard.tools.services import Injection, injected_kind, is_kind
 
 
 def resolved(annotation: Any, function: Callable[..., Any], *, tool: str, parameter: str) -> Any:
@@ -354,11 +353,11 @@ class Output:
     schema: JsonText | None = None
     is_wrapped: bool = False
 
-    def make_unstructure(self) -> Unstructure | None:
+    def make_unstructure(self) -> Callable[[Any], Any] | None:
         """The way back to JSON; `None` where there is nothing to do."""
         if self.annotation is EMPTY:
             return None
-        from pegboard.schema.unstructure import unstructurer
+        from pegboard.schema.structure import unstructurer
 
         return unstructurer(self.annotation)
 

@@ -13,7 +13,6 @@ from attrs import define, field, frozen
 
 from pegboard.errors import ArtifactError
 from pegboard.tools.content import CONTENT_TYPES, Content, TextContent
-from pegboard.tools.state import CallContext
 
 _USER: Final = "user:"
 """What the name of an artifact begins with that belongs to the user, in all of his conversations."""
@@ -27,6 +26,8 @@ MOST_BYTES: Final = 256 << 20
 _FORBIDDEN: Final = frozenset('\\<>:"|?*')
 _OVERHEAD: Final = 200  # bytes that a version takes beside its data
 _Scope: TypeAlias = tuple[str | None, str | None, bool]
+_Context: TypeAlias = Any
+"""A `ToolContext`; its module imports this one."""
 
 
 class Artifacts(Protocol):
@@ -188,7 +189,7 @@ class CallArtifacts:
         context: Of the call.
     """
 
-    context: CallContext
+    context: _Context
 
     async def save(self, name: str, content: Content | str) -> int:
         """Keeps a new version, gives its number, and notes it in the call's `artifact_delta`.
@@ -372,7 +373,7 @@ class CallMemory:
         context: Of the call.
     """
 
-    context: CallContext
+    context: _Context
 
     async def search(self, query: str, *, limit: int = 10, session_only: bool = False) -> tuple[MemoryEntry, ...]:
         """What is remembered of this user and fits a query, the best first.

@@ -14,12 +14,11 @@ from attrs import frozen
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
 from pegboard.schema.docstrings import parse_docstring
-from pegboard.schema.json import JsonText, json_text
-from pegboard.schema.problems import StructureError, problem
+from pegboard.schema.json import JsonText, StructureError, json_text, problem
 from pegboard.schema.validator import check_schema
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Handler
-from pegboard.tools.options import CommonOptions, checked_options, checked_schema
+from pegboard.tools.handler import Handler, checked_schema
+from pegboard.tools.options import CommonOptions, checked_options
 from pegboard.tools.signature import lenient, resolved
 from pegboard.tools.spec import NO_INPUT
 from pegboard.tools.tool import ATTRIBUTE, Method, Tool, calling, made_tool, snake_case

@@ -15,8 +15,7 @@ from attrs import field, frozen
 
 from pegboard.errors import DuplicateToolError, ToolsetError, did_you_mean, suggest
 from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.tools.policy import ConflictPolicy
-from pegboard.tools.spec import is_valid_name
+from pegboard.tools.spec import ConflictPolicy, is_valid_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicate import Predicate
 from pegboard.toolsets.toolset import (

@@ -14,7 +14,7 @@ from pegboard.callbacks import Flavour, settle
 from pegboard.errors import PegboardError, SchemaError, did_you_mean, suggest
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
-from pegboard.tools.policy import HOST, Origin
+from pegboard.tools.spec import HOST, Origin
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.predicate import Not, Predicate
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.batch import Interruption
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.registry import Where
-    from pegboard.tools.policy import ResultLimits
+    from pegboard.tools.spec import ResultLimits
     from pegboard.turn.events import TurnEvent
 
 

@@ -44,8 +44,7 @@ def test_problems_of_plugins(say, registry):
 
 
 def test_a_tool_held_back_comes_with_the_line_that_settles_it(say, registry):
-    from pegboard.tools.policy import Origin
-    from pegboard.tools.spec import ToolSpec
+    from pegboard.tools.spec import Origin, ToolSpec
     from pegboard.tools.tool import Tool
 
     tools = [Tool(ToolSpec("same"), origin=Origin(name, f"pegboard-{name}", "1")) for name in ("a", "b")]

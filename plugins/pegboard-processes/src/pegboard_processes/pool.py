@@ -21,7 +21,7 @@ from attrs.validators import ge, gt, instance_of, optional
 from pegboard import ExecutionRequest, ExecutionResponse, ExecutorCall, FatalToolError
 from pegboard_processes.process import ChildProcess, exit_status
 from pegboard_processes.session import Ended, Ending, Session
-from pegboard_processes.task import UnsendableError, task_for
+from pegboard_processes.task import UnsendableError, check_reentry, task_for
 
 T = TypeVar("T")
 LEAST_MEMORY: Final = 64 << 20
@@ -74,6 +74,7 @@ class ChildProcesses:
             FatalToolError: The tool ends the turn.
             BaseException: What `call.bind()` raised, or an answer to one of the tool's questions that ended the call.
         """
+        check_reentry()
         tool, request = call.tool, call.request
         if os.name != "posix" or call.handler is None:
             reason = "has no handler here" if os.name == "posix" else "needs a POSIX system to run in a process"
@@ -287,6 +288,12 @@ def _unanswered(ended: Ended, request: ExecutionRequest, code: int | None, print
     if ended.ending is Ending.STALE:
         text = f"{name} has changed since it was loaded and was not run."
         return ExecutionResponse.failed("tool_failure", text, detail=f"{ended.reason}; start the program again")
+    if ended.ending is Ending.REENTERED:
+        text = (
+            f"{name} was not run: its process would have run the whole program again. The host has to put what the "
+            'program runs below `if __name__ == "__main__":`.'
+        )
+        return ExecutionResponse.failed("not_executed", text)
     text = f"{name} crashed. What it had done by then may stand; the same call may crash again."
     cause = f"the child process {exit_status(code)}"
     if ended.reason is not None:

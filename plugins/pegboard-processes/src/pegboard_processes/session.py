@@ -35,6 +35,7 @@ class Ending(enum.Enum):
 
     ANSWERED = "the child has answered"
     STALE = "the child has other code"
+    REENTERED = "the child was to run the parent's program again"
     DISCONNECTED = "the child has closed its connection"
     GARBLED = "the child broke the protocol"
     NOT_STARTED = "the child didn't start in time"
@@ -217,6 +218,8 @@ class Session:
                 self.call.emit(cast("JsonObject", message["event"]))
         elif "stale" in message:
             self._end(Ended(Ending.STALE, reason=f"{message['stale']}"))
+        elif "reentered" in message:
+            self._end(Ended(Ending.REENTERED))
         elif "ready" in message:
             child.is_ready = True
         else:

@@ -253,16 +253,34 @@ def _written(constant: object) -> str:
 _modules: Final[dict[str, ModuleRef]] = {}
 
 
-def unpacked(payload: ToolPayload) -> Tool:
+_on_reentry: Callable[[], NoReturn] | None = None
+
+
+def check_reentry() -> None:
+    """Ends this process where it is a child that still imports a tool's module: that module runs its program again."""
+    if _on_reentry is not None:
+        _on_reentry()
+
+
+def unpacked(payload: ToolPayload, on_reentry: Callable[[], NoReturn] | None = None) -> Tool:
     """The tool of a payload; its modules are imported where they aren't there yet.
+
+    Args:
+        payload: As the parent has sent it.
+        on_reentry: What is called where importing them asks for a child process.
 
     Raises:
         StaleCodeError: Its code isn't the parent's.
         BaseException: Whatever importing it raised.
     """
+    global _on_reentry  # noqa: PLW0603  a child loads one tool at a time
     sys.path.extend(each for each in payload.path if each not in sys.path)
     _modules.update((module.name, module) for module in payload.modules)
-    spec, handler = _loads(payload.tool)
+    _on_reentry = on_reentry
+    try:
+        spec, handler = _loads(payload.tool)
+    finally:
+        _on_reentry = None
     if _fingerprint(handler.function) != payload.fingerprint:
         raise StaleCodeError(f"the code of {handler.function!r} isn't what it was when the parent loaded it")
     return Tool(ToolSpec.from_json(spec), handler)
