@@ -275,7 +275,7 @@ def test_the_reason_tells_the_model_what_to_send():
 @pytest.mark.parametrize("odd", [["list"], 3, None, bytearray(b"{}"), object()])
 def test_arguments_of_another_kind_are_refused(make, prepare, odd):
     """The host passes on what a provider's client gave it."""
-    state, _ = prepare(make(print))
+    state = prepare(make(print))
     state.call = ToolCall("probe", odd)
     with pytest.raises(CallError, match="expected a JSON object"):
         parse(state)
@@ -284,7 +284,7 @@ def test_arguments_of_another_kind_are_refused(make, prepare, odd):
 def test_a_mapping_is_taken_as_a_deep_copy(make, prepare):
     """What is judged and approved is what runs, and a tool that changes its arguments changes nobody else's."""
     inner = [1]
-    state, _ = prepare(make(print), MappingProxyType({"a": inner}))
+    state = prepare(make(print), MappingProxyType({"a": inner}))
     parse(state)
     inner.append(2)
     assert (state.arguments, type(state.arguments), state.parsed) == ({"a": [1]}, dict, True)
@@ -1005,7 +1005,7 @@ def test_conversion_is_settable_by_tool_and_by_registry(make, send, tool_says, r
 
 def test_conversions_are_told_as_an_event(make, prepare):
     tool = make(echo, schema=BAD_SCHEMA)
-    state, _ = prepare(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
+    state = prepare(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
     events = []
     state.services = state.services.evolve(events=events.append)
     state.tool, state.arguments = tool, {"query": "q", "limit": "5"}
@@ -1034,7 +1034,7 @@ def test_what_a_callback_changed_is_converted_too(make, send):
 
 def test_what_a_callback_changed_is_judged_again_and_what_it_left_is_not(make, prepare):
     tool = make(echo, schema=BAD_SCHEMA)
-    state, _ = prepare(tool, {"query": 1})
+    state = prepare(tool, {"query": 1})
     state.tool, state.arguments = tool, {"query": 1}
     revalidate(state)
     state.changed = True
