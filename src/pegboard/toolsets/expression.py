@@ -25,7 +25,7 @@ from typing import Final, NoReturn
 from attrs import define
 
 from pegboard.errors import ExpressionError, PredicateError, did_you_mean, suggest
-from pegboard.toolsets.predicate import (
+from pegboard.toolsets.predicates import (
     FLAGS,
     KEYS,
     MAX_DEPTH,
@@ -38,8 +38,9 @@ from pegboard.toolsets.predicate import (
     Predicate,
     PredicateFunction,
     StateMatches,
+    all_of,
+    any_of,
 )
-from pegboard.toolsets.predicates import all_of, any_of
 
 _MAX_LENGTH: Final = 65_536
 _SPACE: Final = re.compile(r"\s*")

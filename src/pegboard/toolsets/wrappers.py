@@ -19,7 +19,7 @@ from pegboard.tools.handler import Binder, Handler
 from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, mapped_name
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.expression import as_predicate
-from pegboard.toolsets.predicate import Predicate, PredicateFunction
+from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.toolset import (
     ChangedToolset,
     Dropped,

@@ -33,14 +33,14 @@ from pegboard.errors import UnknownToolError, did_you_mean, suggest
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.snapshot import Environment, environment, own_version
-from pegboard.toolsets.predicate import is_literal
+from pegboard.toolsets.predicates import is_literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pegboard.plugins.discovery import Discovery
     from pegboard.tools.tool import Tool
-    from pegboard.toolsets.predicate import Predicate
+    from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.toolsets.search import Found
 
