@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 from pegboard.errors import PredicateError
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.toolsets import predicates as module
+from pegboard.toolsets.expression import predicate_from_json
 from pegboard.toolsets.predicates import (
     FLAGS,
     KEYS,
@@ -49,7 +50,6 @@ from pegboard.toolsets.predicates import (
     named,
     nothing,
     open_world,
-    predicate_from_json,
     read_only,
     scalar_text,
     state,

@@ -605,15 +605,16 @@ _PARTS: Final[Mapping[str, Callable[[JsonObject], Any]]] = {
 
 def _read(wire: str, value: Any) -> Any:
     """A fact's value out of JSON."""
-    _, kind = _FACTS[wire]
-    if kind is list:
+    kind = _FACTS[wire][1]
+    if wire in _ITEMS:
         item, items = _ITEMS[wire]
         if not isinstance(value, list) or not all(isinstance(each, item) for each in cast("list[Any]", value)):
             raise ValueError(f"{wire}: expected a list of {items}")
     elif type(value) is not kind:
         raise ValueError(f"{wire}: expected {kind.__name__}, found {type(value).__name__}")
+    read = _PARTS.get(wire)
     try:
-        return _PARTS[wire](value) if wire in _PARTS else value
+        return cast("Any", value) if read is None else read(cast("Any", value))
     except TypeError as error:
         raise ValueError(f"{wire}: {error}") from None
 
