@@ -50,14 +50,17 @@ from pegboard.dispatch.events import (
     CallUpdated as CallUpdated,
     event_from_json as event_from_json,
 )
-from pegboard.dispatch.executors.executor import (
+from pegboard.dispatch.executors.execution import (
     ExecutionRequest as ExecutionRequest,
     ExecutionResponse as ExecutionResponse,
-    Executor as Executor,
     PermissionRequired as PermissionRequired,
 )
-from pegboard.dispatch.executors.local import LocalExecutor as LocalExecutor
-from pegboard.dispatch.executors.remote import ExecutorCall as ExecutorCall, ToolExecutor as ToolExecutor
+from pegboard.dispatch.executors.executor import (
+    Executor as Executor,
+    ExecutorCall as ExecutorCall,
+    LocalExecutor as LocalExecutor,
+    ToolExecutor as ToolExecutor,
+)
 from pegboard.dispatch.kept import kept_result_tool as kept_result_tool
 from pegboard.dispatch.permissions.permissions import (
     PermissionRules as PermissionRules,

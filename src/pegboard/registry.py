@@ -31,16 +31,14 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from pegboard.dispatch.approval.grants import Grants
-    from pegboard.dispatch.approval.pending import PendingCalls
+    from pegboard.dispatch.approval.pending import Answers, PendingCalls
     from pegboard.dispatch.approval.queue import AnyApprover
-    from pegboard.dispatch.approval.resume import Answers
     from pegboard.dispatch.background import Completion, Operation
     from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
     from pegboard.dispatch.callbacks import Chain
     from pegboard.dispatch.dispatcher import Dispatcher, Health
     from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.executors.executor import Executor
-    from pegboard.dispatch.executors.remote import ToolExecutor
+    from pegboard.dispatch.executors.executor import Executor, ToolExecutor
     from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.state import CallServices
@@ -412,7 +410,7 @@ class ToolRegistry(Contributions):
 
         The answers are used up by it. Arguments as for `resume`.
         """
-        from pegboard.dispatch.approval.resume import match_answers
+        from pegboard.dispatch.approval.pending import match_answers
 
         resumption = match_answers(pending, answers, context)
         services, _ = await self._ready(resumption.calls, resolved, context)

@@ -237,7 +237,7 @@ def test_nothing_that_asks_runs_without_an_approval():
 
 def test_an_earlier_approval_isnt_asked_for_again():
     state = a_work(surroundings(ScriptedApprover([])))
-    state.approval = Approval.of(state.tool, state.arguments)
+    state.approval = Approval.of_text(state.tool.spec.digest, '{"path": "a.txt"}')
     sent(state)
     consume_approval(state)
 

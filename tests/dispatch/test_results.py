@@ -20,7 +20,7 @@ from pegboard.dispatch.kept import ResultStore
 from pegboard.dispatch.results import MOST_AT_ONCE, shaped, values_left, write_json
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
-from pegboard.schema.unstructure import unstructurer
+from pegboard.schema.structure import unstructurer
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Policy, ResultLimits, ToolSpec

@@ -11,7 +11,7 @@ from pegboard.callbacks import Flavour
 from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE, _retried, _retries
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import FatalToolError, ToolError
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError
 from pegboard.tools.call import CallError
 from pegboard.tools.context import Progress, ToolContext
 from pegboard.tools.handler import Handler

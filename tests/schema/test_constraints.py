@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from typing_extensions import Doc, TypeAliasType
 
 from pegboard.schema.constraints import _linear as linear, _portable as portable
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError
 from pegboard.schema.structure import strict_structurer
 from pegboard.schema.types import schema_of
 from strategies import Level, Marker, Mixed, Node, UserId as UserName

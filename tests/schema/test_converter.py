@@ -6,20 +6,21 @@ import datetime as dt
 import subprocess
 import sys
 import uuid
+from collections.abc import Mapping
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 import pydantic
 import pytest
+from attrs import Factory, field, frozen
 
 from pegboard import ToolRegistry, tool
 from pegboard.errors import DefinitionError
-from pegboard.schema.converter import converter
+from pegboard.schema.converter import Count, UnreadError, converter, json_key, read_by, read_record, tagged
 from pegboard.schema.dump import to_json_data
-from pegboard.schema.problems import StructureError
-from pegboard.schema.structure import structure, structurer
+from pegboard.schema.json import StructureError
+from pegboard.schema.structure import structure, structurer, unstructurer
 from pegboard.schema.types import schema_of
-from pegboard.schema.unstructure import unstructurer
 
 T = TypeVar("T")
 
@@ -30,6 +31,8 @@ class Money:
 
 
 converter().register_structure_hook(Money, lambda text, _: Money(int(text.removesuffix(" ct"))))
+
+
 converter().register_unstructure_hook(Money, lambda money: f"{money.cents} ct")
 
 Price = Annotated[Money, {"type": "string", "pattern": "^[0-9]+ ct$"}]
@@ -236,9 +239,101 @@ def test_models_are_parameters_and_results_of_tools():
 def test_neither_cattrs_nor_a_library_of_models_is_loaded_for_types_that_need_none():
     code = (
         "import sys; from pegboard.schema.structure import structurer;"
-        "from pegboard.schema.unstructure import unstructurer;"
+        "from pegboard.schema.structure import unstructurer;"
         "types = [int, list[str], dict[str, int | None], tuple[int, str]];"
         "[(structurer(each), unstructurer(each)) for each in types];"
         "print([name for name in ('cattrs', 'pydantic', 'msgspec', 'jsonschema') if name in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+@frozen
+class Leaf:
+    size: Count = 0
+
+
+@frozen
+class Branch:
+    leaves: tuple[Leaf, ...]
+    note: str | None = None
+
+
+@frozen
+class MoneyRecords:
+    cents: int
+
+
+@frozen
+class TreeRecords:
+    name: str
+    kind: Literal["oak", "elm"] = "oak"
+    old: bool = False
+    facts: Mapping[str, Any] = field(factory=dict)
+    price: MoneyRecords | None = None
+    part: Leaf | Branch = field(default=Factory(Leaf), metadata=json_key("mainPart"))
+    secret: object = field(default="kept", metadata=json_key(""))
+
+
+def money(data: Mapping[str, Any]) -> MoneyRecords:
+    if not isinstance(data.get("cents"), int):
+        raise ValueError("cents: no money")  # noqa: TRY004  (as readers of data do)
+    return MoneyRecords(data["cents"])
+
+
+read_by(Leaf | Branch, tagged({"leaf": Leaf, "branch": Branch}))
+
+
+read_by(MoneyRecords, money)
+
+
+def test_what_is_missing_or_null_takes_its_default_and_other_keys_are_passed_over():
+    assert read_record(TreeRecords, {"name": "a"}, "tree") == TreeRecords("a")
+    assert read_record(
+        TreeRecords, {"name": "a", "kind": None, "facts": None, "x": 1, "secret": "y"}, "tree"
+    ) == TreeRecords("a")
+
+
+def test_values_are_read_by_their_types():
+    data = {
+        "name": "a",
+        "kind": "elm",
+        "old": True,
+        "facts": {"b": [1]},
+        "price": {"cents": 5},
+        "mainPart": {"type": "branch", "leaves": [{"size": 1}, {}], "note": "n"},
+    }
+    branch = Branch((Leaf(1), Leaf()), "n")
+    assert read_record(TreeRecords, data, "tree") == TreeRecords("a", "elm", True, {"b": [1]}, MoneyRecords(5), branch)  # noqa: FBT003
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (None, "tree: must be an object, got NoneType"),
+        ([], "tree: must be an object, got list"),
+        ({}, "name: missing"),
+        ({"name": 1}, "name: must be a text, got int"),
+        ({"name": "a", "kind": "ash"}, "kind: must be one of oak, elm, got 'ash'"),
+        ({"name": "a", "kind": []}, "kind: must be a text, got list"),
+        ({"name": "a", "old": 1}, "old: must be a boolean, got int"),
+        ({"name": "a", "facts": []}, "facts: must be an object, got list"),
+        ({"name": "a", "price": 5}, "price: must be an object, got int"),
+        ({"name": "a", "price": {}}, "price.cents: no money"),
+        ({"name": "a", "mainPart": {}}, "mainPart.type: missing"),
+        ({"name": "a", "mainPart": {"type": 1}}, "mainPart.type: must be a text, got int"),
+        ({"name": "a", "mainPart": {"type": "root"}}, "mainPart.type: must be one of leaf, branch, got 'root'"),
+        ({"name": "a", "mainPart": {"type": "leaf", "size": -1}}, "mainPart.size: must be 0 or above, got -1"),
+        ({"name": "a", "mainPart": {"type": "leaf", "size": True}}, "mainPart.size: must be a whole number, got bool"),
+        ({"name": "a", "mainPart": {"type": "branch"}}, "mainPart.leaves: missing"),
+        ({"name": "a", "mainPart": {"type": "branch", "leaves": "ab"}}, "mainPart.leaves: must be an array, got str"),
+        (
+            {"name": "a", "mainPart": {"type": "branch", "leaves": [{}, {"size": "1"}]}},
+            "mainPart.leaves[1].size: must be a whole number, got str",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_path(data, says):
+    with pytest.raises(ValueError, match=":") as caught:
+        read_record(TreeRecords, data, "tree")
+    assert str(caught.value) == says
+    assert not isinstance(caught.value, UnreadError)

@@ -12,12 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pegboard.schema.fields import MISSING
-from pegboard.schema.json import json_text
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError, json_text
 from pegboard.schema.references import compiled
-from pegboard.schema.structure import strict_structurer, structurer
+from pegboard.schema.structure import strict_structurer, structurer, unstructurer
 from pegboard.schema.types import Property, object_schema, schema_of
-from pegboard.schema.unstructure import unstructurer
 from strategies import EACH_KIND, NAMES, VALIDATED, TypeCase, json_values, mutated, type_cases
 
 wide = settings(

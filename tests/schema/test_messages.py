@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from jsonschema import Draft202012Validator
 
+from pegboard.schema.json import problem
 from pegboard.schema.messages import explained
-from pegboard.schema.problems import problem
 from pegboard.schema.references import compiled
 from pegboard.schema.validator import Validator
 from schema_strategies import SCHEMAS, VALUES

@@ -21,10 +21,9 @@ from pegboard.dispatch.results import shaped
 from pegboard.errors import DefinitionError
 from pegboard.schema.converter import converter
 from pegboard.schema.dump import to_json_data
-from pegboard.schema.problems import StructureError
-from pegboard.schema.structure import strict_structurer, structure, structurer
+from pegboard.schema.json import StructureError
+from pegboard.schema.structure import strict_structurer, structure, structurer, unstructurer
 from pegboard.schema.types import schema_of
-from pegboard.schema.unstructure import unstructurer
 from pegboard.tools.tool import Tool
 from strategies import Colour, Holes, Leaf, Level, Marker, Mixed, Nested, Node, Right, UserId
 

@@ -644,7 +644,7 @@ def test_schemas_are_the_same_in_every_process():
 
 def test_deriving_a_schema_loads_no_heavy_library():
     code = (
-        "import sys, pegboard.schema.structure, pegboard.schema.unstructure; "
+        "import sys, pegboard.schema.structure, pegboard.schema.dump; "
         "from pegboard.schema.types import schema_of; "
         "schema_of(dict[str, list[int] | None]); "
         "print([name for name in ('cattrs', 'jsonschema', 'jsonschema_rs', 'typing_extensions', 'asyncio', 'decimal', "

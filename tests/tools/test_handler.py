@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler, binder_of, binder_of_one, opened
 from pegboard.tools.services import Injected, Injection, injected_kind

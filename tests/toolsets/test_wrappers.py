@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.errors import DefinitionError, ExpressionError, InvalidNameError, RegistrationError, SchemaError
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError
 from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import Concurrency, ToolAnnotations, ToolSpec, is_valid_name

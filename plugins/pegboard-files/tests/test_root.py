@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pegboard import ToolError
 from pegboard_files import root as module
-from pegboard_files.root import MAX_LINKS, Root, near_misses, resolve, shown, shown_path
+from pegboard_files.root import MAX_LINKS, near_misses, opened_root, resolve, shown, shown_path
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_near_misses_are_the_same_in_every_run_and_blind_to_case():
 
 @pytest.fixture
 def opened(top):
-    with Root(str(top)).opened() as root:
+    with opened_root(str(top)) as root:
         yield root
 
 
@@ -83,35 +83,24 @@ def test_an_absolute_path_below_the_root_is_taken(top, write, opened):
 def test_an_absolute_path_by_way_of_a_link_to_the_root_is_taken(tmp_path, top, write):
     write({"a.txt": "x"})
     (tmp_path / "alias").symlink_to(top)
-    with Root(str(tmp_path / "alias")).opened() as root:
+    with opened_root(str(tmp_path / "alias")) as root:
         assert resolve(root, f"{tmp_path}/alias/a.txt") == ("a.txt",)
         assert resolve(root, f"{top}/a.txt") == ("a.txt",)
 
 
 @pytest.mark.parametrize(
     "path",
-    ["..", "../secret.txt", "a/../../secret.txt", "a/b/../../../secret.txt", "/etc/passwd", "/", "//etc/passwd"],
+    [
+        *("..", "../secret.txt", "a/../../secret.txt", "a/b/../../../secret.txt", "/etc/passwd", "/", "//etc/passwd"),
+        *("{top}2/x", "{top}/../secret.txt", "{TOP}/../secret.txt", "link/secret.txt"),
+    ],
 )
-def test_a_path_that_leads_out_is_refused(write, opened, path):
+def test_a_path_that_leads_out_is_refused(tmp_path, top, write, opened, path):
     write({"a/b/c.txt": "x"})
-    with pytest.raises(ToolError, match="outside of the folder"):
-        resolve(opened, path)
-
-
-def test_a_neighbour_whose_name_begins_like_the_root_is_outside(tmp_path, top, opened):
     (tmp_path / "top2").mkdir()
-    with pytest.raises(ToolError, match="outside"):
-        resolve(opened, f"{top}2/x")
-
-
-def test_an_absolute_path_out_of_the_root_and_in_disguise_is_refused(top, opened):
-    with pytest.raises(ToolError, match="outside"):
-        resolve(opened, f"{top}/../secret.txt")
-
-
-def test_a_root_in_another_case_is_never_the_way_out(top, opened):
-    with pytest.raises(ToolError):
-        resolve(opened, f"{str(top).upper()}/../secret.txt")
+    (top / "link").symlink_to(tmp_path)
+    with pytest.raises(ToolError, match="outside of the folder"):
+        resolve(opened, path.format(top=top, TOP=str(top).upper()))
 
 
 @pytest.mark.parametrize("target", ["../secret.txt", "/etc/passwd", "../..", "sub/../../secret.txt", "chain2"])
@@ -122,12 +111,6 @@ def test_a_link_that_leads_out_is_refused(top, opened, target):
     (top / "link").symlink_to(target)
     with pytest.raises(ToolError, match="outside"):
         resolve(opened, "link")
-
-
-def test_a_directory_link_that_leads_out_is_refused(tmp_path, top, opened):
-    (top / "link").symlink_to(tmp_path)
-    with pytest.raises(ToolError, match="outside"):
-        resolve(opened, "link/secret.txt")
 
 
 def test_links_below_the_root_are_followed_one_by_one(top, write, opened):
@@ -169,7 +152,7 @@ def test_a_file_that_becomes_a_link_right_before_it_is_opened_is_not_followed(to
     (top / "a.txt").unlink()
     (top / "a.txt").symlink_to("../secret.txt")
     monkeypatch.setattr(module.OpenRoot, "status", lambda self, parts: status)
-    with pytest.raises(ToolError, match="changed while"), module.told_of(("a.txt",)):
+    with pytest.raises(ToolError, match="changed while"), module.worded(("a.txt",)):
         opened.open_file(("a.txt",))
 
 
@@ -191,7 +174,7 @@ def test_a_directory_that_becomes_a_link_is_not_entered(tmp_path, top, write, op
     opened.close()
     (top / "sub").rename(top / "old")
     (top / "sub").symlink_to(tmp_path / "other")
-    with pytest.raises(ToolError, match="changed while"), module.told_of(parts):
+    with pytest.raises(ToolError, match="changed while"), module.worded(parts):
         opened.open_file(parts)
 
 
@@ -222,7 +205,7 @@ def test_a_link_swapped_in_at_any_moment_never_gives_the_secret(tmp_path, top, w
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module.os, "open", swapping(real_open))
             patch.setattr(module.os, "stat", swapping(real_stat))
-            with Root(str(top)).opened() as root:
+            with opened_root(str(top)) as root:
                 try:
                     got = content(root, "sub/a.txt")
                 except (ToolError, OSError):
@@ -248,7 +231,7 @@ def test_whatever_path_is_asked_for_it_stays_below_the_root(tmp_path, top, compo
         (top / "a" / "abs").symlink_to(top)
         (top / "loop").symlink_to("loop")
     asked = "/".join([str(top)] * absolute + components)
-    with Root(str(top)).opened() as root:
+    with opened_root(str(top)) as root:
         try:
             parts = resolve(root, asked)
         except ToolError:
@@ -313,11 +296,6 @@ def test_pipes_sockets_and_devices_are_never_opened(top, opened, monkeypatch):
             opened.open_file((name,))
 
 
-def test_a_device_is_never_opened():
-    with Root("/dev").opened() as root, pytest.raises(ToolError, match="no regular file"):
-        root.open_file(("zero",))
-
-
 def test_a_directory_is_no_file(write, opened):
     write({"a/b.txt": "x"})
     for parts in ((), ("a",)):
@@ -325,25 +303,28 @@ def test_a_directory_is_no_file(write, opened):
             opened.open_file(parts)
 
 
-NAMES = ["new\nline", "tab\there", "esc\x1b[31m", "\u202egpj.exe", "na\u00efve", "\u540d\u524d", "\U0001f600"]
+NAMES = [
+    "caf\udce9.txt",
+    "new\nline",
+    "tab\there",
+    "esc\x1b[31m",
+    "\u202egpj.exe",
+    "na\u00efve",
+    "\u540d\u524d",
+    "\U0001f600",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_odd_name_is_shown_on_one_line_and_found_by_what_was_shown(top, opened, name):
-    (top / name).write_text("x")
+    try:
+        (top / name).write_text("x")
+    except OSError:
+        return  # some file systems of macOS only take UTF-8
     seen = shown(name)
     assert seen.isprintable()
     assert resolve(opened, seen) == (name,)
     assert resolve(opened, name) == (name,)
-
-
-def test_a_name_that_is_no_utf8_is_found_by_what_was_shown(top, opened):
-    raw = os.fsencode(top) + b"/caf\xe9.txt"
-    try:
-        os.close(os.open(raw, os.O_CREAT | os.O_WRONLY))
-    except OSError:
-        return  # some file systems of macOS only take UTF-8
-    assert resolve(opened, "caf\\udce9.txt") == ("caf\udce9.txt",)
 
 
 def test_a_shown_name_that_two_files_share_finds_neither(top, opened):
@@ -359,33 +340,11 @@ def test_a_name_is_itself_before_it_is_what_another_one_is_shown_as(top, opened)
     assert content(opened, "a\\nb") == b"2"
 
 
-def closed(path: Path) -> bool:
-    """Whether the system keeps us out; it doesn't if we are root."""
-    try:
-        list(path.iterdir())
-    except PermissionError:
-        return True
-    return False
-
-
-def test_a_directory_without_permission_is_refused_in_words_or_read_by_root(top, write, opened):
-    write({"locked/a.txt": "x"})
-    (top / "locked").chmod(0)
-    try:
-        if closed(top / "locked"):
-            with pytest.raises(ToolError, match="Permission denied"):
-                resolve(opened, "locked/a.txt")
-        else:
-            assert resolve(opened, "locked/a.txt") == ("locked", "a.txt")
-    finally:
-        (top / "locked").chmod(0o700)
-
-
 def test_what_the_system_refuses_is_told_without_the_hosts_path(top):
-    with pytest.raises(ToolError) as caught, module.told_of(("a", "b")):
+    with pytest.raises(ToolError) as caught, module.worded(("a", "b")):
         raise PermissionError(13, "Permission denied", str(top / "a" / "b"))
     assert caught.value.text == "'a/b': Permission denied."
-    with pytest.raises(ToolError, match=r"^'\.': it can't be read\.$"), module.told_of(()):
+    with pytest.raises(ToolError, match=r"^'\.': it can't be read\.$"), module.worded(()):
         raise OSError
 
 
@@ -420,25 +379,24 @@ def test_a_directory_with_too_many_entries_is_refused(write, opened, monkeypatch
 
 def test_the_root_is_the_working_directory_of_the_moment(top, write, monkeypatch):
     write({"a.txt": "1", "sub/a.txt": "2"})
-    root = Root()
     monkeypatch.chdir(top)
-    with root.opened() as opened:
+    with opened_root(None) as opened:
         assert content(opened, "a.txt") == b"1"
     monkeypatch.chdir(top / "sub")
-    with root.opened() as opened:
+    with opened_root(None) as opened:
         assert content(opened, "a.txt") == b"2"
 
 
 def test_a_tilde_in_the_setting_is_the_home(home):
     (home / "work").mkdir()
     (home / "work" / "a.txt").write_text("x")
-    with Root("~/work").opened() as opened:
+    with opened_root("~/work") as opened:
         assert content(opened, "a.txt") == b"x"
 
 
 @pytest.mark.parametrize("setting", ["/nowhere/at/all", "~nobody-of-this-name/x"])
 def test_a_root_that_is_not_there_is_told_without_its_path(setting):
-    with pytest.raises(ToolError, match="setting 'root'") as caught, Root(setting).opened():
+    with pytest.raises(ToolError, match="setting 'root'") as caught, opened_root(setting):
         pass
     assert setting not in caught.value.text
 
@@ -451,7 +409,7 @@ def test_no_descriptor_is_left_open(top, write):
     write({"a/b/c/d.txt": "x"})
     before = open_descriptors()
     for _ in range(3):
-        with Root(str(top)).opened() as root:
+        with opened_root(str(top)) as root:
             content(root, "a/b/c/d.txt")
             root.children(("a", "b"))
             with pytest.raises(ToolError):

@@ -90,12 +90,6 @@ def test_a_cut_never_falls_into_a_character(letter):
     assert line.text.startswith(letter * MAX_COLUMNS + "…")
 
 
-def test_a_line_of_just_as_many_characters_is_not_cut():
-    (line,) = read("😀".encode() * MAX_COLUMNS)
-    assert not line.is_cut
-    assert line.text == "😀" * MAX_COLUMNS
-
-
 def test_bytes_that_are_no_utf8_are_replaced_and_known():
     (good, bad, cut) = read(b"caf\xc3\xa9 \xef\xbf\xbd\ncaf\xe9\n\xc3")
     assert good.is_utf8

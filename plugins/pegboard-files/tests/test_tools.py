@@ -41,7 +41,7 @@ def test_four_tools_hang_on_the_board_as_safe_readers(board):
             "openWorldHint": False,
         }
         assert spec.tags == ("files",)
-        assert spec.permission is None, "what only reads asks nobody"
+        assert spec.permission is None, "what only reads needs no permission"
         assert spec.permission_arguments == {"path": "path"}
         assert spec.concurrency.mode == "shared"
         assert spec.title
@@ -96,7 +96,7 @@ def test_a_call_gives_text_for_the_model_and_data_for_programs(write, board):
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "text"),
     [
         (("read_file", {"path": "../secret.txt"}), "outside of the folder"),
         (("read_file", {"path": "/etc/passwd"}), "outside of the folder"),
@@ -108,11 +108,11 @@ def test_a_call_gives_text_for_the_model_and_data_for_programs(write, board):
         (("list_directory", {"path": "nowhere"}), "there is no 'nowhere'"),
     ],
 )
-def test_what_a_model_does_wrong_is_an_error_result_that_says_what(top, write, board, call, told):
+def test_what_a_model_does_wrong_is_an_error_result_that_says_what(top, write, board, call, text):
     write({"a.txt": "x\n"})
     result = board.call_sync(*call)
     assert result.is_error
-    assert told in result.text
+    assert text in result.text
     assert str(top) not in result.text
 
 
@@ -140,34 +140,33 @@ def test_a_system_without_directory_descriptors_is_refused_in_words(monkeypatch)
         pegboard_files.pegboard_register_tools(print, {})
 
 
-def test_importing_the_plugin_loads_neither_engine_nor_tools():
-    """Listing imports plugins without a manifest; what only a call needs has to wait for it."""
-    heavy = ("re2", "pathspec", "bracex", "attrs", "pegboard_files.tools", "asyncio", "difflib")
-    code = f"import sys, pegboard_files; print([name for name in {heavy!r} if name in sys.modules])"
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        ("", ("re2", "pathspec", "bracex", "attrs", "pegboard_files.tools", "asyncio", "difflib")),
+        ("pegboard_files.pegboard_register_tools([].append, {})", ("re2", "pathspec", "bracex", "mimetypes")),
+    ],
+)
+def test_what_only_a_call_needs_waits_for_it(code, heavy):
+    """Listing imports plugins without a manifest."""
+    code = f"import sys, pegboard_files; {code}\nprint([name for name in {heavy!r} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
-
-
-def test_defining_the_tools_loads_no_engine():
-    code = (
-        "import sys, pegboard_files; brought = []; pegboard_files.pegboard_register_tools(brought.append, {});"
-        "print([name for name in ('re2', 'pathspec', 'bracex', 'mimetypes') if name in sys.modules])"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
-
-
-def test_no_settings_are_the_defaults():
-    assert settings_from({}) == Settings(root=None, hidden=False, no_ignore=False, time_limit=30.0)
-
-
-def test_every_setting_can_be_set():
-    table = {"root": "~/work", "hidden": True, "no_ignore": True, "time_limit": 5}
-    assert settings_from(table) == Settings(root="~/work", hidden=True, no_ignore=True, time_limit=5)
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "settings"),
+    [
+        ({}, Settings(root=None, hidden=False, no_ignore=False, time_limit=30.0)),
+        (table := {"root": "~/work", "hidden": True, "no_ignore": True, "time_limit": 5}, Settings(**table)),
+    ],
+)
+def test_settings_are_read(table, settings):
+    assert settings_from(table) == settings
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
     [
         ({"rooot": "x"}, "plugins.files.rooot: there is no such setting. Did you mean 'root'?"),
         ({"x": 1}, "plugins.files.x: there is no such setting. Known are root, hidden, no_ignore, time_limit."),
@@ -182,8 +181,8 @@ def test_every_setting_can_be_set():
         ({"time_limit": math.inf}, "plugins.files.time_limit: inf is not a number of seconds above 0."),
     ],
 )
-def test_a_mistake_is_told_with_its_key_and_value(table, told):
-    with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+def test_a_mistake_is_named_with_its_key_and_value(table, text):
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         settings_from(table)
 
 

@@ -13,14 +13,14 @@ from hypothesis import given, strategies as st
 from pegboard import ToolError
 from pegboard_files import walking
 from pegboard_files.patterns import globs
-from pegboard_files.root import Deadline, OpenRoot, Root, resolve, shown_path
+from pegboard_files.root import Deadline, OpenRoot, opened_root, resolve, shown_path
 from pegboard_files.tools import FileTools, Settings
 from pegboard_files.walking import MAX_IGNORE_BYTES, MAX_IGNORE_LINES, Entry, Walk, size_of
 
 
 @pytest.fixture
 def root(top):
-    with Root(str(top)).opened() as opened:
+    with opened_root(str(top)) as opened:
         yield opened
 
 
@@ -125,7 +125,7 @@ def test_a_directory_that_becomes_a_link_during_the_walk_is_not_entered(tmp_path
 
 def walked(top: Path, start: str = ".", **flags) -> list[str]:
     """The files that a walk meets."""
-    with Root(str(top)).opened() as root:
+    with opened_root(str(top)) as root:
         walk = Walk(root, Deadline(60), **flags)
         entries = walk.entries(resolve(root, start))
         return [shown_path(entry.parts) for entry in entries if entry.kind == "file"]
@@ -520,7 +520,7 @@ def test_a_glob_that_takes_too_long_says_that_it_is_not_all(top, write):
 def test_a_file_that_has_gone_or_changed_has_no_size(top, write):
     write({"a": ""})
     (top / "d").mkdir()
-    with Root(str(top)).opened() as root:
+    with opened_root(str(top)) as root:
         assert size_of(root, Entry(("gone",), "file")) is None
         assert size_of(root, Entry(("d",), "file")) is None
         assert size_of(root, Entry(("a",), "file")) == 0

@@ -22,44 +22,7 @@ from pegboard import (
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.tools.call import CallError
 from pegboard_guard import DoomLoop
-from pegboard_guard.doom_loop import Streaks
-
-calls = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz")))
-
-
-@given(calls)
-def test_it_counts_what_each_session_does_in_a_row(made):
-    streaks = Streaks()
-    for place, (session, call) in enumerate(made):
-        own = [said for who, said in made[: place + 1] if who == session]
-        expected = 0
-        while expected < len(own) and own[-1 - expected] == call:
-            expected += 1
-        assert streaks.count(session, call) == expected
-
-
-def test_the_session_that_has_been_silent_the_longest_is_forgotten():
-    streaks = Streaks(most=2)
-    for session in ("first", "second", "first", "third"):
-        streaks.count(session, "call")
-    assert streaks.count("first", "call") == 3
-    assert streaks.count("second", "call") == 1
-
-
-def test_threads_lose_no_call():
-    streaks = Streaks()
-
-    def call():
-        for _ in range(200):
-            streaks.count("session", "call")
-
-    threads = [threading.Thread(target=call) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert streaks.count("session", "call") == 801
-
+from pegboard_guard.rules import MOST
 
 SESSION = ReadonlyContext(session="s1")
 
@@ -106,6 +69,35 @@ TEXT = (
     "this is call number 3 in a row of look with the same arguments. "
     "Change the arguments, use another tool, or say what is missing."
 )
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"))))
+def test_it_counts_what_each_session_does_in_a_row(made):
+    guard = DoomLoop(2, "deny")
+    before = {}
+    for session, at in made:
+        (denied,) = run(guard, ToolContext(ReadonlyContext(session=session)), arguments={"at": at})
+        assert (denied is not None) is (before.get(session) == at)
+        before[session] = at
+
+
+def test_the_session_that_has_been_silent_the_longest_is_forgotten():
+    guard = DoomLoop(2, "deny")
+    sessions = [ToolContext(ReadonlyContext(session=str(number))) for number in range(MOST + 1)]
+    for context in (*sessions[:MOST], sessions[0], sessions[MOST]):
+        run(guard, context)
+    assert run(guard, sessions[0]) != [None]
+    assert run(guard, sessions[1]) == [None]
+
+
+def test_threads_lose_no_call():
+    guard = DoomLoop(801, "deny")
+    threads = [threading.Thread(target=run, args=(guard, ToolContext(SESSION), 200)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert run(guard, ToolContext(SESSION)) != [None]
 
 
 def test_the_third_same_call_asks_for_the_permission_doom_loop():

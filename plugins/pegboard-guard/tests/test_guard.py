@@ -32,6 +32,7 @@ from pegboard_guard import (
 )
 from pegboard_guard.guard import GuardSettings
 from pegboard_guard.log import MOST_LOGGED
+from pegboard_guard.settings import read_table
 
 SESSION = ReadonlyContext(session="s1")
 
@@ -322,7 +323,7 @@ def test_no_guard_changes_what_a_call_answers(tmp_path):
 
 def read(text):
     """What a pegboard.toml hands to the plugin."""
-    return GuardSettings.from_mapping(tomllib.loads(text).get("plugins", {}).get("guard", {}))
+    return read_table(GuardSettings, tomllib.loads(text).get("plugins", {}).get("guard", {}), "")
 
 
 def test_the_defaults():
@@ -398,7 +399,7 @@ def test_everything_that_may_be_set(tmp_path):
 def test_the_readme_lists_every_setting_as_it_may_be_set():
     readme = Path(__file__).parents[1].joinpath("README.md").read_text(encoding="utf-8")
     table = tomllib.loads(readme.partition("```toml\n")[2].partition("```")[0])["plugins"]["guard"]
-    GuardSettings.from_mapping(table)
+    read_table(GuardSettings, table, "")
     listed = {**table, "limits": table["limits"][0], **{key: each[0] for key, each in table["order"].items()}}
     for name, cls in {"limits": Limit, "journal": Journal, "after": ComesAfter, "before": ComesBefore,
                       "exclusive": Exclusive, "cooldown": Cooldown, "required": Required}.items():  # fmt: skip
@@ -410,12 +411,12 @@ def test_the_readme_lists_every_setting_as_it_may_be_set():
 @pytest.mark.parametrize("value", [1, -1, 2.5, "3", True, None])
 def test_a_doom_loop_is_0_or_a_whole_number_from_2_on(value):
     with pytest.raises(ValueError, match=f"0 \\(off\\) or a whole number from 2 on, got {value!r}"):
-        GuardSettings.from_mapping({"doom_loop": value})
+        read_table(GuardSettings, {"doom_loop": value}, "")
 
 
 def test_log_arguments_is_a_boolean():
     with pytest.raises(TypeError, match="true or false, got 'yes'"):
-        GuardSettings.from_mapping({"log_arguments": "yes"})
+        read_table(GuardSettings, {"log_arguments": "yes"}, "")
 
 
 @pytest.mark.parametrize(
@@ -437,7 +438,7 @@ def test_log_arguments_is_a_boolean():
 )
 def test_an_unknown_setting_is_refused_with_its_place_and_a_near_miss(settings, text):
     with pytest.raises(ValueError, match=text):
-        GuardSettings.from_mapping(settings)
+        read_table(GuardSettings, settings, "")
 
 
 @pytest.mark.parametrize(
@@ -469,7 +470,7 @@ def test_an_unknown_setting_is_refused_with_its_place_and_a_near_miss(settings, 
 )
 def test_a_wrong_value_is_refused_with_its_place(settings, error, text):
     with pytest.raises(error, match=text):
-        GuardSettings.from_mapping(settings)
+        read_table(GuardSettings, settings, "")
 
 
 def test_every_name_is_there_and_nothing_else():

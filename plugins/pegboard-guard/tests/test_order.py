@@ -20,8 +20,7 @@ from pegboard import (
 )
 from pegboard.testing import ScriptedModel
 from pegboard_guard import ComesAfter, ComesBefore, Cooldown, Exclusive, OrderRules, Required
-from pegboard_guard.order import AfterTracker
-from pegboard_guard.rules import Call, Ending
+from pegboard_guard.rules import Call
 
 TURN = ReadonlyContext(session="s", invocation="i1")
 NEXT = ReadonlyContext(session="s", invocation="i2")
@@ -440,8 +439,7 @@ names = st.sampled_from("abcd")
 def test_rules_are_refused_exactly_where_some_tool_could_never_be_called(pairs):
     """Held against what the trackers let through, called in any order for as long as anything new can be called."""
     rules = [ComesAfter(one, other) for one, other in pairs]
-    trackers = [AfterTracker(rule) for rule in rules]
-    from pegboard import ReadonlyContext
+    trackers = [rule.tracker() for rule in rules]
 
     called = set()
     for _ in range(4):
@@ -450,7 +448,7 @@ def test_rules_are_refused_exactly_where_some_tool_could_never_be_called(pairs):
             if all(tracker.refusal(call) is None for tracker in trackers):
                 called.add(name)
                 for tracker in trackers:
-                    tracker.end(call, None, Ending(ran=True, well=True))
+                    tracker.end(call, None, ToolResult())
     if called == set("abcd"):
         OrderRules(*rules)
     else:

@@ -305,10 +305,9 @@ def test_what_is_given_back_after_it_was_forgotten_does_nothing():
     call = Call("note", ReadonlyContext(), 0.0)
     token = tracker.begin(call)
     assert tracker.refusal(Call("note", ReadonlyContext(), 5.0)) is None
-    from pegboard_guard.rules import Ending
-
-    tracker.end(call, token, Ending(ran=False, well=False))
-    tracker.end(call, ("never seen", clock()), Ending(ran=False, well=False))
+    denied = ToolResult.error("denied", "no")
+    tracker.end(call, token, denied)
+    tracker.end(call, ("never seen", clock()), denied)
 
 
 # Bounds ---------------------------------------------------------------------------------------------------------------

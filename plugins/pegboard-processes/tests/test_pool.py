@@ -22,7 +22,7 @@ from pegboard import (
     Tool,
     ToolContext,
 )
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError
 from pegboard.tools.typed import as_tools
 from pegboard_processes import ChildProcesses
 from pegboard_processes.process import ChildProcess

@@ -18,7 +18,7 @@ from pegboard.dispatch.approval.pending import (
     RejectedError,
     SuspendedError,
     confirmation_of,
-    digest_of_parts,
+    digest_of_call,
 )
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
@@ -81,10 +81,7 @@ def _is_long(arguments: Mapping[str, Any]) -> bool:
 
 
 def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
-    request, grants = state.context.request, state.services.grants
-    session = request.session if request.user is None else session_key(request)
-    granted = () if grants is None else grants.rules(session)
-    arguments, folder = state.arguments, request.work_dir
+    granted, arguments, folder = granted_to(state), state.arguments, state.context.work_dir
     decision = policy.decide(arguments, folder, granted)
     if decision.action == "deny":
         raise denial(permissions, tool_of(state), decision)
@@ -140,7 +137,7 @@ def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
     text = str(json_text(dict(state.arguments)))
     return ApprovalRequest(
         attrs.evolve(state.call, name=tool.name, arguments=text),
-        digest_of_parts(tool.spec.digest, json.loads(text)),
+        digest_of_call(tool.spec.digest, json.loads(text)),
         tool=tool,
         user=context.user,
         session=context.session,

@@ -17,8 +17,7 @@ from pegboard.dispatch.find import not_offered, unknown
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.errors import detail_of
-from pegboard.schema.json import MAX_DEPTH, MAX_DIGITS, is_object, is_unicode, json_faults
-from pegboard.schema.problems import MOST_PROBLEMS, problem
+from pegboard.schema.json import MAX_DEPTH, MAX_DIGITS, MOST_PROBLEMS, is_object, is_unicode, json_faults, problem
 from pegboard.tools.call import CallError, CallFault, ToolCall
 from pegboard.tools.handler import Checker, ErrorWriter
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from attrs import define, field, frozen
 from jiter import from_json
 
-from pegboard.schema.json import MAX_DEPTH, is_array, is_object, json_faults
+from pegboard.schema.json import MAX_DEPTH, MOST_PROBLEMS, is_array, is_object, json_faults, kind_shown, path_text
 from pegboard.schema.messages import SchemaSearch
-from pegboard.schema.problems import MOST_PROBLEMS, kind_shown, path_text
 from pegboard.schema.references import References
 from pegboard.typing import JsonSchema
 

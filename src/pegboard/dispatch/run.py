@@ -20,7 +20,7 @@ from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.state import CallState, plain
 from pegboard.dispatch.timeout import Deadline, LimitExpiredError, finish_within, within
 from pegboard.errors import CallStoppedError, ToolError
-from pegboard.schema.problems import StructureError, problem
+from pegboard.schema.json import StructureError, problem
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -15,11 +16,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from attrs import define, field
 
+import pegboard
+
 if TYPE_CHECKING:
     from pegboard.tools.context import ToolContext
 
 LIMIT_SECONDS: Final = 0.1
 """How long one step of a coroutine may take before it is reported."""
+
+_LOOP: Final = tuple(f"{package.__path__[0]}{os.sep}" for package in (asyncio, pegboard))
+"""Where the code that runs tools lies: below it stands a tool's own."""
 
 IDLE_LOOKS: Final = 40
 """So many looks at nothing, and the thread that looks ends."""
@@ -149,11 +155,16 @@ class Watchdog:
 
 
 def place_of(thread: int) -> str:
-    """What a thread does just now: `", at tools.py:12 in compute"`; nothing where it has gone."""
-    frame = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  the one way to see what another thread does
-    if frame is None:
+    """Where a tool's own code stands in a thread: `", at tools.py:12 in compute"`; nothing where it has gone.
+
+    What that calls, down to where it waits, is of less use to its author.
+    """
+    frame = own = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  the one way to see what another thread does
+    while frame is not None and not frame.f_code.co_filename.startswith(_LOOP):
+        frame, own = frame.f_back, frame
+    if own is None:
         return ""
-    return f", at {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+    return f", at {own.f_code.co_filename}:{own.f_lineno} in {own.f_code.co_name}"
 
 
 _GRACE_SECONDS: Final = 1.0

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import attrs
 from attrs import frozen
 
-from pegboard.schema.problems import counted
+from pegboard.schema.json import counted
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult
 from pegboard.tools.spec import BYTES_A_TOKEN, ResultLimits
 

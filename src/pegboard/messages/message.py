@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 import attrs
 from attrs import field, frozen
 
-from pegboard.schema.records import UnreadError, json_key, read_below, read_by, read_record, tagged
+from pegboard.schema.converter import UnreadError, json_key, read_by, read_record, tagged
 from pegboard.tools.call import ToolCall, writable
 from pegboard.tools.content import (
     AudioContent,
@@ -334,7 +334,7 @@ def _content(data: JsonMapping) -> Content:
 
 
 read_by(ImageContent | AudioContent | FileContent | LinkContent, _content)
-read_by(ToolResult, read_below(ToolResult.from_data))
+read_by(ToolResult, ToolResult.from_data)
 read_by(
     Part,
     tagged(

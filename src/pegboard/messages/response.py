@@ -9,8 +9,8 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.messages.message import CallPart, Message, Part, TextPart
+from pegboard.schema.converter import Count, read_record
 from pegboard.schema.json import is_object
-from pegboard.schema.records import Count, read_record
 from pegboard.tools.call import ToolCall, writable
 from pegboard.typing import JsonMapping, JsonObject
 

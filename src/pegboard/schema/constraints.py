@@ -35,8 +35,7 @@ from pegboard.schema.adapters import (
     key_schema,
     scalar_type,
 )
-from pegboard.schema.json import canonical_json, json_text
-from pegboard.schema.problems import counted
+from pegboard.schema.json import canonical_json, counted, json_text
 from pegboard.schema.references import compiled
 from pegboard.typing import JsonSchema
 

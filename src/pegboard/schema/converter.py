@@ -1,20 +1,22 @@
-"""The one cattrs converter, and the classes that others know how to make: with hooks in it, or models of their own.
+"""The cattrs converters: one for the types of tools, with hooks of users; a strict one for our own values.
 
-The models of pydantic and msgspec are known by what they have; neither library is imported before one of its classes
-is met. JSON Schema validates first, so a model gets only what its own schema takes.
+Models of pydantic and msgspec are known by what they have; neither library is imported before one of its classes is
+met. JSON Schema validates first, so a model gets only what its own schema takes.
 """
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache, partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
+import attrs
 from attrs import define, field, frozen
 
 from pegboard.schema.adapters import ALL_KINDS, OBJECTS, Kinds, SchemaWriter, TypeAdapter
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError, path_text
 from pegboard.schema.references import inlined
 from pegboard.typing import JsonMapping, JsonSchema
 
@@ -282,3 +284,197 @@ def in_code(cls: Any) -> Any:
 def type_variables(cls: Any) -> dict[str, Any]:
     """The type variables of a class, for cattrs, which asks for them; the adapters have them in already."""
     return {each.__name__: Any for each in getattr(cls, "__parameters__", ())}
+
+
+def noted_step(error: Exception) -> str | int | None:
+    """The attribute or position that cattrs has noted on an error in it."""
+    notes = {type(note).__name__: note for note in getattr(error, "__notes__", ())}
+    if found := notes.get("IterableValidationNote"):
+        return found.index
+    return found.name if (found := notes.get("AttributeValidationNote")) else None
+
+
+# Our own values from JSON data that isn't trusted ---------------------------------------------------------------------
+# A field's key is its name, or `json_key(...)` in its metadata. What is missing or null takes the field's default,
+# other keys are passed over, and nothing is coerced.
+
+T = TypeVar("T")
+Count: TypeAlias = Annotated[int, "0 or above"]
+"""A whole number, 0 or above."""
+
+_KEY: Final = "pegboard_json"
+_WANTED: Final[Mapping[type, str]] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "a boolean",
+    dict: "an object",
+}
+
+
+class UnreadError(ValueError):
+    """Data that can't be read. Its text goes on from the path of the data: `.name: missing`, or `: must be a text`."""
+
+
+def json_key(key: str) -> dict[str, str]:
+    """Metadata for a field whose key in JSON isn't its name; `""` for one that isn't read."""
+    return {_KEY: key}
+
+
+def read_record(cls: type[T], data: object, what: str) -> T:
+    """A value of one of our own classes.
+
+    Args:
+        cls: An attrs class.
+        data: As a JSON parser gave it.
+        what: What it should be, for an error of the whole.
+
+    Raises:
+        ValueError: It isn't, as `"path: reason"`.
+    """
+    try:
+        return _strict_converter().structure(data, cls)
+    except Exception as error:  # noqa: BLE001  (cattrs raises groups of what hooks and constructors raise)
+        path, text = _first_error(error)
+        raise ValueError(f"{path_text(path) if path else what if text[0] == ':' else ''}{text}".lstrip(".")) from None
+
+
+def read_by(kind: Any, read: Callable[[Mapping[str, Any]], Any]) -> None:
+    """Has fields of a type read by a function: an object's data -> value; raises `ValueError`: `"path: reason"`."""
+    _readers[kind] = read
+
+
+_readers: Final[dict[Any, Callable[[Mapping[str, Any]], Any]]] = {}
+
+
+def _read_by_function(data: Any, kind: Any) -> Any:
+    try:
+        return _readers[kind](_object(data))
+    except UnreadError:
+        raise
+    except ValueError as error:
+        raise UnreadError(f".{error}") from None
+
+
+def tagged(classes: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """A reader of one of several classes, by the `"type"` in the data."""
+
+    def read_tagged(data: Mapping[str, Any]) -> Any:
+        kind = data.get("type")
+        if kind is None:
+            raise UnreadError(".type: missing")
+        if not isinstance(kind, str):
+            raise UnreadError(f".type: must be a text, got {type(kind).__name__}")
+        if kind not in classes:
+            raise UnreadError(f".type: must be one of {', '.join(classes)}, got {kind!r:.80}")
+        return _strict_converter().structure(data, classes[kind])
+
+    return read_tagged
+
+
+@cache
+def _strict_converter() -> Converter:
+    from cattrs import Converter
+
+    converter = Converter(detailed_validation=True)
+    converter.register_structure_hook_factory(attrs.has, partial(_of_class, converter))
+    converter.register_structure_hook_factory(_has_origin(tuple), partial(_of_tuple, converter))
+    converter.register_structure_hook_factory(_has_origin(Literal), _of_literal)
+    converter.register_structure_hook_func(_has_origin(Mapping), _exactly(dict))
+    converter.register_structure_hook_factory(
+        lambda kind: type(None) in typing.get_args(kind), partial(_of_optional, converter)
+    )
+    converter.register_structure_hook_func(lambda kind: kind == str | bytes | Mapping[str, Any], _text_or_object)
+    for kind in (str, int, float, bool):
+        converter.register_structure_hook(kind, _exactly(kind))
+    converter.register_structure_hook_func(lambda kind: kind == Count, _count)
+    converter.register_structure_hook_func(_readers.__contains__, _read_by_function)
+    return converter
+
+
+def _of_optional(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
+    """By the type without `None`, which has been left out already."""
+    given = [each for each in typing.get_args(kind) if each is not type(None)]
+    hook = converter.get_structure_hook(given := typing.Union[tuple(given)])  # noqa: UP007  (values)
+    return lambda data, _: hook(data, given)
+
+
+def _has_origin(origin: Any) -> Callable[[Any], bool]:
+    return lambda kind: typing.get_origin(kind) is origin
+
+
+def _exactly(kind: type) -> Callable[[Any, Any], Any]:
+    def read_exactly(data: Any, _type: Any) -> Any:
+        if type(data) is not kind and not (kind is float and type(data) is int):
+            raise UnreadError(f": must be {_WANTED[kind]}, got {type(data).__name__}")
+        return data
+
+    return read_exactly
+
+
+def _count(data: Any, kind: Any) -> int:
+    if _exactly(int)(data, kind) < 0:
+        raise UnreadError(f": must be 0 or above, got {data:.20g}")
+    return data
+
+
+def _text_or_object(data: Any, _type: Any) -> Any:
+    if not isinstance(data, str | Mapping):
+        raise UnreadError(f": must be a text or an object, got {type(data).__name__}")
+    return cast("Any", data)
+
+
+def _object(data: Any) -> Mapping[str, Any]:
+    if not isinstance(data, Mapping):
+        raise UnreadError(f": must be an object, got {type(data).__name__}")
+    return cast("Mapping[str, Any]", data)
+
+
+def _of_class(converter: Converter, cls: Any) -> Callable[[Any, Any], Any]:
+    from cattrs import gen
+
+    attrs.resolve_types(cls)
+    given = {each.name: each.metadata.get(_KEY) for each in attrs.fields(cls)}
+    keys = {name: gen.override(omit=True) if key == "" else gen.override(rename=key) for name, key in given.items()}
+    fill = cast("Any", gen).make_dict_structure_fn(cls, converter, _cattrs_use_linecache=False, **keys)
+    return lambda data, _: fill({key: value for key, value in _object(data).items() if value is not None}, cls)
+
+
+def _of_tuple(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
+    items: Any = list[typing.get_args(kind)[0]]
+    hook = converter.get_structure_hook(items)
+
+    def read_tuple(data: Any, _type: Any) -> tuple[Any, ...]:
+        if not isinstance(data, list | tuple):
+            raise UnreadError(f": must be an array, got {type(data).__name__}")
+        return tuple(hook(data, items))
+
+    return read_tuple
+
+
+def _of_literal(kind: Any) -> Callable[[Any, Any], Any]:
+    options = typing.get_args(kind)
+
+    def read_literal(data: Any, _type: Any) -> Any:
+        if type(data) is not str:
+            raise UnreadError(f": must be a text, got {type(data).__name__}")
+        if data not in options:
+            raise UnreadError(f": must be one of {', '.join(options)}, got {data!r:.80}")
+        return data
+
+    return read_literal
+
+
+def _first_error(error: Exception) -> tuple[tuple[str | int, ...], str]:
+    """The first error of those that cattrs has collected: where it is, and what goes on from there."""
+    path: tuple[str | int, ...] = ()
+    while isinstance(error, ExceptionGroup):
+        cls, error = cast("Any", error).cl, cast("Exception", error.exceptions[0])
+        step = noted_step(error)
+        if isinstance(step, str):
+            step = attrs.fields_dict(cls)[step].metadata.get(_KEY, step)
+        if step is not None:
+            path = (*path, step)
+        if isinstance(error, KeyError) and error.args == (step,):
+            return path, ": missing"
+    return path, str(error) if isinstance(error, UnreadError) else f": {error}"

@@ -14,8 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from attrs import define, field
 
-from pegboard.schema.json import is_array, is_object, json_text
-from pegboard.schema.problems import MOST_PROBLEMS, counted, kind_shown, listed, shown
+from pegboard.schema.json import MOST_PROBLEMS, counted, is_array, is_object, json_text, kind_shown, listed, shown
 from pegboard.schema.references import REFERENCES, References, compiled
 from pegboard.typing import JsonObject, JsonSchema
 

@@ -47,13 +47,13 @@ from pegboard.schema.converter import (
     foreign_reader,
     in_code,
     is_pydantic,
+    noted_step,
     refused_by,
     same,
     type_variables,
 )
-from pegboard.schema.dump import written_names
-from pegboard.schema.json import canonical_json, json_text
-from pegboard.schema.problems import StructureError, kind_shown, shown
+from pegboard.schema.dump import unstructure_hook, written_names
+from pegboard.schema.json import StructureError, canonical_json, json_text, kind_shown, shown
 from pegboard.schema.references import compiled
 from pegboard.schema.text import notation_of
 from pegboard.schema.types import adapter_of, root_schema
@@ -111,6 +111,19 @@ def strict_structurer(annotation: object) -> Callable[[Any], Any]:
         DefinitionError: JSON can't say the type.
     """
     return _strict(adapter_of(annotation))
+
+
+def unstructurer(annotation: object) -> Callable[[Any], Any] | None:
+    """What turns a value of a type into JSON data; `None` where the value is JSON data already.
+
+    A value of a derived class is written with the fields of the declared one. One of another type may raise anything:
+    it is for `to_json_data`, which writes it by its own class.
+
+    Raises:
+        DefinitionError: JSON can't say the type.
+    """
+    hook = unstructure_hook(adapter_of(annotation))
+    return None if hook is same else hook
 
 
 def _strict(adapter: TypeAdapter) -> Callable[[Any], Any]:
@@ -512,16 +525,11 @@ structure_hook: Final[Hooks[StructureHook]] = Hooks(_STRUCTURE)
 def refusal(error: Exception, *path: str | int) -> StructureError:
     """What a hook has raised, as seen from further out; of what cattrs has collected, the first."""
     found = error
-    while isinstance(
-        found, ExceptionGroup
-    ):  # of a class: cattrs notes the field, but not where the class itself refuses
+    while isinstance(found, ExceptionGroup):  # of a class: cattrs notes the field, but not where the class refuses
         group, found = cast("Any", found), cast("Exception", found.exceptions[0])
-        notes = [
-            note.name for note in getattr(found, "__notes__", ()) if type(note).__name__ == "AttributeValidationNote"
-        ]
-        if not notes:
+        if (step := noted_step(found)) is None:
             return _refused(getattr(group.cl, "func", group.cl), found, path)
-        path = (*path, notes[0])
+        path = (*path, step)
     if isinstance(found, StructureError):
         return found.below(*path)
     return StructureError(f"can't be structured ({type(found).__name__})", path)

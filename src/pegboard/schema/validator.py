@@ -14,8 +14,18 @@ from weakref import WeakValueDictionary
 from attrs import Factory, field, frozen
 
 from pegboard.errors import SchemaError
-from pegboard.schema.json import JsonText, is_array, is_object, is_small, json_text, located_faults, surrogate_fault
-from pegboard.schema.problems import MOST_PROBLEMS, StructureError, problem
+from pegboard.schema.json import (
+    MOST_PROBLEMS,
+    JsonText,
+    StructureError,
+    is_array,
+    is_object,
+    is_small,
+    json_text,
+    located_faults,
+    problem,
+    surrogate_fault,
+)
 from pegboard.schema.references import (
     PATTERN_BYTES,
     REFERENCES,

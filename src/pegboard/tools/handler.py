@@ -9,8 +9,7 @@ from attrs import Factory, field, frozen
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
-from pegboard.schema.json import JsonText, json_text
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import JsonText, StructureError, json_text
 from pegboard.tools.context import ToolContext
 from pegboard.tools.services import Injection
 from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature

@@ -357,7 +357,7 @@ class Output:
         """The way back to JSON; `None` where there is nothing to do."""
         if self.annotation is EMPTY:
             return None
-        from pegboard.schema.unstructure import unstructurer
+        from pegboard.schema.structure import unstructurer
 
         return unstructurer(self.annotation)
 

@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, did_you_mean, suggest
 from pegboard.schema.docstrings import Docstring, parse_docstring
-from pegboard.schema.problems import MOST_PROBLEMS, StructureError, problem
+from pegboard.schema.json import MOST_PROBLEMS, StructureError, problem
 from pegboard.tools.handler import (
     Binder,
     Checker,
@@ -78,6 +78,7 @@ class Tool:
             gives the next request or `None`.
         instructions: What the model reads of the tool before the conversation, as long as it is resolved.
         offered: Whether models may be offered it; `False` for one that only processes requests.
+        former_names: The names that it had before it was renamed, its own first: permission rules know it by these too.
     """
 
     spec: ToolSpec
@@ -91,6 +92,7 @@ class Tool:
     process_request: Callable[..., Any] | None = None
     instructions: str | None = None
     offered: bool = True
+    former_names: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -165,7 +167,9 @@ class Tool:
 
     def with_spec(self, **changes: Any) -> Tool:
         """A tool with some facts of its spec changed."""
-        return attrs.evolve(self, spec=self.spec.evolve(**changes))
+        spec = self.spec.evolve(**changes)
+        names = self.former_names if spec.name == self.name else (*self.former_names, self.name)
+        return attrs.evolve(self, spec=spec, former_names=names)
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:

@@ -14,8 +14,7 @@ from attrs import frozen
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError
 from pegboard.schema.docstrings import parse_docstring
-from pegboard.schema.json import JsonText, json_text
-from pegboard.schema.problems import StructureError, problem
+from pegboard.schema.json import JsonText, StructureError, json_text, problem
 from pegboard.schema.validator import check_schema
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler, checked_schema

@@ -13,8 +13,7 @@ from attrs import field, frozen
 
 from pegboard.callbacks import settle
 from pegboard.errors import DefinitionError, RegistrationError, did_you_mean, suggest
-from pegboard.schema.json import JsonText, json_text
-from pegboard.schema.problems import StructureError, path_text, problem
+from pegboard.schema.json import JsonText, StructureError, json_text, path_text, problem
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Binder, Handler
 from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, mapped_name

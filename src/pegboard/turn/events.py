@@ -17,8 +17,8 @@ from pegboard.errors import PendingError, log_failure
 from pegboard.messages.message import Message
 from pegboard.messages.response import NO_USAGE, Delta, ModelResponse, Usage
 from pegboard.request.model_request import ModelRequest
+from pegboard.schema.converter import Count, json_key, read_by, read_record
 from pegboard.schema.json import is_object
-from pegboard.schema.records import Count, json_key, read_below, read_by, read_record
 from pegboard.tools.call import Actions
 from pegboard.typing import JsonObject
 
@@ -173,8 +173,8 @@ def _read(data: object) -> TurnOutcome:
     return outcome.evolve(began=min(outcome.began, len(outcome.messages)))
 
 
-read_by(Actions, read_below(Actions.from_json))
-read_by(PendingCalls, read_below(PendingCalls.from_json))
+read_by(Actions, Actions.from_json)
+read_by(PendingCalls, PendingCalls.from_json)
 
 
 @frozen

@@ -13,7 +13,7 @@ import attrs
 from attrs import define, field
 
 from pegboard.callbacks import settle
-from pegboard.dispatch.approval.resume import Answers
+from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
 from pegboard.errors import CallbackError, ModelError, TurnAbortedError, log_failure
 from pegboard.messages.message import Message

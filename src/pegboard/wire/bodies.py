@@ -160,6 +160,14 @@ def _worded(content: Content) -> str:
     return f"[file {content.uri} ({kind}{len(content.data):,} bytes) that can't be shown here]"
 
 
+def render_json(value: object) -> str:
+    """Structured content as JSON text; a host may have put anything there."""
+    try:
+        return json_text(value)
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(value).__name__} that is no JSON"
+
+
 INVALID: Final = "INVALID_JSON"
 """The key under which arguments stand that were no JSON object."""
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from attrs import evolve
 
 from pegboard.dispatch.approval.grants import MemoryGrants
-from pegboard.dispatch.approval.pending import PendingCall, digest_of_call
+from pegboard.dispatch.approval.pending import PendingCall, ResumedCall, digest_of_call
 from pegboard.dispatch.approval.queue import ApprovalQueue
 from pegboard.dispatch.approval.request import ApprovalRequest
-from pegboard.dispatch.approval.resume import ResumedCall
 from pegboard.dispatch.approve import approve, permit
 from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.state import CallServices, CallState
@@ -34,7 +33,7 @@ def a_request(name="delete", arguments=None, *, tool=None, **facts):
     arguments = {"path": "a.txt"} if arguments is None else arguments
     call = ToolCall(tool.name, str(json_text(arguments)), "call-1")
     facts = {"permission": "delete", "patterns": ("a.txt",), "always": ("a.txt",), **facts}
-    return ApprovalRequest(call, digest_of_call(tool, arguments), tool=tool, **facts)
+    return ApprovalRequest(call, digest_of_call(tool.spec.digest, arguments), tool=tool, **facts)
 
 
 def a_pending(name="delete", arguments=None, *, tool=None, approved=False, earlier=(), created=NOW, **facts):

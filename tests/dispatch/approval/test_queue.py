@@ -7,12 +7,11 @@ import threading
 from functools import partial
 
 import pytest
-from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import Operator, a_request, a_tool, surroundings
 from pegboard import threads
 from pegboard.dispatch.approval.grants import MemoryGrants
-from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, KeyedLock, ask_later, asks_one_at_a_time
+from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, ask_later, asks_one_at_a_time
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -40,7 +39,7 @@ def asked(approver, request=None, **options):
         finally:
             assert asyncio.all_tasks() == before
             assert services.approvals.waiting() == ()
-            assert len(services.approvals._approvers) == 0
+            assert services.approvals._approvers.is_idle
 
     return asyncio.run(main())
 
@@ -462,7 +461,7 @@ async def test_what_was_settled_in_the_line_is_never_shown(answer, outcome):
     person.answers("one", answer)
     assert [said for said, _ in await asyncio.gather(*tasks)] == [answer, outcome, outcome]
     assert person.shown == ["one"]
-    assert len(services.approvals._approvers) == 0
+    assert services.approvals._approvers.is_idle
 
 
 @pytest.mark.parametrize("answered", [True, False])
@@ -532,7 +531,7 @@ async def test_cancellation_leaves_nothing_behind(one_at_a_time):
     person.answers("three", Once())
     assert (await three)[0] == Once()
     assert services.approvals.waiting() == ()
-    assert len(services.approvals._approvers) == 0
+    assert services.approvals._approvers.is_idle
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -622,88 +621,3 @@ def test_a_request_of_a_closed_loop_is_passed_over():
     for each in left:
         each._log_destroy_pending = False
     del task, each, left
-
-
-# The lock -----------------------------------------------------------------------------------------------------------
-
-
-async def a_few_steps():
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
-@pytest.mark.parametrize("woken", [False, True])
-async def test_leaving_the_queue_loses_nobodys_turn(woken):
-    """Neither before the turn has come nor in the moment when it does."""
-    locks = KeyedLock()
-    first = await locks.acquire("one")
-    leaves, stays = (asyncio.create_task(locks.acquire("one")) for _ in range(2))
-    await a_few_steps()
-    if woken:
-        first.release()
-    leaves.cancel()
-    await a_few_steps()
-    assert leaves.cancelled()
-    if not woken:
-        first.release()
-    (await stays).release()
-    assert len(locks) == 0
-
-
-def test_a_closed_loop_is_passed_over():
-    locks = KeyedLock()
-
-    async def take():
-        return await locks.acquire("one")
-
-    first = asyncio.run(take())
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(take())
-    loop.run_until_complete(a_few_steps())
-    loop.close()
-    first.release()
-    assert len(locks) == 0
-    task._log_destroy_pending = False
-
-
-def test_threads_with_loops_of_their_own_share_them():
-    locks, inside, most = KeyedLock(), [], []
-
-    async def go():
-        for _ in range(20):
-            lock = await locks.acquire("one")
-            inside.append(1)
-            most.append(len(inside))
-            await asyncio.sleep(0)
-            inside.pop()
-            lock.release()
-
-    threads = [threading.Thread(target=lambda: asyncio.run(go())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (max(most), len(most), len(locks)) == (1, 80, 0)
-
-
-@given(st.lists(st.sampled_from(["take", "cancel", "release"]), max_size=20))
-def test_whatever_happens_no_turn_is_lost_or_doubled(steps):
-    async def main():
-        locks, tasks = KeyedLock(), []
-        for step in steps:
-            held = [task for task in tasks if task.done() and not task.cancelled()]
-            open_ = [task for task in tasks if not task.done()]
-            assert len(held) <= 1
-            if step == "take":
-                tasks.append(asyncio.create_task(locks.acquire("one")))
-            elif step == "cancel" and open_:
-                open_[-1].cancel()
-            elif step == "release" and held:
-                tasks.remove(held[0])
-                held[0].result().release()
-            await a_few_steps()
-        while tasks := [task for task in tasks if not task.cancelled()]:
-            (await tasks.pop(0)).release()
-        assert len(locks) == 0
-
-    asyncio.run(main())

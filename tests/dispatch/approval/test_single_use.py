@@ -17,9 +17,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from dispatch.approval.samples import a_tool, a_work, approved, surroundings
 from pegboard.dispatch.approval.grants import MemoryGrants
-from pegboard.dispatch.approval.pending import PendingCalls
+from pegboard.dispatch.approval.pending import PendingCalls, match_answers
 from pegboard.dispatch.approval.request import Later, Once, Reject
-from pegboard.dispatch.approval.resume import match_answers
 from pegboard.dispatch.approve import consume_approval
 from pegboard.errors import PendingError
 from pegboard.tools.call import CallError

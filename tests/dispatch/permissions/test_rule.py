@@ -17,7 +17,7 @@ FILLINGS = ["".join(letters) for length in range(5) for letters in product("ab "
 
 
 def simply_matches(pattern, text):
-    """The rule as it is told, without a thought of what it costs."""
+    """The definition, without a thought of what it costs."""
     if not pattern:
         return not text
     if pattern[0] == "*":
@@ -113,6 +113,7 @@ ORDINARY = st.builds(
     st.sampled_from(["allow", "ask", "deny"]),
     field=st.none() | TEXTS,
     kind=st.none() | st.sampled_from(ARGUMENT_KINDS),
+    owner=st.none() | st.text(max_size=3),
 )
 FORBIDDING = st.builds(lambda permission, pattern: Rule(permission, pattern, "deny", forbid=True), TEXTS, TEXTS)
 
@@ -135,7 +136,7 @@ def test_a_rule_read_from_data_is_about_everything_unless_it_says_of_what():
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "text"),
     [
         ({"action": "ask"}, "permission: missing"),
         ({"permission": "a"}, "action: missing"),
@@ -154,8 +155,8 @@ def test_a_rule_read_from_data_is_about_everything_unless_it_says_of_what():
         ({"permission": "a", "action": "deny", "forbid": 1}, "forbid: expected true or false, got 1"),
     ],
 )
-def test_what_is_no_rule_is_refused_by_name(data, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_what_is_no_rule_is_refused_by_name(data, text):
+    with pytest.raises(ValueError, match=re.escape(text)):
         Rule.from_json(data)
 
 

@@ -33,32 +33,15 @@ Line: TypeAlias = tuple[str, bool]
 
 
 @frozen
-class RuleSet:
-    """Lines that are matched together.
-
-    Attributes:
-        expressions: RE2's set of them.
-        includes: For each whether it includes, or begins with `!`.
-    """
-
-    expressions: Any
-    includes: tuple[bool, ...]
-
-    def verdict(self, path: str) -> bool | None:
-        """As `Rules.verdict`."""
-        matching: list[int] | None = self.expressions.Match(path)
-        return self.includes[max(matching)] if matching else None
-
-
-@frozen
 class Rules:
     """The lines of one ignore file, or the globs of one call.
 
     Attributes:
-        sets: The later lines first.
+        sets: The later lines first, those together that RE2 matches at once: its set of expressions, and for each
+            whether it includes, or begins with `!`.
     """
 
-    sets: tuple[RuleSet, ...]
+    sets: tuple[tuple[Any, tuple[bool, ...]], ...]
 
     def verdict(self, path: str) -> bool | None:
         """The verdict of the last line that matches.
@@ -69,10 +52,10 @@ class Rules:
         Returns:
             `True` where it matches, `False` where it begins with `!`, `None` where no line matches.
         """
-        for rules in self.sets:
-            found = rules.verdict(path)
-            if found is not None:
-                return found
+        for expressions, includes in self.sets:
+            matching: list[int] | None = expressions.Match(path)
+            if matching:
+                return includes[max(matching)]
         return None
 
 
@@ -113,7 +96,7 @@ def _for_one_entry(regex: str) -> str:
     return regex
 
 
-def _rule_set(lines: list[Line]) -> RuleSet:
+def _rule_set(lines: list[Line]) -> tuple[Any, tuple[bool, ...]]:
     re2 = import_module("re2")
     options = re2.Options()
     options.log_errors = False
@@ -127,7 +110,7 @@ def _rule_set(lines: list[Line]) -> RuleSet:
             continue
         includes.append(include)
     expressions.Compile()
-    return RuleSet(expressions, tuple(includes))
+    return expressions, tuple(includes)
 
 
 MAX_GLOB: Final = 1_000

@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 from attrs import define, field
 
 from pegboard import ToolError
-from pegboard_files.root import Deadline, OpenRoot, resolve, shown_path, told_of
+from pegboard_files.root import Deadline, OpenRoot, resolve, shown_path, worded
 from pegboard_files.text import MAX_COLUMNS, BinaryFileError, Line, Text, described, lines_of, text_of
 
 MAX_LINES: Final = 2_000
@@ -110,7 +110,7 @@ def read_text(root: OpenRoot, path: str, offset: int, limit: int, deadline: Dead
     """
     parts = resolve(root, path)
     name = shown_path(parts)
-    with told_of(parts), root.open_file(parts) as file:
+    with worded(parts), root.open_file(parts) as file:
         try:
             text = text_of(file)
         except BinaryFileError:

@@ -11,7 +11,6 @@ import errno
 import os
 import stat
 import time
-from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -118,7 +117,7 @@ def kind_of(mode: int) -> Kind:
 
 
 @contextmanager
-def told_of(parts: Parts) -> Generator[None]:
+def worded(parts: Parts) -> Generator[None]:
     """Words what the system refuses for the model: the path below the root and the reason.
 
     Raises:
@@ -229,38 +228,31 @@ class OpenRoot:
         return os.fdopen(opened, "rb")
 
 
-@frozen
-class Root:
-    """The one folder that the tools can reach.
+@contextmanager
+def opened_root(setting: str | None) -> Generator[OpenRoot]:
+    """The root, open for one call.
 
-    Attributes:
+    Args:
         setting: Its path, `~` allowed; `None` is the working directory at the time of the call.
+
+    Raises:
+        ToolError: It can't be opened.
     """
-
-    setting: str | None = None
-
-    @contextmanager
-    def opened(self) -> Generator[OpenRoot]:
-        """The root, open for one call.
-
-        Raises:
-            ToolError: It can't be opened.
-        """
-        try:
-            given = (Path(self.setting).expanduser() if self.setting else Path.cwd()).absolute()
-            real = given.resolve()
-            fd = os.open(real, _DIRECTORY)
-        except (OSError, RuntimeError) as error:
-            raise ToolError(
-                "The folder that the file tools work in can't be opened. No file tool works until whoever "
-                "runs this program corrects the setting 'root' of the plugin 'files'."
-            ) from error
-        root = OpenRoot(fd, (str(real), str(given)))
-        try:
-            yield root
-        finally:
-            root.close()
-            os.close(fd)
+    try:
+        given = (Path(setting).expanduser() if setting else Path.cwd()).absolute()
+        real = given.resolve()
+        fd = os.open(real, _DIRECTORY)
+    except (OSError, RuntimeError) as error:
+        raise ToolError(
+            "The folder that the file tools work in can't be opened. No file tool works until the "
+            "operator corrects the setting 'root' of the plugin 'files'."
+        ) from error
+    root = OpenRoot(fd, (str(real), str(given)))
+    try:
+        yield root
+    finally:
+        root.close()
+        os.close(fd)
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
@@ -298,113 +290,26 @@ def resolve(root: OpenRoot, asked: str) -> Parts:
         ToolError: It leads out of the root, doesn't exist (near misses are named) or can't be looked at.
     """
     _check_text(asked)
-    way = _Way(root, asked)
-    way.lead(asked)
-    while way.todo:
-        way.step()
-    return tuple(way.done)
-
-
-@define(eq=False)
-class _Way:
-    """How far the resolving of one path is.
-
-    Attributes:
-        root: What can't be left.
-        asked: The whole path, for errors.
-        todo: The components ahead.
-        done: The parts behind: real names, no link among them.
-        links: How many links were followed.
-    """
-
-    root: OpenRoot
-    asked: str
-    todo: deque[str] = field(factory=deque[str])
-    done: list[str] = field(factory=list[str])
-    links: int = 0
-
-    def step(self) -> None:
-        """Takes one component."""
-        part = self.todo.popleft()
-        if part in {"", "."}:
-            return
+    done, links = list[str](), 0
+    todo = _components(root, asked, asked)
+    while todo:
+        part = todo.pop()
+        if part == ".." and not done:
+            raise _outside(asked)
         if part == "..":
-            self._up()
-            return
-        name, target = self._look(part)
-        if target is None:
-            self.done.append(name)
-            return
-        self.links += 1
-        if self.links > MAX_LINKS:
-            raise ToolError(f"{shown(self.asked)!r} runs through too many links.")
-        self.lead(target)
-
-    def lead(self, path: str) -> None:
-        """Puts the components of a path ahead; an absolute one starts at the root again.
-
-        Raises:
-            ToolError: It is absolute and not below the root, or too long.
-        """
-        if path.startswith("/"):
-            path = self._below_root(path)
-            self.done.clear()
-        parts = path.split("/")
-        if len(parts) > MAX_PARTS:
-            raise ToolError(f"the path has more than {MAX_PARTS} components.")
-        self.todo.extendleft(reversed(parts))
-
-    def _below_root(self, path: str) -> str:
-        for place in self.root.places:
-            if path == place or path.startswith(place.rstrip("/") + "/"):
-                return path[len(place) :]
-        raise self._outside()
-
-    def _up(self) -> None:
-        if not self.done:
-            raise self._outside()
-        self.done.pop()
-
-    def _outside(self) -> ToolError:
-        return ToolError(
-            f"{shown(self.asked)!r} is outside of the folder that the file tools work in. "
-            "Give a path relative to that folder, such as 'src/main.py', or '.' for the folder itself."
-        )
-
-    def _look(self, part: str) -> tuple[str, str | None]:
-        """The name that a component stands for, and where it leads if it is a link."""
-        with self._worded():
-            name, fd = part, self.root.directory(tuple(self.done))
-            try:
-                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            except FileNotFoundError:
-                name = self._by_shown_name(part)
-                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            return name, os.readlink(name, dir_fd=fd) if stat.S_ISLNK(found.st_mode) else None
-
-    def _by_shown_name(self, part: str) -> str:
-        """The one name that is shown as this component."""
-        try:
-            names = [child.name for child in self.root.children(tuple(self.done))]
-        except OSError:
-            names = []
-        same = [name for name in names if shown(name) == part]
-        if len(same) == 1:
-            return same[0]
-        near = [shown_path((*self.done, name)) for name in near_misses(part, names)]
-        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise ToolError(f"there is no {shown(self.asked)!r}.{hint}")
-
-    @contextmanager
-    def _worded(self) -> Generator[None]:
-        """Words what the system refuses."""
-        try:
-            yield
-        except OSError as error:
-            if error.errno == errno.ENOTDIR:
-                raise ToolError(f"{shown(self.asked)!r} leads through something that is no directory.") from error
-            reason = os.strerror(error.errno) if error.errno else "it can't be looked at"
-            raise ToolError(f"{shown(self.asked)!r}: {reason}.") from error
+            done.pop()
+        elif part not in {"", "."}:
+            name, target = _look(root, tuple(done), part, asked)
+            if target is None:
+                done.append(name)
+                continue
+            links += 1
+            if links > MAX_LINKS:
+                raise ToolError(f"{shown(asked)!r} runs through too many links.")
+            if target.startswith("/"):
+                done.clear()
+            todo += _components(root, target, asked)
+    return tuple(done)
 
 
 def _check_text(asked: str) -> None:
@@ -414,3 +319,58 @@ def _check_text(asked: str) -> None:
         raise ToolError(f"{shown(asked)!r} is not a path: it holds half a character.") from None
     if "\0" in asked:
         raise ToolError(f"{shown(asked)!r} is not a path: it holds a NUL character.")
+
+
+def _components(root: OpenRoot, path: str, asked: str) -> list[str]:
+    """The components of a path, the last first; those of an absolute one from the root on.
+
+    Raises:
+        ToolError: It is absolute and not below the root, or too long.
+    """
+    if path.startswith("/"):
+        below = [path[len(place) :] for place in root.places if f"{path}/".startswith(place.rstrip("/") + "/")]
+        if not below:
+            raise _outside(asked)
+        path = below[0]
+    parts = path.split("/")[::-1]
+    if len(parts) > MAX_PARTS:
+        raise ToolError(f"the path has more than {MAX_PARTS} components.")
+    return parts
+
+
+def _outside(asked: str) -> ToolError:
+    return ToolError(
+        f"{shown(asked)!r} is outside of the folder that the file tools work in. "
+        "Give a path relative to that folder, such as 'src/main.py', or '.' for the folder itself."
+    )
+
+
+def _look(root: OpenRoot, parent: Parts, part: str, asked: str) -> tuple[str, str | None]:
+    """The name that a component stands for, and where it leads if it is a link."""
+    try:
+        name, fd = part, root.directory(parent)
+        try:
+            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        except FileNotFoundError:
+            name = _by_shown_name(root, parent, part, asked)
+            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        return name, os.readlink(name, dir_fd=fd) if stat.S_ISLNK(found.st_mode) else None
+    except NotADirectoryError as error:
+        raise ToolError(f"{shown(asked)!r} leads through something that is no directory.") from error
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else "it can't be looked at"
+        raise ToolError(f"{shown(asked)!r}: {reason}.") from error
+
+
+def _by_shown_name(root: OpenRoot, parent: Parts, part: str, asked: str) -> str:
+    """The one name that is shown as this component."""
+    try:
+        names = [child.name for child in root.children(parent)]
+    except OSError:
+        names = []
+    same = [name for name in names if shown(name) == part]
+    if len(same) == 1:
+        return same[0]
+    near = [shown_path((*parent, name)) for name in near_misses(part, names)]
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    raise ToolError(f"there is no {shown(asked)!r}.{hint}")

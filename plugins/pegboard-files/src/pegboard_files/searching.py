@@ -31,40 +31,8 @@ _LINE_END: Final = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n")
 _ESCAPE: Final = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP].|x\{[^}]*\}|.)", re.DOTALL)
 
 
-@frozen
-class LinePattern:
-    """A compiled pattern that matches within one line.
-
-    Attributes:
-        expression: RE2's.
-    """
-
-    expression: Any
-
-    def lines_in(self, block: bytes) -> Iterator[tuple[int, int]]:
-        r"""Where it matches first in each line that it matches.
-
-        Args:
-            block: Whole lines with `\n` at their ends.
-
-        Yields:
-            Start and end of the first match of each line, as places in `block`.
-        """
-        at = 0
-        while at < len(block):
-            match = self.expression.search(block, at)
-            # Behind the last line end is no line.
-            if match is None or (match.start() == len(block) and block.endswith(b"\n")):
-                return
-            start, end = match.span()
-            yield start, end
-            at = block.find(b"\n", end) + 1
-            if at == 0:
-                return
-
-
-def line_pattern(pattern: str, *, literal: bool, case: Case) -> LinePattern:
-    """Compiles what a model looks for.
+def line_pattern(pattern: str, *, literal: bool, case: Case) -> Any:
+    """What a model looks for, compiled by RE2.
 
     Args:
         pattern: A regular expression, or a text.
@@ -92,7 +60,27 @@ def line_pattern(pattern: str, *, literal: bool, case: Case) -> LinePattern:
         raise _refused(pattern, error) from None
     if expression.programsize > MAX_PROGRAM:
         raise ToolError("the pattern is too costly: use smaller counts in {...}, or fewer Unicode classes.")
-    return LinePattern(expression)
+    return expression
+
+
+def lines_in(block: bytes, pattern: Any) -> Iterator[tuple[int, int]]:
+    r"""Start and end of the first match in each line that a pattern matches, as places in `block`.
+
+    Args:
+        block: Whole lines with `\n` at their ends.
+        pattern: As `line_pattern` gives it.
+    """
+    at = 0
+    while at < len(block):
+        match = pattern.search(block, at)
+        # Behind the last line end is no line.
+        if match is None or (match.start() == len(block) and block.endswith(b"\n")):
+            return
+        start, end = match.span()
+        yield start, end
+        at = block.find(b"\n", end) + 1
+        if at == 0:
+            return
 
 
 def _ignores_case(pattern: str, *, literal: bool, case: Case) -> bool:
@@ -202,7 +190,7 @@ class Search:
 
     Attributes:
         root: What can't be left.
-        pattern: What to look for.
+        pattern: What to look for, as `line_pattern` gives it.
         mode: `matches`, `files` or `counts`.
         limit: How many matches, or files, at most.
         context: How many lines before and after each match.
@@ -218,7 +206,7 @@ class Search:
     """
 
     root: OpenRoot
-    pattern: LinePattern
+    pattern: Any
     mode: Mode
     limit: int
     context: int
@@ -308,7 +296,7 @@ class Search:
                 self.binary += 1
                 return
             line, seen = number, 0
-            for start, end in self.pattern.lines_in(block):
+            for start, end in lines_in(block, self.pattern):
                 line += block.count(b"\n", seen, start)
                 seen = start
                 if line != last:  # an enormous line comes in several blocks

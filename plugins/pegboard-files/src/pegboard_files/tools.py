@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Annotated, Any, Final, Protocol
 
 import attrs
 from annotated_types import Ge, Le, MaxLen, MinLen
-from attrs import field, fields_dict, frozen
+from attrs import field, frozen
 
 from pegboard import TextContent, ToolError, ToolResult, tool
 from pegboard_files.patterns import EVERYTHING, MAX_GLOB, Globs, globs, names_hidden
 from pegboard_files.reading import MAX_LINES, read_text
-from pegboard_files.root import Deadline, OpenRoot, Parts, Root, kind_of, near_misses, resolve, shown_path, told_of
+from pegboard_files.root import (
+    Deadline,
+    OpenRoot,
+    Parts,
+    kind_of,
+    near_misses,
+    opened_root,
+    resolve,
+    shown_path,
+    worded,
+)
 from pegboard_files.searching import MAX_PATTERN, Case, FileCount, Match, Mode, Search, line_pattern
 from pegboard_files.text import BinaryFileError
 from pegboard_files.walking import DirectoryEntry, FoundFile, Walk, directory_of, found, listed
@@ -43,36 +53,27 @@ def settings_from(table: Mapping[str, Any]) -> Settings:
     Raises:
         ValueError: A key is unknown, or a value isn't what it has to be; the text names key and value.
     """
-    known = list(fields_dict(Settings))
-    for key in table:
-        if key not in known:
-            near = near_misses(key, known)
-            hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(known)}."
+    for key, value in table.items():
+        if key not in _CHECKS:
+            near = near_misses(key, list(_CHECKS))
+            hint = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(_CHECKS)}."
             raise ValueError(f"plugins.files.{key}: there is no such setting. {hint}")
-    for key, wanted, fits in _CHECKS:
-        if key in table and not fits(table[key]):
-            raise ValueError(f"plugins.files.{key}: {table[key]!r} is not {wanted}.")
+        wanted, fits = _CHECKS[key]
+        if not fits(value):
+            raise ValueError(f"plugins.files.{key}: {value!r} is not {wanted}.")
     return Settings(**table)
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, str) and bool(value) and "\0" not in value
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
 
 
 def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
-_CHECKS: Final = (
-    ("root", "the path of a folder", _is_path),
-    ("hidden", "true or false", _is_flag),
-    ("no_ignore", "true or false", _is_flag),
-    ("time_limit", "a number of seconds above 0", _is_time),
-)
+_CHECKS: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
+    "root": ("the path of a folder", lambda value: isinstance(value, str) and value != "" and "\0" not in value),
+    "hidden": ("true or false", lambda value: isinstance(value, bool)),
+    "no_ignore": ("true or false", lambda value: isinstance(value, bool)),
+    "time_limit": ("a number of seconds above 0", _is_time),
+}
 
 
 def listing_note(walk: Walk, offset: int, shown: int, total: int) -> str:
@@ -288,7 +289,7 @@ class FileTools:
             offset: The number of the first line to read; the first line of a file is 1.
             limit: How many lines to read at most; fewer come where they are long.
         """
-        with Root(self.settings.root).opened() as root:
+        with opened_root(self.settings.root) as root:
             return read_text(root, path, offset, limit, self._deadline())
 
     @tool(title="List a directory", **_READS)
@@ -313,7 +314,7 @@ class FileTools:
             offset: How many entries to pass over, to read on in a long list.
             limit: How many entries to list at most.
         """
-        with Root(self.settings.root).opened() as root:
+        with opened_root(self.settings.root) as root:
             start = directory_of(root, path)
             walk = self._walk(root, hidden=hidden, no_ignore=no_ignore)
             entries, total = listed(walk, start, offset, limit)
@@ -348,7 +349,7 @@ class FileTools:
             limit: How many results to give at most.
         """
         wanted = globs([pattern], exclude)
-        with Root(self.settings.root).opened() as root:
+        with opened_root(self.settings.root) as root:
             start = directory_of(root, path)
             walk = self._walk(root, wanted, hidden=hidden or names_hidden(pattern), no_ignore=no_ignore)
             files, more = found(walk, start, wanted, offset, limit)
@@ -393,11 +394,11 @@ class FileTools:
         """
         looked_for = line_pattern(pattern, literal=literal, case=case)
         wanted = globs(include, exclude)
-        with Root(self.settings.root).opened() as root:
+        with opened_root(self.settings.root) as root:
             start = resolve(root, path)
             walk = self._walk(root, wanted, hidden=hidden or any(map(names_hidden, include)), no_ignore=no_ignore)
             search = Search(root, looked_for, mode, limit, context, walk.deadline)
-            with told_of(start):
+            with worded(start):
                 if kind_of(root.status(start).st_mode) == "directory":
                     search.run(_files(walk, start, wanted))
                 else:

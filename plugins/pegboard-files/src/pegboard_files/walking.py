@@ -14,16 +14,16 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final
 
 from attrs import define, field, frozen
 
 from pegboard import ToolError
 from pegboard_files.patterns import EVERYTHING, Globs, Rules, rules_of
-from pegboard_files.root import Child, Deadline, Kind, OpenRoot, Parts, kind_of, resolve, shown, shown_path, told_of
+from pegboard_files.root import Child, Deadline, Kind, OpenRoot, Parts, kind_of, resolve, shown, shown_path, worded
 
 MAX_IGNORE_BYTES: Final = 1 << 18
 MAX_IGNORE_LINES: Final = 5_000
@@ -31,18 +31,6 @@ MAX_IGNORE_LINES: Final = 5_000
 
 IGNORE_FILES: Final = frozenset({".git", ".rgignore", ".ignore", ".gitignore"})
 """The names that decide what is ignored; `.git` marks a repository's top."""
-
-
-class Folder(Protocol):
-    """A directory as far as ignore files go."""
-
-    def has(self, name: str) -> bool:
-        """Whether there is such a name in it."""
-        ...
-
-    def read(self, name: str) -> str | None:
-        """The text of an ignore file by its path in the directory; `None` where there is none to read."""
-        ...
 
 
 @frozen
@@ -100,25 +88,25 @@ class Ignoring:
                     return verdict
         return None
 
-    def below(self, folder: Folder, depth: int, prefix: str = "") -> Ignoring:
+    def below(self, read: Callable[[str], str | None], depth: int, prefix: str = "", *, is_top: bool) -> Ignoring:
         """What holds in a directory: its own ignore files on top of what holds above it.
 
         Args:
-            folder: The directory.
+            read: Gives the text of an ignore file by its path in the directory; `None` where there is none to read.
             depth: As in `Layer`.
             prefix: As in `Layer`.
+            is_top: Whether it is a repository's top.
         """
 
         def layers(path: str) -> tuple[Layer, ...]:
-            text = folder.read(path)
+            text = read(path)
             return () if text is None else (Layer(rules_of(text), depth, prefix),)
 
-        top = folder.has(".git")
         return Ignoring(
             layers(".rgignore") + self.rgignore,
             layers(".ignore") + self.ignore,
-            layers(".gitignore") + (() if top else self.gitignore),
-            layers(".git/info/exclude") if top else self.exclude,
+            layers(".gitignore") + (() if is_top else self.gitignore),
+            layers(".git/info/exclude") if is_top else self.exclude,
             self.everywhere,
         )
 
@@ -144,46 +132,34 @@ def ignoring_above(place: str) -> Ignoring:
     root = Path(place)
     for above in _repository_around(root):
         prefix = "/".join(map(matchable, root.relative_to(above).parts)) + "/"
-        holding = holding.below(_Anywhere(above), 0, prefix)
+        # It may be read anywhere: the operator chose the root, and so what is around it.
+        holding = holding.below(
+            lambda name, above=above: _read_anywhere(f"{above}/{name}"), 0, prefix, is_top=(above / ".git").exists()
+        )
     return holding
 
 
-def below_root(root: OpenRoot, parts: Parts) -> Folder:
-    """A directory below the root, read without leaving it."""
-    return _BelowRoot(root, parts)
+def ignoring_in(root: OpenRoot, parts: Parts, above: Ignoring) -> Ignoring:
+    """What holds in a directory below the root, which isn't left.
 
+    Args:
+        root: What can't be left.
+        parts: The directory.
+        above: What holds above it.
+    """
 
-@frozen
-class _BelowRoot:
-    root: OpenRoot
-    parts: Parts
-
-    def has(self, name: str) -> bool:
+    def read(name: str) -> str | None:
         try:
-            self.root.status((*self.parts, name))
-        except OSError:
-            return False
-        return True
-
-    def read(self, name: str) -> str | None:
-        try:
-            with self.root.open_file((*self.parts, *name.split("/"))) as file:
+            with root.open_file((*parts, *name.split("/"))) as file:
                 return _text(file)
         except (OSError, ToolError):
             return None
 
-
-@frozen
-class _Anywhere:
-    """A directory above the root: the operator chose the root, and so what is around it."""
-
-    path: Path
-
-    def has(self, name: str) -> bool:
-        return (self.path / name).exists()
-
-    def read(self, name: str) -> str | None:
-        return _read_anywhere(str(self.path / name))
+    try:
+        root.status((*parts, ".git"))
+    except OSError:
+        return above.below(read, len(parts), is_top=False)
+    return above.below(read, len(parts), is_top=True)
 
 
 def _repository_around(root: Path) -> Sequence[Path]:
@@ -306,7 +282,7 @@ class Walk:
             return NOTHING_IGNORED
         ignoring = ignoring_above(self.root.places[0])
         for depth in range(len(start)):
-            ignoring = ignoring.below(below_root(self.root, start[:depth]), depth)
+            ignoring = ignoring_in(self.root, start[:depth], ignoring)
         return ignoring
 
     def _inside_if_readable(self, parts: Parts, ignoring: Ignoring) -> Iterator[tuple[Entry, Ignoring]]:
@@ -320,7 +296,7 @@ class Walk:
         """What is to be met in one directory, with what holds there."""
         children = sorted(self.root.children(parts), key=lambda child: os.fsencode(child.name))
         if not self.no_ignore and any(child.name in IGNORE_FILES for child in children):
-            ignoring = ignoring.below(below_root(self.root, parts), len(parts))
+            ignoring = ignoring_in(self.root, parts, ignoring)
         above = tuple(map(matchable, parts))
         return iter(
             [
@@ -378,7 +354,7 @@ def directory_of(root: OpenRoot, path: str) -> Parts:
         ToolError: There is no such directory.
     """
     parts = resolve(root, path)
-    with told_of(parts):
+    with worded(parts):
         kind = kind_of(root.status(parts).st_mode)
     if kind == "file":
         raise ToolError(f"{shown_path(parts)!r} is a file, not a directory. Use read_file or grep.")
@@ -389,7 +365,7 @@ def directory_of(root: OpenRoot, path: str) -> Parts:
 
 def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[DirectoryEntry], int]:
     """A page of a directory's entries, and how many there are in all."""
-    with told_of(start):
+    with worded(start):
         entries = list(walk.entries(start, deep=False))
     page = entries[offset : offset + limit]
     return [DirectoryEntry(shown(entry.parts[-1]), entry.kind, size_of(walk.root, entry)) for entry in page], len(
@@ -399,7 +375,7 @@ def listed(walk: Walk, start: Parts, offset: int, limit: int) -> tuple[list[Dire
 
 def found(walk: Walk, start: Parts, globs: Globs, offset: int, limit: int) -> tuple[list[FoundFile], bool]:
     """A page of what globs match below a directory, and whether there is more."""
-    with told_of(start):
+    with worded(start):
         matching = (entry for entry in walk.entries(start) if _matches(entry, start, globs))
         page = list(islice(matching, offset, offset + limit + 1))
     return [FoundFile(shown_path(entry.parts), entry.kind, size_of(walk.root, entry)) for entry in page[:limit]], len(

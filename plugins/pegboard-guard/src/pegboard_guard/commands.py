@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import click
 
 from pegboard.tools.visible import visible
-from pegboard_guard.journal_file import MOST_LINE, NoRecordError, Record, Report, decode, verify_all
+from pegboard_guard.journal_file import MOST_LINE, Record, Report, decode_or_none, verify_all
 
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SHOWN: Final = ("call", "turn", "session", "user", "agent", "approved_by")
@@ -53,12 +53,14 @@ def log_command(file: Path, as_json: bool) -> int:
     all there.
     """
     is_whole = True
-    for number, record in _records(file):
-        if record is None:
-            is_whole = False
-            click.echo(f"line {number} is no record; see 'registry guard verify'", err=True)
-        else:
-            click.echo(json.dumps(record.facts) if as_json else visible(_told(record)))
+    with file.open("rb") as lines:
+        for number, line in enumerate(iter(partial(lines.readline, MOST_LINE), b""), 1):
+            record = decode_or_none(line)
+            if record is None:
+                is_whole = False
+                click.echo(f"line {number} is no record; see 'registry guard verify'", err=True)
+            else:
+                click.echo(json.dumps(record.facts) if as_json else visible(_told(record)))
     return 0 if is_whole else 1
 
 
@@ -71,17 +73,6 @@ def _line(report: Report) -> str:
     if report.lost:
         parts.append(f"{report.lost} lost")
     return f"{report.file}: whole: {', '.join(parts)}"
-
-
-def _records(file: Path) -> Iterator[tuple[int, Record | None]]:
-    with file.open("rb") as lines:
-        number = 0
-        while line := lines.readline(MOST_LINE):
-            number += 1
-            try:
-                yield number, decode(line.removesuffix(b"\n"))
-            except NoRecordError:
-                yield number, None
 
 
 def _told(record: Record) -> str:

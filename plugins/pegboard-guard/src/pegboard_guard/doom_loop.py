@@ -15,51 +15,13 @@ from pegboard_guard.settings import one_of, whole
 if TYPE_CHECKING:
     from pegboard import Deny
 
-MOST_SESSIONS: Final = 1000
-
 
 @define(eq=False)
-class _Streak:
+class _Row:
+    """The same call in a row: its digest, and how many times."""
+
     call: str = ""
     times: int = 0
-
-
-@define(eq=False)
-class Streaks:
-    """Remembers the last call of each session, for the sessions that have called last.
-
-    May be used from several threads at once.
-
-    Attributes:
-        most: How many sessions are remembered; the one that has been silent the longest is forgotten first.
-    """
-
-    most: int = MOST_SESSIONS
-    _streaks: Recent[Hashable, _Streak] = field(init=False)
-    _lock: threading.Lock = field(factory=threading.Lock, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._streaks = Recent(_Streak, self.most)
-
-    def count(self, session: Hashable, call: str) -> int:
-        """Notes a call, and gives its number among the same ones in a row: 1 for the first.
-
-        Args:
-            session: What stands for the session.
-            call: What makes two calls the same, such as a digest of tool and arguments.
-        """
-        with self._lock:
-            streak = self._streaks.of(session)
-            streak.times = streak.times + 1 if streak.call == call else 1
-            streak.call = call
-            return streak.times
-
-    def take_back(self, session: Hashable, call: str) -> None:
-        """Forgets one call of the row, where it is still the last one."""
-        with self._lock:
-            streak = self._streaks.known(session)
-            if streak is not None and streak.call == call:
-                streak.times -= 1
 
 
 Action: TypeAlias = Literal["ask", "deny"]
@@ -83,7 +45,8 @@ class DoomLoop:
 
     times: int = field(default=3, validator=whole(least=2))
     action: Action = field(default="ask", validator=one_of(ACTIONS))
-    _streaks: Streaks = field(factory=Streaks, init=False)
+    _rows: Recent[Hashable, _Row] = field(factory=lambda: Recent[Hashable, _Row](_Row), init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
     @hookimpl(tryfirst=True)
     async def pegboard_before_tool(
@@ -94,15 +57,23 @@ class DoomLoop:
         if session is None or digest is None:
             return None
         context.values[_COUNTED] = (session, digest)
-        times = self._streaks.count(session, digest)
+        with self._lock:
+            row = self._rows.of(session)
+            row.times = row.times + 1 if row.call == digest else 1
+            row.call, times = digest, row.times
         return await self._stopped(context, tool, times) if times >= self.times else None
 
     @hookimpl(tryfirst=True)
     async def pegboard_after_tool(self, context: ToolContext, result: ToolResult) -> None:
         """Takes a call back that waits for an answer: it is counted when it is run after all."""
         counted = context.values.pop(_COUNTED, None)
-        if counted is not None and result.kind == "confirmation_required":
-            self._streaks.take_back(*counted)
+        if counted is None or result.kind != "confirmation_required":
+            return
+        session, digest = counted
+        with self._lock:
+            row = self._rows.known(session)
+            if row is not None and row.call == digest:
+                row.times -= 1
 
     async def _stopped(self, context: ToolContext, tool: Tool, times: int) -> Deny | ToolResult | None:
         from pegboard import CallError, Deny

@@ -51,13 +51,9 @@ class OrderTable:
             ValueError: As `read_table`, or the rules contradict each other.
             TypeError: As `read_table`.
         """
-        rules = (
-            *read_tables(ComesAfter, self.after, "order.after"),
-            *read_tables(ComesBefore, self.before, "order.before"),
-            *read_tables(Exclusive, self.exclusive, "order.exclusive"),
-            *read_tables(Cooldown, self.cooldown, "order.cooldown"),
-            *read_tables(Required, self.required, "order.required"),
-        )
+        kinds = (ComesAfter, ComesBefore, Exclusive, Cooldown, Required)
+        tables = zip(("after", "before", "exclusive", "cooldown", "required"), kinds, strict=True)
+        rules = [rule for name, kind in tables for rule in read_tables(kind, getattr(self, name), f"order.{name}")]
         try:
             return OrderRules(*rules)
         except ValueError as error:
@@ -103,16 +99,6 @@ class GuardSettings:
     order: OrderRules | None = field(default=None, converter=_order)
     journal: Journal | None = field(default=None, converter=_journal)
 
-    @classmethod
-    def from_mapping(cls, settings: Mapping[str, Any]) -> GuardSettings:
-        """Reads the plugin's table.
-
-        Raises:
-            ValueError: An unknown key, or a value that isn't allowed.
-            TypeError: A value of another type.
-        """
-        return read_table(cls, settings, "")
-
 
 _NO_SETTINGS: Final[Mapping[str, Any]] = {}
 
@@ -141,7 +127,7 @@ class Guard:
     """
 
     def __init__(self, settings: Mapping[str, Any] = _NO_SETTINGS) -> None:
-        read = GuardSettings.from_mapping(settings)
+        read = read_table(GuardSettings, settings, "")
         self.log = CallLog(read.log_arguments)
         self.journal = read.journal
         self.order = read.order

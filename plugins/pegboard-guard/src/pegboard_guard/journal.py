@@ -223,10 +223,8 @@ EXIT_SECONDS: Final = 5.0
 """How long the end of the program waits, at most, for what is still to be written."""
 
 
-@define(eq=False)
-class _Waiting:
-    facts: Facts
-    done: Callable[[], None] | None = None
+_Waiting: TypeAlias = tuple[Facts, Callable[[], None] | None]
+"""A record, and what is called once it is written."""
 
 
 @define(eq=False)
@@ -269,7 +267,7 @@ class Writer:
         with self._changed:
             cause = self._refusal()
             if cause is None:
-                self._waiting.append(_Waiting(facts, done))
+                self._waiting.append((facts, done))
                 self._changed.notify_all()
             else:
                 self._lost += 1
@@ -319,32 +317,25 @@ class Writer:
         lost = self._lost
         gap: list[Facts] = [{"kind": "lost", "records": lost}] if lost else []
         try:
-            self.append([*gap, *(waiting.facts for waiting in batch)])
+            self.append([*gap, *(facts for facts, _ in batch)])
         except Exception as error:  # noqa: BLE001  whatever it is: a journal that fails disturbs no call
-            self._count(len(batch))
+            with self._changed:
+                self._lost += len(batch)
             self._failed(f"{type(error).__name__}: {error}")
         else:
-            self._count(-lost)
-            self._went_well(lost)
-        for waiting in batch:
-            if waiting.done is not None:
-                waiting.done()
-
-    def _count(self, lost: int) -> None:
-        with self._changed:
-            self._lost += lost
-
-    # Telling -----------------------------------------------------------------------------------------------------
+            with self._changed:
+                self._lost -= lost
+            if self._is_failing:
+                self._is_failing = False
+                warn(f"the journal {self.name} is written again; {lost} records were lost")
+        for _, done in batch:
+            if done is not None:
+                done()
 
     def _failed(self, cause: str) -> None:
         if not self._is_failing:
             self._is_failing = True
             warn(f"the journal {self.name} isn't written: {cause}. Calls go on without it; lost records are counted")
-
-    def _went_well(self, lost: int) -> None:
-        if self._is_failing:
-            self._is_failing = False
-            warn(f"the journal {self.name} is written again; {lost} records were lost")
 
     def _begin_anew(self) -> None:
         """In a forked child: what waits is its parent's to write, and the thread isn't there."""

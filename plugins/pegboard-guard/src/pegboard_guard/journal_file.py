@@ -13,8 +13,10 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
@@ -68,9 +70,7 @@ class Record:
 
 def time_text(seconds: float) -> str:
     """Seconds since 1970 as text: `2025-03-01T09:30:00.125000Z`."""
-    from datetime import datetime, timezone
-
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")  # noqa: UP017  datetime.UTC reads the same
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def encode(number: int, at: str, facts: Facts, previous: str) -> tuple[bytes, str]:
@@ -104,6 +104,14 @@ def decode(line: bytes) -> Record:
     if type(number) is not int or not isinstance(previous, str):
         raise NoRecordError("its n is no number, or its prev no text")
     return Record(number, previous, given, {**facts, "hash": given})
+
+
+def decode_or_none(line: bytes) -> Record | None:
+    """Reads a line, with or without its line end; `None` where it is no record."""
+    try:
+        return decode(line.removesuffix(b"\n"))
+    except NoRecordError:
+        return None
 
 
 def parts_of(path: Path) -> list[Path]:
@@ -192,20 +200,13 @@ def read_head(fd: int, size: int, name: str) -> Head:
     end = len(data)
     while end:
         line_start = data.rfind(b"\n", 0, end - 1) + 1  # that of the last byte itself is the line's own
-        if (start == 0 or line_start) and (record := _record(data[line_start:end])) is not None:
+        if (start == 0 or line_start) and (record := decode_or_none(data[line_start:end])) is not None:
             rest = data[end:]
             return Head(size, record.number, record.hash, Torn.of(rest) if rest else None, data[end - 1 : end] != b"\n")
         end = line_start
     if start or not _is_beginning(data):
         raise JournalError(f"{name} is no journal: it ends with something else; name another file, or move it away")
     return Head(size, torn=Torn.of(data) if data else None)
-
-
-def _record(line: bytes) -> Record | None:
-    try:
-        return decode(line.removesuffix(b"\n"))
-    except NoRecordError:
-        return None
 
 
 def _is_beginning(data: bytes) -> bool:
@@ -331,7 +332,9 @@ class JournalFile:
             lines.append(line)
         ending = b"\n" if head.lacks_line_end else TORN if head.torn is not None and head.torn.lacks_mark else b""
         data = ending + b"".join(lines)
-        _write_all(fd, data)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
         if self.sync:
             os.fsync(fd)
             if is_new:
@@ -340,9 +343,7 @@ class JournalFile:
 
     def _first(self, head: Head) -> tuple[Facts, int, str]:
         """What a new file begins with; it goes on from the last one that was put aside."""
-        import uuid
-
-        first: dict[str, Any] = {"kind": "journal", "format": FORMAT, "id": uuid.uuid4().hex, "part": 1}
+        first: dict[str, Any] = {"kind": "journal", "format": FORMAT, "id": os.urandom(16).hex(), "part": 1}
         if head.torn is not None:
             first["torn"] = head.torn.to_json()
         parts = parts_of(self.path)
@@ -388,12 +389,6 @@ def _is_at(fd: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(fd), path.stat())
     except FileNotFoundError:
         return False
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def _sync_folder(folder: Path) -> None:
@@ -554,7 +549,7 @@ class _Check:
 
     def run(self, file: IO[bytes]) -> Report:
         offset = 0
-        for number, line in enumerate(_lines(file), 1):
+        for number, line in enumerate(iter(partial(file.readline, MOST_LINE), b""), 1):
             broken = self._take(line, offset, number)
             if broken is not None:
                 return self._report(broken)
@@ -639,9 +634,3 @@ class _Check:
             broken,
             None if self.head is None else self.seen,
         )
-
-
-def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines with their ends, in pieces where they are too long to be records."""
-    while line := file.readline(MOST_LINE):
-        yield line

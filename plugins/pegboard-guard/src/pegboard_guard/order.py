@@ -14,19 +14,20 @@ from typing import Final, TypeAlias
 
 from attrs import define, field, frozen
 
-from pegboard import ReadonlyContext, hookimpl
+from pegboard import ReadonlyContext, ToolResult, hookimpl
 from pegboard_guard.log import unknown_turn
 from pegboard_guard.rules import (
     WITHIN,
     Call,
-    Ending,
     Names,
     Recent,
     Rules,
     Scope,
+    Tracker,
     Within,
     course_of,
     listed,
+    ran,
     scope_of,
     wait_text,
 )
@@ -52,7 +53,7 @@ class ComesAfter:
 
     def tracker(self) -> AfterTracker:
         """The rule at work, nothing called yet."""
-        return AfterTracker(self)
+        return AfterTracker(self.after, self.within, held=Names(self.tools))
 
 
 @frozen
@@ -76,7 +77,7 @@ class ComesBefore:
 
 
 @define(eq=False)
-class _Successes:
+class _Successes(Tracker):
     """Which of some names and patterns have had a successful call, by turn or session.
 
     Attributes:
@@ -97,49 +98,32 @@ class _Successes:
         met = self._met.known(scope) or ()
         return [names for place, names in enumerate(self._names) if place not in met]
 
-    def note(self, call: Call, ending: Ending) -> None:
+    def end(self, call: Call, _token: None, result: ToolResult) -> None:
         """Notes a call that succeeded."""
         scope = course_of(call.request, self.within)
         places = [place for place, names in enumerate(self._names) if call.name in names]
-        if ending.well and scope is not None and places:
+        if not result.is_error and scope is not None and places:
             self._met.of(scope).update(places)
 
 
 @define(eq=False)
-class AfterTracker:
-    """A `ComesAfter` at work.
+class AfterTracker(_Successes):
+    """A `ComesAfter` at work: the tools that are `held` wait for the others."""
 
-    Attributes:
-        rule: The rule.
-    """
-
-    rule: ComesAfter
-    _held: Names = field(init=False)
-    _successes: _Successes = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._held = Names(self.rule.tools)
-        self._successes = _Successes(self.rule.after, self.rule.within)
+    held: Names = field(kw_only=True)
 
     def refusal(self, call: Call) -> str | None:
         """What has to succeed first."""
-        if call.name not in self._held:
+        if call.name not in self.held:
             return None
-        unmet = self._successes.missing(course_of(call.request, self.rule.within))
+        unmet = self.missing(course_of(call.request, self.within))
         missing = [str(names) for names in unmet if call.name not in names]
         if not missing:
             return None
         return (
-            f"it may be called only after {listed(missing, 'and')} succeeded in this {self.rule.within}. "
+            f"it may be called only after {listed(missing, 'and')} succeeded in this {self.within}. "
             f"Call {missing[0]} first, and wait for its result."
         )
-
-    def begin(self, _call: Call) -> None:
-        """Nothing: only what succeeded counts."""
-
-    def end(self, call: Call, _token: None, ending: Ending) -> None:
-        """Notes what succeeded."""
-        self._successes.note(call, ending)
 
 
 @frozen
@@ -165,60 +149,33 @@ class Cooldown:
         return CooldownTracker(self)
 
 
-@frozen
-class _Last:
-    """When a tool was called last, and how many calls the session had made by then."""
-
-    at: float
-    number: int
-
-
 @define(eq=False)
-class _Slot:
-    last: _Last | None = None
+class _Session:
+    """How many calls a session has made, and of each tool that needs a pause, when and as which it was called last."""
 
-
-@define(eq=False)
-class _Count:
     calls: int = 0
-
-
-@frozen
-class _Begun:
-    """A call that has begun: where it is counted, and of a tool that needs a pause, what it changed."""
-
-    count: _Count
-    slot: _Slot | None = None
-    before: _Last | None = None
-    mine: _Last | None = None
+    last: dict[str, tuple[float, int]] = field(factory=dict[str, "tuple[float, int]"])
 
 
 @define(eq=False)
-class CooldownTracker:
-    """A `Cooldown` at work.
-
-    Attributes:
-        rule: The rule.
-    """
+class CooldownTracker(Tracker):
+    """A `Cooldown` at work."""
 
     rule: Cooldown
     _names: Names = field(init=False)
-    _counts: Recent[Scope, _Count] = field(factory=lambda: Recent[Scope, _Count](_Count), init=False)
-    _slots: Recent[Scope, _Slot] = field(factory=lambda: Recent[Scope, _Slot](_Slot), init=False)
+    _sessions: Recent[Scope, _Session] = field(factory=lambda: Recent[Scope, _Session](_Session), init=False)
 
     def __attrs_post_init__(self) -> None:
         self._names = Names(self.rule.tools)
 
     def refusal(self, call: Call) -> str | None:
         """How long to wait, or how many calls."""
-        if call.name not in self._names:
+        session = self._sessions.known(scope_of(call.request, "session"))
+        if session is None or call.name not in session.last:
             return None
-        scope = scope_of(call.request, "session")
-        slot, count = self._slots.known((scope, call.name)), self._counts.known(scope)
-        if slot is None or slot.last is None or count is None:
-            return None
-        wait = slot.last.at + self.rule.seconds - call.now
-        calls = self.rule.calls - (count.calls - slot.last.number)
+        at, number = session.last[call.name]
+        wait = at + self.rule.seconds - call.now
+        calls = self.rule.calls - (session.calls - number)
         waits = [f"in {wait_text(wait)}"] if wait > 0 else []
         if calls > 0:
             waits.append(f"after {calls} call{'' if calls == 1 else 's'} of other tools")
@@ -226,22 +183,28 @@ class CooldownTracker:
 
     def begin(self, call: Call) -> _Begun:
         """Counts the call; one of a tool that needs a pause starts it."""
-        scope = scope_of(call.request, "session")
-        count = self._counts.of(scope)
-        count.calls += 1
-        if call.name not in self._names:
-            return _Begun(count)
-        slot = self._slots.of((scope, call.name))
-        before, slot.last = slot.last, _Last(call.now, count.calls)
-        return _Begun(count, slot, before, slot.last)
+        session = self._sessions.of(scope_of(call.request, "session"))
+        session.calls += 1
+        before, mine = session.last.get(call.name), (call.now, session.calls)
+        if call.name in self._names:
+            session.last[call.name] = mine
+        return session, before, mine
 
-    def end(self, call: Call, token: _Begun, ending: Ending) -> None:
+    def end(self, call: Call, token: _Begun, result: ToolResult) -> None:
         """Starts the pause anew, as it begins at the end; takes everything back where the tool didn't run."""
-        slot, mine = token.slot, token.mine
-        if not ending.ran:
-            token.count.calls -= 1
-        if slot is not None and mine is not None and slot.last is mine:
-            slot.last = _Last(call.now, mine.number) if ending.ran else token.before
+        session, before, mine = token
+        did_run = ran(result)
+        session.calls -= not did_run
+        if session.last.get(call.name) is mine:
+            last = (call.now, mine[1]) if did_run else before
+            if last is None:
+                del session.last[call.name]
+            else:
+                session.last[call.name] = last
+
+
+_Begun: TypeAlias = tuple[_Session, tuple[float, int] | None, tuple[float, int]]
+"""A call that has begun: its session, and when its tool was called before, and now."""
 
 
 @frozen
@@ -271,12 +234,8 @@ class _Choice:
 
 
 @define(eq=False)
-class ExclusiveTracker:
-    """An `Exclusive` at work.
-
-    Attributes:
-        rule: The rule.
-    """
+class ExclusiveTracker(Tracker):
+    """An `Exclusive` at work."""
 
     rule: Exclusive
     _group: Names = field(init=False)
@@ -307,13 +266,13 @@ class ExclusiveTracker:
             choice.under_way += 1
         return scope
 
-    def end(self, _call: Call, token: Scope, ending: Ending) -> None:
+    def end(self, _call: Call, token: Scope, result: ToolResult) -> None:
         """Leaves the choice open again where nothing ran after all."""
         choice = None if token is None else self._choices.known(token)
         if choice is None:
             return
         choice.under_way -= 1
-        choice.is_final = choice.is_final or ending.ran
+        choice.is_final = choice.is_final or ran(result)
         if not choice.is_final and choice.under_way <= 0:
             choice.name = None
 
@@ -339,39 +298,9 @@ class Required:
     tools: tuple[str, ...] = field(converter=as_texts, validator=texts())
     within: Within = field(default="turn", validator=one_of(WITHIN))
 
-    def tracker(self) -> RequiredTracker:
-        """The rule at work, nothing called yet."""
-        return RequiredTracker(self)
-
-
-@define(eq=False)
-class RequiredTracker:
-    """A `Required` at work.
-
-    Attributes:
-        rule: The rule.
-    """
-
-    rule: Required
-    _successes: _Successes = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._successes = _Successes(self.rule.tools, self.rule.within)
-
-    def missing(self, request: ReadonlyContext) -> tuple[str, ...]:
-        """The names and patterns without a successful call; none where the context names no turn."""
-        scope = course_of(request, self.rule.within)
-        return () if scope is None else tuple(map(str, self._successes.missing(scope)))
-
-    def refusal(self, _call: Call) -> None:
-        """Never: nothing is held back."""
-
-    def begin(self, _call: Call) -> None:
-        """Nothing: only what succeeded counts."""
-
-    def end(self, call: Call, _token: None, ending: Ending) -> None:
-        """Notes what succeeded."""
-        self._successes.note(call, ending)
+    def tracker(self) -> _Successes:
+        """The rule at work, nothing called yet; it holds nothing back."""
+        return _Successes(self.tools, self.within)
 
 
 _ANY: Final = "\x00"  # stands in no tool's name
@@ -522,13 +451,16 @@ class OrderRules(Rules):
 
     def __init__(self, *rules: Rule, clock: Callable[[], float] = time.monotonic) -> None:
         turned = [rule.turned if isinstance(rule, ComesBefore) else rule for rule in rules]
+        trackers = [rule.tracker() for rule in turned]
         check_order(
             [rule for rule in turned if isinstance(rule, ComesAfter)],
             [rule for rule in turned if isinstance(rule, Exclusive)],
             [rule for rule in turned if isinstance(rule, Required)],
         )
-        super().__init__([rule.tracker() for rule in turned], clock=clock)
+        super().__init__(trackers, clock=clock)
         self.rules = rules
+        pairs = zip(turned, trackers, strict=True)
+        self._required = [each for rule, each in pairs if isinstance(rule, Required) and isinstance(each, _Successes)]
 
     def missing(self, request: ReadonlyContext) -> tuple[str, ...]:
         """What this turn, or session, still has to call: the names and patterns of `Required`, in their order.
@@ -538,12 +470,8 @@ class OrderRules(Rules):
                 is known to be missing in a turn.
         """
         with self._lock:
-            missing = [
-                name
-                for tracker in self.trackers
-                if isinstance(tracker, RequiredTracker)
-                for name in tracker.missing(request)
-            ]
+            scopes = [(tracker, course_of(request, tracker.within)) for tracker in self._required]
+            missing = [str(name) for tracker, scope in scopes if scope is not None for name in tracker.missing(scope)]
         return tuple(dict.fromkeys(missing))
 
     def reminder(self, request: ReadonlyContext) -> str | None:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from attrs import define, field, frozen
 
@@ -159,38 +159,22 @@ class Call:
     now: float
 
 
-@frozen
-class Ending:
-    """How a call went.
-
-    Attributes:
-        ran: Whether the tool ran, or may have.
-        well: Whether its result is no error.
-    """
-
-    ran: bool
-    well: bool
-
-    @classmethod
-    def of(cls, result: ToolResult) -> Ending:
-        """As a result shows it."""
-        return cls(result.kind not in NOT_RUN, not result.is_error)
+def ran(result: ToolResult) -> bool:
+    """Whether the tool ran, or may have."""
+    return result.kind not in NOT_RUN
 
 
-class Tracker(Protocol):
+class Tracker:
     """One rule and what it remembers. Only one thread at a time is in any of these methods."""
 
     def refusal(self, call: Call, /) -> str | None:
         """Why the call may not start now, as sentences for the model; `None` where it may. Changes nothing."""
-        ...
 
     def begin(self, call: Call, /) -> Any:
         """Notes that the call starts; what it gives comes back at its end."""
-        ...
 
-    def end(self, call: Call, token: Any, ending: Ending, /) -> None:
-        """Notes how the call went; `call.now` is the time of its end."""
-        ...
+    def end(self, call: Call, token: Any, result: ToolResult, /) -> None:
+        """Notes how the call went; its `now` is the time of its end."""
 
 
 MOST_TOLD: Final = 3
@@ -234,11 +218,10 @@ class Rules:
         tokens: list[Any] | None = context.values.pop(self._key, None)
         if tokens is None or tool is None:
             return
-        ending = Ending.of(result)
         with self._lock:
             call = Call(tool.name, context.request, self.clock())
             for tracker, token in zip(self.trackers, tokens, strict=True):
-                tracker.end(call, token, ending)
+                tracker.end(call, token, result)
 
 
 MOST_CALLS: Final = 100_000
@@ -291,12 +274,8 @@ class _Tally:
 
 
 @define(eq=False)
-class LimitTracker:
-    """A `Limit` at work.
-
-    Attributes:
-        limit: The limit.
-    """
+class LimitTracker(Tracker):
+    """A `Limit` at work."""
 
     limit: Limit
     _names: Names = field(init=False)
@@ -335,9 +314,9 @@ class LimitTracker:
             tally.times.append(call.now)
         return key, call.now
 
-    def end(self, _call: Call, token: tuple[Scope, float] | None, ending: Ending) -> None:
+    def end(self, _call: Call, token: tuple[Scope, float] | None, result: ToolResult) -> None:
         """Gives it back where the tool didn't run."""
-        tally = None if token is None or ending.ran else self._tallies.known(token[0])
+        tally = None if token is None or ran(result) else self._tallies.known(token[0])
         if tally is None or token is None:
             return
         if self.limit.seconds is None:

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 from attrs import define, field
 
-from pegboard.cli.completion import complete_model
 from pegboard.cli.options import Options, call_options, context_of, read_rules, tool_options, with_timeout
-from pegboard.cli.output import json_pretty, one_line, remark
+from pegboard.cli.output import Screen, Status, json_pretty, one_line, remark, stderr_screen, write, write_through
 from pegboard.cli.run import approver_for, interruptible, show_progress, write_event
-from pegboard.cli.session import Session, open_session
-from pegboard.cli.terminal import Screen, Status, stderr_screen, write, write_through
+from pegboard.cli.session import Session, complete_model, open_session
 from pegboard.dispatch.events import CallEnded, CallPending
 from pegboard.messages.response import TextDelta
 from pegboard.request.model_request import ModelRequest

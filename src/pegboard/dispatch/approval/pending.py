@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from threading import Lock
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias, get_type_hints
 
 import attrs
 from attrs import field, frozen
 
+from pegboard.dispatch.approval.grants import Grants, session_key
 from pegboard.dispatch.approval.request import (
+    Always,
     Answer,
     ApprovalRequest,
+    Later,
     Once,
     Reject,
     RequestKind,
+    answer_from_json,
     parsed,
     preview_json,
     structured,
@@ -30,8 +36,8 @@ from pegboard.tools.tool import Tool
 from pegboard.typing import JsonMapping, JsonObject
 
 
-def digest_of_call(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """`"sha256:..."` over the tool's spec and over the arguments as JSON.
+def digest_of_call(spec_digest: str, arguments: Mapping[str, Any]) -> str:
+    """`"sha256:..."` over the digest of a tool's spec and over the arguments as JSON.
 
     The order of keys and the way in which a number is written (`1.0`, `1`) make no difference.
 
@@ -39,11 +45,6 @@ def digest_of_call(tool: Tool, arguments: Mapping[str, Any]) -> str:
         ValueError: The arguments hold NaN, an infinity or a cycle.
         TypeError: They hold something that JSON can't say.
     """
-    return digest_of_parts(tool.spec.digest, arguments)
-
-
-def digest_of_parts(spec_digest: str, arguments: Mapping[str, Any]) -> str:
-    """The same, where only the digest of the tool's spec is known."""
     return digest_of({"tool": spec_digest, "arguments": dict(arguments)})
 
 
@@ -98,19 +99,9 @@ class Approval:
     _spent: Lock = field(factory=Lock, init=False, repr=False)
 
     @classmethod
-    def of(cls, tool: Tool, arguments: Mapping[str, Any], request: str = "") -> Self:
-        """An approval of this call.
-
-        Raises:
-            ValueError: The arguments hold NaN, an infinity or a cycle.
-            TypeError: They hold something that JSON can't say.
-        """
-        return cls.of_text(tool.spec.digest, json_text(dict(arguments)), request)
-
-    @classmethod
     def of_text(cls, spec_digest: str, arguments: str, request: str = "") -> Self:
         """An approval of a call whose arguments were written as JSON text; the digest is that text's own."""
-        return cls(digest_of_parts(spec_digest, json.loads(arguments)), arguments, request)
+        return cls(digest_of_call(spec_digest, json.loads(arguments)), arguments, request)
 
     def consume(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Uses the approval up, right before the call runs, whether it fits or not.
@@ -129,7 +120,7 @@ class Approval:
 
     def _fits(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
         try:
-            return digest_of_call(tool, arguments) == self.digest
+            return digest_of_call(tool.spec.digest, arguments) == self.digest
         except (TypeError, ValueError, RecursionError):
             return False  # what isn't JSON any more was never approved
 
@@ -214,7 +205,7 @@ class PendingCall:
 
     def to_json(self) -> JsonObject:
         """All facts by name; the arguments as an object."""
-        data = {attribute.name: getattr(self, attribute.name) for attribute in attrs.fields(PendingCall)}
+        data = attrs.asdict(self, recurse=False)
         call = {**self.call.to_json(), "arguments": self.arguments}
         earlier = [one.to_json() for one in self.earlier]
         texts = {"patterns": list(self.patterns), "always": list(self.always)}
@@ -227,12 +218,12 @@ class PendingCall:
         Raises:
             PendingError: It isn't a pending call, or its digest isn't that of its tool and arguments.
         """
-        read = structured(_PendingJson, dict(data) if isinstance(data, Mapping) else data, "a pending call")  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
-        facts: dict[str, Any] = {name: getattr(read, name) for name in _NAMES}
+        read = structured(_as_written(), dict(data) if isinstance(data, Mapping) else data, "a pending call")  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
+        facts = attrs.asdict(read, recurse=False)
         arguments = read.call.get("arguments")
         if not isinstance(arguments, dict):
             raise PendingError("not a pending call: call.arguments: must be an object")
-        if digest_of_parts(read.spec_digest, arguments) != read.digest:  # pyright: ignore[reportUnknownArgumentType]
+        if digest_of_call(read.spec_digest, arguments) != read.digest:  # pyright: ignore[reportUnknownArgumentType]
             raise PendingError("not a pending call: its tool or arguments were changed, for its digest is another")
         try:
             facts["call"] = ToolCall.from_json({**read.call, "arguments": str(json_text(arguments))})
@@ -241,34 +232,15 @@ class PendingCall:
         return cls(**facts)
 
 
-@frozen
-class _PendingJson:
-    """A pending call as `to_json` writes it."""
-
-    id: str
-    call: dict[str, Any]
-    spec_digest: str
-    digest: str
-    permission: str
-    created: float
-    patterns: tuple[str, ...]
-    always: tuple[str, ...]
-    reason: str
-    subject: RequestKind
-    hint: str
-    payload: Any
-    preview: Preview | None
-    user: str | None
-    session: str | None
-    approved: bool
-    earlier: tuple[Confirmation, ...]
+@cache
+def _as_written() -> type[Any]:
+    """The class of a pending call as `to_json` writes it: its call is JSON too."""
+    kinds: dict[str, Any] = {**get_type_hints(PendingCall), "call": dict[str, Any]}
+    fields = attrs.fields_dict(PendingCall)
+    return attrs.make_class("PendingJson", {name: attrs.field(type=kinds[name]) for name in fields}, frozen=True)
 
 
-_OF_THE_REQUEST: Final = tuple(
-    name for name in (attribute.name for attribute in attrs.fields(PendingCall)) if hasattr(ApprovalRequest, name)
-)
-
-_NAMES: Final = tuple(attribute.name for attribute in attrs.fields(_PendingJson))
+_OF_THE_REQUEST: Final = tuple(name for name in attrs.fields_dict(PendingCall) if hasattr(ApprovalRequest, name))
 
 
 def _unique(given: Iterable[PendingCall]) -> tuple[PendingCall, ...]:
@@ -484,3 +456,119 @@ def _object(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise PendingError(f"{what}: must be an object, not {type(value).__name__}")
     return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+Answers: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
+"""Answers by the pending call's id: each an `Answer`, or its JSON."""
+
+MOST_SHOWN: Final = 80
+
+
+@frozen
+class ResumedCall:
+    """One pending call with its answer.
+
+    Attributes:
+        pending: What waited.
+        answer: `Once`, `Always` or `Reject`.
+    """
+
+    pending: PendingCall
+    answer: Answer
+
+    @property
+    def ends_turn(self) -> bool:
+        """Whether the answer is a no without a word of feedback."""
+        return isinstance(self.answer, Reject) and not self.answer.feedback
+
+    def authorize(self, grants: Grants, context: ReadonlyContext) -> tuple[Approval | None, Confirmation | None]:
+        """What lets the call run; notes that the answer is used. Off the event loop: it may write a file.
+
+        A question that the tool asked is answered by a no as well as by a yes: the tool runs again from its start, and
+        reads the answer. Anything else that was rejected doesn't run.
+
+        Returns:
+            The approval, bound to the tool as it was when the person was asked, or `None` where the call itself wasn't
+            approved; the answer for `context.confirmation`, or `None` where the tool has nothing to learn from it.
+
+        Raises:
+            CallError: `rejected`; or `denied`, where the answer was used before.
+        """
+        pending, answer = self.pending, self.answer
+        if not grants.consume(pending.id):
+            text = f"{pending.call.name} was not run: its approval has been used. Ask again."
+            raise CallError("denied", text)
+        if isinstance(answer, Reject) and pending.subject != "question":
+            raise RejectedError(pending.call.name, answer)
+        if isinstance(answer, Always) and (patterns := answer.patterns or pending.always):
+            grants.add(session_key(context), pending.permission, patterns, answer.seconds)
+        approved = pending.approved or pending.subject == "call"
+        approval = Approval.of_text(pending.spec_digest, pending.arguments_text, pending.id) if approved else None
+        return approval, confirmation_of(pending, answer, pending.earlier)
+
+
+@frozen
+class Resumption:
+    """The calls that go on, those that still wait, and the answers that fit none of them.
+
+    Attributes:
+        resumed: In call order.
+        left: What still waits.
+        ignored: Ids of answers that changed nothing: unknown, repeated, unreadable, or too late.
+    """
+
+    resumed: tuple[ResumedCall, ...]
+    left: PendingCalls
+    ignored: tuple[str, ...]
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls that go on."""
+        return tuple(each.pending.call for each in self.resumed)
+
+
+def match_answers(
+    pending: PendingCalls,
+    answers: Answers,
+    context: ReadonlyContext,
+    *,
+    now: float | None = None,
+    most_seconds: float = MOST_SECONDS,
+) -> Resumption:
+    """Matches answers with the calls that wait for them in this session, for this user. Changes nothing.
+
+    Answers may come in parts, in any order, and repeatedly: the first that can be read counts for its call. Whether an
+    answer was used in an earlier resumption isn't known here; `Grants.consume` knows.
+
+    Args:
+        pending: What waits.
+        answers: By id.
+        context: Calls of another session or user are left.
+        now: Seconds since 1970; this moment by default.
+        most_seconds: How long a call may have waited; an answer to an older one is ignored, and the call is left.
+    """
+    oldest = (time.time() if now is None else now) - most_seconds
+    waiting = {call.id for call in pending if call.is_for(context) and call.created >= oldest}
+    taken: dict[str, Answer] = {}
+    ignored: list[str] = []
+    for name, given in _pairs(answers):
+        answer = _answer(given) if isinstance(name, str) and name in waiting and name not in taken else None
+        if answer is None:
+            ignored.append(str(name)[:MOST_SHOWN])
+        elif not isinstance(answer, Later):
+            taken[name] = answer
+    resumed = tuple(ResumedCall(call, taken[call.id]) for call in pending if call.id in taken)
+    return Resumption(resumed, PendingCalls(call for call in pending if call.id not in taken), tuple(ignored))
+
+
+def _pairs(answers: Any) -> Iterable[tuple[Any, Any]]:
+    return answers.items() if isinstance(answers, Mapping) else answers  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+
+
+def _answer(given: Any) -> Answer | None:
+    if isinstance(given, Once | Always | Reject | Later):
+        return given
+    try:
+        return answer_from_json(given)
+    except PendingError:
+        return None

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager
-from threading import RLock
+from threading import Lock, RLock
 from types import MethodType
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
@@ -18,6 +17,7 @@ from pegboard.callbacks import Flavour
 from pegboard.dispatch.approval.grants import Grants, session_key
 from pegboard.dispatch.approval.pending import RefusedError
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
+from pegboard.dispatch.locks import LockHandle, LockManager, LockRequest
 from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.errors import detail_of
 from pegboard.threads import off_loop
@@ -80,84 +80,23 @@ def unanswerable(request: ApprovalRequest) -> RefusedError:
 
 
 @define(eq=False)
-class KeyedLock:
-    """FIFO mutex by key, over threads and event loops. A key that isn't locked takes no memory."""
+class _Turn:
+    """The lock of an approver that is asked one thing after the other, held until its answer is carried out.
 
-    # Reentrant: the end of a closed loop's task may come inside a change of a queue, when it is collected as garbage.
-    _mutex: AbstractContextManager[Any] = field(factory=RLock, init=False)
-    _queues: dict[Hashable, deque[_Waiter]] = field(factory=dict[Hashable, "deque[_Waiter]"], init=False)
+    A thread in which it is asked can't be ended, and holds the lock, too: the last of the two releases it.
+    """
 
-    async def acquire(self, key: Hashable) -> _LockHandle:
-        """Waits for the lock of this key. A waiter that is cancelled leaves the queue."""
-        with self._mutex:
-            if key not in self._queues:
-                self._queues[key] = deque()
-                return _LockHandle(self, key)
-            loop = asyncio.get_running_loop()
-            waiter = _Waiter(loop, loop.create_future())
-            self._queues[key].append(waiter)
-        try:
-            await waiter.woken
-        except BaseException:
-            self._leave(key, waiter)
-            raise
-        return _LockHandle(self, key)
+    handle: LockHandle
+    _shared: Lock | None = field(default=None, init=False)
 
-    def __len__(self) -> int:
-        """How many keys are locked."""
-        return len(self._queues)
-
-    def share(self, handle: _LockHandle, change: int) -> None:
-        """Adds or removes a holder; the last that is removed passes the lock on. From any thread."""
-        with self._mutex:
-            handle.holders += change
-            if handle.holders == 0:
-                self._pass_on(handle.key)
-
-    def _pass_on(self, key: Hashable) -> None:
-        queue = self._queues[key]
-        while queue:
-            if queue.popleft().wake():
-                return
-        del self._queues[key]
-
-    def _leave(self, key: Hashable, waiter: _Waiter) -> None:
-        with self._mutex:
-            if waiter.is_holder:
-                self._pass_on(key)
-            elif (queue := self._queues.get(key)) and waiter in queue:
-                queue.remove(waiter)
-
-
-@define(eq=False)
-class _LockHandle:
-    """A lock that was acquired, with the number of those that hold it: a thread goes on with its caller's."""
-
-    lock: KeyedLock
-    key: Hashable
-    holders: int = 1
-
-    def hold(self) -> None:
-        """One holder more."""
-        self.lock.share(self, 1)
+    def share(self) -> None:
+        """Lets a thread hold it too."""
+        self._shared = Lock()
 
     def release(self) -> None:
-        """One holder less."""
-        self.lock.share(self, -1)
-
-
-@define(eq=False)
-class _Waiter:
-    """A place in the queue of a lock, in its own event loop."""
-
-    loop: asyncio.AbstractEventLoop
-    woken: asyncio.Future[None]
-    is_holder: bool = False
-
-    def wake(self) -> bool:
-        """Hands the lock over; false where the loop is closed."""
-        self.is_holder = _set_threadsafe(self.loop, self.woken)
-        return self.is_holder
+        """Ends one holding. From any thread."""
+        if self._shared is None or not self._shared.acquire(blocking=False):
+            self.handle.release()
 
 
 def _set_threadsafe(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> bool:
@@ -199,7 +138,7 @@ class _Entry:
     observe: Callable[[str, BaseException], None] | None
     covered: Callable[[], bool]
     session: str | None = field(init=False)
-    lock_key: Hashable = field(default=None, init=False)
+    lock_key: str | None = field(default=None, init=False)
     loop: asyncio.AbstractEventLoop = field(factory=asyncio.get_running_loop, init=False)
     settled: asyncio.Future[None] = field(factory=_future, init=False)
     left: asyncio.Future[None] = field(factory=_future, init=False)
@@ -246,8 +185,9 @@ class ApprovalQueue:
     """Requests that wait for a person, by session. One serves all calls of a registry, over all event loops."""
 
     _entries: dict[_Entry, None] = field(factory=dict[_Entry, None], init=False)
-    _approvers: KeyedLock = field(factory=KeyedLock, init=False)
-    _mutex: AbstractContextManager[Any] = field(factory=RLock, init=False)  # reentrant, as that of KeyedLock
+    _approvers: LockManager = field(factory=LockManager, init=False)
+    # Reentrant: the end of a closed loop's task may come inside a change, when it is collected as garbage.
+    _mutex: AbstractContextManager[Any] = field(factory=RLock, init=False)
 
     def waiting(self) -> tuple[ApprovalRequest, ...]:
         """The requests that wait now, in order of arrival."""
@@ -320,16 +260,18 @@ class ApprovalQueue:
 
     async def _ask_in_turn(self, entry: _Entry) -> None:
         """Asks under the approver's lock, which is kept until the answer is carried out: it may settle the next one."""
-        lock = None if entry.lock_key is None else await self._approvers.acquire(entry.lock_key)
+        turn = None
+        if entry.lock_key is not None:
+            turn = _Turn(await self._approvers.acquire(LockRequest(key=entry.lock_key)))
         try:
             if entry.outcome is None:
-                outcome = await _ask_approver(entry, lock)
+                outcome = await _ask_approver(entry, turn)
                 if self._settle(entry, outcome):  # it may come too late: an approver can ignore its cancellation
                     await self._carry_out(entry, outcome)
                     _set_threadsafe(entry.loop, entry.settled)
         finally:
-            if lock is not None:
-                lock.release()
+            if turn is not None:
+                turn.release()
 
     def _settle(self, entry: _Entry, outcome: Answer | CallError) -> bool:
         """Notes the outcome; false where there is one already."""
@@ -389,14 +331,16 @@ def _may_block(function: ApproverFunction) -> bool:
     return Flavour.of(function) is Flavour.PLAIN
 
 
-def _lock_key(approver: Any) -> Hashable:
+def _lock_key(approver: Any) -> str | None:
     """The key of the lock that asks of this approver take; `None` where it takes several at once."""
     if not asks_one_at_a_time(approver):
         return None
-    return approver if isinstance(approver, MethodType) else id(approver)  # a bound method is made anew each time
+    if isinstance(approver, MethodType):  # made anew each time
+        return f"{id(approver.__self__)} {id(approver.__func__)}"
+    return str(id(approver))
 
 
-async def _ask_approver(entry: _Entry, lock: _LockHandle | None) -> Answer | CallError:
+async def _ask_approver(entry: _Entry, turn: _Turn | None) -> Answer | CallError:
     """What the approver answers, however it fails; the request gets its preview first."""
     try:
         request = entry.request
@@ -404,8 +348,8 @@ async def _ask_approver(entry: _Entry, lock: _LockHandle | None) -> Answer | Cal
             preview = await preview_of(request.tool, request.arguments_text, observe=entry.observe)
             request = entry.request = request.with_preview(preview)
         function: Any = _function_of(entry.approver)
-        if lock is not None and _may_block(function):
-            answer = await _in_thread(function, request, entry.context, lock)
+        if turn is not None and _may_block(function):
+            answer = await _in_thread(function, request, entry.context, turn)
         else:
             answer = function(request, entry.context)
         if inspect.isawaitable(answer):
@@ -423,9 +367,7 @@ def _checked(answer: object) -> Answer | None:
     raise TypeError(f"an approver may answer Once(), Always(), Reject(), Later() or None, not {answer!r:.80}")
 
 
-async def _in_thread(
-    function: ApproverFunction, request: ApprovalRequest, context: ToolContext, lock: _LockHandle
-) -> Any:
+async def _in_thread(function: ApproverFunction, request: ApprovalRequest, context: ToolContext, turn: _Turn) -> Any:
     """Asks in a thread of its own, which can't be ended, and so holds the lock for as long as it takes."""
     has_started = False
 
@@ -435,12 +377,12 @@ async def _in_thread(
         try:
             return function(request, context)
         finally:
-            lock.release()
+            turn.release()
 
-    lock.hold()
+    turn.share()
     try:
         return await off_loop(ask)
     except RuntimeError:
         if not has_started:  # the system gives no thread
-            lock.release()
+            turn.release()
         raise

@@ -14,8 +14,7 @@ from attrs import field, frozen
 
 from pegboard.dispatch.timeout import cancels_the_call
 from pegboard.errors import PendingError
-from pegboard.schema.json import json_faults, json_text
-from pegboard.schema.problems import StructureError
+from pegboard.schema.json import StructureError, json_faults, json_text
 from pegboard.schema.structure import strict_structurer
 from pegboard.threads import off_loop
 from pegboard.tools.call import ToolCall

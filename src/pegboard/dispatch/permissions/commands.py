@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 
 from attrs import define, field, frozen
 
-from pegboard.dispatch.permissions.rule import HOLE, Match, Matcher, Rule, Unreadable, exactly
-from pegboard.dispatch.permissions.shell import Command, Line, UnreadableError, read_line
+from pegboard.dispatch.permissions.rule import HOLE, Match, Matcher, Rule, UnreadableError, exactly
+from pegboard.dispatch.permissions.shell import Command, Line, read_line
 
 Wrapped: TypeAlias = "Command | str"
 """What is run: a command, or a text that a shell reads."""
@@ -220,16 +220,15 @@ def command_parts(text: str) -> tuple[Matcher, ...]:
 
     Args:
         text: The line.
+
+    Raises:
+        UnreadableError: It holds no command, or can't be read for sure.
     """
-    try:
-        line = read_line(text)
-        inner = _Search().seen(line.commands)
-    except UnreadableError:
-        return (Unreadable(text),)
+    line = read_line(text)
     if not line.commands:
-        return (Unreadable(text),)
+        raise UnreadableError("no command")
     parts = sorted((part_of(command, line) for command in line.commands), key=lambda part: part.inside)
-    return (*parts, WholeLine(text.strip()), *inner)
+    return (*parts, WholeLine(text.strip()), *_Search().seen(line.commands))
 
 
 @frozen

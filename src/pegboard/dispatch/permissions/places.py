@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from attrs import field, frozen
 
-from pegboard.dispatch.permissions.rule import Match, Rule, Unreadable, Wildcard, exactly, wildcard
+from pegboard.dispatch.permissions.rule import Match, Rule, UnreadableError, Wildcard, exactly, wildcard
 
 MOST_LINKS: Final = 40
 """Links on the way to one place, as Linux has it."""
@@ -32,33 +32,21 @@ _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 """Whether `A` and `a` may be one file: then what is denied is denied in either case."""
 
 
-class UnresolvablePathError(ValueError):
-    """It is unknown where a path leads."""
-
-
-def path_parts(text: str, folder: str) -> tuple[PathPart | Unreadable]:
-    """The place of a path, or an unreadable part for one that leads nowhere.
-
-    Args:
-        text: The path; a relative one starts at `folder`, `~` is the user's home.
-        folder: Absolute.
-    """
-    try:
-        return (place_of(text, folder),)
-    except UnresolvablePathError:
-        return (Unreadable(text),)
-
-
 def place_of(text: str, folder: str) -> PathPart:
     """Where a path leads: component by component, through links; what doesn't exist yet stays as it is written.
 
     A tool may take `..` back before it follows links, or after: where these differ, both places count.
 
+    Args:
+        text: The path; `~` is the user's home.
+        folder: Where a relative one starts.
+
     Raises:
-        LostError: Links that go round in circles, a path that no system takes, or a URL.
+        UnreadableError: Links that go round in circles, a path that no system takes, or a URL.
     """
+    folder = os.path.abspath(folder)  # noqa: PTH100  (links in it are followed with the rest of the path)
     if not text or _SCHEME.match(text):
-        raise UnresolvablePathError("no path")
+        raise UnreadableError("no path")
     written = _joined(text, folder)
     real = resolved(written)
     short = os.path.normpath(written)
@@ -70,7 +58,7 @@ def resolved(path: str) -> str:
     """An absolute path without links, `.` and `..`; its end need not exist.
 
     Raises:
-        LostError: See `place_of`.
+        UnreadableError: See `place_of`.
     """
     done, links = "", 0
     waiting = path.split("/")[::-1]
@@ -87,7 +75,7 @@ def resolved(path: str) -> str:
             continue
         links += 1
         if links > MOST_LINKS:
-            raise UnresolvablePathError("too many links")
+            raise UnreadableError("too many links")
         done = "" if target.startswith("/") else done
         waiting.extend(target.split("/")[::-1])
     return done or "/"
@@ -97,9 +85,9 @@ def _joined(text: str, folder: str) -> str:
     path = os.path.join(folder, os.path.expanduser(text))  # noqa: PTH111, PTH118  (pathlib takes "." and "//" away)
     try:
         if "\0" in path or len(os.fsencode(path)) > MOST_PATH:
-            raise UnresolvablePathError("no path")
+            raise UnreadableError("no path")
     except UnicodeEncodeError:
-        raise UnresolvablePathError("no path") from None
+        raise UnreadableError("no path") from None
     return path
 
 
@@ -110,7 +98,7 @@ def _target(path: str) -> str | None:
     except OSError as error:
         if error.errno in _NO_LINK:
             return None
-        raise UnresolvablePathError(f"{error.strerror}") from None
+        raise UnreadableError(f"{error.strerror}") from None
 
 
 @frozen
@@ -162,7 +150,7 @@ def path_pattern(pattern: str, folder: str, *, follow: bool = True) -> PathPatte
     try:
         place = _joined(start or ".", folder)
         place = resolved(place) if follow else os.path.normpath(place)
-    except UnresolvablePathError:
+    except UnreadableError:
         return None
     if not rest:
         return PathPattern(place, None)
@@ -230,10 +218,6 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 """The last label of what browsers read as an IPv4 address, also written as 127.1, 2130706433 or 0x7f000001."""
 
 
-class HostError(ValueError):
-    """No host, or one that programs don't read alike."""
-
-
 @frozen
 class Host:
     """A host.
@@ -257,7 +241,7 @@ def host_of(text: str) -> Host:
         text: A name, an IPv4 address, or an IPv6 address in brackets.
 
     Raises:
-        HostError: It isn't one that all programs read alike: escapes, other spellings of an IPv4 address, letters
+        UnreadableError: It isn't one that all programs read alike: escapes, other spellings of an IPv4 address, letters
             that are changed on their way to ASCII.
     """
     if text.startswith("[") and text.endswith("]"):
@@ -265,7 +249,7 @@ def host_of(text: str) -> Host:
     name = ascii_name(text.lower().removesuffix("."))
     labels = name.split(".")
     if len(name) > _MOST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
-        raise HostError("no host")
+        raise UnreadableError("no host")
     return _address(name) if _NUMBER.fullmatch(labels[-1]) else Host(name)
 
 
@@ -273,7 +257,7 @@ def ascii_name(name: str) -> str:
     """A lower-case name as DNS has it; letters that stand for others there are refused.
 
     Raises:
-        HostError: It has no such form, or another meaning in it (`ß` is `ss` to some programs).
+        UnreadableError: It has no such form, or another meaning in it (`ß` is `ss` to some programs).
     """
     if name.isascii():
         return name
@@ -281,9 +265,9 @@ def ascii_name(name: str) -> str:
         encoded = name.encode("idna").decode()
         same = encoded.encode().decode("idna") == name
     except UnicodeError:
-        raise HostError("no host") from None
+        raise UnreadableError("no host") from None
     if not same:
-        raise HostError("no host")
+        raise UnreadableError("no host")
     return encoded
 
 
@@ -293,10 +277,10 @@ def _address(text: str) -> Host:
     try:
         address = ipaddress.IPv6Address(text) if ":" in text else ipaddress.IPv4Address(text)
     except ValueError:
-        raise HostError("no address") from None
+        raise UnreadableError("no address") from None
     if isinstance(address, ipaddress.IPv6Address):
         if address.scope_id is not None:
-            raise HostError("no address")
+            raise UnreadableError("no address")
         address = address.ipv4_mapped or address
     return Host(str(address), is_address=True)
 
@@ -316,7 +300,7 @@ class HostPattern:
         """A pattern as it is written; one that is no host means none, save by `*`."""
         try:
             return cls(wildcard(host_of(pattern).name))
-        except HostError:
+        except UnreadableError:
             labels = pattern.lower().removesuffix(".").split(".")
             return cls(wildcard(".".join(map(_ascii_label, labels))))
 
@@ -331,7 +315,7 @@ class HostPattern:
 def _ascii_label(label: str) -> str:
     try:
         return ascii_name(label)
-    except HostError:
+    except UnreadableError:
         return label
 
 
@@ -348,34 +332,26 @@ _STEPS: Final = re.compile(r"(?:^|/)\.{1,2}(?:$|[/;])|//")
 """What servers may shorten before they look at a path."""
 
 
-def url_parts(text: str) -> tuple[Url | Unreadable]:
-    """Where a URL leads, or an unreadable part for one that programs may read in two ways."""
-    try:
-        return (url_of(text),)
-    except HostError:
-        return (Unreadable(text),)
-
-
 def url_of(text: str) -> Url:
     r"""Reads a URL strictly. A missing scheme is left to the tool.
 
     Raises:
-        HostError: It has spaces, control characters, `\` or a user name, no host or one that programs don't read
+        UnreadableError: It has spaces, control characters, `\` or a user name, no host or one that programs don't read
             alike, or a port that is none.
     """
     if len(text) > MOST_URL or "\\" in text or not text.isprintable() or " " in text:
-        raise HostError("no URL")
+        raise UnreadableError("no URL")
     found = _URL.fullmatch(text)
     if found is None:
-        raise HostError("no URL")
+        raise UnreadableError("no URL")
     scheme, host, port, path = found.groups()
     read = host_of(host)
     if scheme is None and port is not None and not _is_surely_host(read, port):
-        raise HostError("this may be a scheme")  # as in tel:110
+        raise UnreadableError("this may be a scheme")  # as in tel:110
     scheme = scheme and scheme.lower()
     number = int(port[:6]) if port else _PORTS.get(scheme or "")
     if number is not None and number > 65535:
-        raise HostError("no port")
+        raise UnreadableError("no port")
     path = path or "/"
     return Url(scheme, read, number, path if path.startswith("/") else f"/{path}")
 

@@ -17,13 +17,9 @@ from typing import Final
 
 from attrs import define, field
 
-from pegboard.dispatch.permissions.rule import HOLE
+from pegboard.dispatch.permissions.rule import HOLE, UnreadableError
 
 MOST_COMMANDS: Final = 200
-
-
-class UnreadableError(ValueError):
-    """A line that shells may read in several ways, or that can't be read here."""
 
 
 @define
