@@ -107,7 +107,7 @@ _MODULES = {
     "PluginError": "errors",
     "PluginRecord": "catalogue",
     "Policy": "tools.spec",
-    "Predicate": "toolsets.predicate",
+    "Predicate": "toolsets.predicates",
     "PredicateError": "errors",
     "Preview": "tools.handler",
     "Problem": "catalogue",

@@ -156,7 +156,7 @@ from pegboard.tools.stores import Artifacts as Artifacts, Memory as Memory, Memo
 from pegboard.tools.tool import Tool as Tool, tool as tool
 from pegboard.tools.typed import TypedTool as TypedTool, tool_of as tool_of
 from pegboard.toolsets.expression import parse_predicate as parse_predicate
-from pegboard.toolsets.predicate import Predicate as Predicate
+from pegboard.toolsets.predicates import Predicate as Predicate
 from pegboard.toolsets.resolve import Explanation as Explanation, ResolvedTools as ResolvedTools
 from pegboard.toolsets.search import (
     Found as Found,
