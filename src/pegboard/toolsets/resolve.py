@@ -17,7 +17,7 @@ from pegboard.errors import DuplicateToolError, ToolsetError, did_you_mean, sugg
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.tools.spec import ConflictPolicy, is_valid_name
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.predicate import Predicate
+from pegboard.toolsets.predicates import Predicate
 from pegboard.toolsets.toolset import (
     MOST_PROBLEMS,
     Dropped,
@@ -26,6 +26,7 @@ from pegboard.toolsets.toolset import (
     Toolset,
     ToolsetAdapter,
     ToolsetProblem,
+    ask_all,
     explain_filter,
     filter_tools,
     map_tool,
@@ -419,8 +420,6 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     """
     offers: list[Offer] = []
     if toolsets:
-        from pegboard.toolsets.gather import ask_all  # loads asyncio, which resolving static tools needs not
-
         owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
         offers = await ask_all([ToolsetAdapter(toolset) for toolset in owned], context, toolset_timeout)
     problems = (problem for offer in offers for problem in offer.problems if not problem.note)

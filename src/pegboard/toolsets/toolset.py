@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 from weakref import WeakSet
 
 from attrs import evolve, field, frozen
@@ -16,7 +16,10 @@ from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
 from pegboard.tools.tool import LateHandler, Tool
-from pegboard.toolsets.predicate import Not, Predicate
+from pegboard.toolsets.predicates import Not, Predicate
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 @runtime_checkable
@@ -196,6 +199,77 @@ class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
         return Offer(self, (evolve(problem, origin=origin) for problem in self.problems), self.dropped)
 
 
+_abandoned: Final[set[asyncio.Task[Any]]] = set()
+"""Tasks that were cancelled and haven't ended yet: a loop alone doesn't keep a task from being collected."""
+
+
+async def ask_all(sources: Sequence[ToolsetAdapter], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
+    """One offer a source, in their order; of a source that failed or gave no answer in time, one with that problem.
+
+    They are asked at the same time. A source that ignores its cancellation is left behind; one that blocks the event
+    loop can't be bounded.
+    """
+    import asyncio  # loading it takes longer than resolving static tools
+
+    tasks = [asyncio.ensure_future(_offer(source, context)) for source in sources]
+    try:
+        await asyncio.wait(tasks, timeout=timeout)
+    finally:
+        for task in tasks:
+            if task.done():
+                _seen(task)
+            else:
+                abandon(task)
+    late = TimeoutError(f"no answer within {timeout:g} s (toolset_timeout)")
+    return [
+        _failed(source, late)
+        if task in _abandoned
+        else _failed(source, asyncio.CancelledError("it cancelled itself"))
+        if task.cancelled()
+        else task.result()
+        for task, source in zip(tasks, sources, strict=True)
+    ]
+
+
+def abandon(task: asyncio.Task[Any]) -> None:
+    """Cancels a task and waits for it no longer."""
+    _abandoned.add(task)
+    task.add_done_callback(_seen)
+    task.cancel()
+
+
+def is_cancelled() -> bool:
+    """Whether the running task was asked to end; else a `CancelledError` is the doing of what it has called."""
+    import asyncio
+
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    """Releases a task, and reads its exception, of which asyncio would else complain that it was never retrieved."""
+    _abandoned.discard(task)
+    if not task.cancelled():
+        task.exception()
+
+
+async def _offer(source: ToolsetAdapter, context: ReadonlyContext) -> Offer:
+    import asyncio
+
+    try:
+        return await source.offer(context)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            raise
+        return _failed(source, error)
+
+
+def _failed(source: ToolsetAdapter, error: BaseException) -> Offer:
+    return Offer((), [ToolsetProblem(source.name, error_text(error), error=error)])
+
+
 def error_text(error: BaseException) -> str:
     """What was raised, in one short line."""
     try:
@@ -209,11 +283,6 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, PegboardError):
         return line or kind
     return f"{kind}: {line}" if line else kind
-
-
-def failed_offer(toolset: str, error: BaseException) -> Offer:
-    """The offer of a toolset that failed as a whole."""
-    return Offer((), [ToolsetProblem(toolset, error_text(error), error=error)])
 
 
 def check_tools(toolset: str, answer: Any) -> tuple[list[Tool], list[ToolsetProblem]]:

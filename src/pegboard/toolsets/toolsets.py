@@ -13,7 +13,7 @@ from pegboard.errors import DuplicateToolError, RegistrationError
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.predicate import Predicate, PredicateFunction
+from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.search import SEARCH_TOOL, Always, SearchableToolset
 from pegboard.toolsets.toolset import (
     Dropped,
@@ -22,6 +22,7 @@ from pegboard.toolsets.toolset import (
     ToolsetAdapter,
     ToolsetProblem,
     WrapperToolset,
+    ask_all,
     check_list,
     check_tools,
     close_all,
@@ -259,8 +260,6 @@ class CombinedToolset(ToolsetBase):
         """The tools of all of them, in their order."""
         if not self._sources:
             return Offer()
-        from pegboard.toolsets.gather import ask_all
-
         offers = await ask_all(self._sources, context, self._timeout)
         tools: dict[str, Tool] = {}
         holders: dict[str, str] = {}
