@@ -21,22 +21,19 @@ NUMBERS: Final[Kinds] = frozenset({int, float})
 ARRAYS: Final[Kinds] = frozenset({list, tuple})
 OBJECTS: Final[Kinds] = frozenset({dict})
 ALL_KINDS: Final[Kinds] = TEXTS | NUMBERS | ARRAYS | OBJECTS | {bool, NONE}
-_NAMES: Final[Mapping[type[Any], str]] = {str: "string", int: "integer", float: "number", bool: "boolean", NONE: "null"}
 
 
 class TypeAdapter:
     """One type's view of JSON.
 
     Attributes:
-        KINDS: What `kinds` gives, where that is the same for all of the class.
-        HASHABLE: What `is_hashable` gives, likewise.
+        KINDS: The classes of the JSON values that it may take.
         name: Under which it stands in a schema's `$defs` where it is made of itself; `""` where it can't be.
     """
 
     __slots__ = ()
 
     KINDS: ClassVar[Kinds] = ALL_KINDS
-    HASHABLE: ClassVar[bool] = True
     name: str = ""
 
     def kinds(self) -> Kinds:
@@ -45,7 +42,7 @@ class TypeAdapter:
 
     def is_hashable(self) -> bool:
         """Whether its Python values can stand in a set."""
-        return self.HASHABLE
+        return True
 
     def parts(self) -> Sequence[TypeAdapter]:
         """The adapters that it is made of."""
@@ -112,17 +109,19 @@ def reach(adapter: TypeAdapter) -> Iterator[TypeAdapter]:
 
 @frozen(eq=False)
 class ScalarAdapter(TypeAdapter):
-    """One of JSON's own scalars.
+    """One of JSON's own scalars, or a class derived from `str`, `int` or `float`, which is called with the scalar.
 
     Attributes:
         type: JSON Schema's name for it.
         taken: The classes of its JSON values.
         classes: The classes of its Python values, taken exactly: a boolean is no number.
+        cls: The derived class.
     """
 
     type: str
     taken: Kinds
     classes: Kinds
+    cls: type[Any] | None = None
 
     def kinds(self) -> Kinds:
         """Of its JSON values."""
@@ -139,32 +138,13 @@ class ScalarAdapter(TypeAdapter):
 class AnyAdapter(TypeAdapter):
     """`Any` and `object`: JSON as it is."""
 
-    HASHABLE = False
+    def is_hashable(self) -> bool:
+        """Arrays and objects aren't."""
+        return False
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:  # noqa: ARG002  (as all have it)
         """Anything."""
         return {}
-
-
-@frozen(eq=False)
-class DerivedAdapter(TypeAdapter):
-    """A class derived from `str`, `int` or `float`: made of the scalar by calling the class.
-
-    Attributes:
-        scalar: The adapter of the scalar.
-        cls: The class.
-    """
-
-    scalar: ScalarAdapter
-    cls: type[Any]
-
-    def kinds(self) -> Kinds:
-        """As the scalar."""
-        return self.scalar.taken
-
-    def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """As the scalar."""
-        return self.scalar.schema(writer)
 
 
 @frozen(eq=False)
@@ -214,8 +194,6 @@ SCALARS: Final[Mapping[Any, ScalarAdapter]] = {NONE: NULL, bool: BOOLEAN, int: I
 
 def scalar_type(adapter: TypeAdapter) -> str:
     """JSON Schema's type of a scalar, or of a class derived from one; `""` for others."""
-    if isinstance(adapter, DerivedAdapter):
-        adapter = adapter.scalar
     return adapter.type if isinstance(adapter, ScalarAdapter) else ""
 
 
@@ -270,7 +248,7 @@ class ChoiceAdapter(TypeAdapter):
         """The values, and their type where they are all of one."""
         values = [each.json for each in self.choices]
         types = self._types()
-        name = "number" if types == NUMBERS else _NAMES[next(iter(types))] if len(types) == 1 else None
+        name = "number" if types == NUMBERS else SCALARS[next(iter(types))].type if len(types) == 1 else None
         schema: JsonSchema = {"type": name} if name else {}
         return {**schema, "const": values[0]} if len(values) == 1 else {**schema, "enum": values}
 
@@ -382,7 +360,9 @@ class MappingAdapter(TypeAdapter):
 
     KINDS = OBJECTS
 
-    HASHABLE = False
+    def is_hashable(self) -> bool:
+        """Never."""
+        return False
 
     def parts(self) -> Sequence[TypeAdapter]:
         """The values'."""
@@ -399,7 +379,7 @@ def key_schema(adapter: TypeAdapter, writer: SchemaWriter) -> JsonSchema | None:
     """The schema of a mapping's keys, which JSON always writes as text; `None` where they have no text."""
     if isinstance(adapter, NotedAdapter):
         return key_schema(adapter.inner, writer)
-    if adapter is TEXT or (isinstance(adapter, DerivedAdapter) and adapter.scalar is TEXT):
+    if scalar_type(adapter) == "string":
         return {}
     if adapter is INTEGER:
         return {"pattern": _INTEGER_KEY}

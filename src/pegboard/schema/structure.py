@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
 from pegboard.schema.adapters import (
     ARRAYS,
+    INTEGER,
     NULL,
     NUMBERS,
     OBJECTS,
@@ -25,7 +27,6 @@ from pegboard.schema.adapters import (
     ArrayAdapter,
     ChoiceAdapter,
     ConstrainedAdapter,
-    DerivedAdapter,
     FlagAdapter,
     MappingAdapter,
     NotedAdapter,
@@ -161,8 +162,10 @@ def _structure_number(value: Any, _type: Any) -> float:
         raise StructureError("must be a number that fits a 64-bit float") from None
 
 
-def _structure_derived(adapter: DerivedAdapter) -> StructureHook:
-    hook, cls = structure_hook(adapter.scalar), adapter.cls
+def _structure_scalar(adapter: ScalarAdapter) -> StructureHook:
+    hook = {"integer": _structure_integer, "number": _structure_number}.get(adapter.type, same)
+    if (cls := adapter.cls) is None:
+        return hook
 
     def structure_derived(value: Any, _type: Any) -> Any:
         scalar = hook(value, None)
@@ -218,12 +221,15 @@ def _structure_array(adapter: ArrayAdapter) -> StructureHook:
     return items if make is None else lambda value, _: make(items(value, None))
 
 
-def _structure_items(hook: StructureHook) -> StructureHook:
+def _structure_items(hook: StructureHook | Sequence[StructureHook]) -> StructureHook:
+    """Of a hook for each item, or of one for each place of a tuple."""
+    hooks = repeat(hook) if callable(hook) else hook
+
     def structure_items(value: Any, _type: Any) -> list[Any]:
         done: list[Any] = []
         try:
-            for item in value:
-                done.append(hook(item, None))  # noqa: PERF401  (its length says which item failed)
+            for each, item in zip(hooks, value, strict=False):
+                done.append(each(item, None))  # noqa: PERF401  (its length is where it failed)
         except Exception as error:  # noqa: BLE001  (handled there)
             raise refusal(error, len(done)) from error.__cause__ or error
         return done
@@ -251,18 +257,8 @@ def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
 
 
 def _structure_tuple(adapter: TupleAdapter) -> StructureHook:
-    hooks = [structure_hook(each) for each in adapter.items]
-
-    def structure_tuple(value: Any, _type: Any) -> tuple[Any, ...]:
-        done: list[Any] = []
-        try:
-            for hook, item in zip(hooks, value, strict=True):
-                done.append(hook(item, None))
-        except Exception as error:  # noqa: BLE001  (handled there)
-            raise refusal(error, len(done)) from error.__cause__ or error
-        return tuple(done)
-
-    return structure_tuple
+    structure_items = _structure_items([structure_hook(each) for each in adapter.items])
+    return lambda value, _: tuple(structure_items(value, None))
 
 
 def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
@@ -296,8 +292,8 @@ def _key_reader(adapter: TypeAdapter) -> StructureHook:
     """Text -> key."""
     if isinstance(adapter, NotedAdapter):
         return _key_reader(adapter.inner)
-    if isinstance(adapter, ScalarAdapter):
-        return same if adapter is TEXT else _read_integer
+    if adapter is INTEGER:
+        return _read_integer
     if isinstance(adapter, ChoiceAdapter):
         texts = key_texts(adapter)
         return same if all(text is key for text, key in texts.items()) else lambda text, _: texts[text]
@@ -497,9 +493,8 @@ def _formats() -> dict[str, Callable[[str], bool]]:
 
 
 _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = {
-    ScalarAdapter: lambda adapter: {"integer": _structure_integer, "number": _structure_number}.get(adapter.type, same),
+    ScalarAdapter: _structure_scalar,
     AnyAdapter: lambda _: same,
-    DerivedAdapter: _structure_derived,
     TextAdapter: _structure_text,
     ChoiceAdapter: _structure_choice,
     FlagAdapter: _structure_flag,

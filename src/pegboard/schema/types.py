@@ -15,6 +15,7 @@ from collections import abc
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, Union
 
+import attrs
 from attrs import define, field, frozen
 
 from pegboard.errors import DefinitionError
@@ -27,7 +28,6 @@ from pegboard.schema.adapters import (
     ArrayAdapter,
     Choice,
     ChoiceAdapter,
-    DerivedAdapter,
     FlagAdapter,
     MappingAdapter,
     Member,
@@ -326,13 +326,13 @@ class _Reader:
 
     def _annotated(self, annotation: Any, path: str) -> TypeAdapter:
         try:
-            metadata = read_metadata(annotation.__metadata__)
+            notes, constraints = read_metadata(annotation.__metadata__)
         except ValueError as error:
             self.refuse(annotation, path, str(error), "Correct the pattern.")
-        adapter = self._noted(annotation.__origin__, metadata.notes, path)
-        for marker, constraint in metadata.constraints:
+        adapter = self._noted(annotation.__origin__, notes, path)
+        for marker, constraint in constraints:
             adapter = self._constrained(adapter, constraint, marker, annotation, path)
-        return NotedAdapter(adapter, metadata.notes) if metadata.notes else adapter
+        return NotedAdapter(adapter, notes) if notes else adapter
 
     def _noted(self, inner: Any, notes: JsonSchema, path: str) -> TypeAdapter:
         """The adapter of what is annotated; with a schema beside, it may be a class with hooks in the converter."""
@@ -410,7 +410,7 @@ class _Reader:
     def _derived(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:
         for base in (str, int, float):
             if issubclass(cls, base):
-                return DerivedAdapter(SCALARS[base], cls)
+                return attrs.evolve(SCALARS[base], cls=cls)
         text = _annotation_text(annotation)
         return self.refuse(annotation, path, f"{text} has no JSON Schema", _HINTS.get(text.partition("[")[0], _HINT))
 
