@@ -41,8 +41,10 @@ class TypeAdapter:
         return self.KINDS
 
     def is_hashable(self) -> bool:
-        """Whether its Python values can stand in a set."""
-        return True
+        """Whether its Python values can stand in a set: by their class, and by what they are made of."""
+        return issubclass(getattr(self, "cls", None) or str, Hashable) and all(
+            each.is_hashable() for each in self.parts()
+        )
 
     def parts(self) -> Sequence[TypeAdapter]:
         """The adapters that it is made of."""
@@ -92,8 +94,8 @@ class SchemaWriter:
         return free
 
 
-def reach(adapter: TypeAdapter) -> Iterator[TypeAdapter]:
-    """`adapter` and every adapter that it is made of, each once."""
+def reach(adapter: TypeAdapter, *, in_place: bool = False) -> Iterator[TypeAdapter]:
+    """`adapter` and every adapter that it is made of, each once; only those of the same value, not of what it holds."""
     seen: set[int] = set()
     waiting = [adapter]
     while waiting:
@@ -101,7 +103,8 @@ def reach(adapter: TypeAdapter) -> Iterator[TypeAdapter]:
         if id(here) not in seen:
             seen.add(id(here))
             yield here
-            waiting.extend(here.parts())
+            if not in_place or isinstance(here, UnionAdapter | WrappedAdapter):
+                waiting.extend(here.parts())
 
 
 # Scalars --------------------------------------------------------------------------------------------------------------
@@ -160,10 +163,6 @@ class TextAdapter(TypeAdapter):
     notation: Notation
 
     KINDS = TEXTS
-
-    def is_hashable(self) -> bool:
-        """As the class is."""
-        return issubclass(self.cls, Hashable)
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """A string, with its format."""
@@ -325,10 +324,6 @@ class TupleAdapter(TypeAdapter):
 
     KINDS = ARRAYS
 
-    def is_hashable(self) -> bool:
-        """If all items are."""
-        return all(each.is_hashable() for each in self.items)
-
     def parts(self) -> Sequence[TypeAdapter]:
         """Of the places."""
         return self.items
@@ -359,10 +354,6 @@ class MappingAdapter(TypeAdapter):
     cls: type[Any]
 
     KINDS = OBJECTS
-
-    def is_hashable(self) -> bool:
-        """Never."""
-        return False
 
     def parts(self) -> Sequence[TypeAdapter]:
         """The values'."""
@@ -430,7 +421,6 @@ class RecordAdapter(TypeAdapter):
         name: Under which it stands in a schema's `$defs` where it is made of itself.
         cls: The class, or `dict` for a `TypedDict`.
         notes: What the schema says of it beside.
-        hashes: Whether instances can stand in a set.
         is_generic: Whether instances of different types share the class.
         members: Its fields; set once they are read.
     """
@@ -438,15 +428,14 @@ class RecordAdapter(TypeAdapter):
     name: str
     cls: type[Any]
     notes: JsonMapping
-    hashes: bool
     is_generic: bool
     members: tuple[Member, ...] = field(init=False)
 
     KINDS = OBJECTS
 
     def is_hashable(self) -> bool:
-        """As the class is."""
-        return self.hashes
+        """As the class is, whatever its fields are."""
+        return issubclass(self.cls, Hashable)
 
     def parts(self) -> Sequence[TypeAdapter]:
         """The fields'."""
@@ -463,19 +452,6 @@ class RecordAdapter(TypeAdapter):
 
 
 # Types made of one or several others ----------------------------------------------------------------------------------
-
-
-@frozen
-class Tag:
-    """The field by whose value the members of a union are distinguished.
-
-    Attributes:
-        key: Its key, the same in all.
-        members: Value -> the member that has it.
-    """
-
-    key: str
-    members: Mapping[str, TypeAdapter]
 
 
 @frozen(eq=False)
@@ -495,41 +471,34 @@ class UnionAdapter(TypeAdapter):
         """Those of all members."""
         return frozenset(kind for each in self.members for kind in each.kinds())
 
-    def is_hashable(self) -> bool:
-        """If all members are."""
-        return all(each.is_hashable() for each in self.members)
-
     def parts(self) -> Sequence[TypeAdapter]:
         """The members."""
         return self.members
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """`anyOf` of the members' schemas; the tag is required in each."""
-        tag = self.tag()
-        tagged = [] if tag is None else list(tag.members.values())
+        key, tagged = self.tag()
         schemas: list[JsonSchema] = []
         for member in self.members:
             schema = writer.write(member)
-            if tag is not None and any(member is each for each in tagged):
-                required = dict.fromkeys((*schema.get("required", ()), tag.key))
-                schema = {**schema, "required": list(required)}
+            if member in tagged.values():
+                schema = {**schema, "required": list(dict.fromkeys((*schema.get("required", ()), key)))}
             if schema not in schemas:
                 schemas.append(schema)
         return {"anyOf": schemas} if len(schemas) > 1 else schemas[0]
 
-    def tag(self) -> Tag | None:
-        """What distinguishes the members that are objects, or `None`."""
+    def tag(self) -> tuple[str, Mapping[str, TypeAdapter]]:
+        """The key by whose value the members that are objects are distinguished, and value -> member; or `"", {}`."""
         objects = [each for each in self.members if each.kinds() & OBJECTS]
         records = [record for each in objects if isinstance(record := bare(each), RecordAdapter)]
-        if len(records) < 2 or len(records) < len(objects):
-            return None
-        for key in [each.key for each in records[0].members]:
+        are_records = 2 <= len(records) == len(objects)
+        for key in [each.key for each in records[0].members] if are_records else ():
             options = [_options(each, key) for each in records]
             values = [value for each in options for value in each]
             if all(options) and len(set(values)) == len(values):
                 pairs = zip(objects, options, strict=True)
-                return Tag(key, {value: member for member, each in pairs for value in each})
-        return None
+                return key, {value: member for member, each in pairs for value in each}
+        return "", {}
 
 
 def _options(record: RecordAdapter, key: str) -> list[str]:
@@ -554,10 +523,6 @@ class WrappedAdapter(TypeAdapter):
     def kinds(self) -> Kinds:
         """As the other."""
         return self.inner.kinds()
-
-    def is_hashable(self) -> bool:
-        """As the other."""
-        return self.inner.is_hashable()
 
     def parts(self) -> Sequence[TypeAdapter]:
         """The other."""

@@ -229,7 +229,7 @@ def _structure_items(hook: StructureHook | Sequence[StructureHook]) -> Structure
         done: list[Any] = []
         try:
             for each, item in zip(hooks, value, strict=False):
-                done.append(each(item, None))  # noqa: PERF401  (its length is where it failed)
+                done.append(each(item, None))
         except Exception as error:  # noqa: BLE001  (handled there)
             raise refusal(error, len(done)) from error.__cause__ or error
         return done
@@ -370,13 +370,13 @@ def _structure_typed_dict(hooks: Mapping[str, StructureHook]) -> StructureHook:
 def _structure_union(adapter: UnionAdapter) -> StructureHook:
     """Hands a value to the first member that takes it; the tag decides between objects that have one."""
     hooks = {each: structure_hook(each) for each in adapter.members}
-    tag = adapter.tag()
+    key, tagged = adapter.tag()
     table: dict[type[Any], StructureHook] = {}
     made: dict[tuple[TypeAdapter, ...], StructureHook] = {}
     for kind in adapter.kinds():
         taking = tuple(each for each in adapter.members if kind in each.kinds())
-        if kind is dict and tag is not None:
-            table[kind] = _by_tag(tag.key, {text: hooks[each] for text, each in tag.members.items()})
+        if kind is dict and tagged:
+            table[kind] = _by_tag(key, {text: hooks[each] for text, each in tagged.items()})
         else:
             table[kind] = made[taking] = made.get(taking) or _first(taking, hooks)
     if all(hook is same for hook in table.values()):
@@ -401,7 +401,7 @@ def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, Structure
     """
     if len({id(hooks[each]) for each in members}) == 1:
         return hooks[members[0]]
-    choices = [(_exact(each), hooks[each]) for each in members]
+    choices = [(_test(each, exact=True), hooks[each]) for each in members]
 
     def structure_first(value: Any, _type: Any) -> Any:
         for accepts, hook in choices:
@@ -409,21 +409,17 @@ def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, Structure
                 return hook(value, None)
         if type(value) is str:
             raise _joined([hook for _, hook in choices], value)
-        nearest = next((hook for each, (_, hook) in zip(members, choices, strict=True) if _roughly(each)(value)), None)
-        return (nearest or choices[0][1])(value, None)
+        nearest = next((each for each in members if _test(each, exact=False)(value)), members[0])
+        return hooks[nearest](value, None)
 
     return structure_first
 
 
-def _exact(adapter: TypeAdapter) -> Callable[[Any], bool]:
-    """Whether a value is of a type, formats included, as far as it can be known without making one."""
-    writer = SchemaWriter(exact=True)
-    return compiled(json_text(root_schema(adapter, writer)), writer.formats).is_valid
-
-
 @lru_cache(maxsize=64)
-def _roughly(adapter: TypeAdapter) -> Callable[[Any], bool]:
-    return compiled(json_text(root_schema(adapter))).is_valid
+def _test(adapter: TypeAdapter, *, exact: bool) -> Callable[[Any], bool]:
+    """Whether a value is of a type; exactly, formats included, as far as it can be known without making one."""
+    writer = SchemaWriter(exact=exact)
+    return compiled(json_text(root_schema(adapter, writer)), writer.formats if exact else None).is_valid
 
 
 def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:

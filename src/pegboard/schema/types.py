@@ -12,7 +12,7 @@ import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, Union
 
 import attrs
@@ -38,7 +38,6 @@ from pegboard.schema.adapters import (
     TupleAdapter,
     TypeAdapter,
     UnionAdapter,
-    WrappedAdapter,
     key_schema,
     reach,
 )
@@ -491,7 +490,6 @@ class _Reader:
             name=_annotation_name(annotation),
             cls=dict if is_typed_dict(cls) else cls,
             notes=_class_notes(cls),
-            hashes=cls.__hash__ is not None,
             is_generic=bool(typing.get_args(annotation)),
         )
         self.records[key] = (annotation, adapter)
@@ -524,7 +522,7 @@ class _Reader:
             self.refuse(annotation, path, f"{alias.__name__} can't be resolved: {error}", "Define it at module level.")
         adapter = self._aliases[key] = AliasAdapter(_annotation_name(annotation))
         adapter.inner = self.read(value, path)
-        if any(each is adapter for each in _in_place(adapter.inner)):
+        if any(each is adapter for each in reach(adapter.inner, in_place=True)):
             self.refuse(annotation, path, f"{alias.__name__} stands for itself without end", "Take it out of it.")
         if any(each is adapter for each in reach(adapter.inner)):
             return adapter
@@ -577,20 +575,6 @@ def _alias_value(alias: Any, arguments: tuple[Any, ...]) -> Any:
     known = {each.__name__: each for each in (*alias.__type_params__, alias)}
     value = typing.get_type_hints(holder, names, known, include_extras=True)["value"]
     return substituted(value, dict(zip(alias.__type_params__, arguments, strict=False)))
-
-
-def _in_place(adapter: TypeAdapter) -> Iterator[TypeAdapter]:
-    """`adapter` and the adapters of the same value, as against those of its items and fields."""
-    seen: set[int] = set()
-    waiting = [adapter]
-    while waiting:
-        here = waiting.pop()
-        if id(here) in seen:
-            continue
-        seen.add(id(here))
-        yield here
-        if isinstance(here, UnionAdapter | WrappedAdapter):
-            waiting.extend(here.parts())
 
 
 _LISTS: Final = frozenset(
