@@ -578,22 +578,9 @@ def _alias_value(alias: Any, arguments: tuple[Any, ...]) -> Any:
 
 
 _LISTS: Final = frozenset(
-    {
-        list,
-        collections.deque,
-        abc.Sequence,
-        abc.MutableSequence,
-        abc.Collection,
-        abc.Iterable,
-        abc.Reversible,
-    }
+    {list, collections.deque, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable, abc.Reversible}
 )
-_SETS: Final[Mapping[Any, type[Any]]] = {
-    set: set,
-    frozenset: frozenset,
-    abc.Set: frozenset,
-    abc.MutableSet: set,
-}
+_SETS: Final[Mapping[Any, type[Any]]] = {set: set, frozenset: frozenset, abc.Set: frozenset, abc.MutableSet: set}
 _MAPPINGS: Final[Mapping[Any, Callable[[dict[Any, Any]], Any] | None]] = {
     dict: None,
     abc.Mapping: None,
