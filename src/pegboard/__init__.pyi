@@ -98,17 +98,18 @@ from pegboard.errors import (
     TurnAbortedError as TurnAbortedError,
     UnknownToolError as UnknownToolError,
 )
-from pegboard.messages.message import (
+from pegboard.messages import (
     CallPart as CallPart,
     Citation as Citation,
     HostedPart as HostedPart,
     MediaPart as MediaPart,
     Message as Message,
+    ModelResponse as ModelResponse,
     ReasoningPart as ReasoningPart,
     ResultPart as ResultPart,
     TextPart as TextPart,
+    Usage as Usage,
 )
-from pegboard.messages.response import ModelResponse as ModelResponse, Usage as Usage
 from pegboard.plugins.hookspecs import hookimpl as hookimpl
 from pegboard.plugins.load import load as load
 from pegboard.plugins.manager import register_plugin as register_plugin
