@@ -11,6 +11,7 @@ from pegboard.callbacks import Callback, ChainError, quick
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
 from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import Callbacks
+from pegboard.dispatch.timeout import Watchdog
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
@@ -468,27 +469,16 @@ def test_a_plain_callback_may_give_what_has_to_be_awaited(make, send):
     assert send(make(nothing), before=[passes_on]).result.text == "later"
 
 
-def test_a_callback_that_blocks_the_loop_is_named(make, prepare):
+@pytest.mark.parametrize(("callback", "steps"), [(quick(lambda *_: None), 1), (later(nothing), 2)])
+def test_a_callback_that_blocks_the_loop_is_named(make, prepare, callback, steps):
     """As a tool is; the watchdog sees each step."""
     seen = []
-
-    class Watchdog:
-        def enter(self, name):
-            seen.append(name)
-
-        def leave(self, _step):
-            pass
-
-    def main(callback):
-        state, way = prepare(make(lambda: "fine"), before=[callback])
-        state.services = state.services.evolve(watchdog=Watchdog())
-        asyncio.run(run_stages(state, way))
-
-    main(quick(lambda *_: None))
-    assert seen[0] == "callback of plugin 0"
-    seen.clear()
-    main(later(nothing))
-    assert seen.count("callback of plugin 0") >= 2
+    state, way = prepare(make(lambda: "fine"), before=[callback])
+    dog = Watchdog(limit=-1.0, report=lambda name, *_: seen.append(name))
+    dog.is_looking = True
+    state.services = state.services.evolve(watchdog=dog)
+    asyncio.run(run_stages(state, way))
+    assert seen.count("callback of plugin 0") >= steps
 
 
 # What callbacks see ---------------------------------------------------------------------------------------------------

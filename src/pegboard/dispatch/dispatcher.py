@@ -225,7 +225,7 @@ class Dispatcher:
         await self.operations.aclose()
         await self.observers.aclose()
         if executors:
-            from pegboard.dispatch.executors.remote import close_executors
+            from pegboard.dispatch.executors.executor import close_executors
 
             await close_executors(executors)
         self.kept.close()
@@ -290,7 +290,7 @@ class Dispatcher:
 
 async def _run_remote(executor: Callable[[str], Awaitable[Any]], state: CallState) -> ToolResult:
     """See `run_remote`, which is loaded by the first call that needs it."""
-    from pegboard.dispatch.executors.remote import run_remote
+    from pegboard.dispatch.executors.executor import run_remote
 
     return await run_remote(executor, state)
 

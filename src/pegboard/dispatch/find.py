@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from pegboard.dispatch.state import CallState
 from pegboard.errors import PluginError, StaleSpecError, did_you_mean, suggest
 from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.tool import LateHandler, Tool
 
 if TYPE_CHECKING:
+    from pegboard.dispatch.state import CallState  # it loads asyncio, which listing tools doesn't need
     from pegboard.toolsets.resolve import ResolvedTools
 
 SHORTEST: Final = 6

@@ -294,7 +294,13 @@ Count: TypeAlias = Annotated[int, "0 or above"]
 """A whole number, 0 or above."""
 
 _KEY: Final = "pegboard_json"
-_WANTED: Final[Mapping[type, str]] = {str: "a text", int: "a whole number", bool: "a boolean", dict: "an object"}
+_WANTED: Final[Mapping[type, str]] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "a boolean",
+    dict: "an object",
+}
 
 
 class UnreadError(ValueError):
@@ -370,7 +376,7 @@ def _strict_converter() -> Converter:
         lambda kind: type(None) in typing.get_args(kind), partial(_of_optional, converter)
     )
     converter.register_structure_hook_func(lambda kind: kind == str | bytes | Mapping[str, Any], _text_or_object)
-    for kind in (str, int, bool):
+    for kind in (str, int, float, bool):
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook_func(lambda kind: kind == Count, _count)
     converter.register_structure_hook_func(_readers.__contains__, _read_by_function)
@@ -390,7 +396,7 @@ def _has_origin(origin: Any) -> Callable[[Any], bool]:
 
 def _exactly(kind: type) -> Callable[[Any, Any], Any]:
     def read_exactly(data: Any, _type: Any) -> Any:
-        if type(data) is not kind:
+        if type(data) is not kind and not (kind is float and type(data) is int):
             raise UnreadError(f": must be {_WANTED[kind]}, got {type(data).__name__}")
         return data
 

@@ -22,7 +22,6 @@ from pegboard.tools.handler import (
     ErrorWriter,
     Handler,
     Previewer,
-    Unstructure,
     binder_of,
     binder_of_one,
     checked_schema,
@@ -51,9 +50,8 @@ if TYPE_CHECKING:
 class LateHandler:
     """A handler that is found at the first call: listing and filtering import none of its plugin's code.
 
-    Attributes:
-        load: Gives the tool with its handler. May take long (it imports a plugin): called off the event loop.
-            Raises `PluginError` where the plugin fails, `StaleSpecError` where its code says something else.
+    `load` gives the tool with its handler. It is called off the event loop, as it imports a plugin, and raises
+    `PluginError` where the plugin fails, `StaleSpecError` where its code declares something else.
     """
 
     load: Callable[[], Tool]
@@ -78,6 +76,7 @@ class Tool:
             gives the next request or `None`.
         instructions: What the model reads of the tool before the conversation, as long as it is resolved.
         offered: Whether models may be offered it; `False` for one that only processes requests.
+        former_names: The names that it had before it was renamed, its own first: permission rules know it by these too.
     """
 
     spec: ToolSpec
@@ -91,6 +90,7 @@ class Tool:
     process_request: Callable[..., Any] | None = None
     instructions: str | None = None
     offered: bool = True
+    former_names: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -133,7 +133,7 @@ class Tool:
         return self.handler.make_binder()
 
     @cached_property
-    def unstructure(self) -> Unstructure | None:
+    def unstructure(self) -> Callable[[Any], Any] | None:
         """What the function gave back -> JSON data, compiled at first use; `None` where there is nothing to do."""
         assert isinstance(self.handler, Handler)
         return self.handler.make_unstructure()
@@ -165,7 +165,9 @@ class Tool:
 
     def with_spec(self, **changes: Any) -> Tool:
         """A tool with some facts of its spec changed."""
-        return attrs.evolve(self, spec=self.spec.evolve(**changes))
+        spec = self.spec.evolve(**changes)
+        names = self.former_names if spec.name == self.name else (*self.former_names, self.name)
+        return attrs.evolve(self, spec=spec, former_names=names)
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
@@ -278,11 +280,7 @@ _HOOKS: Final = ("preview", "confirms", "checks", "format_validation_error", "pr
 
 @frozen(eq=False)
 class Method:
-    """The tool of a method, waiting for an instance.
-
-    Attributes:
-        tool: Its handler's function takes the instance first, so it can't be called as it is.
-    """
+    """The tool of a method, waiting for an instance, which its handler's function takes first."""
 
     tool: Tool
 
@@ -315,19 +313,13 @@ LONG_RUNNING: Final = (
 def made_tool(
     facts: Mapping[str, Any], options: Mapping[str, Any], handler: Handler | None = None, returns: Any = EMPTY
 ) -> Tool:
-    """The tool of all that was worked out, and of what the options say over it.
+    """The tool of all that was worked out, and of the options over it.
 
     Args:
         facts: For the spec, `name` among them.
         options: Checked.
         handler: With its function, flavour, binder and services.
         returns: The type of what the result is made of.
-
-    Raises:
-        DefinitionError: An option of the wrong form, an example that doesn't fit, or a return type that can't be
-            written as JSON Schema.
-        SchemaError: The given output schema is refused.
-        InvalidNameError: The name isn't one that every provider takes.
     """
     name: str = facts["name"]
     if "output_schema" not in options:
@@ -480,9 +472,9 @@ def _run_by(
     facts: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Tool:
-    returned = returned_by(function, signature.returns)
-    handler = Handler(function, make_binder, returned.flavour, injects=signature.injects)
-    return made_tool(facts, options, handler, returned.annotation)
+    flavour, returned = returned_by(function, signature.returns)
+    handler = Handler(function, make_binder, flavour, injects=signature.injects)
+    return made_tool(facts, options, handler, returned)
 
 
 def _check_named(names: Iterable[str], signature: Signature, tool: str) -> None:

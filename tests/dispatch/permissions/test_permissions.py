@@ -298,6 +298,30 @@ def test_what_a_stranger_calls_its_permission_only_adds_caution():
     assert Permissions().ask(stranger, {"line": "ls"}, decide(stranger)).permission == "shell"
 
 
+@pytest.mark.parametrize("origin", [HOST, STRANGER, Origin("git", "pegboard-git")])
+def test_no_renaming_escapes_a_rule(origin):
+    """A tool is known by its own name, by the one that it is offered under, and by each between."""
+    shown = tool("delete", destructive=True, origin=origin).with_spec(name="git_delete").with_spec(name="run_tests")
+    for name in ("delete", "git_delete", "run_tests", "*_delete"):
+        assert action(shown, {}, Rule("run_tests", "*", "allow"), Rule(name, "*", "deny")) == "deny"
+        assert Permissions([Rule(name, "*", "deny", forbid=True)], "bypass").hides(shown)
+    assert action(shown, {}, Rule("run_tests", "*", "allow")) == "allow"
+    assert action(shown, {}, Rule("delete", "*", "allow")) == ("allow" if origin.trusted else "ask")
+
+
+@pytest.mark.parametrize(
+    ("origin", "owner"),
+    [(HOST, ""), (Origin("git", "pegboard-git"), "pegboard-git"), (Origin("git"), "git")],
+)
+def test_what_is_granted_for_one_owner_holds_for_its_tools_only(origin, owner):
+    called = SHELL.evolve(origin=origin)
+    for granted in ("", "pegboard-git", "git", None):
+        grants = (Rule("bash", "*", "allow", owner=granted),)
+        wanted = "allow" if granted in (owner, None) else "ask"
+        assert action(called, {"line": "ls"}, grants=grants) == wanted
+        assert asked(called, "net", "a.org", grants=(Rule("net", "*", "allow", owner=granted),)) == wanted
+
+
 def test_a_strangers_hints_only_add_caution():
     assert action(tool(origin=STRANGER, destructive=True)) == "ask"
     assert action(tool(origin=STRANGER, read_only=True), mode="plan") == "deny"

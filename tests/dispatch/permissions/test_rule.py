@@ -113,6 +113,7 @@ ORDINARY = st.builds(
     st.sampled_from(["allow", "ask", "deny"]),
     field=st.none() | TEXTS,
     kind=st.none() | st.sampled_from(ARGUMENT_KINDS),
+    owner=st.none() | st.text(max_size=3),
 )
 FORBIDDING = st.builds(lambda permission, pattern: Rule(permission, pattern, "deny", forbid=True), TEXTS, TEXTS)
 

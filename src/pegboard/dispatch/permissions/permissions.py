@@ -234,13 +234,17 @@ class ToolPolicy:
 
     Attributes:
         spec: The tool's spec.
-        trusted: Whether that may be believed where it takes caution away.
+        names: The names that rules know it by: its own, and those that it was given.
+        owner: As in `Rule`.
+        trusted: Whether the spec may be believed where it takes caution away.
         confirms: Picks the calls that need confirmation.
         rules: Those that apply to it, in order.
         mode: How much is asked.
     """
 
     spec: ToolSpec
+    names: tuple[str, ...]
+    owner: str
     trusted: bool
     confirms: Confirmer | None
     rules: tuple[Rule, ...]
@@ -249,9 +253,24 @@ class ToolPolicy:
     @classmethod
     def of(cls, tool: Tool, rules: Sequence[Rule], mode: Mode) -> ToolPolicy:
         """Picks the rules that apply to a tool."""
-        trusted = tool.origin.trusted
-        applicable = tuple(rule for rule in rules if applies_to(rule, tool.spec, trusted=trusted))
-        return cls(tool.spec, trusted, tool.confirms, applicable, mode)
+        names = (tool.name, *tool.former_names)
+        policy = cls(tool.spec, names, owner_of(tool), tool.origin.trusted, tool.confirms, (), mode)
+        return attrs.evolve(policy, rules=tuple(filter(policy.is_ruled_by, rules)))
+
+    def is_ruled_by(self, rule: Rule) -> bool:
+        """Whether a rule names the tool, by its permission or one of its names.
+
+        What a tool of an origin that isn't trusted calls its permission, or itself, takes away no caution: it is
+        allowed by the name that it is offered under only. A rule about an argument that a tool can't have doesn't
+        apply to it.
+        """
+        own = self.spec.permission
+        names = (
+            self.names[:1] if rule.allows and not self.trusted else self.names if own is None else (own, *self.names)
+        )
+        if rule.owner not in (None, self.owner) or not rule.names(*names):
+            return False
+        return rule.field is None or _may_have(self.spec, rule.field)
 
     @property
     def permission(self) -> str:
@@ -366,7 +385,7 @@ class ToolPolicy:
 
         That is the values of the declared arguments, and of those that only rules name.
         """
-        rules = (*self.rules, *(rule for rule in grants if applies_to(rule, self.spec, trusted=self.trusted)))
+        rules = (*self.rules, *filter(self.is_ruled_by, grants))
         fields = dict.fromkeys(self.spec.permission_arguments.items(), True)
         for rule in rules:
             if rule.field is not None and rule.field not in self.spec.permission_arguments:
@@ -411,15 +430,9 @@ def _value_of(given: Any, kind: ArgumentKind) -> str | None:
         return None
 
 
-def applies_to(rule: Rule, spec: ToolSpec, *, trusted: bool) -> bool:
-    """Whether a rule names a tool, by its permission or its name.
-
-    What a tool of an origin that isn't trusted calls its permission takes away no caution: it is allowed by its name
-    only. A rule about an argument that a tool can't have doesn't apply to it.
-    """
-    own = spec.permission
-    names = (spec.name,) if own is None or (rule.allows and not trusted) else (own, spec.name)
-    return rule.names(*names) and (rule.field is None or _may_have(spec, rule.field))
+def owner_of(tool: Tool) -> str:
+    """The distribution, else the plugin, that brings a tool; `""` for the host's own."""
+    return tool.origin.distribution or tool.origin.plugin or ""
 
 
 def _may_have(spec: ToolSpec, name: str) -> bool:
@@ -530,7 +543,9 @@ class Permissions:
             work_dir: As for `decide`.
             grants: As for `decide`.
         """
+        owners = (None, owner_of(tool))
         rules = [rule for rule in (*self.rules.rules, *grants) if rule.field is None and rule.names(permission)]
+        rules = [rule for rule in rules if rule.owner in owners]
         kind = _kind_of(tool, permission)
         resources = [Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns]
         evaluation = Evaluation(tuple(rules), tuple(resources), work_dir)

@@ -17,10 +17,11 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 import attrs
 from attrs import define, field, frozen
+from attrs.validators import instance_of, optional
 
 from pegboard.errors import did_you_mean, suggest
 from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind
-from pegboard.toolsets.predicate import matcher
+from pegboard.toolsets.predicates import matcher
 from pegboard.typing import JsonObject
 
 HOLE: Final = "\0"
@@ -185,6 +186,7 @@ class Rule:
         field: The argument that the pattern looks at; `None`: those that the tool declares.
         kind: How that argument is read; `None`: as the tool declares. `"text"` with the pattern `*` looks at
             nothing, and so applies to every call, also of those that can't be read for sure.
+        owner: The distribution (else the plugin) whose tools alone it is about, `""` for the host's own; `None`: any.
         allows: Whether it takes caution away.
 
     Raises:
@@ -198,6 +200,7 @@ class Rule:
     forbid: bool = attrs.field(default=False, kw_only=True)
     field: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
     kind: ArgumentKind | None = attrs.field(default=None, kw_only=True, validator=_check_known)
+    owner: str | None = attrs.field(default=None, kw_only=True, validator=optional(instance_of(str)))
     allows: bool = attrs.field(
         default=attrs.Factory(lambda self: self.action == "allow", takes_self=True), init=False, repr=False, eq=False
     )
@@ -233,7 +236,7 @@ class Rule:
     def to_json(self) -> JsonObject:
         """All facts that aren't the default; permission, pattern and action always."""
         data: JsonObject = {"permission": self.permission, "pattern": self.pattern, "action": self.action}
-        return data | {name: value for name in _OPTIONAL if (value := getattr(self, name))}
+        return data | {name: value for name in _OPTIONAL if (value := getattr(self, name)) not in (None, False)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rule:
@@ -258,7 +261,7 @@ class Rule:
             raise ValueError(str(error)) from None
 
 
-_OPTIONAL: Final = ("forbid", "field", "kind")
+_OPTIONAL: Final = ("forbid", "field", "kind", "owner")
 _RULE_KEYS: Final = ("permission", "pattern", "action", *_OPTIONAL)
 
 
