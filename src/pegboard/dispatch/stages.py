@@ -12,8 +12,7 @@ from pegboard.dispatch.approve import approve, permit
 from pegboard.dispatch.arguments import parse, revalidate, validate
 from pegboard.dispatch.callbacks import after, before, on_error
 from pegboard.dispatch.events import emit_end, emit_pending
-from pegboard.dispatch.find import find
-from pegboard.dispatch.repair import repair
+from pegboard.dispatch.find import find, repair
 from pegboard.dispatch.results import failure_result, shape
 from pegboard.dispatch.run import locks_known, run
 from pegboard.dispatch.state import Callbacks, CallPipeline, CallServices, CallState, StageFunction
