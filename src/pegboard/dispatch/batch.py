@@ -399,7 +399,7 @@ def _guarded(listener: Callable[[CallEvent], None]) -> Callable[[CallEvent], Non
         except Exception as error:  # noqa: BLE001  the host's own
             if not failed:
                 failed = True
-                log_failure("the listener of a batch (told once)", error)
+                log_failure("the listener of a batch (logged once)", error)
 
     return tell
 
