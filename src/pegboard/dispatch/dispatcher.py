@@ -295,22 +295,17 @@ async def _run_remote(executor: Callable[[str], Awaitable[Any]], state: CallStat
 
 
 def _with(services: CallServices, options: BatchOptions) -> CallServices:
-    """The surroundings of one batch."""
-    changes: dict[str, Any] = {}
-    for name in ("approver", "permissions", "instructions"):
-        given = options.get(name)
-        if given is not None:
-            changes[name] = given
+    """The services of one batch."""
+    names = ("approver", "permissions", "instructions")
+    changes: dict[str, Any] = {"longest": options.get("timeout")}
+    changes |= {name: value for name, value in options.items() if name in names and value is not None}
     most = options.get("max_concurrency")
     if most is not None:
         changes["slots"] = Semaphore(most)
-    timeout = options.get("timeout")
-    if timeout is not None:
-        changes["longest"] = timeout
     results = options.get("results")
     if results is not None:
         changes["limits"] = attrs.evolve(services.limits, results=results)
-    return services.evolve(**changes) if changes else services
+    return services.evolve(**changes)
 
 
 def _put_in_order(states: Sequence[CallState]) -> None:

@@ -249,7 +249,7 @@ class CallState:
         calls: How many tools its tool has called.
         ends: Why the turn should end after this call, or `None`.
         request: By `run`: the arguments, and the locks that the call needs with them.
-        lock: By `run`: the locks that the call holds.
+        lock: By `run`: the locks that the call holds, where it had to wait for them.
         deadline: By `run`: what is left of the time limit; paused while a person is asked.
         since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
         goes_on: By `run`: whether the result will be a pending one.
