@@ -396,4 +396,3 @@ def test_the_reasons_of_all_are_those_of_each():
     tools = resolved(THREE, toolsets=[PlainToolset("t", [make_tool("a")])], where=tagged("x"), active=["c"])
     assert list(tools.reasons) == ["a", "b", "c"]
     assert tools.reasons == {name: tools.explain(name).reasons for name in "abc"}
-    assert tools.reasons["a"][-1] == _Reason("active", "out", "not among the active names")
