@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from pegboard.dispatch.approval.pending import digest_of_call
 from pegboard.dispatch.approval.request import preview_of
-from pegboard.dispatch.approve import denial, permit
+from pegboard.dispatch.approve import allows_inside, denial, permit
 from pegboard.dispatch.arguments import parse, parse_arguments, validate
 from pegboard.dispatch.executors.executor import (
     ExecutionRequest,
@@ -211,6 +211,10 @@ class _Host:
             return
         facts = {**metadata, "reason": decision.reason, "always": list(always)}
         self._need(tool, PermissionRequired(permission, tuple(patterns), "", facts, approval))
+
+    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access this."""
+        return allows_inside(_state_of(context), permission, subject)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """Refused: there is no person to ask here.

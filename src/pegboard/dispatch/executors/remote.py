@@ -106,7 +106,7 @@ class ExecutorCall:
         This is all that a tool elsewhere can make its host do.
 
         Args:
-            question: `"ask"`, `"request_confirmation"`, `"call"`, `"memory.search"`, `"memory.add"`,
+            question: `"ask"`, `"allows"`, `"request_confirmation"`, `"call"`, `"memory.search"`, `"memory.add"`,
                 `"artifacts.save"`, `"artifacts.load"`, `"artifacts.list"` or `"artifacts.delete"`.
             given: The arguments of the context's method of this name.
 
@@ -157,6 +157,10 @@ async def _ask(context: ToolContext, permission: str, patterns: Sequence[str], *
     await context.ask(permission, patterns, **more)
 
 
+async def _allows(context: ToolContext, permission: str, subject: str) -> bool:
+    return context.allows(permission, subject)
+
+
 async def _confirm(context: ToolContext, hint: str, payload: Any = None) -> JsonObject:
     return confirmation_to_json(await context.request_confirmation(hint, payload))
 
@@ -200,6 +204,7 @@ _ANSWERS: Final[Mapping[str, tuple[dict[str, str], dict[str, str], Callable[...,
         {"always": "tuple[str, ...]", "metadata": "Mapping"},
         _ask,
     ),
+    "allows": ({"permission": "str", "subject": "str"}, {}, _allows),
     "request_confirmation": ({"hint": "str"}, {"payload": "Any"}, _confirm),
     "call": ({**_NAME, "arguments": "str | Mapping"}, {}, _call),
     "memory.search": ({"query": "str"}, {"limit": "int", "session_only": "bool"}, _search),
