@@ -8,9 +8,6 @@ TYPE_CHECKING = False  # typing costs more than everything else that is loaded h
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-INTERRUPTED = 130
-"""The exit code after Ctrl-C: 128 and SIGINT's number, as shells have it."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `registry`.
@@ -35,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             code = whole(arguments)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return 130  # 128 and the number of SIGINT, as shells have it
     return code
 
 

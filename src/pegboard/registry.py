@@ -38,15 +38,14 @@ if TYPE_CHECKING:
     from pegboard.dispatch.callbacks import Chain
     from pegboard.dispatch.dispatcher import Dispatcher, Health
     from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.executors.executor import Executor
-    from pegboard.dispatch.executors.remote import ToolExecutor
+    from pegboard.dispatch.executors.executor import Executor, ToolExecutor
     from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.state import CallServices
     from pegboard.request.exporter import Exporter
     from pegboard.request.model_request import Model, ModelRequest
     from pegboard.request.pipeline import Pipeline
-    from pegboard.toolsets.predicate import Predicate
+    from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import Explanation, OnToolsetError, ResolvedTools
 
 
@@ -606,6 +605,6 @@ class ToolRegistry(Contributions):
 
 def shown_by(permissions: Permissions) -> Predicate:
     """The predicate that leaves out what the permission rules never let run."""
-    from pegboard.toolsets.predicate import Custom
+    from pegboard.toolsets.predicates import Custom
 
     return Custom(lambda tool, _context: not permissions.hides(tool), "permitted")

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
 import threading
 from contextlib import suppress
 
 import pytest
 
 from pegboard.cli import run as cli_loop
-from pegboard.cli.run import has_left_threads, run_to_end
+from pegboard.cli.run import answer_of, has_left_threads, run_to_end
+from pegboard.dispatch.approval.request import Always, Once, Reject
 
 
 def test_it_gives_what_the_coroutine_gives_and_closes_the_loop():
@@ -85,3 +92,145 @@ def test_a_thread_that_is_busy_is_left_behind(monkeypatch):
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
     assert not has_left_threads()
+
+
+# Who answers for a call: a person on a real terminal, `--yes`, `--no`, or nobody -------------------------------------
+
+ON_A_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "pegboard", *sys.argv[1:]])
+"""
+COMMAND = [sys.executable, "-c", ON_A_TERMINAL]
+
+FUNCTIONS = '''
+from pegboard import Preview, ToolContext, tool
+
+
+def shown(arguments):
+    return Preview("removes " + arguments["path"], "- all of it\\x1b[2J")
+
+
+@tool(destructive=True, preview=shown)
+def wipe(path: str) -> str:
+    """Remove a file."""
+    return "wiped " + path
+
+
+@tool
+async def wait(context: ToolContext) -> str:
+    """Wait for ever."""
+    import asyncio
+    context.report(1, 4, "waiting")
+    await asyncio.Event().wait()
+    return "never"
+'''
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("y", Once()),
+        ("YES\n", Once()),
+        ("a", Always()),
+        ("n", Reject()),
+        ("no, use b.txt instead", Reject("use b.txt instead")),
+        ("n because", Reject("because")),
+        ("", None),
+        ("yes please", None),
+        ("perhaps", None),
+    ],
+)
+def test_what_a_line_says(line, answer):
+    assert answer_of(line, may_always=True) == answer
+
+
+def test_always_is_no_answer_where_it_allows_nothing_more():
+    assert answer_of("a", may_always=False) is None
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, argv, environ):
+        self.screen = b""
+        self._ours, theirs = pty.openpty()
+
+        self.process = subprocess.Popen(
+            [*COMMAND, *argv], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, env=environ, start_new_session=True
+        )
+        os.close(theirs)
+
+    def until(self, text):
+        """Reads the screen until the text is there."""
+        while text.encode() not in self.screen:
+            ready, _, _ = select.select([self._ours], [], [], 60)
+            assert ready, self.screen.decode(errors="replace")
+            self.screen += os.read(self._ours, 65536)
+
+    def type(self, text):
+        os.write(self._ours, text.encode())
+
+    def end(self):
+        """The exit code and standard output."""
+        out, _ = self.process.communicate(timeout=60)
+        os.close(self._ours)
+        return self.process.returncode, out.decode()
+
+
+@pytest.fixture
+def terminal(home, tmp_path):
+    functions = tmp_path / "fns.py"
+    functions.write_text(FUNCTIONS)
+    environ = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "100"}
+    started = []
+
+    def start(*argv):
+        terminal = Terminal([*argv, "--functions", str(functions)], environ)
+        started.append(terminal)
+        return terminal
+
+    yield start
+    for terminal in started:
+        if terminal.process.poll() is None:
+            terminal.process.kill()
+            terminal.process.wait()
+
+
+def test_a_person_sees_the_preview_and_says_yes(terminal):
+    command = terminal("call", "wipe", "path=a.txt")
+    command.until("Run it?")
+    assert b"removes a.txt" in command.screen
+    assert b"\\u{1b}[2J" in command.screen, "what moves the cursor is written out"
+    command.type("y\n")
+    assert command.end() == (0, "wiped a.txt\n")
+
+
+def test_a_person_says_no_and_why(terminal):
+    command = terminal("call", "wipe", "path=a.txt", "--json")
+    command.until("Run it?")
+    command.type("what?\n")
+    command.until("Run it? [y]es")
+    command.type("n use b.txt\n")
+    code, out = command.end()
+    assert code == 1
+    assert "use b.txt" in out
+
+
+def test_ctrl_c_while_a_person_is_asked_leaves_nothing_run(terminal):
+    command = terminal("call", "wipe", "path=a.txt", "--json")
+    command.until("Run it?")
+    command.process.send_signal(signal.SIGINT)
+    code, out = command.end()
+    assert code == 130
+    assert '"isError":true' in out.replace(" ", "")
+
+
+def test_ctrl_c_stops_a_tool_with_a_result(terminal):
+    command = terminal("call", "wait", "--json")
+    command.until("waiting")
+    assert b"[#####" in command.screen, "a bar where the total is known"
+    command.process.send_signal(signal.SIGINT)
+    code, out = command.end()
+    assert code == 130
+    assert "aborted after" in out

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from pegboard import Tool
+from pegboard.cli.session import candidates
+from pegboard.tools.spec import ToolSpec
 
 SOURCE = '''
 """Some functions."""
@@ -87,3 +95,153 @@ class TestFunctions:
         later = tmp_path / "later.py"
         later.write_text("def add() -> str:\n    return 'later'\n")
         assert say("call", "add", "--functions", file, "--functions", str(later))[:2] == (0, "later\n")
+
+
+# What may stand at the cursor, and the scripts that ask --------------------------------------------------------------
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "limit": {"type": "integer", "description": "How many.\nAt most."},
+        "mode": {"enum": ["fast", "slow", 3], "description": 5},
+        "dry": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
+        "tags": {"type": "array", "items": {"enum": ["a", "b"]}},
+        "filter": {"type": "object", "properties": {"op": {"enum": ["eq"]}}},
+        "any": {},
+        "path": {"type": "string"},
+    },
+    "required": ["path"],
+}
+NAMES = ["path=", "limit=", "mode=", "dry=", "tags=", "filter=", "filter.op=", "any="]
+
+
+def words(incomplete: str, *given: str) -> list[str]:
+    return [word for word, _ in candidates(incomplete, given, SCHEMA)]
+
+
+def test_the_names_of_arguments_required_ones_first():
+    assert words("") == NAMES
+    assert ("limit=", "How many.") in candidates("", (), SCHEMA)
+    assert words("f") == ["filter=", "filter.op="]
+
+
+def test_what_is_given_is_left_out_but_arrays_repeat():
+    assert words("", "path=x", "tags=a", "limit:=3", "filter.op=eq") == ["mode=", "dry=", "tags=", "filter=", "any="]
+
+
+@pytest.mark.parametrize(
+    ("incomplete", "values"),
+    [
+        ("mode=", ["mode=fast", "mode=slow", "mode=3"]),
+        ("mode=s", ["mode=slow"]),
+        ("dry=", ["dry=null", "dry=true", "dry=false"]),
+        ("dry:=t", ["dry:=true"]),
+        ("tags=", ["tags=a", "tags=b"]),
+        ("filter.op=", ["filter.op=eq"]),
+        ("path=", []),
+        ("any=", []),
+        ("unknown=", []),
+    ],
+)
+def test_the_values_that_a_schema_names(incomplete, values):
+    assert words(incomplete) == values
+
+
+@pytest.fixture
+def ask(registry, say, monkeypatch):
+    """What a shell is answered; the cursor stands at the end of the line."""
+    tools = [Tool(ToolSpec("read_file", "Read. It.", SCHEMA)), Tool(ToolSpec("remove", "Remove\x1b."))]
+    registry.change(lambda catalogue: catalogue.with_tools(tools, "error")[0])
+
+    def ask(shell: str, line: str) -> list[str]:
+        before = line.split(" ")
+        monkeypatch.setenv("_REGISTRY_COMPLETE", f"{shell}_complete")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", before[-1] if shell == "fish" else str(len(before) - 1))
+        code, out, err = say()
+        assert (code, err) == (0, "")
+        return out.splitlines()
+
+    return ask
+
+
+class TestShells:
+    @pytest.mark.parametrize("shell", ["bash", "fish"])
+    def test_commands(self, ask, shell):
+        assert [line.split("\t")[0] for line in ask(shell, "registry sh")] == ["plain,show"]
+
+    @pytest.mark.parametrize("command", ["show", "schema", "explain", "call", "list"])
+    def test_tools(self, ask, command):
+        assert ask("bash", f"registry {command} rea") == ["plain,read_file"]
+
+    def test_tools_with_what_they_do(self, ask):
+        assert ask("fish", "registry show re") == ["plain,read_file\tRead.", "plain,remove\tRemove\\u{1b}."]
+        assert ask("zsh", "registry show rea") == ["plain", "read_file", "Read."]
+
+    def test_several_tools_of_a_list(self, ask):
+        assert ask("bash", "registry list remove rea") == ["plain,read_file"]
+
+    def test_arguments(self, ask):
+        assert ask("bash", "registry call read_file ") == [f"plain,{name}" for name in NAMES]
+        assert ask("bash", "registry call read_file mode=f") == ["plain,mode=fast"]
+        assert ask("bash", "registry call read_file path='a b' mo") == ["plain,mode="]
+
+    def test_options(self, ask):
+        assert "plain,--input-json" in ask("bash", "registry call read_file --input")
+
+    def test_plugins(self, ask):
+        assert ask("bash", "registry list --plugin ") == [""]
+
+    @pytest.mark.parametrize("line", ["registry call nothing ", "registry nothing x"])
+    def test_where_nothing_can_be_said_nothing_is_said(self, say, registry, monkeypatch, line):
+        monkeypatch.setenv("_REGISTRY_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", "2")
+        code, out, err = say()
+        assert code in (0, 1)
+        assert (out.strip(), err) == ("", "")
+
+    def test_a_shell_that_nobody_knows(self, say, registry, monkeypatch):
+        monkeypatch.setenv("_REGISTRY_COMPLETE", "tcsh_complete")
+        assert say() == (1, "", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_is_printed_whole(say, shell):
+    code, out, _ = say("completion", shell)
+    assert code == 0
+    assert "_REGISTRY_COMPLETE=" in out
+    assert out.endswith("\n")
+
+
+def test_how_to_put_it_to_use_is_told(say):
+    assert 'eval "$(registry completion bash)"' in say("completion", "--help")[1]
+
+
+def test_a_real_bash_completes(say, site, tmp_path):
+    """As bash does: it ends words at '=', and hands over the words, the line and where the cursor stands."""
+    bash = shutil.which("bash")
+    assert bash is not None, "bash is needed for this test"
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "registry"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pegboard "$@"\n')
+    command.chmod(0o755)
+    (tmp_path / "script").write_text(
+        say("completion", "bash")[1]
+        + """
+ask() {
+    COMP_LINE="$1"; COMP_POINT=${#1}; shift
+    COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 ))
+    compopt() { echo "option $*"; }
+    _registry_completion registry
+    printf '%s\\n' "${COMPREPLY[@]}" "--"
+}
+ask "registry call count_words te" registry call count_words te
+ask "registry --live call wipe path=" registry --live call wipe path =
+ask "registry list --plugin=d" registry list --plugin = d
+"""
+    )
+    environ = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "PYTHONPATH": str(site.root)}
+    ran = subprocess.run([bash, str(tmp_path / "script")], env=environ, capture_output=True, text=True, check=True)
+    assert ran.stdout.split("--\n") == ["option -o nospace\ntext=\n", "", "demo\n", ""]
+    assert ran.stderr == ""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.cli.table import cells, fitted, indented, table, terminal_size, wants_colour
+from pegboard.cli.table import cells, fitted, table, terminal_size, wants_colour
 
 
 def test_columns_are_aligned():
@@ -81,22 +80,3 @@ def test_a_terminal_that_does_not_know_has_the_usual_size(monkeypatch):
 )
 def test_colour_follows_the_environment(environ, on_terminal, colour):
     assert wants_colour(environ, on_terminal=on_terminal) is colour
-
-
-# JSON laid out for people, without reading it into values ------------------------------------------------------------
-
-values = st.recursive(
-    st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-)
-
-
-@given(values, st.booleans())
-def test_it_is_what_json_writes(value, ascii_only):
-    compact = json.dumps(value, ensure_ascii=ascii_only, separators=(",", ":"))
-    assert indented(compact) == json.dumps(value, ensure_ascii=ascii_only, indent=2)
-
-
-@pytest.mark.parametrize("text", [r'"\\"', r'"\""', r'"\\\""', r'{"a\\":"{[,:]}"}', '""', "[]", "{}", "[[],{}]"])
-def test_quotes_and_brackets_in_strings_do_not_count(text):
-    assert indented(text) == json.dumps(json.loads(text), indent=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from installed import OLD, write
+from pegboard import Tool
 from pegboard.catalogue import Problem
 from pegboard.cli import warm
 from pegboard.cli.table import table
@@ -24,11 +26,11 @@ from pegboard.cli.tool_texts import (
     show_json,
     show_text,
 )
-from pegboard.cli.warm import HEAD, WARM_OPTIONS, answer
+from pegboard.cli.warm import HEAD, WARM_OPTIONS, answer, cached_names, index_file
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.snapshot import environment
 from pegboard.tools.spec import Origin, ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard.toolsets import search as index_module
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "description": 'Quoted "é", ,"inputSchema":'}}}
 FILES, GIT = Origin("files", "pegboard-files", "0.1.0"), Origin("git", "pegboard-git", "2")
@@ -434,3 +436,227 @@ print(*sorted(set(sys.modules) - before))
 def test_the_table_of_options_names_commands_and_options():
     assert set(WARM_OPTIONS) == {"", "list", "search", "show", "schema"}
     assert all(option.startswith("--") for options in WARM_OPTIONS.values() for option in options)
+
+
+# The kept index of a search ------------------------------------------------------------------------------------------
+
+# The kept index -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def settled(site):
+    """A plugin whose files haven't changed for long: what rests on them is kept."""
+    for file in [site.root, *Path(site.root).rglob("*")]:
+        os.utime(file, (OLD, OLD))
+    return site
+
+
+@pytest.fixture
+def place(settled):
+    place = environment()
+    assert place is not None
+    return place
+
+
+@pytest.fixture
+def warmly(capsys):
+    """What the warm command answers alone."""
+
+    def say(*argv: str) -> tuple[int | None, str, str]:
+        code = answer(argv)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return say
+
+
+WORDS = "count_words\tdemo\tCount the words of a text.\n"
+NOTHING = (None, "", "")
+
+
+class TestKept:
+    def test_the_second_search_is_answered_warm_as_the_first_was_cold(self, say, warmly, place):
+        assert warmly("search", "text") == NOTHING
+        assert say("search", "text") == (0, WORDS, "")
+        assert warmly("search", "text") == (0, WORDS, "")
+        assert cached_names(place, "text", 5) == ["count_words"]
+
+    def test_each_form_is_the_same_warm_and_cold(self, say, warmly, place):
+        for argv in (["file", "text"], ["text", "file", "--limit=1"], ["--json", "file", "text"], ["w", "count_words"]):
+            assert say("search", *argv)[0] == 0
+            assert warmly("search", *argv) == say("search", *argv)
+
+    @pytest.mark.parametrize(
+        "argv",
+        [
+            (),
+            ("--limit", "5"),
+            ("text", "--limit", "0"),
+            ("text", "--limit", "1000"),
+            ("text", "--limit", "many"),
+            ("text", "--limit", "²"),
+            ("text", "--where", "read_only"),
+            ("text", "--live"),
+            ("zzzz",),
+            ("wod",),
+        ],
+    )
+    def test_what_the_warm_command_leaves_to_the_whole(self, say, warmly, place, argv):
+        say("search", "text")
+        assert warmly("search", *argv) == NOTHING
+
+    def test_without_a_place_to_keep_anything(self, say, warmly, place, monkeypatch):
+        say("search", "text")
+        real = warm.environment
+        places = iter([real(), None])
+        monkeypatch.setattr(warm, "environment", lambda: next(places))
+        assert warmly("search", "text") == NOTHING
+
+    def test_it_is_private(self, say, place):
+        say("search", "text")
+        file = Path(index_file(place))
+        assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+        assert file.parent.parent == Path(place.path).parent.parent
+
+    def test_one_on_which_others_have_rights_is_made_anew(self, say, warmly, place):
+        say("search", "text")
+        Path(index_file(place)).chmod(0o644)
+        assert warmly("search", "text") == NOTHING
+        assert say("search", "text")[1] == WORDS
+        assert Path(index_file(place)).stat().st_mode & 0o777 == 0o600
+
+    @pytest.mark.parametrize(
+        "spoil",
+        [
+            lambda data: b"",
+            lambda data: b"no database" * 1000,
+            lambda data: data[:4096],
+            lambda data: data[: len(data) // 2],
+            lambda data: data[:4096] + b"\xff" * (len(data) - 4096),
+            lambda data: data[:100] + b"\xff" * 4000 + data[4100:],
+        ],
+    )
+    def test_one_that_is_damaged_is_made_anew(self, say, warmly, place, spoil):
+        say("search", "text")
+        file = Path(index_file(place))
+        file.write_bytes(spoil(file.read_bytes()))
+        assert warmly("search", "text") == NOTHING
+        assert say("search", "text") == (0, WORDS, "")
+        assert warmly("search", "text") == (0, WORDS, "")
+
+    def test_another_versions_is_made_anew(self, say, warmly, place, monkeypatch):
+        with monkeypatch.context() as patched:
+            patched.setattr("pegboard.toolsets.search_table.FORMAT", 99)
+            patched.setattr(
+                "pegboard.toolsets.search_table._CREATION",
+                index_module.table._CREATION.replace("user_version = 1", "user_version = 99"),
+            )
+            say("search", "text")
+        assert warmly("search", "text") == NOTHING
+        assert say("search", "text")[1] == WORDS
+        assert warmly("search", "text")[1] == WORDS
+
+    def test_it_is_brought_up_to_date_tool_by_tool(self, say, warmly, settled, place, monkeypatch):
+        say("search", "text")
+        manifest = settled.root / "demo_tools" / "pegboard-manifest.json"
+        data = json.loads(manifest.read_text())
+        tools = data["plugins"]["demo"]["tools"]
+        data["plugins"]["demo"]["tools"] = [tools[0], {**tools[1], "name": "wipe_out", "description": "New text."}]
+        manifest.write_text(json.dumps(data))
+        os.utime(manifest, (OLD + 5, OLD + 5))
+        assert warmly("search", "text") == NOTHING
+        indexed = []
+        row_of = index_module._row_of
+        monkeypatch.setattr(index_module, "_row_of", lambda spec: indexed.append(spec.name) or row_of(spec))
+        assert say("search", "new", "text")[1].splitlines()[0].startswith("wipe_out\t")
+        assert indexed == ["wipe_out"]
+        assert "wipe_out" in warmly("search", "out")[1]
+
+    def test_a_new_listing_of_the_same_tools_needs_no_new_index(self, say, warmly, place, monkeypatch):
+        say("search", "text")
+        Path(place.path).unlink()
+        say("list")
+        assert warmly("search", "text") == NOTHING
+        monkeypatch.setattr(index_module, "_row_of", None)
+        assert say("search", "text") == (0, WORDS, "")
+        assert warmly("search", "text") == (0, WORDS, "")
+
+    def test_where_the_cache_cannot_be_written_it_is_found_all_the_same(self, say, warmly, place, home):
+        (home / "cache" / "pegboard").write_text("in the way")
+        assert say("search", "text") == (0, WORDS, "")
+        assert warmly("search", "text") == NOTHING
+
+    def test_an_index_that_is_too_large_is_not_kept(self, say, place, monkeypatch):
+        monkeypatch.setattr(warm, "MOST_BYTES", 10)
+        assert say("search", "text") == (0, WORDS, "")
+        assert not Path(index_file(place)).exists()
+
+    def test_a_name_that_the_listing_lacks_is_left_to_the_whole_command(self, say, warmly, place, monkeypatch):
+        say("search", "text")
+        monkeypatch.setattr(warm, "cached_names", lambda *_: ["gone"])
+        assert warmly("search", "text") == NOTHING
+
+    def test_a_place_with_signs_of_addresses_in_it(self, say, warmly, settled, home, monkeypatch):
+        odd = home / "a?b#c%41"
+        odd.mkdir()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(odd))
+        say("search", "text")
+        assert warmly("search", "text") == (0, WORDS, "")
+
+
+# As a process -------------------------------------------------------------------------------------------------------
+
+COMMAND = [sys.executable, "-m", "pegboard", "search"]
+PROBE = """
+import sys
+before = set(sys.modules)
+from pegboard.__main__ import main
+code = main(sys.argv[1:])
+print("LOADED", code, *sorted(set(sys.modules) - before))
+"""
+
+
+@pytest.fixture
+def environ(settled) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(settled.root)}
+
+
+def loaded(environ, *argv) -> set[str]:
+    """The modules that running it has loaded."""
+    ran = subprocess.run(
+        [sys.executable, "-c", PROBE, "search", *argv], env=environ, capture_output=True, text=True, check=True
+    )
+    return set(ran.stdout.splitlines()[-1].split()[2:])
+
+
+class TestProcess:
+    def test_a_cold_search_imports_no_plugin_and_a_warm_one_little_beyond_sqlite(self, environ):
+        cold = loaded(environ, "text")
+        assert "demo_tools" not in cold
+        warm = loaded(environ, "text")
+        assert warm.isdisjoint({"demo_tools", "attr", "click", "json", "re", "typing", "pathlib", "hashlib"})
+        assert "sqlite3" in warm
+
+    def test_many_at_once_all_find_it_and_leave_a_whole_index(self, environ):
+        for _ in range(2):
+            running = [
+                subprocess.Popen([*COMMAND, "text"], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                for _ in range(4)
+            ]
+            said = [(process.communicate(timeout=120), process.returncode) for process in running]
+            assert said == [((WORDS.encode(), b""), 0)] * 4
+        told = [sys.executable, "-X", "importtime", *COMMAND[1:], "text"]
+        assert b"| click" not in subprocess.run(told, env=environ, capture_output=True, check=True).stderr
+
+    def test_a_terminal_gets_a_table_cold_and_warm(self, environ):
+        for _ in range(2):
+            ours, its = pty.openpty()
+            ran = subprocess.run(
+                [*COMMAND, "text"], stdin=its, stdout=its, stderr=its, check=True,
+                env={**environ, "COLUMNS": "40", "LINES": "20", "NO_COLOR": "1"},
+            )  # fmt: skip
+            os.close(its)
+            shown = os.read(ours, 65_536).decode().replace("\r\n", "\n")
+            os.close(ours)
+            assert ran.returncode == 0
+            assert shown == "TOOL         PLUGIN  SUMMARY\ncount_words  demo    Count the words of…\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 import pytest
 
-from pegboard.cli.completion import VARIABLE, complete_tool
 from pegboard.cli.main import OWN, own_command, registry_group
-from pegboard.cli.warm import COMPLETE_VARIABLE, TOOL_COMMANDS, WARM_OPTIONS
+from pegboard.cli.session import complete_tool
+from pegboard.cli.warm import TOOL_COMMANDS, WARM_OPTIONS
 
 
 def options(command: str) -> dict[str, click.Option]:
@@ -42,8 +42,3 @@ def test_the_commands_that_complete_to_names_of_tools() -> None:
         if arguments and arguments[0]._custom_shell_complete is complete_tool:
             found[command] = arguments[0].nargs == -1
     assert found == TOOL_COMMANDS
-
-
-def test_both_are_asked_for_completions_by_the_same_variable() -> None:
-    """The shells' scripts set it."""
-    assert VARIABLE == COMPLETE_VARIABLE

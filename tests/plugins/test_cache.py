@@ -243,7 +243,7 @@ def test_none_is_kept_of_what_cannot_be_relied_on(place, tmp_path, monkeypatch):
     (tmp_path / "cache").touch()
     assert not write_snapshot(place, Listing(()), Stamps())
     (tmp_path / "cache").unlink()
-    monkeypatch.setattr("pegboard.plugins.cache._MOST_SNAPSHOT_BYTES", 10)
+    monkeypatch.setattr("pegboard.plugins.cache._MOST_SNAPSHOT_BYTES", 1)
     assert not write_snapshot(place, Listing(()), Stamps())
 
 

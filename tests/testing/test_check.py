@@ -9,19 +9,19 @@ import subprocess
 import sys
 import threading
 import types
-from time import monotonic
 from typing import Annotated
 
+import attrs
 import pytest
 from annotated_types import Ge, Le
 
-from pegboard import FatalToolError, Tool, ToolAnnotations, ToolError, ToolSpec, hookimpl, tool
+from pegboard import FatalToolError, Grammar, Tool, ToolAnnotations, ToolError, ToolSpec, hookimpl, tool
 from pegboard.plugins.manager import gather, imported, manifest_of
 from pegboard.plugins.manifest import manifest_text
 from pegboard.testing import Report, check_plugin
-from pegboard.testing.argument_checks import Findings
 from pegboard.testing.calls import Subject
-from pegboard.testing.check import LoopMonitor, _check_budget, _check_examples, _check_spec
+from pegboard.testing.check import Findings, _ArgumentCheck, _check_budget, _check_examples, _check_spec
+from pegboard.tools.typed import tool_of
 
 GREETER = """
 from pegboard import hookimpl, tool
@@ -454,7 +454,7 @@ def test_an_async_tool_that_blocks_the_loop_is_found_with_its_place() -> None:
         return ""
 
     (finding,) = ran(reader(block)).errors
-    assert "it blocks the event loop for 0." in finding
+    assert "it blocks the event loop, for 0." in finding
     assert "test_check.py:" in finding
     assert "in block" in finding
 
@@ -484,33 +484,6 @@ def test_a_plugin_that_cant_be_hung_is_found() -> None:
     findings = Findings("demo")
     _check_examples(Subject("demo", Broken), {}, findings)
     assert "can't be registered for its examples: OSError: no disk" in findings.errors[0]
-
-
-def test_a_loop_that_goes_on_isnt_blocked() -> None:
-    async def watch() -> LoopMonitor:
-        async with LoopMonitor() as monitor:
-            for _ in range(5):
-                await asyncio.sleep(0)
-        return monitor
-
-    monitor = asyncio.run(watch())
-    assert monitor.blocked < 0.1
-
-
-@pytest.mark.parametrize("pause", [0.0, 0.01], ids=["computing", "waiting"])
-def test_a_loop_that_stands_still_is_measured(pause) -> None:
-    """Whether its thread computes or waits; time that a busy machine takes away isn't counted."""
-
-    async def watch() -> LoopMonitor:
-        async with LoopMonitor() as monitor:
-            waiter = threading.Event()
-            while monotonic() - monitor._last - monitor._lost < 0.2:
-                waiter.wait(pause)
-        return monitor
-
-    monitor = asyncio.run(watch())
-    assert monitor.blocked > 0.1
-    assert "test_check.py" in monitor.place or "threading.py" in monitor.place
 
 
 # What importing a plugin's module loads ------------------------------------------------------------------------------
@@ -565,3 +538,187 @@ def test_what_cant_be_measured_is_noted(site, monkeypatch) -> None:
 def test_nothing_is_imported_where_nothing_is_asked(monkeypatch) -> None:
     monkeypatch.setattr("pegboard.testing.check._modules_of", None)
     assert measured("json", heavy=()).notes == measured(None).notes == []
+
+
+# What a tool's check says to arguments that fit its schema, and to others --------------------------------------------
+
+
+def checked(thing: object) -> Findings:
+    findings = Findings("demo")
+    _ArgumentCheck(thing if isinstance(thing, Tool) else tool_of(thing), findings).run()
+    return findings
+
+
+def raw(properties: dict, **more) -> Tool:
+    schema = {"type": "object", "properties": properties, **more}
+    return Tool.from_schema("raw", schema, lambda arguments: None, description="Does.")
+
+
+def test_a_tool_whose_schema_says_what_it_takes_passes() -> None:
+    @tool
+    def add(a: int, b: Annotated[int, Ge(0)] = 0) -> int:
+        """Adds."""
+        raise AssertionError("never run")
+
+    findings = checked(add)
+    assert findings.errors == findings.warnings == findings.notes == []
+    assert findings.tried > 15
+
+
+def test_a_rule_that_the_named_draft_doesnt_know_is_found() -> None:
+    """Draft 4 has no "const": it stands there, and nobody reads it."""
+    tool = raw({"unit": {"const": "C"}}, **{"$schema": "http://json-schema.org/draft-04/schema#"})
+    (finding,) = checked(tool).errors
+    assert "takes what its input schema forbids: unit: " in finding
+    assert "write the schema as JSON Schema 2020-12" in finding
+
+
+def test_an_example_that_the_check_refuses_is_found() -> None:
+    @tool(examples=[{"n": 1}, {"n": 2}], check=lambda arguments: ["n: must be odd"] if arguments["n"] % 2 == 0 else [])
+    def odd(n: int) -> int:
+        """Takes odd numbers."""
+        return n
+
+    (finding,) = checked(odd).errors
+    assert "its own example 2 is refused (n: must be odd)" in finding
+
+
+def test_a_check_that_refuses_some_of_what_fits_is_a_warning() -> None:
+    @tool(check=lambda arguments: ["n: too small"] if arguments["n"] < 0 else [])
+    def root(n: int) -> int:
+        """Takes a root."""
+        return n
+
+    findings = checked(root)
+    assert findings.errors == []
+    (warning,) = findings.warnings
+    assert "n: too small" in warning
+    assert "say it in the schema" in warning
+
+
+def test_a_check_that_refuses_all_that_fits_is_found() -> None:
+    @tool(check=lambda arguments: ["n: must be a prime above 100"])
+    def prime(n: int) -> int:
+        """Takes a prime."""
+        return n
+
+    (finding,) = checked(prime).errors
+    assert "declare an example" in finding
+
+
+def test_a_type_that_refuses_what_the_schema_takes_is_a_warning() -> None:
+    """A validator that JSON Schema can't say."""
+
+    def even(_instance, _attribute, value) -> None:
+        if value % 2:
+            raise ValueError("must be even")
+
+    @attrs.define
+    class Pair:
+        n: int = attrs.field(validator=even)
+
+    @tool
+    def halve(pair: Pair, other: int = 0) -> int:
+        """Halves."""
+        return pair.n // 2
+
+    findings = checked(halve)
+    assert findings.errors == []
+    assert "must be even" in findings.warnings[0]
+
+
+def test_a_check_that_crashes_is_found_once() -> None:
+    @tool(check=lambda arguments: arguments["nosuch"])
+    def crash(n: int) -> int:
+        """Crashes."""
+        return n
+
+    findings = checked(crash)
+    assert all("raised KeyError" in finding for finding in findings.errors)
+
+
+@pytest.mark.parametrize(
+    ("write", "told"),
+    [
+        (lambda problems: problems[99], "its format_validation_error raised IndexError"),
+        (lambda problems: None, "its format_validation_error gave None"),
+    ],
+)
+def test_a_wording_of_refusals_that_fails_is_found(write, told) -> None:
+    @tool(format_validation_error=write)
+    def add(a: int) -> int:
+        """Adds."""
+        return a
+
+    (finding,) = checked(add).errors
+    assert told in finding
+
+
+def test_a_wording_of_refusals_that_works_is_fine() -> None:
+    @tool(format_validation_error=" and ".join)
+    def add(a: int) -> int:
+        """Adds."""
+        return a
+
+    assert checked(add).errors == []
+
+
+def test_a_schema_that_nothing_fits_is_noted() -> None:
+    (note,) = checked(raw({"a": False}, required=["a"])).notes
+    assert "no arguments were found that its input schema takes" in note
+
+
+def test_rules_are_broken_round_an_example_where_no_sample_is_found() -> None:
+    pattern = "^(?:a{2}|b)[^\\x00-\\x7f]$"
+    spec = ToolSpec(
+        "odd",
+        "Takes odd text.",
+        input_schema={"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}, "required": ["a"]},
+        examples=[{"a": "b\u00e9"}],
+    )
+    findings = checked(Tool(spec))
+    assert findings.errors == []
+    assert findings.tried > 5
+
+
+def test_a_property_without_a_sample_is_noted() -> None:
+    (note,) = checked(raw({"a": {"type": "string", "pattern": "^[^\\x00-\\x7f]$"}})).notes
+    assert "no value was found for 'a'" in note
+
+
+def test_freeform_and_provider_tools_are_tried_by_their_schemas() -> None:
+    free = Tool.freeform("free", lambda text: text, grammar=Grammar("regex", "a+"), description="Takes text.")
+    assert checked(free).errors == []
+    assert checked(Tool.provider("search", "demo.search")).errors == []
+
+
+def test_arguments_are_shown_cut_short() -> None:
+    @tool(check=lambda arguments: ["text: too long"] if len(arguments["text"]) > 500 else [])
+    def echo(text: str) -> str:
+        """Echoes."""
+        return text
+
+    (warning,) = checked(echo).warnings
+    assert "aaa..." in warning
+    assert len(warning) < 600
+
+
+# What is reported ----------------------------------------------------------------------------------------------------
+
+
+def test_a_report_reads_as_a_line_of_figures_and_what_is_worth_saying() -> None:
+    report = Report("demo", ("a",), 12, 1, ("no description for 'x'",), ("not run",))
+    assert str(report).splitlines() == [
+        "plugin 'demo' keeps the contract: 1 tool, 12 sets of arguments tried, 1 example run",
+        "warning: no description for 'x'",
+        "note: not run",
+    ]
+
+
+def test_findings_are_told_once_each_and_numbered() -> None:
+    findings = Findings("demo")
+    for text in ("one", "two\nlines", "one"):
+        findings.error(text)
+    with pytest.raises(AssertionError) as caught:
+        findings.report()
+    assert str(caught.value) == "plugin 'demo' breaks the contract (2 found):\n  1. one\n  2. two\n     lines"

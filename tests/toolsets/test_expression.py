@@ -6,8 +6,9 @@ from hypothesis import given, strategies as st
 from pegboard.errors import ExpressionError, PredicateError
 from pegboard.tools.context import NOBODY
 from pegboard.toolsets.expression import as_predicate, parse_predicate
-from pegboard.toolsets.predicate import MAX_DEPTH, StateMatches
 from pegboard.toolsets.predicates import (
+    MAX_DEPTH,
+    StateMatches,
     custom,
     destructive,
     edit,

@@ -84,7 +84,7 @@ def test_what_a_tool_tells_on_the_way_reaches_the_listener_in_order(talk):
     assert told[3:6] == ["part", ImageContent(b"1"), {"x": 1, "y": 2}]
     assert told[6].startswith("<object object")
     assert told[7] == "nan"
-    assert told[8].startswith("(str left out: 9,000,0")
+    assert told[8].startswith("(partial left out: 9,000,0")
 
 
 def test_its_heading_and_facts_stand_in_the_result_even_if_nobody_listens(talk):

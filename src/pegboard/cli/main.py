@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pegboard.cli.options import Options, registry_options
+from pegboard.cli.warm import COMPLETE_VARIABLE, quiet_stdout, unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +31,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "call": ("call", "Call a tool, its arguments typed by its schema."),
         "dispatch": ("call", "Run a model's calls as one turn."),
         "chat": ("chat", "Ask a model, which may call the tools."),
-        "export": ("export", "Print the tools as a provider's list has them."),
+        "export": ("look", "Print the tools as a provider's list has them."),
     },
     "Plugins": {
         "plugins": ("config", "List the installed plugins, and how they are."),
@@ -211,7 +212,7 @@ def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping
     Raises:
         PluginError: The plugin, or its hook, failed.
     """
-    from pegboard.cli.terminal import redirect_stdout
+    from pegboard.cli.output import redirect_stdout
     from pegboard.errors import PluginError, cause_of
     from pegboard.plugins.manager import gather, imported
 
@@ -227,9 +228,6 @@ def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping
         raise PluginError(found.name, cause_of(error), distribution=found.distribution) from error
     return group.commands
 
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C."""
 
 PROGRAM = "registry"
 
@@ -278,12 +276,10 @@ def main(argv: list[str] | None = None) -> int:
         _write_anything()
         code = _run(sys.argv[1:] if argv is None else argv, options)
     except BrokenPipeError:
-        from pegboard.cli.warm import quiet_stdout
-
         quiet_stdout()
         return 0
     except (KeyboardInterrupt, EOFError, click.Abort):
-        code = INTERRUPTED
+        code = 130  # 128 and the number of SIGINT, as shells have it
     except Exception as error:  # noqa: BLE001  whatever it was, it is reported in one line
         from pegboard.cli.output import report_error
 
@@ -299,8 +295,6 @@ def main(argv: list[str] | None = None) -> int:
 
 def _forget_output() -> None:
     """Lets what still waits to be written fail once only: it has been reported."""
-    from pegboard.cli.warm import quiet_stdout
-
     try:
         sys.stdout.flush()
     except OSError:
@@ -309,8 +303,6 @@ def _forget_output() -> None:
 
 def _flushed(code: int) -> int:
     """The exit code once everything is written: 0 where the reader has gone, 1 where it can't be written."""
-    from pegboard.cli.warm import quiet_stdout, unwritten
-
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -322,9 +314,9 @@ def _flushed(code: int) -> int:
 
 
 def _run(argv: list[str], options: Options) -> int:
-    instruction = os.environ.get("_REGISTRY_COMPLETE")
+    instruction = os.environ.get(COMPLETE_VARIABLE)
     if instruction:
-        from pegboard.cli.completion import complete
+        from pegboard.cli.session import complete
 
         return complete(registry_group, instruction)
     try:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 import click
 
-from pegboard.cli.output import block, json_line, remark
-from pegboard.cli.terminal import Status, quiet, stderr_screen, write_through
+from pegboard.cli.output import Status, block, json_line, quiet, remark, stderr_screen, write_through
 from pegboard.dispatch.approval.queue import ask_later
 from pegboard.dispatch.approval.request import Always, Answer, Once, Reject
 from pegboard.dispatch.events import CallEnded, CallRunning, CallUpdated

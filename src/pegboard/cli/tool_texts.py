@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from pegboard.catalogue import Problem
 from pegboard.cli.arguments import SchemaType
-from pegboard.cli.table import indented
 from pegboard.plugins.cache import ListedTool, Listing, list_json
 from pegboard.schema.json import JsonText, json_text
 from pegboard.tools.spec import ToolSpec
@@ -192,7 +191,7 @@ def _listed_tool(tool: Tool) -> ListedTool:
         visible(tool.origin.plugin or ""),
         _summary(tool),
         _tool_json(tool),
-        visible_json(tool.spec.input_schema_text),
+        schema_text(tool),
         _more(tool),
         show_text(tool),
     )
@@ -254,7 +253,8 @@ def show_json(tool: Tool) -> str:
 
 def schema_text(tool: Tool) -> str:
     """What `schema NAME` prints: the input schema as JSON, laid out for people."""
-    return indented(visible_json(tool.spec.input_schema_text)) + "\n"
+    schema = json.loads(tool.spec.input_schema_text)
+    return visible_json(json.dumps(schema, ensure_ascii=False, indent=2)) + "\n"
 
 
 def listing_of(

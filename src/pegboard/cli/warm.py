@@ -16,7 +16,7 @@ from pegboard.plugins.snapshot import Snapshot, environment, open_snapshot, stam
 
 TYPE_CHECKING = False  # typing costs more than everything else that is loaded here
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pegboard.plugins.snapshot import Environment
     from pegboard.toolsets.resolve import ResolvedTools
@@ -40,7 +40,6 @@ COMPLETE_VARIABLE = "_REGISTRY_COMPLETE"
 SEARCH_LIMIT = 10
 """How many tools `search` shows by default."""
 HEAD = ("TOOL", "PLUGIN", "SUMMARY")
-_LISTED, _SCHEMA, _MORE, _SHOWN = range(2, 6)
 
 
 def index_file(place: Environment) -> str:
@@ -202,58 +201,65 @@ def _list(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
     options = request.options
     if "--json" in options and "--names" in options:
         raise Declined
-    chosen = _chosen(snapshot, request)
+    lines = _lines(snapshot)
+    places = _chosen(lines, request)
     if "--json" in options:
-        return (snapshot.section(b"json") if chosen is None else _json_of(snapshot, chosen)), b""
-    lines = _lines_of(snapshot, chosen)
-    if not lines:
+        return _json_of(snapshot, places), b""
+    if not places:
         raise Declined
     notice = snapshot.section(b"notice")
     if "--names" in options:
-        return b"".join(line.partition(b"\t")[0] + b"\n" for line in lines), notice
-    return (_table(lines) if sys.stdout.isatty() else b"".join(lines)), notice
+        return b"".join(_name(lines[place]) + b"\n" for place in places), notice
+    return _listing(lines, places), notice
 
 
-def _chosen(snapshot: Snapshot, request: Request) -> list[bytes] | None:
-    """The lines of the tools asked for, in the registry's order; `None` for all."""
+def _lines(snapshot: Snapshot) -> list[bytes]:
+    """A line a tool: name, plugin and summary."""
+    return snapshot.section(b"plain").splitlines(keepends=True)
+
+
+def _name(line: bytes) -> bytes:
+    return line.partition(b"\t")[0]
+
+
+def _chosen(lines: list[bytes], request: Request) -> list[int]:
+    """The places of the tools asked for, in the registry's order."""
+    places = list(range(len(lines)))
     plugin = request.options.get("--plugin")
     if not request.arguments and plugin is None:
-        return None
-    tools = snapshot.section(b"tools")
+        return places
     if request.arguments:
-        lines = sorted(_line_of(tools, name) for name in set(request.arguments))
-    else:
-        lines = [line for line in tools.split(b"\n") if line]
+        places = sorted(_places(lines, set(request.arguments)))
     if plugin is not None:
-        lines = [line for line in lines if line.split(b"\t", 2)[1] == os.fsencode(plugin)]
-    if not lines:
+        places = [place for place in places if lines[place].split(b"\t", 2)[1] == os.fsencode(plugin)]
+    if not places:
         raise Declined  # the whole command has an answer
-    return lines
+    return places
 
 
-def _line_of(tools: bytes, name: str) -> bytes:
-    start = tools.find(b"\n" + os.fsencode(name) + b"\t")
-    if start < 0 or "\n" in name or "\t" in name:
-        raise Declined
-    return tools[start + 1 : tools.index(b"\n", start + 1)]
+def _places(lines: list[bytes], names: Iterable[str]) -> list[int]:
+    known = {_name(line): place for place, line in enumerate(lines)}
+    try:
+        return [known[os.fsencode(name)] for name in names]
+    except KeyError:
+        raise Declined from None
 
 
-def _json_of(snapshot: Snapshot, chosen: list[bytes]) -> bytes:
-    listed = b",\n".join(_part(snapshot, b"json", line, _LISTED) for line in chosen)
-    return b'{"tools":[\n' + listed + b'\n],"problems":' + snapshot.section(b"problems") + b"}\n"
+def _texts(snapshot: Snapshot, kind: bytes, places: list[int]) -> list[bytes]:
+    """One text of each of these tools."""
+    texts = snapshot.section(kind).split(b"\0")
+    return [texts[place] for place in places]
 
 
-def _part(snapshot: Snapshot, section: bytes, line: bytes, column: int) -> bytes:
-    offset, length, crc = map(int, line.split(b"\t")[column].split(b" "))
-    return snapshot.part(section, offset, length, crc)
+def _json_of(snapshot: Snapshot, places: list[int]) -> bytes:
+    listed = b",\n".join(_texts(snapshot, b"listed", places))
+    inside = b"\n" + listed + b"\n" if places else b""
+    return b'{"tools":[' + inside + b'],"problems":' + snapshot.section(b"problems") + b"}\n"
 
 
-def _lines_of(snapshot: Snapshot, chosen: list[bytes] | None) -> list[bytes]:
-    lines = snapshot.section(b"plain").splitlines(keepends=True)
-    if chosen is None:
-        return lines
-    names = {line.partition(b"\t")[0] for line in chosen}
-    return [line for line in lines if line.partition(b"\t")[0] in names]
+def _listing(lines: list[bytes], places: list[int]) -> bytes:
+    chosen = [lines[place] for place in places]
+    return _table(chosen) if sys.stdout.isatty() else b"".join(chosen)
 
 
 def _table(lines: list[bytes]) -> bytes:
@@ -268,41 +274,35 @@ def _table(lines: list[bytes]) -> bytes:
 
 
 def _show(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
-    line = _one(snapshot, request)
+    places = _one(snapshot, request)
     if "--json" not in request.options:
-        return _part(snapshot, b"shown", line, _SHOWN), b""
-    listed = _part(snapshot, b"json", line, _LISTED)
-    return listed[:-1] + _part(snapshot, b"more", line, _MORE) + b"}\n", b""
+        return _texts(snapshot, b"shown", places)[0], b""
+    listed, more = (_texts(snapshot, kind, places)[0] for kind in (b"listed", b"more"))
+    return listed[:-1] + more + b"}\n", b""
 
 
 def _schema(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
-    from pegboard.cli.table import indented
+    return _texts(snapshot, b"schema", _one(snapshot, request))[0], b""
 
-    text = _part(snapshot, b"json", _one(snapshot, request), _SCHEMA).decode()
-    return indented(text).encode() + b"\n", b""
+
+def _one(snapshot: Snapshot, request: Request) -> list[int]:
+    if len(request.arguments) != 1:
+        raise Declined
+    return _places(_lines(snapshot), request.arguments)
 
 
 def _search(snapshot: Snapshot, request: Request) -> tuple[bytes, bytes]:
-
     limit, place = request.options.get("--limit", str(SEARCH_LIMIT)), environment()
     if place is None or not request.arguments or not (limit.isascii() and limit.isdigit() and len(limit) <= 3):
         raise Declined
     names = cached_names(place, " ".join(request.arguments), int(limit)) if int(limit) else None
     if not names:
         raise Declined  # the whole command knows what is near
-    tools = snapshot.section(b"tools")
-    chosen = [_line_of(tools, name) for name in names]
+    lines = _lines(snapshot)
+    places = _places(lines, names)
     if "--json" in request.options:
-        return _json_of(snapshot, chosen), b""
-    ranks = {os.fsencode(name): rank for rank, name in enumerate(names)}
-    lines = sorted(_lines_of(snapshot, chosen), key=lambda line: ranks[line.partition(b"\t")[0]])
-    return (_table(lines) if sys.stdout.isatty() else b"".join(lines)), snapshot.section(b"notice")
-
-
-def _one(snapshot: Snapshot, request: Request) -> bytes:
-    if len(request.arguments) != 1:
-        raise Declined
-    return _line_of(snapshot.section(b"tools"), request.arguments[0])
+        return _json_of(snapshot, places), b""
+    return _listing(lines, places), snapshot.section(b"notice")
 
 
 _ANSWERS = {"": _bare, "list": _list, "search": _search, "show": _show, "schema": _schema}

@@ -17,6 +17,7 @@ from pegboard.dialects.dialect import (
     everywhere,
     exchanged,
     here,
+    into_description,
     only,
     told,
     without,
@@ -201,6 +202,14 @@ class Conjunction:
             place.lost("allOf", "too much to be merged; only a part of it is said")
         return own
 
+    def flat_or_lost(self, schema: JsonSchema, place: Place) -> JsonSchema:
+        """The same; where its parts contradict each other, without them."""
+        try:
+            return self.flat(schema, place)
+        except NothingFitsError:
+            place.lost("allOf", "its parts contradict each other; left out")
+            return without(schema, ("allOf", "$ref"))
+
     def _gather(self, schema: JsonSchema, parts: list[JsonSchema], seen: list[JsonSchema]) -> None:
         """What a schema's reference and `allOf` come to, each without any; one within itself is left out."""
         if any(part is False for part in schema.get("allOf", ())):
@@ -354,20 +363,11 @@ class _Merging:
         if "allOf" in schema or ("$ref" in schema and without(schema, NOTES | {"$ref", "$defs"})):
             within, own = (*within, id(schema)), schema
             again = id(schema) in within[:-1] or len(within) > MOST_LEVELS
-            schema = self._cut(schema, place) if again else self._flat(schema, place)
+            reference = None if again else _only_reference(schema)
+            schema = self._cut(schema, place) if again else reference or self.conjunction.flat_or_lost(schema, place)
             if schema is not own and again:
                 return schema
         return mapped(schema, lambda part, steps: self.merged(part, place.below(steps), within))
-
-    def _flat(self, schema: JsonSchema, place: Place) -> JsonSchema:
-        reference = _only_reference(schema)
-        if reference is not None:
-            return reference
-        try:
-            return self.conjunction.flat(schema, place)
-        except NothingFitsError:
-            place.lost("allOf", "its parts contradict each other; left out")
-            return without(schema, ("allOf", "$ref"))
 
     def _cut(self, schema: JsonSchema, place: Place) -> JsonSchema:
         """What stands for a schema that is merged within itself: one of its parts."""
@@ -558,23 +558,15 @@ class _Folding:
     conjunction: Conjunction
 
     def folded(self, schema: JsonSchema, place: Place) -> JsonSchema:
-        schema = _as_object(self._flat(schema, place), place)
+        if "$ref" in schema or ("allOf" in self.unwanted and "allOf" in schema):
+            schema = self.conjunction.flat_or_lost(schema, place)
+        schema = _as_object(schema, place)
         for keyword in UNIONS:
             if keyword in self.unwanted and keyword in schema:
                 schema = self._united(schema, keyword, place)
         others = [keyword for keyword in self.unwanted if keyword in schema]
-        for keyword in others:
-            place.lost(keyword, "not taken at the root, moved into the description")
-        return described(without(schema, others), *(told(keyword, schema) for keyword in others)) if others else schema
-
-    def _flat(self, schema: JsonSchema, place: Place) -> JsonSchema:
-        if "$ref" not in schema and ("allOf" not in self.unwanted or "allOf" not in schema):
-            return schema
-        try:
-            return self.conjunction.flat(schema, place)
-        except NothingFitsError:
-            place.lost("allOf", "its parts contradict each other; left out")
-            return without(schema, ("allOf", "$ref"))
+        what = "not taken at the root, moved into the description"
+        return into_description(schema, place, others, what) if others else schema
 
     def _united(self, schema: JsonSchema, keyword: str, place: Place) -> JsonSchema:
         members = [self._member(part, place) for part in schema[keyword]]

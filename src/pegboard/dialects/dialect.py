@@ -340,6 +340,13 @@ def described(schema: JsonSchema, *sentences: str) -> JsonSchema:
     return {**schema, "description": text} if text else dict(schema)
 
 
+def into_description(schema: JsonSchema, place: Place, keywords: Sequence[str], what: str) -> JsonSchema:
+    """A copy without some keywords, which are in words at the end of its description, and taken down as lost."""
+    for keyword in keywords:
+        place.lost(keyword, what)
+    return described(without(schema, keywords), *(told(keyword, schema) for keyword in keywords))
+
+
 @frozen
 class Dialect:
     """What a provider takes of JSON Schema.

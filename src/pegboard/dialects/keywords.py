@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import frozen
 
 from pegboard.dialects.dialect import (
     Change,
@@ -18,6 +19,7 @@ from pegboard.dialects.dialect import (
     everywhere,
     exchanged,
     from_outside,
+    into_description,
     only,
     told,
     without,
@@ -147,7 +149,6 @@ def _mended(schema: JsonSchema, place: Place) -> JsonSchema:
     return kept
 
 
-_OLD: Final = frozenset({"$schema", "$ref", "id", "dependencies", "exclusiveMinimum", "exclusiveMaximum"})
 _CURRENT: Final = "2020-12"
 _BESIDE_A_REFERENCE: Final = NOTES | {"$ref", "$defs", "definitions", "$id", "$schema"}
 
@@ -267,8 +268,7 @@ def formats(known: Collection[str]) -> Step:
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if "format" not in schema or schema["format"] in known:
             return schema
-        place.lost("format", "not known to the provider, moved into the description")
-        return described(without(schema, ("format",)), told("format", schema))
+        return into_description(schema, place, ["format"], "not known to the provider, moved into the description")
 
     return everywhere(visit)
 
@@ -286,8 +286,8 @@ def patterns(*, word_bounds: bool = True) -> Step:
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if "pattern" not in schema or is_plain(schema["pattern"], word_bounds=word_bounds):
             return schema
-        place.lost("pattern", "needs more than the provider's engine has, moved into the description")
-        return described(without(schema, ("pattern",)), told("pattern", schema))
+        why = "needs more than the provider's engine has, moved into the description"
+        return into_description(schema, place, ["pattern"], why)
 
     return everywhere(visit)
 
@@ -312,11 +312,7 @@ def bounds_into_description(*keywords: str) -> Step:
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         moved = [keyword for keyword in keywords if keyword in schema]
-        if not moved:
-            return schema
-        for keyword in moved:
-            place.lost(keyword, "moved into the description")
-        return described(without(schema, moved), *(told(keyword, schema) for keyword in moved))
+        return into_description(schema, place, moved, "moved into the description") if moved else schema
 
     return everywhere(visit)
 
@@ -418,60 +414,40 @@ def limited(steps: tuple[Step, ...], limits: Counts) -> tuple[Step, ...]:
 
 def counts_of(schema: JsonSchema) -> Counts:
     """What a schema holds; its references point to `$defs` at the root."""
-    counting = _Counting(schema.get("$defs", {}))
-    levels = counting.height(schema)
-    for name, part in counting.definitions.items():
-        counting.characters += len(name)
-        counting.height(part)
-    return Counts(
-        properties=counting.properties,
-        levels=levels,
-        enum_values=counting.enum_values,
-        characters=counting.characters,
-        optional=counting.optional,
-        unions=counting.unions,
-    )
+    definitions: dict[str, JsonSchema] = schema.get("$defs", {})
+    found: Counter[str] = Counter()
+    known: dict[int, int] = {}
+    levels = _height(schema, definitions, found, known)
+    for name, part in definitions.items():
+        found["characters"] += len(name)
+        _height(part, definitions, found, known)
+    return Counts(**{name: levels if name == "levels" else found[name] for name in _WORDS})
 
 
-@define
-class _Counting:
-    definitions: Mapping[str, JsonSchema]
-    properties: int = 0
-    enum_values: int = 0
-    characters: int = 0
-    optional: int = 0
-    unions: int = 0
-    known: dict[int, int] = field(factory=dict[int, int])
-
-    def height(self, schema: JsonSchema, level: int = 0) -> int:
-        """The levels of objects that a schema comes to, everything else being counted on the way, once."""
-        known = self.known.get(id(schema))
-        if known is not None:
-            return known
-        if level > MOST_LEVELS:
-            return 0
-        self.known[id(schema)] = 0  # what a type within itself adds
-        self._count(schema)
-        highest = 0
-        for steps, part in parts_of(schema):
-            if steps[0] != "$defs":
-                highest = max(highest, self.height(part, level + 1))
-        if (target := target_of(schema, self.definitions)) is not None:
-            highest = max(highest, self.height(target, level + 1))
-        self.known[id(schema)] = height = highest + ("properties" in schema)
-        return height
-
-    def _count(self, schema: JsonSchema) -> None:
-        if properties := schema.get("properties"):
-            self.properties += len(properties)
-            self.optional += len(properties.keys() - frozenset(schema.get("required", ())))
-            self.unions += sum(_is_union(part) for part in properties.values())
-            self.characters += sum(map(len, properties))
-        if "enum" in schema or "const" in schema:
-            values: list[Any] = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
-            self.enum_values += len(values)
-            self.characters += sum(len(each) for each in values if isinstance(each, str))
+def _height(
+    schema: JsonSchema, definitions: dict[str, JsonSchema], found: Counter[str], known: dict[int, int], level: int = 0
+) -> int:
+    """The levels of objects that a schema comes to, everything else being counted on the way, once."""
+    if id(schema) in known or level > MOST_LEVELS:
+        return known.get(id(schema), 0)
+    known[id(schema)] = 0  # what a type within itself adds
+    _add(schema, found)
+    inner = [part for steps, part in parts_of(schema) if steps[0] != "$defs"]
+    if (target := target_of(schema, definitions)) is not None:
+        inner.append(target)
+    heights = [_height(part, definitions, found, known, level + 1) for part in inner]
+    known[id(schema)] = height = max(heights, default=0) + ("properties" in schema)
+    return height
 
 
-def _is_union(part: Any) -> bool:
-    return isinstance(part, dict) and ("anyOf" in part or isinstance(part.get("type"), list))  # pyright: ignore[reportUnknownMemberType]
+def _add(schema: JsonSchema, found: Counter[str]) -> None:
+    if properties := schema.get("properties"):
+        found["properties"] += len(properties)
+        found["optional"] += len(properties.keys() - frozenset(schema.get("required", ())))
+        parts: list[JsonSchema] = [part for part in properties.values() if is_object(part)]
+        found["unions"] += sum("anyOf" in part or is_array(part.get("type")) for part in parts)
+        found["characters"] += sum(map(len, properties))
+    if "enum" in schema or "const" in schema:
+        values: list[Any] = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
+        found["enum_values"] += len(values)
+        found["characters"] += sum(len(each) for each in values if isinstance(each, str))

@@ -8,7 +8,18 @@ from typing import Any, Final, cast
 from attrs import define, field
 
 from pegboard.dialects.combinators import same
-from pegboard.dialects.dialect import Place, Step, described, distinct, everywhere, exchanged, only, told, without
+from pegboard.dialects.dialect import (
+    Place,
+    Step,
+    described,
+    distinct,
+    everywhere,
+    exchanged,
+    into_description,
+    only,
+    told,
+    without,
+)
 from pegboard.dialects.references import type_of_value, types_of
 from pegboard.schema.json import is_array, is_object, json_faults
 from pegboard.schema.messages import SchemaSearch
@@ -50,30 +61,22 @@ def boolean_schemas(schema: JsonSchema, place: Place) -> JsonSchema:
 
     Where that can't be said it becomes `{"not": {}}`. `additionalProperties` stays as it is.
     """
-    if _MAY_GO.isdisjoint(schema) or not any(_holds_boolean(keyword, rule) for keyword, rule in schema.items()):
-        return schema
-    new = {keyword: _said(keyword, rule) for keyword, rule in schema.items()}
-    return _without_forbidden(_without_items(new), place)
+    if not _MAY_GO.isdisjoint(schema):
+        new = {keyword: _without_booleans(keyword, rule) for keyword, rule in schema.items()}
+        if any(new[keyword] is not schema[keyword] for keyword in schema):
+            schema = new
+    return _without_forbidden(_without_items(schema), place)
 
 
-def _holds_boolean(keyword: str, rule: Any) -> bool:
-    if keyword not in _MAY_GO:
-        return False
-    if isinstance(rule, bool):
-        return keyword in ONE
-    if is_object(rule):
-        return keyword in NAMED and any(isinstance(part, bool) for part in rule.values())
-    return is_array(rule) and keyword in SOME and any(isinstance(part, bool) for part in rule)
-
-
-def _said(keyword: str, rule: Any) -> Any:
+def _without_booleans(keyword: str, rule: Any) -> Any:
     """The rule of one keyword without booleans, but for those that the object or array itself has to answer to."""
     if keyword in _MAY_STAY or (keyword == "items" and rule is False):
         return rule
     if keyword in ONE and isinstance(rule, bool):
         return _plain(rule)
-    if keyword in SOME and is_array(rule):
-        return _listed(keyword, rule)
+    if keyword in SOME and is_array(rule) and any(isinstance(part, bool) for part in rule):
+        possible = [part for part in rule if part is not False] if keyword in ("anyOf", "oneOf") else rule
+        return [_plain(part) for part in possible] or [{"not": {}}]
     if keyword in NAMED and is_object(rule) and any(isinstance(part, bool) for part in rule.values()):
         stays = keyword == "properties"
         return {name: part if part is False and stays else _plain(part) for name, part in rule.items()}
@@ -82,13 +85,6 @@ def _said(keyword: str, rule: Any) -> Any:
 
 def _plain(part: Any) -> Any:
     return ({} if part else {"not": {}}) if isinstance(part, bool) else part
-
-
-def _listed(keyword: str, rule: list[Any]) -> list[Any]:
-    if not any(isinstance(part, bool) for part in rule):
-        return rule
-    possible = [part for part in rule if part is not False] if keyword in ("anyOf", "oneOf") else rule
-    return [_plain(part) for part in possible] or [{"not": {}}]
 
 
 def _without_items(schema: JsonSchema) -> JsonSchema:
@@ -317,8 +313,7 @@ def string_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     """Tells an `enum` with other values than strings, or with an empty one, in the description."""
     if "enum" not in schema or (schema["enum"] and all(value and isinstance(value, str) for value in schema["enum"])):
         return schema
-    place.lost("enum", "only strings can be listed; moved into the description")
-    return described(without(schema, ("enum",)), told("enum", schema))
+    return into_description(schema, place, ["enum"], "only strings can be listed; moved into the description")
 
 
 @everywhere
@@ -329,8 +324,9 @@ def plain_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     """
     if "enum" not in schema or not any(isinstance(value, (bool, dict, list)) for value in schema["enum"]):
         return schema
-    place.lost("enum", "only strings and numbers can be listed; moved into the description")
-    return described(without(schema, ("enum",)), told("enum", schema))
+    return into_description(
+        schema, place, ["enum"], "only strings and numbers can be listed; moved into the description"
+    )
 
 
 _ELSEWHERE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "$ref", "contains")

@@ -229,7 +229,7 @@ class Dispatcher:
         await self.operations.aclose()
         await self.observers.aclose()
         if executors:
-            from pegboard.dispatch.executors.remote import close_executors
+            from pegboard.dispatch.executors.executor import close_executors
 
             await close_executors(executors)
         self.kept.close()
@@ -254,7 +254,6 @@ class Dispatcher:
             _put_in_order(states)
         return Batch(
             states,
-            services.pipeline,
             sequential=options.get("sequential", False),
             steering=options.get("steering"),
             on_steering=options.get("on_steering", "skip"),
@@ -294,7 +293,7 @@ class Dispatcher:
 
 async def _run_remote(executor: Callable[[str], Awaitable[Any]], state: CallState) -> ToolResult:
     """See `run_remote`, which is loaded by the first call that needs it."""
-    from pegboard.dispatch.executors.remote import run_remote
+    from pegboard.dispatch.executors.executor import run_remote
 
     return await run_remote(executor, state)
 

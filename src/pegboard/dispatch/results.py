@@ -21,7 +21,7 @@ from pegboard.schema.validator import Validator
 from pegboard.tools.call import CallError
 from pegboard.tools.content import CONTENT_TYPES, Content, FileContent, TextContent, ToolResult
 from pegboard.tools.handler import Handler
-from pegboard.tools.spec import ResultLimits
+from pegboard.tools.spec import DEFAULT_RESULT_LIMITS, ResultLimits
 from pegboard.tools.tool import Tool
 
 MOST_AT_ONCE: Final = 5_000
@@ -369,47 +369,46 @@ def keeper_of(state: CallState) -> Keeper:
 
 
 def failure_result(state: CallState, error: BaseException) -> ToolResult:
-    """The error result for what ended a call. Never raises.
-
-    A `ToolError` speaks for itself. Of anything else the model learns the tool's name and the exception's type, and
-    its message only where the policy exposes errors.
-    """
+    """The error result for what ended a call. Never raises."""
     if isinstance(error, FatalToolError):
         state.fatal = error
+    policy = None if state.tool is None else state.tool.policy.expose_errors
+    expose = state.services.limits.expose_errors if policy is None else policy
+    return error_result(state.call.name, error, limits_of(state), expose=expose)
+
+
+def error_result(
+    name: str, error: BaseException, limits: ResultLimits = DEFAULT_RESULT_LIMITS, *, expose: bool
+) -> ToolResult:
+    """The error result of a tool. Never raises.
+
+    A `ToolError` speaks for itself. Of anything else the model learns the tool's name and the exception's type, and
+    its message only where that is exposed.
+    """
     try:
-        return _short(state, _told(state, error))
+        result = _worded(name, error, expose)
+        text = result.text
+        return result if len(text) <= limits.small else attrs.evolve(result, content=cut_short(text, limits))
     except Exception as failed:  # noqa: BLE001  an exception that can't be read (a ToolError that was never set up)
-        return ToolResult.error("tool_failure", f"{state.call.name} failed.", detail=detail_of(failed))
+        return ToolResult.error("tool_failure", f"{name} failed.", detail=detail_of(failed))
 
 
-def _short(state: CallState, result: ToolResult) -> ToolResult:
-    """An error's text is held to the limits too."""
-    text, limits = result.text, limits_of(state)
-    if len(text) <= limits.small:
-        return result
-    return attrs.evolve(result, content=cut_short(text, limits))
-
-
-def _told(state: CallState, error: BaseException) -> ToolResult:
+def _worded(name: str, error: BaseException, expose: bool) -> ToolResult:
     if isinstance(error, CallError):
         return error.result()
+    detail = detail_of(error)
     if isinstance(error, CallStoppedError):
-        return ToolResult.error(error.kind, f"{state.call.name} was stopped: {error.text}.", detail=detail_of(error))
+        return ToolResult.error(error.kind, f"{name} was stopped: {error.text}.", detail=detail)
     if isinstance(error, ToolError):
-        return _in_its_words(error)
+        result = ToolResult.error(
+            "tool_failure", f"{error.text}" if error.hint is None else f"{error.text}\n{error.hint}", detail=detail
+        )
+        return attrs.evolve(result, metadata={"retryable": error.retryable})
     if isinstance(error, asyncio.CancelledError):
-        return ToolResult.error("aborted", f"{state.call.name} ended itself before it had a result.")
+        return ToolResult.error("aborted", f"{name} ended itself before it had a result.")
     raised = _raised(error)
-    text = f"{state.call.name} failed: {type(raised).__name__}"
-    if _exposes(state):
-        text += f": {_text_of(raised)}"
-    return ToolResult.error("tool_failure", f"{text}.", detail=detail_of(error))
-
-
-def _in_its_words(error: ToolError) -> ToolResult:
-    text = f"{error.text}" if error.hint is None else f"{error.text}\n{error.hint}"
-    metadata = {"retryable": error.retryable}
-    return ToolResult(text, is_error=True, kind="tool_failure", metadata=metadata, detail=detail_of(error))  # pyright: ignore[reportArgumentType]  a text is converted
+    text = f": {_text_of(raised)}" if expose else ""
+    return ToolResult.error("tool_failure", f"{name} failed: {type(raised).__name__}{text}.", detail=detail)
 
 
 def _raised(error: BaseException) -> BaseException:
@@ -423,8 +422,3 @@ def _text_of(error: BaseException) -> str:
         return str(error)[:2000]
     except Exception:  # noqa: BLE001  an exception whose own text can't be had
         return "(no text)"
-
-
-def _exposes(state: CallState) -> bool:
-    policy = state.tool.policy.expose_errors if state.tool is not None else None
-    return state.services.limits.expose_errors if policy is None else policy

@@ -34,9 +34,7 @@ _OLDEST_SECONDS: Final = 90 * 24 * 3600
 _FORMAT: Final = 1
 _FAILED_SECONDS: Final = 3600
 _MOST_FAILURE_BYTES: Final = 64 * 1024
-_LIST_START: Final = len(b'{"tools":[\n')
-_SCHEMA: Final = b',"inputSchema":'
-"""Found only as a key: inside a JSON string its quotes would stand escaped."""
+_OF_TOOLS: Final = ("listed", "schema", "more", "shown")
 
 
 @frozen
@@ -48,7 +46,7 @@ class ListedTool:
         plugin: Its plugin's name; `""` for the host's.
         summary: One line without tabs.
         listed: Its object in `list --json`, without line ends.
-        schema: Its input schema, as it stands in `listed`.
+        schema: What `schema` prints.
         more: What `show --json` says beyond `listed`: members, each after a comma; `""` for nothing.
         shown: What `show` prints.
     """
@@ -323,35 +321,14 @@ def _contents(key: bytes, listing: Listing, stamps: Stamps, until: int) -> tuple
 
 
 def _sections(listing: Listing) -> Iterator[tuple[bytes, bytes]]:
-    whole = list_json([tool.listed for tool in listing.tools], listing.problems).encode()
-    more = [tool.more.encode() for tool in listing.tools]
-    shown = [tool.shown.encode() for tool in listing.tools]
-    yield b"json", whole
-    yield b"more", b"".join(more)
-    yield b"shown", b"".join(shown)
+    """What the warm command reads, by name. Texts of tools are joined by NUL, in the order of the lines of `plain`."""
     yield b"plain", "".join(tool.line for tool in listing.tools).encode()
-    yield b"tools", _table(listing.tools, more, shown)
+    for kind in _OF_TOOLS:
+        yield kind.encode(), "\0".join(getattr(tool, kind) for tool in listing.tools).encode()
     yield b"problems", listing.problems.encode()
     yield b"notice", listing.notice.encode()
     yield b"version", listing.version.encode()
     yield b"commands", "".join(f"{name}\t{words}\n" for name, words in listing.commands).encode()
-
-
-def _table(tools: tuple[ListedTool, ...], more: list[bytes], shown: list[bytes]) -> bytes:
-    """Where each tool's texts are: after its name and plugin (offset, length, CRC-32) of listed, schema, more, shown.
-
-    Each line begins with a line end, so that a name is found by one search of the bytes.
-    """
-    lines: list[str] = []
-    at, more_at, shown_at = _LIST_START, 0, 0
-    for tool, rest, text in zip(tools, more, shown, strict=True):
-        listed, schema = tool.listed.encode(), tool.schema.encode()
-        inside = at + listed.index(_SCHEMA + schema) + len(_SCHEMA)
-        places = ((at, listed), (inside, schema), (more_at, rest), (shown_at, text))
-        numbers = "\t".join(f"{place} {len(data)} {crc32(data)}" for place, data in places)
-        lines.append(f"\n{tool.name}\t{tool.plugin}\t{numbers}")
-        at, more_at, shown_at = at + len(listed) + 2, more_at + len(rest), shown_at + len(text)
-    return "".join((*lines, "\n")).encode()
 
 
 def prune(folder: Path, *, most: int) -> None:

@@ -5,7 +5,7 @@ little else; `pegboard.plugins.cache` writes.
 
 A snapshot is one file, put in place at once; a reader keeps its descriptor, so it never sees half:
 
-    pegboard snapshot 2
+    pegboard snapshot 3
     <CRC-32 of the header, hexadecimal> <length of the header>
     <header: fields joined by NUL>
     <body: the sections, one after the other>
@@ -30,7 +30,7 @@ TYPE_CHECKING = False  # typing costs more than everything else that is loaded h
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAGIC = b"pegboard snapshot 2\n"
+MAGIC = b"pegboard snapshot 3\n"
 MISSING = b"-"
 MOST_SECONDS = 3600
 _FIRST_READ = 64 * 1024
@@ -110,17 +110,6 @@ class Snapshot:
             ValueError: It isn't what was written.
         """
         offset, length, crc = self._sections[name]
-        return self._read(offset, length, crc)
-
-    def part(self, name: bytes, offset: int, length: int, crc: int) -> bytes:
-        """A part of a section.
-
-        Raises:
-            ValueError: It isn't what was written.
-        """
-        return self._read(self._sections[name][0] + offset, length, crc)
-
-    def _read(self, offset: int, length: int, crc: int) -> bytes:
         data = os.pread(self._fd, length, self._body + offset)
         if len(data) != length or crc32(data) != crc:
             raise ValueError("the snapshot is damaged")

@@ -268,7 +268,7 @@ class _OneOf(Constraint):
         """Scalars become a choice of those options that they can be."""
         if adapter is NULL and None in self.options:
             return adapter
-        if not isinstance(adapter, ScalarAdapter) or adapter is NULL:
+        if adapter is NULL or not isinstance(adapter, ScalarAdapter) or adapter.cls is not None:
             return super().on(adapter)
         return _chosen(_choices(adapter.type, self.options))
 
@@ -385,44 +385,37 @@ class _Not(Constraint):
 
 
 @frozen
-class _Items(Constraint):
-    """Constraints on the items of an array, and on the array (`deep_iterable`)."""
+class _Inside(Constraint):
+    """Constraints on what a container holds, and on the container.
 
-    items: Constraint
-    whole: Constraint | None
+    Attributes:
+        kind: Of an array (`deep_iterable`) or a mapping (`deep_mapping`).
+        items: On its items or values.
+        keys: On the keys of a mapping.
+        whole: On the container.
+    """
 
-    def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """With other items."""
-        if isinstance(adapter, ConstrainedAdapter):
-            return _inside(adapter, self)
-        if adapter is NULL:
-            raise NothingLeftError
-        if not isinstance(adapter, ArrayAdapter):
-            return None
-        return _with_whole(attrs.evolve(adapter, item=_if_any_left(adapter.item, self.items)), self.whole)
-
-
-@frozen
-class _Entries(Constraint):
-    """Constraints on the keys and values of a mapping, and on the mapping (`deep_mapping`)."""
-
+    kind: type[ArrayAdapter | MappingAdapter]
+    items: Constraint | None
     keys: Constraint | None
-    values: Constraint | None
     whole: Constraint | None
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """With other keys and values."""
-        if isinstance(adapter, ConstrainedAdapter):
-            return _inside(adapter, self)
+        """With other items and keys."""
         if adapter is NULL:
             raise NothingLeftError
-        if not isinstance(adapter, MappingAdapter):
+        if isinstance(adapter, ConstrainedAdapter):
+            inner = self.on(adapter.inner)
+            if isinstance(inner, ConstrainedAdapter):
+                return ConstrainedAdapter(inner.inner, (*adapter.checks, *inner.checks))
+            return None if inner is None else ConstrainedAdapter(inner, adapter.checks)
+        if not isinstance(adapter, self.kind):
             return None
-        key = _if_any_left(adapter.key, self.keys)
-        if key_schema(key, SchemaWriter()) is None:
-            key = adapter.key
-        item = _if_any_left(adapter.item, self.values)
-        return _with_whole(attrs.evolve(adapter, key=key, item=item), self.whole)
+        found = attrs.evolve(adapter, item=_if_any_left(adapter.item, self.items))
+        if isinstance(found, MappingAdapter):
+            key = _if_any_left(found.key, self.keys)
+            found = found if key_schema(key, SchemaWriter()) is None else attrs.evolve(found, key=key)
+        return found if self.whole is None else constrained(found, self.whole, skips_null=False) or found
 
 
 def _if_any_left(adapter: TypeAdapter, constraint: Constraint | None) -> TypeAdapter:
@@ -435,35 +428,11 @@ def _if_any_left(adapter: TypeAdapter, constraint: Constraint | None) -> TypeAda
         return adapter
 
 
-def _with_whole(adapter: TypeAdapter, constraint: Constraint | None) -> TypeAdapter:
-    return adapter if constraint is None else constrained(adapter, constraint, skips_null=False) or adapter
-
-
-def _inside(adapter: ConstrainedAdapter, constraint: _Items | _Entries) -> TypeAdapter | None:
-    inner = constraint.on(adapter.inner)
-    if isinstance(inner, ConstrainedAdapter):
-        return ConstrainedAdapter(inner.inner, (*adapter.checks, *inner.checks))
-    return None if inner is None else ConstrainedAdapter(inner, adapter.checks)
-
-
 # Metadata of `Annotated` ----------------------------------------------------------------------------------------------
 
 
-@frozen
-class Metadata:
-    """What stands in an `Annotated`.
-
-    Attributes:
-        notes: For the schema.
-        constraints: On the value, each with the object that makes it.
-    """
-
-    notes: JsonSchema
-    constraints: tuple[tuple[object, Constraint], ...]
-
-
-def read_metadata(given: Iterable[object]) -> Metadata:
-    """Reads the metadata of an `Annotated`.
+def read_metadata(given: Iterable[object]) -> tuple[JsonSchema, list[tuple[object, Constraint]]]:
+    """The metadata of an `Annotated`: notes for the schema, and constraints, each with the object that makes it.
 
     A text is the description (of several the last, which stands furthest out), so is what has `documentation`
     (`typing_extensions.Doc`) or a text as `description`. A mapping is written into the schema as it is; so is one
@@ -485,7 +454,7 @@ def read_metadata(given: Iterable[object]) -> Metadata:
         elif not isinstance(each, type):
             notes.update(_notes(each))
             constraints.extend((each, constraint) for constraint in _constraints(each))
-    return Metadata(notes, tuple(constraints))
+    return notes, constraints
 
 
 def _notes(marker: object) -> JsonSchema:
@@ -597,12 +566,13 @@ _READERS: Final[Mapping[str, Callable[[Any], Constraint]]] = {
     "_MinLengthValidator": lambda validator: _Length("min", validator.min_length),
     "_InValidator": _in,
     "_MatchesReValidator": lambda validator: _Match(validator.pattern, validator.match_func.__name__),
-    "_DeepIterable": lambda validator: _Items(
-        validator_constraint(validator.member_validator), _if_given(validator.iterable_validator)
+    "_DeepIterable": lambda validator: _Inside(
+        ArrayAdapter, _if_given(validator.member_validator), None, _if_given(validator.iterable_validator)
     ),
-    "_DeepMapping": lambda validator: _Entries(
-        _if_given(validator.key_validator),
+    "_DeepMapping": lambda validator: _Inside(
+        MappingAdapter,
         _if_given(validator.value_validator),
+        _if_given(validator.key_validator),
         _if_given(validator.mapping_validator),
     ),
 }

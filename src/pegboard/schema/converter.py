@@ -7,7 +7,7 @@ met. JSON Schema validates first, so a model gets only what its own schema takes
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from threading import RLock
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 
 from pegboard.schema.adapters import ALL_KINDS, OBJECTS, Kinds, SchemaWriter, TypeAdapter
 from pegboard.schema.json import StructureError, path_text
-from pegboard.schema.references import inlined
+from pegboard.schema.references import inlined, mapped
 from pegboard.typing import JsonMapping, JsonSchema
 
 if TYPE_CHECKING:
@@ -180,29 +180,20 @@ class ForeignAdapter(TypeAdapter):
         """Objects, if its schema says so; else any."""
         return OBJECTS if self.given.get("type") == "object" else ALL_KINDS
 
-    def is_hashable(self) -> bool:
-        """As the class is."""
-        return issubclass(self.cls, Hashable)
-
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """As it was given; what it defines beside is named anew among the definitions."""
         definitions: JsonMapping = self.given.get("$defs", {})
         if not definitions:
             return dict(self.given)
         names = {name: writer.reserve(name) for name in definitions}
-        written = cast("JsonSchema", _renamed({**self.given, "$defs": {}}, names))
-        del written["$defs"]
+        written = _renamed({key: rule for key, rule in self.given.items() if key != "$defs"}, names)
         writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})
         return written
 
 
-def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
+def _renamed(schema: JsonSchema, names: Mapping[str, str]) -> JsonSchema:
     """A schema whose references lead to definitions of other names."""
-    if isinstance(schema, list):
-        return [_renamed(each, names) for each in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    renamed = {key: _renamed(each, names) for key, each in cast("dict[str, Any]", schema).items()}
+    renamed = mapped(schema, lambda part, _: _renamed(part, names))
     name = str(renamed.get("$ref", "")).removeprefix("#/$defs/")
     return {**renamed, "$ref": f"#/$defs/{names[name]}"} if name in names else renamed
 
@@ -303,7 +294,13 @@ Count: TypeAlias = Annotated[int, "0 or above"]
 """A whole number, 0 or above."""
 
 _KEY: Final = "pegboard_json"
-_WANTED: Final[Mapping[type, str]] = {str: "a text", int: "a whole number", bool: "a boolean", dict: "an object"}
+_WANTED: Final[Mapping[type, str]] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "a boolean",
+    dict: "an object",
+}
 
 
 class UnreadError(ValueError):
@@ -379,7 +376,7 @@ def _strict_converter() -> Converter:
         lambda kind: type(None) in typing.get_args(kind), partial(_of_optional, converter)
     )
     converter.register_structure_hook_func(lambda kind: kind == str | bytes | Mapping[str, Any], _text_or_object)
-    for kind in (str, int, bool):
+    for kind in (str, int, float, bool):
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook_func(lambda kind: kind == Count, _count)
     converter.register_structure_hook_func(_readers.__contains__, _read_by_function)
@@ -399,7 +396,7 @@ def _has_origin(origin: Any) -> Callable[[Any], bool]:
 
 def _exactly(kind: type) -> Callable[[Any, Any], Any]:
     def read_exactly(data: Any, _type: Any) -> Any:
-        if type(data) is not kind:
+        if type(data) is not kind and not (kind is float and type(data) is int):
             raise UnreadError(f": must be {_WANTED[kind]}, got {type(data).__name__}")
         return data
 

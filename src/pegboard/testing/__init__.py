@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pegboard.testing.argument_checks import Report
 from pegboard.testing.calls import RecordedCall, RecordedCalls, call_tool, plugin_registry
-from pegboard.testing.check import check_plugin
+from pegboard.testing.check import Report, check_plugin
 from pegboard.testing.scripted import ScriptedApprover, ScriptedModel
 
 __all__ = [

@@ -5,27 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import selectors
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
-from attrs import define, field
+from attrs import define, field, frozen
 
-import pegboard
 from pegboard.dispatch.permissions.permissions import Permissions
-from pegboard.errors import FatalToolError, PluginError, cause_of
+from pegboard.dispatch.timeout import Watchdog, within as run_within
+from pegboard.errors import FatalToolError, PluginError, SchemaError, cause_of
 from pegboard.plugins.manager import LOAD_SECONDS, LoadedPlugin, gather, manifest_of, within
 from pegboard.plugins.manifest import PluginManifest, read_manifest
-from pegboard.schema.json import is_object
+from pegboard.schema.json import counted, is_array, is_object
 from pegboard.schema.references import References
-from pegboard.schema.validator import second_opinion
-from pegboard.testing.argument_checks import Findings, Report, check_arguments
+from pegboard.schema.validator import Validator, second_opinion
 from pegboard.testing.calls import Subject, plugin_registry, subject_of
+from pegboard.testing.samples import NoSampleError, Samples
 from pegboard.tools.content import ToolResult
 from pegboard.tools.spec import ToolSpec
 from pegboard.typing import JsonSchema
@@ -35,11 +32,6 @@ if TYPE_CHECKING:
     from pegboard.registry import ToolRegistry
     from pegboard.tools.tool import Tool
 
-_BLOCKED: Final = 0.1
-"""Seconds from which on other calls in the loop are noticeably late."""
-_BEAT: Final = 0.01
-_LOOP: Final = (os.path.dirname(asyncio.__file__), os.path.dirname(pegboard.__file__), selectors.__file__)  # noqa: PTH120
-"""Where the code that runs tools lies: below it stands a tool's own."""
 HEAVY: Final = (
     "PIL",
     "aiohttp",
@@ -78,71 +70,93 @@ sys.__stdout__.write("\\n" + json.dumps(answer) + "\\n")
 _NAMES = ("hooks", "toolsets", "predicates", "processors", "exporters", "executors", "models", "commands")
 _BREAKS: Final = ("invalid_output", "timeout", "crashed", "callback_failure", "aborted")
 """Kinds of error that no call with valid arguments may end in."""
+_OTHERS: Final[tuple[Any, ...]] = (
+    *("text", "", "a" * 10_001, -(2**40), 0, 1, 2**40, 1.5, True, None),
+    *([], ["text"], {}, {"key": "text"}),
+)
+"""Values of every kind, small and large."""
+_MOST_LEVELS: Final = 6
+_MOST_ROUND: Final = 500
+"""Invalid arguments of one tool; some 2 us each."""
+_MOST_LISTED: Final = 3
+_MOST_SHOWN: Final = 200
+
+
+@frozen
+class Report:
+    """A plugin that keeps the contract.
+
+    Attributes:
+        plugin: Its name.
+        tools: The names of the tools that were checked, in the order in which it registers them.
+        tried: How many sets of arguments were put to the tools' checks.
+        ran: How many declared examples were run; 0 with `run_examples=False`.
+        warnings: What a model or a person would miss; nothing breaks.
+        notes: What could not be checked, and why.
+    """
+
+    plugin: str
+    tools: tuple[str, ...] = ()
+    tried: int = 0
+    ran: int = 0
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """A line of figures, then a line for each warning and each note."""
+        figures = (
+            counted(len(self.tools), "tool"),
+            f"{counted(self.tried, 'set')} of arguments tried",
+            f"{counted(self.ran, 'example')} run",
+        )
+        head = f"plugin {self.plugin!r} keeps the contract: {', '.join(figures)}"
+        lines = [*(f"warning: {text}" for text in self.warnings), *(f"note: {text}" for text in self.notes)]
+        return "\n".join([head, *lines])
 
 
 @define(eq=False)
-class LoopMonitor:
-    """Watches the running loop, from inside and from a thread beside it, while its `async with` lasts.
-
-    The loop is blocked while its beat stays out. Where the watching thread was kept waiting too and the process
-    got no processor time, the machine was busy, and that time isn't counted.
+class Findings:
+    """Collects what the checks find, so that the author reads all of it at once.
 
     Attributes:
-        blocked: The longest time in seconds for which the loop stood still.
-        place: Where its thread was then (`"file.py:12 in function"`), or `""`.
+        plugin: The plugin's name.
+        errors: What breaks the contract, a sentence each: which thing, what is wrong, what to do.
+        warnings: What a model or a person would miss.
+        notes: What could not be checked.
+        tools: The names of the checked tools.
+        tried: How many sets of arguments were tried.
+        ran: How many examples were run.
     """
 
-    blocked: float = 0.0
-    place: str = ""
-    _last: float = field(factory=time.monotonic, init=False)
-    _lost: float = field(default=0.0, init=False)
-    _thread: int = field(factory=threading.get_ident, init=False)
-    _ended: threading.Event = field(factory=threading.Event, init=False)
-    _task: asyncio.Task[None] | None = field(default=None, init=False)
+    plugin: str
+    errors: list[str] = field(factory=list[str])
+    warnings: list[str] = field(factory=list[str])
+    notes: list[str] = field(factory=list[str])
+    tools: list[str] = field(factory=list[str])
+    tried: int = 0
+    ran: int = 0
 
-    async def __aenter__(self) -> Self:
-        self._last = time.monotonic()
-        self._task = asyncio.get_running_loop().create_task(self._beat())
-        threading.Thread(target=self._watch, name="pegboard-loop-monitor", daemon=True).start()
-        await asyncio.sleep(0)
-        return self
+    def error(self, text: str) -> None:
+        """Writes down what breaks the contract; the same only once."""
+        if text not in self.errors:
+            self.errors.append(text)
 
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.sleep(0)  # a beat that is due is counted
-        self._measure()
-        self._ended.set()
-        assert self._task is not None
-        self._task.cancel()
+    def report(self) -> Report:
+        """The report.
 
-    async def _beat(self) -> None:
-        while True:
-            self._measure()
-            await asyncio.sleep(_BEAT)
-
-    def _measure(self) -> None:
-        now = time.monotonic()
-        self.blocked = max(self.blocked, now - self._last - _BEAT - self._lost)
-        self._last, self._lost = now, 0.0
-
-    def _watch(self) -> None:
-        """Runs in the thread beside: counts what the machine took away, and looks where the loop's thread stands."""
-        while not self._ended.is_set():
-            before, used = time.monotonic(), time.process_time()
-            self._ended.wait(_BEAT)
-            late = time.monotonic() - before - _BEAT
-            self._lost += max(0.0, late - (time.process_time() - used))
-            if not self.place and time.monotonic() - self._last > _BLOCKED / 2:
-                self.place = _place(sys._current_frames().get(self._thread))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  (documented, for debuggers)
+        Raises:
+            AssertionError: There are findings; the text lists all of them.
+        """
+        __tracebackhide__ = True  # pytest shows the author's line, not ours
+        if self.errors:
+            raise AssertionError(_listing(f"plugin {self.plugin!r} breaks the contract", self.errors))
+        return Report(self.plugin, tuple(self.tools), self.tried, self.ran, tuple(self.warnings), tuple(self.notes))
 
 
-def _place(frame: FrameType | None) -> str:
-    """Where the tool's own code stands: the last of what it called is of no use to its author."""
-    place = ""
-    while frame is not None and not frame.f_code.co_filename.startswith(_LOOP):
-        code = frame.f_code
-        place = f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"  # noqa: PTH119
-        frame = frame.f_back
-    return place
+def _listing(head: str, findings: Sequence[str]) -> str:
+    """A numbered list; what takes several lines is indented below its number."""
+    items = (f"  {number}. {text}".replace("\n", "\n     ") for number, text in enumerate(findings, 1))
+    return "\n".join([f"{head} ({len(findings)} found):", *items])
 
 
 def _check_budget(
@@ -154,7 +168,7 @@ def _check_budget(
         return
     answer = _modules_of(subject.module)
     if "cause" in answer:
-        findings.note(f"its import couldn't be measured in a process of its own: {answer['cause']}")
+        findings.notes.append(f"its import couldn't be measured in a process of its own: {answer['cause']}")
         return
     loaded: list[str] = answer["modules"]
     for package in heavy:
@@ -203,10 +217,12 @@ def _check_spec(spec: ToolSpec, findings: Findings) -> None:
         ("output", spec.output_schema, ()),
     ):
         if schema is not None and (opinion := second_opinion(schema, examples)) is not None:
-            findings.warn(f"{called}: validators don't agree on its {what} schema: {opinion}; say it more plainly")
+            findings.warnings.append(
+                f"{called}: validators don't agree on its {what} schema: {opinion}; say it more plainly"
+            )
     undescribed = list(_undescribed(spec.input_schema)) if spec.kind == "function" else []
     if undescribed:
-        findings.warn(
+        findings.warnings.append(
             f"{called}: no description for {', '.join(map(repr, undescribed))}; give one in the docstring (Args:), "
             "or as Annotated[..., 'text']"
         )
@@ -318,11 +334,11 @@ async def _run_examples(registry: ToolRegistry, findings: Findings) -> None:
         for tool in registry.tools():
             if tool.spec.annotations.read_only_hint and tool.handler is not None:
                 if not tool.spec.examples:
-                    findings.note(f"tool {tool.name!r} declares no examples (examples=[...]), so it wasn't run")
+                    findings.notes.append(f"tool {tool.name!r} declares no examples (examples=[...]), so it wasn't run")
                 for place, example in enumerate(tool.spec.examples):
                     await _run_example(registry, tool, f"tool {tool.name!r}, example {place + 1}", example, findings)
             elif tool.spec.examples:
-                findings.note(f"tool {tool.name!r} isn't marked read-only, so its examples weren't run")
+                findings.notes.append(f"tool {tool.name!r} isn't marked read-only, so its examples weren't run")
 
 
 async def _run_example(
@@ -330,25 +346,27 @@ async def _run_example(
 ) -> None:
     findings.ran += 1
     try:
-        result, monitor = await _watched(registry, tool, example)
-        if monitor.blocked > _BLOCKED:  # measured again: the first call may load what later ones have
-            _, monitor = await _watched(registry, tool, example)
+        result, blocked = await _watched(registry, tool, example)
+        if blocked:  # watched again: the first call may load what later ones have
+            _, blocked = await _watched(registry, tool, example)
     except FatalToolError as error:
         findings.error(f"{called}: it ends the turn: {error}")
         return
-    if monitor.blocked > _BLOCKED:
-        where = f" ({monitor.place})" if monitor.place else ""
+    for seconds, place in blocked[:1]:
         findings.error(
-            f"{called}: it blocks the event loop for {monitor.blocked:.1f} s{where}, and no other call goes on "
+            f"{called}: it blocks the event loop, for {seconds:.1f} s and more{place}, and no other call goes on "
             "meanwhile; await what it waits for, or make it a plain function, which runs in a thread"
         )
     _judge(result, called, findings)
 
 
-async def _watched(registry: ToolRegistry, tool: Tool, example: Mapping[str, Any]) -> tuple[ToolResult, LoopMonitor]:
-    async with LoopMonitor() as monitor:
-        result = await registry.call(tool.name, example)
-    return result, monitor
+async def _watched(
+    registry: ToolRegistry, tool: Tool, example: Mapping[str, Any]
+) -> tuple[ToolResult, list[tuple[float, str]]]:
+    """The result, and where the event loop was blocked meanwhile."""
+    blocked: list[tuple[float, str]] = []
+    watchdog = Watchdog(report=lambda _name, seconds, place: blocked.append((seconds, place)))
+    return await run_within(None, registry.call(tool.name, example), watchdog=watchdog, name=tool.name), blocked
 
 
 def _judge(result: ToolResult, called: str, findings: Findings) -> None:
@@ -361,7 +379,147 @@ def _judge(result: ToolResult, called: str, findings: Findings) -> None:
             "raise ToolError for what a model shall read, and correct the rest"
         )
     else:
-        findings.note(f"{called}: it answered with an error ({result.kind}): {result.text[:200]}")
+        findings.notes.append(f"{called}: it answered with an error ({result.kind}): {result.text[:200]}")
+
+
+@define(eq=False)
+class _ArgumentCheck:
+    """Puts ordinary, boundary and invalid arguments to a tool's check; the tool itself never runs."""
+
+    tool: Tool
+    findings: Findings
+    accepted: int = 0
+    refused: list[str] = field(factory=list[str])
+
+    @property
+    def called(self) -> str:
+        return f"tool {self.tool.name!r}"
+
+    def run(self) -> None:
+        self._examples()
+        schema = self.tool.spec.input_schema
+        samples = Samples(References(schema), self.tool.validator.accepts)
+        try:
+            tried = list(samples.of(schema))
+        except NoSampleError:
+            tried = []
+        for sample in tried:
+            problems = self._checked(sample.value)
+            if problems:
+                special = "" if sample.label == "sample" else f"{sample.label}, "
+                self.refused.append(f"{special}{_shown(sample.value)}: {_joined(problems)}")
+            elif problems is not None:
+                self.accepted += 1
+        self._sum_up(len(tried), samples.missed)
+        known = next(iter(self.tool.spec.examples), None) if not tried else tried[0].value
+        if known is not None:
+            for text in islice(self._taken(dict(known)), _MOST_LISTED):
+                self.findings.error(f"{self.called} takes what its input schema forbids: {text}")
+
+    def _examples(self) -> None:
+        for place, example in enumerate(self.tool.spec.examples):
+            problems = self._checked(example)
+            if problems:
+                self.findings.error(
+                    f"{self.called}: its own example {place + 1} is refused ({_joined(problems)}): "
+                    "correct the example, or what refuses it"
+                )
+            else:
+                self.accepted += 1
+
+    def _checked(self, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
+        """The problems that the check finds; `None` where it raised instead, which is an error."""
+        self.findings.tried += 1
+        try:
+            problems = self.tool.check(arguments)
+        except Exception as error:  # noqa: BLE001  a tool's own code may raise anything
+            self.findings.error(
+                f"{self.called}: judging {_shown(arguments)} raised {cause_of(error)}; its check (and the types that "
+                "its arguments become) must tell problems, or raise ValueError, never crash"
+            )
+            return None
+        if problems:
+            self._worded(problems)
+        return problems
+
+    def _worded(self, problems: tuple[str, ...]) -> None:
+        """Lets the tool word a refusal itself, where it wants to."""
+        write = self.tool.format_validation_error
+        if write is None:
+            return
+        try:
+            text: Any = write(problems)
+        except Exception as error:  # noqa: BLE001  a tool's own code may raise anything
+            self.findings.error(f"{self.called}: its format_validation_error raised {cause_of(error)}; it must not")
+        else:
+            if not isinstance(text, str) or not text:
+                self.findings.error(f"{self.called}: its format_validation_error gave {text!r:.60}; it must give text")
+
+    def _sum_up(self, tried: int, missed: Collection[str]) -> None:
+        if not tried:
+            self.findings.notes.append(
+                f"{self.called}: no arguments were found that its input schema takes, so only its examples were tried; "
+                "declare some (examples=[...])"
+            )
+            return
+        if missed:
+            self.findings.notes.append(
+                f"{self.called}: no value was found for {', '.join(map(repr, missed))}, which was left out; "
+                "declare an example with one (examples=[...])"
+            )
+        if not self.refused:
+            return
+        such = f"such as {self.refused[0]}"
+        if not self.accepted:
+            self.findings.error(
+                f"{self.called}: everything that was tried fits its input schema and is refused beyond it, {such}; "
+                "say in the schema what is asked for (Annotated[...], an enum, a pattern), "
+                "or declare an example (examples=[...])"
+            )
+            return
+        self.findings.warnings.append(
+            f"{self.called}: {len(self.refused)} of {tried} arguments that its input schema takes "
+            f"are refused beyond it, which no model can know, {such}; say it in the schema, if it can be said"
+        )
+
+    def _taken(self, known: Mapping[str, Any]) -> Iterator[str]:
+        """What is taken of the values round a known one, though the schema forbids it as JSON Schema 2020-12 reads."""
+        schema = self.tool.spec.input_schema
+        draft = f"the draft that it names ({schema['$schema']})" if "$schema" in schema else "its check"
+        try:
+            reading = Validator({key: rule for key, rule in schema.items() if key != "$schema"})
+        except SchemaError:  # as earlier drafts write it
+            return
+        for value in islice(_round(known), _MOST_ROUND):
+            if is_object(value) and self._checked(value) == () and not reading.accepts(value):
+                problems = _joined(reading.problems(value))
+                yield f"{problems}; {draft} doesn't read it so: write the schema as JSON Schema 2020-12"
+
+
+def _round(value: Any, level: int = 0) -> Iterator[Any]:
+    """Values a step away from one: another kind or size, a member or an item less, another or more."""
+    if level > _MOST_LEVELS:
+        return
+    yield from (each for each in _OTHERS if each != value)
+    if is_object(value):
+        yield {**value, "no_such_key": 1}
+        for name in value:
+            yield {key: item for key, item in value.items() if key != name}
+            yield from ({**value, name: each} for each in _round(value[name], level + 1))
+    elif is_array(value):
+        yield value + value[:1]
+        for place, item in enumerate(value[:_MOST_LISTED]):
+            yield value[:place] + value[place + 1 :]
+            yield from ([*value[:place], each, *value[place + 1 :]] for each in _round(item, level + 1))
+
+
+def _joined(problems: tuple[str, ...]) -> str:
+    return "; ".join(problems[:_MOST_LISTED])
+
+
+def _shown(arguments: Mapping[str, Any]) -> str:
+    text = repr(dict(arguments))
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def check_plugin(
@@ -410,9 +568,11 @@ def check_plugin(
         for tool in loaded.tools:
             findings.tools.append(tool.name)
             _check_spec(tool.spec, findings)
-            check_arguments(tool, findings)
+            _ArgumentCheck(tool, findings).run()
         for toolset in loaded.toolsets:
-            findings.note(f"toolset {toolset.name!r} is asked for its tools at run time only; they weren't checked")
+            findings.notes.append(
+                f"toolset {toolset.name!r} is asked for its tools at run time only; they weren't checked"
+            )
         if not loaded.faults:
             _check_manifest(subject, own, findings)
             if run_examples:

@@ -16,15 +16,12 @@ from pegboard.schema.messages import SchemaSearch, holds
 from pegboard.schema.references import References
 from pegboard.typing import JsonObject, JsonSchema
 
-_KINDS: Final = ("string", "integer", "number", "boolean", "array", "object", "null")
 _IMPLIED: Final = (
     ("object", ("properties", "required", "additionalProperties", "minProperties", "patternProperties")),
     ("array", ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains")),
     ("string", ("minLength", "maxLength", "pattern", "format", "contentEncoding")),
     ("integer", ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
 )
-_NAMED: Final = (("string", str), ("number", float), ("array", (list, tuple)), ("object", dict))
-_MOST_HOPS: Final = 16
 _ORDINARY_NUMBER: Final = 3
 _LARGE_NUMBER: Final = 2**31
 """Past the range of 32 bits, where code that meets it for the first time goes wrong."""
@@ -100,45 +97,9 @@ def _kinds_of(schema: JsonSchema) -> tuple[str, ...]:
     return next(((kind,) for kind, keywords in _IMPLIED if any(each in schema for each in keywords)), ("string",))
 
 
-def kind_of(value: Any) -> str:
-    """The kind of a JSON value; `1.0` is an integer, as in JSON Schema."""
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
-        return "integer"
-    return next((name for name, kinds in _NAMED if isinstance(value, kinds)), "null")
-
-
-def allowed_kinds(references: References, schema: JsonSchema | bool, hops: int = _MOST_HOPS) -> frozenset[str]:
-    """The kinds of the values that a schema can take; all where it doesn't say.
-
-    `integer` is within `number`, so that a schema that takes numbers takes both.
-    """
-    if isinstance(schema, bool):
-        return frozenset(_KINDS if schema else ())
-    kinds = frozenset(_KINDS)
-    for target in references.targets(schema) if hops else ():
-        if target is not None:
-            kinds &= allowed_kinds(references, target, hops - 1)
-    if references.legacy and "$ref" in schema:
-        return kinds
-    if "type" in schema:
-        named = frozenset(_kinds_of(schema))
-        kinds &= named | {"integer"} if "number" in named else named
-    if "const" in schema:
-        kinds &= {kind_of(schema["const"])}
-    if "enum" in schema:
-        kinds &= set(map(kind_of, schema["enum"]))
-    for keyword in ("anyOf", "oneOf"):
-        if keyword in schema and hops:
-            each = (allowed_kinds(references, part, hops - 1) for part in schema[keyword])
-            kinds &= frozenset[str]().union(*each)
-    return kinds
-
-
 def _numbers(schema: JsonSchema, *, whole: bool) -> Iterator[tuple[str, Any]]:
     """Values with what is special about each; the caller holds them against the schema."""
-    low, high = _low(schema, whole=whole), _high(schema, whole=whole)
+    low, high = (_bound(schema, name, whole=whole) for name in ("Minimum", "Maximum"))
     step = schema.get("multipleOf", 1)
     for guess in (_ORDINARY_NUMBER, 0, _between(low, high), low, high):
         if guess is not None:
@@ -153,23 +114,15 @@ def _numbers(schema: JsonSchema, *, whole: bool) -> Iterator[tuple[str, Any]]:
         yield "a whole number as a fraction", float(_stepped(_ORDINARY_NUMBER, step))
 
 
-def _low(schema: JsonSchema, *, whole: bool) -> Any:
-    """The least number that the bounds let through, or `None`."""
-    bounds = [schema["minimum"]] if "minimum" in schema else []
-    beyond = schema.get("exclusiveMinimum")
+def _bound(schema: JsonSchema, name: str, *, whole: bool) -> Any:
+    """The `"Minimum"` or `"Maximum"` that the bounds let through, or `None`."""
+    sign = 1 if name == "Minimum" else -1
+    bounds = [schema[name.lower()]] if name.lower() in schema else []
+    beyond = schema.get(f"exclusive{name}")
     if isinstance(beyond, int | float) and not isinstance(beyond, bool):
-        bounds.append(math.floor(beyond) + 1 if whole else math.nextafter(beyond, math.inf))
-    low = max(bounds, default=None)
-    return math.ceil(low) if whole and low is not None else low
-
-
-def _high(schema: JsonSchema, *, whole: bool) -> Any:
-    bounds = [schema["maximum"]] if "maximum" in schema else []
-    beyond = schema.get("exclusiveMaximum")
-    if isinstance(beyond, int | float) and not isinstance(beyond, bool):
-        bounds.append(math.ceil(beyond) - 1 if whole else math.nextafter(beyond, -math.inf))
-    high = min(bounds, default=None)
-    return math.floor(high) if whole and high is not None else high
+        bounds.append(sign * (math.floor(sign * beyond) + 1) if whole else math.nextafter(beyond, sign * math.inf))
+    bound = max(bounds, key=lambda each: sign * each, default=None)
+    return sign * math.ceil(sign * bound) if whole and bound is not None else bound
 
 
 def _between(low: Any, high: Any) -> Any:

@@ -319,6 +319,26 @@ class Confirmation:
             facts["patterns"] = list(self.patterns)
         return facts
 
+    def to_data(self) -> JsonObject:
+        """`to_json`, and the answers before it as `"earlier"`; for other processes."""
+        data = self.to_json()
+        if self.earlier:
+            data["earlier"] = [one.to_json() for one in self.earlier]
+        return data
+
+    @classmethod
+    def from_data(cls, data: JsonMapping) -> Confirmation:
+        """Reads what `to_data` writes, from a source that isn't trusted; other keys are passed over.
+
+        Raises:
+            ValueError: `hint` or `confirmed` is missing, or something is of the wrong type; names it.
+        """
+        confirmation = read_record(cls, data, "confirmation")
+        for name in ("hint", "confirmed"):
+            if name not in data:
+                raise ValueError(f"{name}: missing")
+        return confirmation
+
     def _all(self) -> Iterator[Confirmation]:
         yield self
         yield from self.earlier

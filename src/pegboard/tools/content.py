@@ -233,16 +233,16 @@ class ToolResult:
         `details`. What JSON can't say is written as text.
         """
         data = self.to_json()
-        data["structuredContent"] = _sayable_json(self.structured_content)
+        data["structuredContent"] = sayable_json(self.structured_content)
         for name in ("kind", "display", "title", "detail"):
             if (fact := getattr(self, name)) is not None:
                 data[name] = fact
         if self.metadata:
-            data["metadata"] = {_text_of(name): _sayable_json(fact) for name, fact in self.metadata.items()}
+            data["metadata"] = {_text_of(name): sayable_json(fact) for name, fact in self.metadata.items()}
         if self.attachments:
             data["attachments"] = [item.to_json() for item in self.attachments]
         if self.details is not None:
-            data["details"] = _sayable_json(self.details)
+            data["details"] = sayable_json(self.details)
         return data
 
     @classmethod
@@ -293,7 +293,8 @@ def content_from_json(data: object, path: str = "content") -> Content:
     return read(data, path)
 
 
-def _sayable_json(value: Any) -> Any:
+def sayable_json(value: Any) -> Any:
+    """A value as JSON data; text where JSON can't hold it. Never raises."""
     from pegboard.schema.dump import to_json_data
 
     try:
@@ -367,4 +368,4 @@ _READERS: Final[Mapping[str, Callable[[JsonMapping, str], Content]]] = {
 }
 
 
-__all__ = ["content_from_json", "writable"]
+__all__ = ["content_from_json", "sayable_json", "writable"]

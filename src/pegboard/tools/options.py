@@ -162,18 +162,7 @@ _MODES: Final[Mapping[str, Concurrency]] = {"shared": SHARED, "exclusive": EXCLU
 
 
 def checked_options(options: Mapping[str, Any], *, tool: str, of_function: bool = False) -> dict[str, Any]:
-    """The options that say something.
-
-    Args:
-        options: As given by the author.
-        tool: The tool's name, for errors.
-        of_function: Whether these are `ToolOptions`, else `CommonOptions`.
-
-    Raises:
-        DefinitionError: An unknown option, or one of the wrong form.
-    """
-    if not options:
-        return {}
+    """The options that are set, `ToolOptions` or else `CommonOptions`; refuses unknown ones, and wrong forms."""
     known = _ALL if of_function else _COMMON
     if unknown := options.keys() - known:
         name = min(unknown)
@@ -222,13 +211,7 @@ def _is_fit(name: str, value: Any) -> bool:
 
 
 def spec_facts(options: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
-    """What the options say for the spec, but for name, schemas and examples.
-
-    Raises:
-        DefinitionError: A concurrency of an unknown name.
-    """
-    if not options:
-        return {}
+    """What the options set in the spec, but for name, schemas and examples."""
     facts = {name: options[name] for name in _AS_THEY_ARE if name in options}
     if "annotations" in options or any(hint in options for hint in _HINTS):
         hints = {f"{hint}_hint": options[hint] for hint in _HINTS if hint in options}
@@ -241,9 +224,7 @@ def spec_facts(options: Mapping[str, Any], *, tool: str) -> dict[str, Any]:
 
 
 def tool_facts(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the options say for the tool beside its spec."""
-    if not options:
-        return {}
+    """What the options set in the tool beside its spec."""
     facts: dict[str, Any] = {name: options[name] for name in _BESIDE if name in options}
     if "check" in options:
         facts["checks"] = options["check"]

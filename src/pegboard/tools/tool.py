@@ -22,7 +22,6 @@ from pegboard.tools.handler import (
     ErrorWriter,
     Handler,
     Previewer,
-    Unstructure,
     WorkDir,
     binder_of,
     binder_of_one,
@@ -52,9 +51,8 @@ if TYPE_CHECKING:
 class LateHandler:
     """A handler that is found at the first call: listing and filtering import none of its plugin's code.
 
-    Attributes:
-        load: Gives the tool with its handler. May take long (it imports a plugin): called off the event loop.
-            Raises `PluginError` where the plugin fails, `StaleSpecError` where its code says something else.
+    `load` gives the tool with its handler. It is called off the event loop, as it imports a plugin, and raises
+    `PluginError` where the plugin fails, `StaleSpecError` where its code declares something else.
     """
 
     load: Callable[[], Tool]
@@ -138,7 +136,7 @@ class Tool:
         return self.handler.make_binder()
 
     @cached_property
-    def unstructure(self) -> Unstructure | None:
+    def unstructure(self) -> Callable[[Any], Any] | None:
         """What the function gave back -> JSON data, compiled at first use; `None` where there is nothing to do."""
         assert isinstance(self.handler, Handler)
         return self.handler.make_unstructure()
@@ -285,11 +283,7 @@ _HOOKS: Final = ("work_dir", "preview", "confirms", "checks", "format_validation
 
 @frozen(eq=False)
 class Method:
-    """The tool of a method, waiting for an instance.
-
-    Attributes:
-        tool: Its handler's function takes the instance first, so it can't be called as it is.
-    """
+    """The tool of a method, waiting for an instance, which its handler's function takes first."""
 
     tool: Tool
 
@@ -322,19 +316,13 @@ LONG_RUNNING: Final = (
 def made_tool(
     facts: Mapping[str, Any], options: Mapping[str, Any], handler: Handler | None = None, returns: Any = EMPTY
 ) -> Tool:
-    """The tool of all that was worked out, and of what the options say over it.
+    """The tool of all that was worked out, and of the options over it.
 
     Args:
         facts: For the spec, `name` among them.
         options: Checked.
         handler: With its function, flavour, binder and services.
         returns: The type of what the result is made of.
-
-    Raises:
-        DefinitionError: An option of the wrong form, an example that doesn't fit, or a return type that can't be
-            written as JSON Schema.
-        SchemaError: The given output schema is refused.
-        InvalidNameError: The name isn't one that every provider takes.
     """
     name: str = facts["name"]
     if "output_schema" not in options:
@@ -487,9 +475,9 @@ def _run_by(
     facts: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Tool:
-    returned = returned_by(function, signature.returns)
-    handler = Handler(function, make_binder, returned.flavour, injects=signature.injects)
-    return made_tool(facts, options, handler, returned.annotation)
+    flavour, returned = returned_by(function, signature.returns)
+    handler = Handler(function, make_binder, flavour, injects=signature.injects)
+    return made_tool(facts, options, handler, returned)
 
 
 def _check_named(names: Iterable[str], signature: Signature, tool: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 
 import pytest
@@ -10,10 +11,17 @@ import pytest
 from pegboard import Tool
 from pegboard.catalogue import PluginRecord, Problem
 from pegboard.cli import warm
+from pegboard.cli.commands import look
 from pegboard.cli.commands.look import SnapshotWriter
-from pegboard.cli.tool_texts import listing_json, listing_plain, schema_text, show_json, show_text
+from pegboard.cli.output import Screen
+from pegboard.cli.table import table
+from pegboard.cli.tool_texts import listing_json, listing_plain, listing_rows, schema_text, show_json, show_text
+from pegboard.cli.warm import HEAD
 from pegboard.errors import PegboardError
-from pegboard.plugins.discovery import discover
+from pegboard.plugins.discovery import FoundPlugin, discover
+from pegboard.plugins.manifest import manifest_text
+from pegboard.plugins.probe import probe
+from pegboard.request.listing import MCP
 from pegboard.tools.spec import Origin, ToolAnnotations, ToolSpec
 
 FILES = Origin("files", "pegboard-files", "0.1.0")
@@ -390,3 +398,322 @@ class TestWhatAListLeavesBehind:
     def test_where_nothing_can_be_kept_a_list_still_lists(self, say, site, monkeypatch):
         monkeypatch.setattr("pegboard.cli.commands.look.environment", lambda: None)
         assert "wipe" in say("list")[1]
+
+
+# Search --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("board")
+class TestSearch:
+    def test_a_pipe_gets_plain_lines_best_first(self, say):
+        assert say("search", "read", "file") == (0, listing_plain(TOOLS[:2]), "")
+        assert say("search", "remove a file") == (0, listing_plain(TOOLS[1::-1]), "")
+
+    def test_json(self, say):
+        assert say("search", "weath", "--json") == (0, listing_json([TOOLS[2]]), "")
+
+    def test_no_more_than_asked_for(self, say):
+        assert say("search", "file", "read", "--limit", "1") == (0, listing_plain(TOOLS[:1]), "")
+
+    @pytest.mark.parametrize("options", [("--where", "not read_only"), ("-T", "remove,weather"), ("--user", "ann")])
+    def test_only_among_tools_that_are_offered(self, say, options):
+        code, out, err = say("search", "remove", "file", *options)
+        assert (code, out.splitlines()[0], err) == (0, "remove\tfiles\tRemove a file.", "")
+        assert len(out.splitlines()) == (2 if options[0] == "--user" else 1)
+
+    def test_what_toolsets_have_is_looked_through_where_they_are_asked(self, say, board):
+        board.register(Toolset())
+        assert "live_tool" not in say("search", "tool")[1]
+        assert say("search", "live", "--live", "--user", "ann") == (0, "live_tool\t\tFor ann.\n", "")
+
+    @pytest.mark.parametrize(
+        ("words", "near"), [(["wether"], "Did you mean 'weather'?"), (["raed_fiel"], "'read_file'")]
+    )
+    def test_where_nothing_fits_near_names_are_told(self, say, words, near):
+        code, out, err = say("search", *words)
+        assert (code, out) == (0, "")
+        assert err.startswith(f"no tool fits {words[0]!r}.")
+        assert near in err
+
+    def test_where_nothing_fits_json_is_whole_all_the_same(self, say):
+        assert say("search", "zzzz", "--json") == (0, listing_json([]), "no tool fits 'zzzz'.\n")
+
+    @pytest.mark.parametrize("words", ['"', "*", "NEAR(", "a AND", "\udcff", "天气", "x" * 10_000])
+    def test_no_words_are_wrong(self, say, words):
+        assert say("search", words, "--where", "name:*")[0] == 0
+
+    @pytest.mark.parametrize("argv", [[], ["x", "--limit", "0"], ["x", "--limit", "many"], ["x", "--where", "tag:"]])
+    def test_wrong_use(self, say, argv):
+        code, out, err = say("search", *argv)
+        assert (code, out) == (2, "")
+        assert err.startswith("error: ")
+
+    def test_names_in_t_that_nobody_has_are_told(self, say):
+        assert "-T: no tool is called 'wheather'. Did you mean 'weather'?" in say("search", "x", "-T", "wheather")[2]
+
+
+def test_what_list_tells_is_told_here_too(say, board):
+    problem = Problem("bad", "pegboard-bad", "broke")
+    board.change(lambda catalogue: catalogue.evolve(problems=(problem,)))
+    assert say("search", "weather") == (0, listing_plain([TOOLS[2]]), "plugin bad: broke\n")
+    assert say("search", "weather", "--json") == (0, listing_json([TOOLS[2]], [problem]), "")
+
+
+def test_a_terminal_gets_a_table(say, board, monkeypatch):
+    monkeypatch.setattr(look, "stdout_screen", lambda: Screen(width=30, height=20))
+    assert say("search", "weather")[1] == table(HEAD, listing_rows([TOOLS[2]]), width=30, colour=False)
+
+
+# `registry export`, run in this process ------------------------------------------------------------------------------
+
+OF_READ = {"type": "object", "properties": {"path": {"type": "string", "minLength": 1}}, "required": ["path"]}
+EXPORTED = [
+    Tool(
+        ToolSpec("read", "Reads.", OF_READ, annotations=ToolAnnotations(read_only_hint=True)),
+        origin=Origin("files", "pegboard-files", "1"),
+    ),
+    Tool(ToolSpec("search", kind="provider", provider_id="google.google_search")),
+]
+
+
+@pytest.fixture
+def exported(registry, monkeypatch):
+    monkeypatch.delenv("PEGBOARD_BLOCK")  # exporters are found in the installed packages
+    registry.change(lambda catalogue: catalogue.with_tools(EXPORTED, "error")[0])
+    return registry
+
+
+@pytest.fixture
+def on_terminal(monkeypatch):
+    monkeypatch.setattr(look, "stdout_screen", lambda: Screen(width=200))
+
+
+@pytest.mark.usefixtures("exported")
+class TestExport:
+    def test_a_pipe_gets_an_entry_a_line(self, say):
+        code, out, err = say("export", "--to", "gemini")
+
+        assert (code, err) == (0, "")
+        functions, native = json.loads(out)
+        assert [each["name"] for each in functions["functionDeclarations"]] == ["read"]
+        assert native == {"googleSearch": {}}
+        assert len(out.splitlines()) == 4
+
+    @pytest.mark.usefixtures("on_terminal")
+    def test_a_terminal_gets_it_laid_out_and_json_as_a_pipe(self, say):
+        laid_out, as_pipe = (say("export", "--to", "gemini", *more)[1] for more in ((), ("--json",)))
+
+        assert json.loads(laid_out) == json.loads(as_pipe)
+        assert laid_out.splitlines()[1:3] == ["  {", '    "functionDeclarations": [']
+        assert len(as_pipe.splitlines()) == 4
+
+    def test_tools_that_are_refused_are_named_on_standard_error(self, say):
+        code, out, err = say("export", "--to", "mcp")
+
+        assert code == 0
+        assert [each["name"] for each in json.loads(out)] == ["read"]
+        assert err == "left out: search; 'registry export --to mcp --check' shows why\n"
+
+    def test_of_many_that_are_refused_the_first_are_named(self, say, exported):
+        more = [Tool(ToolSpec(f"s{number}", kind="provider", provider_id="google.x")) for number in range(6)]
+        exported.change(lambda catalogue: catalogue.with_tools(more, "error")[0])
+
+        assert say("export", "--to", "mcp")[2].startswith("left out: s0, s1, s2, s3, s4 and 2 more;")
+
+    def test_only_some_tools(self, say):
+        assert [each["name"] for each in json.loads(say("export", "--to", "mcp", "--where", "read_only")[1])] == [
+            "read"
+        ]
+        assert json.loads(say("export", "--to", "mcp", "-T", "search", "--where", "read_only")[1]) == []
+        code, out, err = say("export", "--to", "mcp", "-T", "raed")
+        assert (code, json.loads(out)) == (0, [])
+        assert "no tool is called 'raed'. Did you mean 'read'?" in err
+
+    def test_hidden_characters_stand_escaped(self, say, exported):
+        exported.change(lambda catalogue: catalogue.with_tools([Tool(ToolSpec("odd", "a\u202eb"))], "error")[0])
+
+        out = say("export", "--to", "mcp", "-T", "odd")[1]
+
+        assert "\u202e" not in out
+        assert json.loads(out)[0]["description"] == "a\u202eb"
+
+    def test_an_unknown_exporter(self, say):
+        code, out, err = say("export", "--to", "gemnii")
+
+        assert (code, out) == (2, "")
+        assert "No installed plugin provides 'gemnii'. Did you mean 'gemini'?" in err
+        assert "anthropic" in err
+
+    def test_without_an_exporter(self, say):
+        code, _, err = say("export")
+
+        assert code == 2
+        assert "--to" in err
+
+    def test_an_exporter_that_is_not_installed_names_its_package(self, say, monkeypatch):
+        monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
+        said = say("export", "--to", "openai")[2]
+
+        assert said.endswith("No installed plugin provides 'openai': pip install pegboard-openai\n")
+
+    def test_a_wrong_predicate(self, say):
+        assert say("export", "--to", "mcp", "--where", "tags:x")[0] == 2
+
+    def test_a_host_is_told_where_there_is_nothing(self, say, registry):
+        registry.change(lambda catalogue: catalogue.without_tools(EXPORTED))
+
+        code, out, err = say("export", "--to", "gemini")
+
+        assert (code, out) == (0, "[]\n")
+        assert "no tools are installed" in err
+
+
+@pytest.mark.usefixtures("exported")
+class TestExportList:
+    def test_json_has_what_there_is_and_what_could_be_installed(self, say, monkeypatch):
+        there = {row["name"]: row for row in json.loads(say("export", "--list")[1])}
+        monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
+        without = {row["name"]: row for row in json.loads(say("export", "--list", "--json")[1])}
+
+        assert there["openai"] == {"name": "openai", "installed": True, "package": "pegboard-openai"}
+        assert without["openai"] == {"name": "openai", "installed": False, "package": "pegboard-openai"}
+        assert there["mcp"] == without["mcp"] == {"name": "mcp", "installed": True, "package": None}
+
+    @pytest.mark.usefixtures("on_terminal")
+    def test_a_terminal_gets_a_table(self, say, monkeypatch):
+        assert "openai            installed" in say("export", "--list")[1]
+        monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")
+        assert "openai            pip install pegboard-openai" in say("export", "--list")[1]
+
+
+@pytest.mark.usefixtures("exported")
+class TestExportCheck:
+    def test_losses_are_told_as_json(self, say):
+        code, out, _ = say("export", "--to", "ollama", "--check", "-T", "read")
+
+        assert code == 0
+        (loss,) = json.loads(out)
+        assert loss == {
+            "tool": "read",
+            "path": "/inputSchema/properties/path",
+            "keyword": "minLength",
+            "what": loss["what"],
+        }
+
+    def test_a_refusal_is_the_exit_code_1(self, say):
+        code, out, err = say("export", "--to", "ollama", "--check", "-T", "search")
+
+        assert (code, err) == (1, "")
+        assert [each["keyword"] for each in json.loads(out)] == ["providerId"]
+
+    def test_strictly_more_may_be_lost(self, say):
+        code, out, _ = say("export", "--to", "gemini", "--check", "--strict", "-T", "read")
+
+        assert code == 0
+        assert "strict" in [each["keyword"] for each in json.loads(out)]
+
+    def test_nothing_lost(self, say):
+        assert say("export", "--to", "mcp", "--check", "-T", "read") == (0, "[]\n", "")
+
+    @pytest.mark.usefixtures("on_terminal")
+    def test_a_terminal_gets_a_table(self, say):
+        code, out, _ = say("export", "--to", "ollama", "--check")
+
+        assert code == 1
+        assert [line.split()[0] for line in out.splitlines()] == ["TOOL", "read", "search"]
+        assert "refused: " in out.splitlines()[2]
+
+    @pytest.mark.usefixtures("on_terminal")
+    def test_a_terminal_is_told_that_nothing_is_lost(self, say):
+        assert say("export", "--to", "mcp", "--check", "-T", "read") == (0, "", "nothing is lost\n")
+
+    @pytest.mark.usefixtures("on_terminal")
+    def test_json_in_a_terminal(self, say):
+        assert json.loads(say("export", "--to", "ollama", "--check", "--json")[1])
+
+
+class TestExportersOfTheHost:
+    def test_one_that_fails_is_named(self, say, exported):
+        class Failing(MCP):
+            def tools(self, specs, *, strict=None):
+                raise ZeroDivisionError("oh")
+
+        exported.add("exporters", "mine", Failing())
+
+        code, out, err = say("export", "--to", "mine")
+
+        assert (code, out) == (1, "")
+        assert err == "error: mine: it failed: ZeroDivisionError: oh\n"
+
+    def test_one_that_refuses_says_so_itself(self, say, exported):
+        class Refusing(MCP):
+            def tools(self, specs, *, strict=None):
+                self.request(None)
+
+        exported.add("exporters", "mine", Refusing())
+
+        assert say("export", "--to", "mine")[2] == "error: mcp: it lists tools; no model takes requests in this form\n"
+
+
+PLUGIN = """
+from pegboard import hookimpl, tool
+from pegboard.request.listing import MCP
+
+
+@tool
+def count(text: str) -> int:
+    "Counts."
+    return len(text)
+
+
+@hookimpl
+def pegboard_register_tools(register):
+    register(count)
+
+
+@hookimpl
+def pegboard_register_exporters(register):
+    print("noise")
+    register("mine", MCP())
+"""
+
+
+class TestPlugins:
+    @pytest.fixture
+    def bringing(self, empty_site, tmp_path):
+        """A plugin with an exporter, and a manifest that says so."""
+        folder = tmp_path / "probed"
+        folder.mkdir()
+        (folder / "mine_tools.py").write_text(PLUGIN)
+        sys.path.insert(0, str(folder))
+        try:
+            found = FoundPlugin("mine", "mine_tools", None, "pegboard-mine", "1.0", str(folder / "x"))
+            (probed,) = probe([found], {})
+        finally:
+            sys.path.remove(str(folder))
+        empty_site.add("mine", PLUGIN, manifest=manifest_text([probed.manifest]))
+        return empty_site
+
+    @pytest.mark.usefixtures("site")
+    def test_no_plugin_is_imported_for_a_built_in_exporter(self, say):
+        code, out, _ = say("export", "--to", "mcp")
+
+        assert code == 0
+        assert [each["name"] for each in json.loads(out)] == ["count_words", "wipe"]
+        assert "demo_tools" not in sys.modules
+
+    @pytest.mark.usefixtures("bringing")
+    def test_an_exporter_of_a_plugin_is_found_and_its_prints_are_no_output(self, say):
+        code, out, _ = say("export", "--to", "mine")
+
+        assert code == 0
+        assert [each["name"] for each in json.loads(out)] == ["count"]
+
+    @pytest.mark.usefixtures("bringing")
+    def test_names_are_completed_without_importing(self, say, monkeypatch):
+        monkeypatch.setenv("_REGISTRY_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", "registry export --to m")
+        monkeypatch.setenv("COMP_CWORD", "3")
+
+        assert say() == (0, "plain,mcp\nplain,mine\n", "")
+        assert "mine_tools" not in sys.modules

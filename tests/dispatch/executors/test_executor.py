@@ -1,307 +1,814 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import get_args
 
+import attrs
 import pytest
-from hypothesis import assume, given, strategies as st
 
 from pegboard import (
-    AudioContent,
+    Actions,
     CallError,
     Confirmation,
     ExecutionRequest,
     ExecutionResponse,
+    ExecutorCall,
     FatalToolError,
-    FileContent,
     ImageContent,
-    LinkContent,
+    Limits,
+    LocalExecutor,
+    Once,
     PermissionRequired,
+    Permissions,
+    PluginError,
+    Policy,
+    Preview,
     Progress,
     ReadonlyContext,
-    TextContent,
+    Reject,
+    Rule,
     Tool,
+    ToolCall,
     ToolContext,
     ToolError,
+    ToolRegistry,
     ToolResult,
+    hookimpl,
+    register_plugin,
+    tool,
+    tool_of,
 )
-from pegboard.dispatch.executors.executor import event_from_json, event_to_json
-from pegboard.tools.content import ErrorKind
+from pegboard.dispatch.executors.executor import ToolInfo
+from pegboard.schema.json import StructureError
 from pegboard.tools.context import DisplayUpdate
+from pegboard.tools.tool import LateHandler
+from pegboard.tools.typed import as_tools
 
-TEXTS = st.none() | st.text(max_size=5)
-OBJECTS = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2)
-REQUESTS = st.builds(
-    ExecutionRequest,
-    tool=st.text(max_size=5),
-    arguments=OBJECTS,
-    call_id=st.text(max_size=5),
-    session=TEXTS,
-    work_dir=TEXTS,
-    user=TEXTS,
-    timeout=st.none() | st.floats(0, 1000),
-    memory_limit=st.none() | st.integers(0),
-    expose_errors=st.booleans(),
-    state=OBJECTS,
-    extra=OBJECTS,
-    values=OBJECTS,
-    approvals=st.lists(st.text(max_size=5), max_size=2),
-    depth=st.integers(0, 9),
-)
+# One call -------------------------------------------------------------------------------------------------------------
 
 
-@given(REQUESTS)
-def test_a_request_survives_json(request):
-    assert ExecutionRequest.from_json(json.loads(json.dumps(request.to_json()))) == request
+class Remote:
+    """An executor with given answers, one after the other; the last one stays. It keeps the requests."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.requests = []
+
+    async def execute(self, request):
+        self.requests.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
 
-def test_what_says_nothing_is_left_out():
-    assert ExecutionRequest(tool="add").to_json() == {"tool": "add"}
-    assert ExecutionRequest(tool="add", timeout=0.0).to_json() == {"tool": "add", "timeout": 0.0}
+class Near(Remote):
+    """The same, handed the tool itself."""
+
+    async def execute_tool(self, call):
+        return await self.execute(call.request)
 
 
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        ({}, "tool: missing"),
-        ([], "expected an object, found list"),
-        ({"tool": 1}, "tool: expected a text, found int"),
-        ({"tool": "a", "timeout": "1"}, "timeout: expected a number or null, found str"),
-        ({"tool": "a", "arguments": []}, "arguments: expected an object"),
-        ({"tool": "a", "depth": True}, "depth: expected a whole number"),
-        ({"tool": "a", "approvals": [1]}, "approvals: expected a list of texts"),
-    ],
-)
-def test_what_is_no_request_is_refused_by_name(data, problem):
-    with pytest.raises(ValueError, match=problem):
-        ExecutionRequest.from_json(data)
+class Asking(Remote):
+    """Asks a question of the call's, and lets its error end the call."""
+
+    async def execute_tool(self, call):
+        await call.answer("ask", {"permission": "edit", "patterns": ["a.txt"]})
+        return self.answers[0]
 
 
-def test_a_context_goes_there_and_comes_back_as_far_as_json_can_say_it():
-    confirmation = Confirmation("sure?", confirmed=True, payload=[1], patterns=("a",), permission="edit").after(
-        [Confirmation("before", confirmed=False, feedback="no")]
+def far(**options):
+    return Tool.from_schema("far", {"type": "object"}, lambda arguments: None, executor="cloud", **options)
+
+
+def registry_with(executor, *, limits=None, allows=(), **options):
+    """A registry whose tool `far` runs in this executor."""
+    asked = []
+
+    async def approver(request, context):
+        asked.append((request.permission, list(request.patterns), dict(request.metadata or {})))
+        return Once() if request.permission in allows else Reject("no")
+
+    registry = ToolRegistry(limits=limits or Limits(), approver=approver)
+    registry.register(far(**options))
+    registry.add("executors", "cloud", executor)
+    registry.asked = asked
+    return registry
+
+
+def call(registry, arguments=None, context=None):
+    return asyncio.run(registry.call("far", arguments or {}, context, call_id="c1"))
+
+
+# The request ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_request_holds_the_call_and_its_limits():
+    remote = Remote(ExecutionResponse(output="done"))
+    registry = registry_with(remote, timeout=5.0, memory_limit=1 << 30, expose_errors=True)
+    assert call(registry, {"a": 1}, ReadonlyContext(user="ann", session="s")).text == "done"
+    (request,) = remote.requests
+    assert (request.tool, request.arguments, request.call_id) == ("far", {"a": 1}, "c1")
+    assert (request.user, request.session) == ("ann", "s")
+    assert (request.timeout, request.memory_limit, request.expose_errors) == (5.0, 1 << 30, True)
+
+
+def test_limits_that_the_tool_leaves_open_are_the_registrys_and_the_batchs():
+    remote = Remote(ExecutionResponse())
+    call(registry_with(remote, limits=Limits(timeout=7.0, expose_errors=True)))
+    call(registry_with(remote, limits=Limits(timeout=None)))
+    registry = registry_with(remote, timeout=9.0)
+    asyncio.run(registry.dispatch([ToolCall("far", {}, id="1")], timeout=3.0))
+    assert [request.timeout for request in remote.requests] == [7.0, None, 3.0]
+    assert remote.requests[0].expose_errors
+
+
+def test_a_later_attempt_gets_the_time_that_is_left():
+    busy = ExecutionResponse.failed("tool_failure", "busy").evolve(metadata={"retryable": True})
+
+    class Slow(Remote):
+        async def execute(self, request):
+            await asyncio.sleep(0.2 if not self.requests else 0)
+            return await super().execute(request)
+
+    remote = Slow(busy, ExecutionResponse(output="done"))
+    assert call(registry_with(remote, timeout=1.0, retries=1, idempotent=True)).text == "done"
+    first, second = remote.requests
+    assert first.timeout == 1.0
+    assert second.timeout < 0.85
+
+
+# The answer -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_the_tool_answers_is_its_result():
+    response = ExecutionResponse(
+        output="text", content=(ImageContent(b"1"),), structured_content={"a": 1}, title="T", metadata={"m": 1}
     )
-    context = ToolContext(
-        ReadonlyContext(user="ann", session="s", work_dir="/w", state={"a": 1, "b": object()}, messages=["secret"]),
-        "c1",
-        "add",
-        values={"v": [1], "f": print},
-        confirmation=confirmation,
-        depth=3,
+    result = call(registry_with(Remote(response)))
+    assert (result.content, result.structured_content) == ((ImageContent(b"1"),), {"a": 1})
+    assert (result.title, result.metadata) == ("T", {"m": 1})
+
+
+def test_an_error_that_the_tool_answers_itself_stays_its_answer():
+    result = call(registry_with(Remote(ExecutionResponse(output="sorry", is_error=True))))
+    assert (result.is_error, result.text) == (True, "sorry")
+
+
+def test_a_failed_call_fails_with_its_kind():
+    result = call(registry_with(Remote(ExecutionResponse.failed("crashed", "it crashed", detail="SIGSEGV"))))
+    assert (result.kind, result.text, result.detail) == ("crashed", "it crashed", "SIGSEGV")
+
+
+def test_what_is_not_executed_there_is_not_executed():
+    assert call(registry_with(Remote(ExecutionResponse(not_executed=True)))).kind == "not_executed"
+
+
+def test_a_tool_error_reaches_callbacks_as_one():
+    response = ExecutionResponse.failed("tool_failure", "busy").evolve(metadata={"retryable": True})
+    registry, seen = registry_with(Remote(response)), []
+    registry.add_callback("on_tool_error", lambda error: seen.append(error))  # noqa: PLW0108  (by its parameter's name)
+    assert call(registry).text == "busy"
+    assert (type(seen[0]), seen[0].retryable) == (ToolError, True)
+
+
+def test_what_the_call_asks_for_reaches_the_context():
+    context = ToolContext()
+    call(registry_with(Remote(ExecutionResponse(actions={"transfer_to": "writer"}))), context=context)
+    assert context.actions.actions == Actions(transfer_to="writer")
+
+
+# An executor that isn't as it should be -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        RuntimeError("no connection"),
+        SystemExit(1),
+        asyncio.CancelledError(),
+        TimeoutError("slow network"),
+        None,
+        {"output": "a mapping"},
+        ExecutionResponse(actions={"state_delta": 1}),
+    ],
+    ids=["raises", "exits", "cancels itself", "times out", "nothing", "mapping", "nonsense"],
+)
+@pytest.mark.parametrize("kind", [Remote, Near])
+def test_one_that_fails_or_answers_nonsense_costs_the_call_and_is_logged(kind, answer, caplog):
+    result = call(registry_with(kind(answer)))
+    assert result.kind == "crashed"
+    assert result.text == "far was not completed: where it runs failed. What it had done by then may stand."
+    (record,) = caplog.records
+    assert record.getMessage() == "executor 'cloud' failed"
+    assert type(record.exc_info[1]).__name__ in result.detail
+
+
+def test_fatal_errors_and_call_errors_pass():
+    with pytest.raises(FatalToolError):
+        call(registry_with(Remote(FatalToolError("over"))))
+    assert call(registry_with(Remote(CallError("limit", "too much")))).kind == "limit"
+
+
+def test_arguments_that_a_type_refuses_are_invalid_arguments():
+    result = call(registry_with(Near(StructureError("is no date", ("when",)))))
+    assert (result.kind, "when: is no date" in result.text) == ("invalid_arguments", True)
+
+
+def test_what_an_answer_raised_ends_the_call_as_it_would_here():
+    result = call(registry_with(Asking(ExecutionResponse(output="never"))))
+    assert (result.kind, result.is_error) == ("rejected", True)
+
+
+class Slow:
+    """Keeps to no limit."""
+
+    was_cancelled = False
+
+    def __init__(self, error=asyncio.CancelledError):
+        self.error = error
+
+    async def execute(self, request):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+            raise self.error from None
+
+
+class OwnError(asyncio.CancelledError):
+    """Another class of cancellation, which asyncio's own timeout passes on."""
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, OwnError])
+def test_one_that_keeps_to_no_limit_is_cancelled_a_moment_later(error):
+    slow = Slow(error)
+    result = call(registry_with(slow, limits=Limits(timeout=0.01, grace=0.01)))
+    assert (result.kind, result.text) == (
+        "timeout",
+        "far gave no result within 0.01 s. Its work may still be going on.",
     )
-    request = ExecutionRequest.of_call("add", {"x": 1}, context, timeout=5.0)
-    again = ExecutionRequest.from_json(request.to_json()).context()
-    assert again.request == ReadonlyContext(user="ann", session="s", work_dir="/w", state={"a": 1})
-    assert (again.call_id, again.tool, again.values, again.depth) == ("c1", "add", {"v": [1]}, 3)
-    assert again.confirmation == confirmation
-    assert again.confirmation.earlier == confirmation.earlier
-    assert request.timeout == 5.0
+    assert slow.was_cancelled
+
+
+async def test_cancelling_passes_through():
+    slow = Slow()
+    task = asyncio.ensure_future(registry_with(slow).call("far"))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert slow.was_cancelled
+
+
+# Which executor -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "confirmation", [{}, {"hint": 1, "confirmed": True}, {"hint": "", "confirmed": True, "patterns": [1]}]
+    ("name", "hint"),
+    [
+        ("cloud", "No installed plugin provides 'cloud'. There are other"),
+        ("process", "No installed plugin provides 'process': pip install pegboard-processes"),
+    ],
 )
-def test_a_confirmation_that_is_none_is_refused(confirmation):
-    with pytest.raises(ValueError, match=r"hint|patterns"):
-        ExecutionRequest(tool="a", confirmation=confirmation).context()
+def test_a_name_that_nothing_provides_is_not_executed_and_the_package_is_named(name, hint, monkeypatch):
+    monkeypatch.setenv("PEGBOARD_AUTOLOAD", "0")  # as if none were installed
+    registry = ToolRegistry()
+    registry.register(Tool.from_schema("far", {"type": "object"}, lambda arguments: None, executor=name))
+    registry.add("executors", "other", Remote(None))
+    result = call(registry)
+    assert (result.kind, result.text) == ("not_executed", f"far was not run. {hint}")
 
 
-# Responses ------------------------------------------------------------------------------------------------------------
+def test_a_plugin_that_fails_to_bring_it_is_named_and_the_operator_learns_why(monkeypatch):
+    def fail(self, kind, name):
+        raise PluginError("clouds", "no network")
 
-TEXT = st.text(max_size=8)
-CONTENT = (
-    st.builds(TextContent, TEXT)
-    | st.builds(ImageContent, st.binary(max_size=4))
-    | st.builds(AudioContent, st.binary(max_size=4))
-    | st.builds(FileContent, TEXT, st.binary(max_size=4) | TEXT)
-    | st.builds(LinkContent, TEXT, TEXT)
-)
-DATA = st.none() | st.dictionaries(TEXT, st.integers() | st.lists(TEXT, max_size=2), max_size=2)
-FACTS = {
-    "content": st.lists(CONTENT, max_size=3),
-    "structured_content": DATA,
-    "display": st.none() | TEXT,
-    "title": st.none() | TEXT,
-    "metadata": st.dictionaries(TEXT, st.integers(), max_size=2),
-    "detail": st.none() | TEXT,
-    "attachments": st.lists(CONTENT, max_size=2),
-    "details": DATA,
-}
-RESULTS = st.builds(ToolResult, **FACTS) | st.builds(
-    ToolResult, **FACTS, is_error=st.sampled_from([True]), kind=st.sampled_from(get_args(ErrorKind))
-)
+    monkeypatch.setattr(ToolRegistry, "_provided", fail)
+    registry = ToolRegistry()
+    registry.register(far())
+    result = call(registry)
+    assert result.text == "far was not run: the plugin that provides its executor 'cloud' failed."
+    assert (result.kind, "no network" in result.detail) == ("not_executed", True)
 
 
-@given(RESULTS)
-def test_a_result_goes_there_and_comes_back(result):
-    assume(result.content or result.kind != "not_executed")  # that one gets words where it has none
-    response = ExecutionResponse.from_json(json.loads(json.dumps(ExecutionResponse.of_result(result).to_json())))
-    assert response == ExecutionResponse.of_result(result)
-    assert response.to_result() == result
+def test_a_plugin_brings_one_and_it_is_closed_with_the_registry():
+    class Closing(Remote):
+        is_closed = False
+
+        async def aclose(self):
+            self.is_closed = True
+            raise RuntimeError("it costs only itself")
+
+    closing = Closing(ExecutionResponse(output="there"))
+
+    class Plugin:
+        @hookimpl
+        def pegboard_register_executors(self, register, settings):
+            register("cloud", closing)
+
+    async def main():
+        async with ToolRegistry() as registry:
+            registry.register(far())
+            register_plugin(registry, Plugin(), "cloud")
+            return await registry.call("far")
+
+    assert asyncio.run(main()).text == "there"
+    assert closing.is_closed
 
 
-def test_a_plain_text_is_the_output_and_nothing_else():
-    assert ExecutionResponse.of_result(ToolResult("hi")).to_json() == {"output": "hi"}
+# A permission that is needed there ------------------------------------------------------------------------------------
 
 
-def test_what_json_cant_say_is_written_as_text():
-    class Broken:
-        def keys(self):
-            raise RuntimeError
-
-    data = ExecutionResponse(details=Broken(), metadata={"o": Broken()}, structured_content={1: (2,)}).to_json()
-    assert data["structured_content"] == {"1": [2]}
-    assert (data["details"], data["metadata"]) == ("<Broken>", {"o": "<Broken>"})
-
-
-def test_what_a_call_asks_of_its_host_travels_with_it():
-    response = ExecutionResponse(actions={"escalate": True})
-    assert ExecutionResponse.from_json(response.to_json()) == response
-
-
-def test_an_error_of_another_language_needs_no_kind():
-    response = ExecutionResponse.from_json({"error": "no such file", "is_error": True})
-    assert response.to_result() == ToolResult.error("tool_failure", "no such file")
-
-
-def test_what_needs_a_permission_is_an_error_that_says_so():
-    required = PermissionRequired("edit", ("a.txt", "b.txt"), "Edits", {"diff": 1}, "sha256:1")
-    response = ExecutionResponse(permission_required=required)
-    again = ExecutionResponse.from_json(json.loads(json.dumps(response.to_json())))
-    assert again.permission_required == required
-    assert again.to_result() == ToolResult.error(
-        "confirmation_required", "This needs the permission edit (a.txt, b.txt)."
+def needed(permission, approval="digest"):
+    return ExecutionResponse(
+        permission_required=PermissionRequired(permission, ("a.txt",), "Edits a.txt", {"diff": "+1"}, approval)
     )
 
 
-def test_what_is_not_executed_says_so_with_or_without_words():
-    assert ExecutionResponse(not_executed=True).to_result().text == "There is nothing to run it with."
-    assert ExecutionResponse.failed("not_executed", "Not here.").to_result() == ToolResult.error(
-        "not_executed", "Not here."
+def test_what_needs_a_permission_there_is_asked_here_and_sent_again():
+    remote = Remote(needed("edit"), ExecutionResponse(output="edited"))
+    registry = registry_with(remote, allows=("edit",))
+    assert call(registry).text == "edited"
+    ((permission, patterns, metadata),) = registry.asked
+    assert (permission, patterns) == ("edit", ["a.txt"])
+    assert metadata == {"diff": "+1", "description": "Edits a.txt"}
+    assert [request.approvals for request in remote.requests] == [(), ("digest",)]
+
+
+def test_one_call_may_need_several():
+    remote = Remote(needed("edit", "1"), needed("net", "2"), ExecutionResponse(output="done"))
+    assert call(registry_with(remote, allows=("edit", "net"))).text == "done"
+    assert remote.requests[-1].approvals == ("1", "2")
+
+
+def test_a_no_ends_the_call():
+    remote = Remote(needed("edit"))
+    assert call(registry_with(remote)).kind == "rejected"
+    assert len(remote.requests) == 1
+
+
+@pytest.mark.parametrize("approval", ["same", None])
+def test_one_that_asks_again_for_what_it_was_given_is_denied(approval):
+    remote = Remote(needed("edit", approval))
+    assert call(registry_with(remote, allows=("edit",))).kind == "denied"
+    assert len(remote.requests) <= 2
+
+
+def test_one_that_asks_without_end_is_denied():
+    remote = Remote(*(needed("edit", f"{number}") for number in range(100)))
+    assert call(registry_with(remote, allows=("edit",))).kind == "denied"
+    assert len(remote.requests) == 8
+
+
+# What a tool there may emit and ask -----------------------------------------------------------------------------------
+
+
+@tool
+def near(a: int, context: ToolContext) -> int:
+    """A tool with its function here."""
+    return a
+
+
+@attrs.define(eq=False)
+class Host:
+    """A call host that lets everything pass."""
+
+    asked: list = attrs.field(factory=list)
+
+    async def ask(self, context, permission, patterns, always, metadata):
+        self.asked.append((permission, list(patterns), list(always), dict(metadata)))
+
+    async def call(self, context, name, arguments):
+        return ToolResult(f"{name}: {arguments}")
+
+
+def executor_call(**facts):
+    context = ToolContext(ReadonlyContext(user="ann", session="s"), "c1", "near", **facts)
+    return ExecutorCall(
+        Tool.from_function(near.__wrapped__ if hasattr(near, "__wrapped__") else near),
+        ExecutionRequest.of_call("near", {"a": 1}, context),
+        context,
     )
-    assert ExecutionResponse.failed("not_executed", "x").not_executed
-    assert not ExecutionResponse.failed("crashed", "x").not_executed
 
 
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        ({"output": 1}, "output: expected a text"),
-        ({"kind": "unheard of"}, "kind: 'unheard of' is no kind of error"),
-        ({"content": [{"type": "smell"}]}, r"content\[0\].type: must be one of"),
-        ({"attachments": [1]}, r"attachments\[0\]: must be an object"),
-        ({"structured_content": float("inf")}, "structured_content: must be a finite number"),
-        ({"details": float("nan")}, "details: must be a finite number"),
-        ({"permission_required": {}}, "permission: missing"),
-        ({"permission_required": {"permission": "a", "patterns": [1]}}, "patterns: expected a list of texts"),
-    ],
-)
-def test_what_is_no_response_is_refused_by_name(data, problem):
-    with pytest.raises(ValueError, match=problem):
-        ExecutionResponse.from_json(data)
+def answers(call, *questions):
+    async def all_of_them():
+        return [await call.answer(name, given) for name, given in questions]
+
+    return asyncio.run(all_of_them())
 
 
-# What is emitted on the way -------------------------------------------------------------------------------------------
+def test_an_executor_gets_the_function_and_its_arguments():
+    made = executor_call()
+    assert made.handler is made.tool.handler
+    args, kwargs = asyncio.run(made.bind())
+    assert made.handler.function(*args, **kwargs) == 1
 
 
-@pytest.mark.parametrize(
-    ("emitted", "event"),
-    [
-        (Progress(1, 2.5, "half"), {"progress": [1, 2.5, "half"]}),
-        (Progress(1), {"progress": [1, None, None]}),
-        (DisplayUpdate("T", {"a": 1}), {"title": "T", "facts": {"a": 1}}),
-        (TextContent("t"), {"content": {"type": "text", "text": "t"}}),
-        ([1], {"partial": [1]}),
-        (None, {"partial": None}),
-    ],
-)
-def test_an_event_survives_json(emitted, event):
-    assert event_to_json(emitted) == event
-    assert event_from_json(event) == emitted
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        {"progress": "half"},
-        {"progress": [1]},
-        {"progress": ["1", None, None]},
-        {"progress": [1, None, 3]},
-        {"progress": [True, None, None]},
-        {"facts": 1},
-        {"facts": {}, "title": 1},
-        {"content": {"type": "smell"}},
-    ],
-)
-def test_what_is_no_event_is_refused(event):
-    with pytest.raises(ValueError, match=r"progress|message|facts|title|content"):
-        event_from_json(event)
-
-
-# At the other end -----------------------------------------------------------------------------------------------------
-
-
-def plain(a: int) -> int:
-    return a + 1
-
-
-async def later(a: int) -> int:
-    await asyncio.sleep(0)
-    return a + 1
-
-
-def loose(a: int):
-    return later(a)
-
-
-def items(a: int):
-    yield a
-    return a + 1
-
-
-async def items_later(a: int):
-    yield a
-
-
-def run_async(call):
-    async def awaited():
-        return await call()
-
-    return asyncio.run(awaited())
-
-
-@pytest.mark.parametrize(
-    ("function", "output", "emitted"),
-    [
-        (plain, '{"result": 2}', []),
-        (later, '{"result": 2}', []),
-        (loose, "2", []),
-        (items, "2", [1]),
-        (items_later, "[1]", [1]),
-    ],
-)
-def test_a_function_of_any_kind_is_run_to_its_end(function, output, emitted):
+def test_what_is_emitted_reaches_the_listener_and_a_heading_the_context():
     seen = []
-    context = ToolContext(listener=seen.append)
-    context.actions.title = "T"
-    context.actions.escalate = True
-    response = ExecutionResponse.of_function(Tool.from_function(function), context, (1,), {}, run_async)
-    assert (response.output, seen) == (output, emitted)
-    assert (response.title, response.actions) == ("T", {"escalate": True})
+    made = executor_call(listener=seen.append)
+    assert made.is_watched
+    made.emit({"progress": [1, None, None]})
+    made.emit({"title": "T", "facts": {"a": 1}})
+    assert seen == [Progress(1), DisplayUpdate("T", {"a": 1})]
+    assert made.context.actions.title == "T"
+    made.context.listener = None  # it went away meanwhile
+    made.emit({"partial": 1})
+    assert not made.is_watched
+
+
+def test_questions_are_answered_by_the_context():
+    host = Host()
+    asked = {"permission": "edit", "patterns": ["a"], "always": ["*"], "metadata": {"diff": "+1"}}
+    found = answers(
+        executor_call(host=host),
+        ("ask", asked),
+        ("call", {"name": "echo", "arguments": {"a": 1}}),
+        ("memory.add", {"text": "likes tea"}),
+        ("memory.search", {"query": "tea", "session_only": True}),
+        ("artifacts.save", {"name": "a.txt", "content": {"type": "text", "text": "hello"}}),
+        ("artifacts.load", {"name": "a.txt"}),
+        ("artifacts.list", {}),
+        ("artifacts.delete", {"name": "a.txt"}),
+    )
+    assert host.asked == [("edit", ["a"], ["*"], {"diff": "+1"})]
+    assert ToolResult.from_data(found[1]).text == "echo: {'a': 1}"
+    assert (found[2]["user"], found[2]["text"]) == ("ann", "likes tea")
+    assert found[3] == [found[2]]
+    assert found[4:] == [1, {"type": "text", "text": "hello"}, ["a.txt"], None]
+
+
+def test_a_question_to_a_person_is_answered_with_all_answers_before_it():
+    (answer,) = answers(executor_call(), ("request_confirmation", {"hint": "sure?", "payload": {"n": 1}}))
+    assert answer == {"hint": "sure?", "confirmed": True, "payload": {"n": 1}}
 
 
 @pytest.mark.parametrize(
-    ("error", "expose", "kind", "text"),
+    ("question", "given"),
     [
-        (ValueError("secret"), False, "tool_failure", "plain failed: ValueError."),
-        (ValueError("secret"), True, "tool_failure", "plain failed: ValueError: secret."),
-        (ToolError("busy", hint="Wait."), False, "tool_failure", "busy\nWait."),
-        (CallError("limit", "too much"), False, "limit", "too much"),
-        (FatalToolError("over"), False, "tool_failure", "plain failed: FatalToolError."),
+        ("ask", {}),
+        ("ask", {"permission": "p", "patterns": [1]}),
+        ("ask", {"permission": "p", "patterns": ["a"], "always": [1]}),
+        ("request_confirmation", {"hint": 1}),
+        ("call", {"name": "a", "arguments": []}),
+        ("memory.search", {"query": "a", "limit": "1"}),
+        ("memory.add", {"text": None}),
+        ("artifacts.save", {"name": "a", "content": {"type": "text"}}),
+        ("artifacts.save", {"name": "a"}),
+        ("artifacts.load", {"name": "a", "version": "1"}),
+        ("artifacts.delete", {}),
     ],
 )
-def test_an_error_is_worded_as_a_registry_words_it(error, expose, kind, text):
-    context = ToolContext(tool="plain")
-    response = ExecutionResponse.of_error(Tool.from_function(plain), context, error, expose=expose)
-    assert (response.kind, response.error, response.is_error) == (kind, text, True)
+def test_questions_with_wrong_arguments_are_refused(question, given):
+    with pytest.raises(ValueError, match=r".+: .+|missing"):
+        answers(executor_call(host=Host()), (question, given))
+
+
+def test_there_are_no_other_questions():
+    with pytest.raises(LookupError, match="nothing here answers 'surprise'"):
+        answers(executor_call(), ("surprise", {}))
+
+
+# LocalExecutor ------------------------------------------------------------------------------------------------------
+
+
+@tool
+def echo(text: str) -> str:
+    """Gives it back."""
+    return text
+
+
+@tool
+async def add(a: int, b: int = 2) -> int:
+    """Adds."""
+    await asyncio.sleep(0)
+    return a + b
+
+
+@tool(permission="edit", preview=lambda arguments: Preview(f"Edits {arguments['path']}", "+1 line"))
+def edit(path: str) -> str:
+    """Edits a file."""
+    return f"edited {path}"
+
+
+@tool(destructive=True)
+def wipe() -> str:
+    """Wipes everything."""
+    return "wiped"
+
+
+@tool(requires_confirmation=lambda arguments: arguments["count"] > 3)
+def send(count: int) -> str:
+    """Sends messages."""
+    return f"sent {count}"
+
+
+@tool
+async def ask_inside(context: ToolContext, path: str) -> str:
+    """Asks on its way."""
+    await context.ask("net", [path], always=["*"], metadata={"why": "update"})
+    return f"fetched {path}"
+
+
+@tool
+def keep_allowed(context: ToolContext, paths: list[str]) -> list[str]:
+    """The paths that the rules allow."""
+    return [path for path in paths if context.allows("read", path)]
+
+
+@tool
+async def nest(context: ToolContext, name: str, arguments: dict | str) -> str:
+    """Calls another tool."""
+    result = await context.call(name, arguments)
+    return f"{result.kind or 'ok'}: {result.text}"
+
+
+@tool
+async def confirm(context: ToolContext) -> bool:
+    """Asks a question."""
+    return (await context.request_confirmation("sure?")).confirmed
+
+
+@tool
+def background(context: ToolContext) -> str:
+    """Wants to go on."""
+
+    async def work():
+        raise AssertionError("never")
+
+    try:
+        context.background(work())
+    except LookupError as error:
+        first = str(error)
+    with pytest.raises(LookupError):
+        context.background(print)
+    return first
+
+
+@tool
+def fatal() -> None:
+    """Ends the turn."""
+    raise FatalToolError("over")
+
+
+@tool
+def fail() -> None:
+    """Fails."""
+    raise ValueError("secret")
+
+
+@tool
+def note(context: ToolContext) -> str:
+    """Changes the state."""
+    context.state["seen"] = True
+    context.metadata(title="Noted")
+    return "noted"
+
+
+ALL = [echo, add, edit, wipe, send, ask_inside, keep_allowed, nest, confirm, background, fatal, fail, note]
+
+
+@pytest.fixture
+def local():
+    """Makes executors that are ended with the test."""
+    made = []
+
+    def local(*functions, active=None, **settings):
+        tools = [one for function in functions or ALL for one in as_tools(function)]
+        made.append(LocalExecutor(tools, active, **settings))
+        return made[-1]
+
+    yield local
+    for executor in made:
+        asyncio.run(executor.aclose())
+
+
+def run_locally(executor, name, approvals=(), /, **arguments):
+    request = ExecutionRequest(tool=name, arguments=arguments, call_id="c1", approvals=approvals)
+    return asyncio.run(executor.execute(request))
+
+
+# What it tells of its tools -------------------------------------------------------------------------------------------
+
+
+def test_tools_are_listed_by_name_or_in_the_order_of_active(local):
+    executor = local(echo, add)
+    assert [info.name for info in executor.tools()] == ["add", "echo"]
+    executor.active = ["echo", "missing", "add", "echo"]
+    assert [info.name for info in executor.tools()] == ["echo", "add"]
+    executor.active = []
+    assert executor.tools() == ()
+
+
+def test_what_is_told_of_a_tool_is_what_a_model_needs(local):
+    (info,) = local(echo).tools()
+    assert info == ToolInfo("echo", "Gives it back.", as_tools(echo)[0].spec.input_schema)
+    assert info.to_json()["input_schema"]["required"] == ["text"]
+
+
+# Running --------------------------------------------------------------------------------------------------------------
+
+
+def test_plain_and_async_tools_run(local):
+    executor = local()
+    assert run_locally(executor, "echo", text="hi").output == "hi"
+    assert run_locally(executor, "add", a=1).structured_content == {"result": 3}
+
+
+def test_arguments_are_judged_and_errors_are_answered(local):
+    executor = local()
+    assert run_locally(executor, "add", a="1").kind == "invalid_arguments"
+    missing = run_locally(executor, "ech")
+    assert (missing.kind, missing.is_error) == ("unknown_tool", True)
+    assert "Did you mean 'echo'" in missing.error
+    failed = run_locally(executor, "fail")
+    assert (failed.kind, failed.error) == ("tool_failure", "fail failed: ValueError.")
+    assert "secret" in failed.detail
+
+
+def test_the_text_of_an_exception_is_shown_where_the_request_allows_it(local):
+    response = asyncio.run(local().execute(ExecutionRequest(tool="fail", expose_errors=True)))
+    assert response.error == "fail failed: ValueError: secret."
+
+
+def test_a_tool_that_is_not_active_is_not_offered(local):
+    response = run_locally(local(active=["echo"]), "add", a=1)
+    assert (response.kind, response.error) == (
+        "not_offered",
+        "add is not available for this request. Available: echo.",
+    )
+
+
+def test_a_tool_without_a_handler_is_not_executed(local):
+    response = run_locally(local(Tool.from_schema("far", {"type": "object"})), "far")
+    assert (response.not_executed, response.kind, response.is_error) == (True, "not_executed", True)
+
+
+def test_a_handler_that_is_found_late_is_found(local):
+    found = as_tools(echo)[0]
+    assert run_locally(local(found.evolve(handler=LateHandler(lambda: found))), "echo", text="late").output == "late"
+
+
+def test_a_fatal_error_is_raised(local):
+    with pytest.raises(FatalToolError, match="over"):
+        run_locally(local(), "fatal")
+
+
+def test_the_requests_limit_holds(local):
+    @tool
+    async def never() -> None:
+        """Never ends."""
+        await asyncio.Event().wait()
+
+    executor = local(never, limits=Limits(grace=0.01))
+    response = asyncio.run(executor.execute(ExecutionRequest(tool="never", timeout=0.01)))
+    assert (response.kind, response.error) == ("timeout", "never gave no result within 0.01 s. It was cancelled.")
+
+
+def test_the_context_is_the_requests(local):
+    @tool
+    def about(context: ToolContext) -> list:
+        """What it knows of its call."""
+        return [context.call_id, context.user, context.session, dict(context.state), context.work_dir, context.tool]
+
+    request = ExecutionRequest(tool="about", call_id="c9", user="ann", session="s1", state={"n": 1}, work_dir="/w")
+    response = asyncio.run(local(about).execute(request))
+    assert response.structured_content == {"result": ["c9", "ann", "s1", {"n": 1}, "/w", "about"]}
+
+
+def test_what_the_call_asks_of_its_host_and_tells_people_is_answered(local):
+    response = run_locally(local(), "note")
+    assert (response.title, response.actions) == ("Noted", {"state_delta": {"seen": True}})
+
+
+def test_a_tool_may_run_in_another_executor_which_is_closed_with_it(local):
+    class Cloud:
+        is_closed = False
+
+        async def execute(self, request):
+            return ExecutionResponse(output="far", structured_content={"result": request.arguments["a"]})
+
+        async def aclose(self):
+            self.is_closed = True
+
+    far, cloud = tool_of(add).evolve(policy=Policy(executor="cloud")), Cloud()
+    executor = LocalExecutor([far], executors={"cloud": cloud})
+    assert run_locally(executor, "add", a=3).output == "far"
+    asyncio.run(executor.aclose())
+    assert cloud.is_closed
+    missing = run_locally(local(far), "add", a=3)
+    assert missing.kind == "not_executed"
+    assert missing.error == "add was not run. No installed plugin provides 'cloud'. There are none"
+
+
+# What has to be allowed first -----------------------------------------------------------------------------------------
+
+
+def test_a_tool_that_declares_a_permission_is_asked_about_instead_of_run(local):
+    required = run_locally(local(), "edit", path="a.txt").permission_required
+    assert (required.permission, required.description) == ("edit", "Edits a.txt")
+    assert required.metadata["details"] == "+1 line"
+    assert required.approval.startswith("sha256:")
+
+
+def test_one_that_is_destructive_or_wants_confirmation_is_too(local):
+    executor = local()
+    assert run_locally(executor, "wipe").permission_required.description == "wipe wants to run."
+    assert run_locally(executor, "send", count=5).permission_required is not None
+    assert run_locally(executor, "send", count=1).output == "sent 1"
+
+
+def test_the_approval_lets_exactly_that_call_run(local):
+    executor = local()
+    approval = run_locally(executor, "edit", path="a.txt").permission_required.approval
+    assert run_locally(executor, "edit", [approval], path="a.txt").output == "edited a.txt"
+    assert run_locally(executor, "edit", [approval], path="b.txt").permission_required is not None
+    assert run_locally(executor, "wipe", [approval]).permission_required is not None
+
+
+def test_rules_allow_and_deny_without_asking(local):
+    executor = local(permissions=Permissions([Rule("edit", "*", "allow"), Rule("wipe", "*", "deny")]))
+    assert run_locally(executor, "edit", path="a.txt").output == "edited a.txt"
+    assert run_locally(executor, "wipe").kind == "denied"
+
+
+def test_a_tool_that_asks_on_its_way_is_asked_about_and_run_again(local):
+    executor = local()
+    required = run_locally(executor, "ask_inside", path="u").permission_required
+    assert (required.permission, required.patterns) == ("net", ("u",))
+    assert required.metadata == {
+        "why": "update",
+        "reason": "asks for the permission 'net'",
+        "always": ["*"],
+    }
+    assert run_locally(executor, "ask_inside", [required.approval], path="u").output == "fetched u"
+    assert run_locally(executor, "ask_inside", [required.approval], path="v").permission_required is not None
+
+
+def test_rules_answer_what_a_tool_asks_on_its_way(local):
+    allowed = local(permissions=Permissions([Rule("net", "*", "allow")]))
+    denied = local(permissions=Permissions([Rule("net", "*", "deny")]))
+    assert run_locally(allowed, "ask_inside", path="u").output == "fetched u"
+    assert run_locally(denied, "ask_inside", path="u").kind == "denied"
+
+
+def test_rules_decide_what_a_tool_may_access_on_its_way(local):
+    executor = local(permissions=Permissions([Rule("read", "*.env", "deny")]))
+    assert run_locally(executor, "keep_allowed", paths=["a", "b.env"]).output == '{"result": ["a"]}'
+
+
+def test_a_question_has_nobody_to_answer_it_unless_it_was_answered_before(local):
+    executor = local()
+    assert (
+        run_locally(executor, "confirm").error
+        == "confirm needs a person's answer (sure?), and no person is asked here."
+    )
+    answered = Confirmation("sure?", confirmed=True).to_json()
+    response = asyncio.run(executor.execute(ExecutionRequest(tool="confirm", confirmation=answered)))
+    assert response.structured_content == {"result": True}
+
+
+# Tools that call tools ------------------------------------------------------------------------------------------------
+
+
+def test_tools_call_tools_of_the_same_executor(local):
+    executor = local()
+    assert run_locally(executor, "nest", name="add", arguments={"a": 1}).output == 'ok: {"result": 3}'
+    assert run_locally(executor, "nest", name="add", arguments='{"a": 2}').output == 'ok: {"result": 4}'
+    assert run_locally(executor, "nest", name="add", arguments="{").output.startswith("invalid_arguments: ")
+    assert run_locally(executor, "nest", name="missing", arguments={}).output.startswith("unknown_tool: ")
+    assert run_locally(executor, "nest", name="note", arguments={}).actions == {"state_delta": {"seen": True}}
+
+
+def test_what_an_inner_call_needs_is_asked_for_the_outer_one(local):
+    executor = local()
+    facts = {"name": "edit", "arguments": {"path": "a.txt"}}
+    required = run_locally(executor, "nest", **facts).permission_required
+    assert required.permission == "edit"
+    assert run_locally(executor, "nest", [required.approval], **facts).output == "ok: edited a.txt"
+
+
+def test_calls_inside_calls_end_somewhere(local):
+    @tool
+    async def loop(context: ToolContext) -> str:
+        """Calls itself."""
+        result = await context.call("loop")
+        return result.text
+
+    response = run_locally(local(loop, limits=Limits(depth=3)), "loop")
+    assert response.output == "loop was not run: tools call tools more than 3 deep here."
+
+
+def test_nothing_goes_on_in_the_background_there(local):
+    assert "its result is all that is sent back" in run_locally(local(), "background").output
+
+
+def test_a_tool_error_keeps_its_words(local):
+    @tool
+    def busy() -> None:
+        """Is busy."""
+        raise ToolError("busy", retryable=True)
+
+    response = run_locally(local(busy), "busy")
+    assert (response.error, response.metadata) == ("busy", {"retryable": True})

@@ -24,7 +24,6 @@ from typing import Any, Final, NoReturn
 from attrs import define, field
 
 from pegboard import ExecutionRequest, ExecutionResponse, FatalToolError, Tool, ToolContext
-from pegboard.dispatch.executors.executor import event_to_json
 from pegboard.typing import JsonObject
 from pegboard_processes.host import RemoteHost
 from pegboard_processes.rpc import Connection, MessageTooLongError, Shutdown
@@ -152,8 +151,8 @@ class Server:
         """Runs the tool; gives the response, what the parent has to know beside it, and what was raised."""
         request, host = task.request, RemoteHost(self.connection)
         context = request.context(
+            self._emit if task.is_watched else None,
             services=host.services,
-            listener=self._emit if task.is_watched else None,
             host=host,
             deadline=None if request.timeout is None else time.monotonic() + request.timeout,
         )
@@ -196,12 +195,12 @@ class Server:
         with suppress(OSError):  # it isn't there any more
             os.chdir(self._folder)
 
-    def _emit(self, emitted: object) -> None:
+    def _emit(self, event: JsonObject) -> None:
         """Passes on what a tool emits on the way; what can't be sent is named in its place."""
         try:
-            self.connection.send({"event": event_to_json(emitted)})
-        except (MessageTooLongError, ValueError, RecursionError) as error:
-            self.connection.send({"event": {"partial": f"({type(emitted).__name__} left out: {error})"}})
+            self.connection.send({"event": event})
+        except MessageTooLongError as error:
+            self.connection.send({"event": {"partial": f"({next(iter(event))} left out: {error})"}})
 
     def _send(self, request: ExecutionRequest, response: ExecutionResponse, extra: Mapping[str, Any]) -> None:
         """Sends the response; what the parent would refuse is refused here."""

@@ -13,7 +13,6 @@ from typing import Any
 from attrs import define, field, frozen
 
 from pegboard import Artifacts, Confirmation, Memory, MemoryEntry, ToolContext, ToolResult
-from pegboard.dispatch.executors.executor import confirmation_from_json
 from pegboard.tools.content import Content
 from pegboard_processes.rpc import Connection, Reply, Shutdown, error_from_json
 
@@ -56,7 +55,7 @@ class RemoteHost:
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """What a person answers to `hint`."""
         answer = await self._put_to_people(context, "request_confirmation", hint=hint, payload=payload)
-        return confirmation_from_json(answer)
+        return Confirmation.from_data(answer)
 
     async def call(self, _context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
         """Runs another tool inside this call, in the parent."""

@@ -9,7 +9,6 @@ import click
 
 from pegboard.cli.arguments import read_arguments
 from pegboard.cli.commands.look import report_misses
-from pegboard.cli.completion import complete_tool, complete_word
 from pegboard.cli.options import (
     Options,
     call_options,
@@ -19,10 +18,19 @@ from pegboard.cli.options import (
     tool_options,
     with_timeout,
 )
-from pegboard.cli.output import block, error_text, json_line, json_rows, remark, result_text
+from pegboard.cli.output import (
+    block,
+    error_text,
+    json_line,
+    json_rows,
+    remark,
+    result_text,
+    stderr_screen,
+    stdout_screen,
+    write,
+)
 from pegboard.cli.run import INTERRUPTED, approver_for, run_turn, write_event
-from pegboard.cli.session import Session, open_session
-from pegboard.cli.terminal import stderr_screen, stdout_screen, write
+from pegboard.cli.session import Session, complete_tool, complete_word, open_session
 from pegboard.errors import UnknownToolError, suggest
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult

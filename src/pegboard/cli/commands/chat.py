@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 from attrs import define, field
 
-from pegboard.cli.completion import complete_model
 from pegboard.cli.options import Options, call_options, context_of, read_rules, tool_options, with_timeout
-from pegboard.cli.output import json_pretty, one_line, remark
+from pegboard.cli.output import Screen, Status, json_pretty, one_line, remark, stderr_screen, write, write_through
 from pegboard.cli.run import approver_for, interruptible, show_progress, write_event
-from pegboard.cli.session import Session, open_session
-from pegboard.cli.terminal import Screen, Status, stderr_screen, write, write_through
+from pegboard.cli.session import Session, complete_model, open_session
 from pegboard.dispatch.events import CallEnded, CallPending
-from pegboard.messages.response import TextDelta
+from pegboard.messages import TextDelta
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_text
 from pegboard.tools.visible import visible
@@ -28,7 +26,7 @@ from pegboard.turn.options import TurnLimits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pegboard.messages.message import Message
+    from pegboard.messages import Message
     from pegboard.tools.context import ReadonlyContext
     from pegboard.turn.events import TurnEvent, TurnOutcome
 
@@ -44,7 +42,7 @@ def read_conversation(file: str) -> tuple[Message, ...]:
     Raises:
         click.UsageError: It can't be read, or holds no conversation.
     """
-    from pegboard.messages.message import Message
+    from pegboard.messages import Message
 
     path = Path(file)
     try:

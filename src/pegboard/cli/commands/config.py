@@ -12,9 +12,18 @@ import click
 from attrs import evolve
 
 from pegboard.cli.options import Options, registry_options
-from pegboard.cli.output import complain, json_pretty, json_rows, plugins_table, remark, rows_text
+from pegboard.cli.output import (
+    complain,
+    json_pretty,
+    json_rows,
+    plugins_table,
+    remark,
+    rows_text,
+    stdout_screen,
+    write,
+    write_long,
+)
 from pegboard.cli.session import Session, configuration_of, open_session
-from pegboard.cli.terminal import stdout_screen, write, write_long
 
 if TYPE_CHECKING:
     from pegboard.catalogue import PluginRecord

@@ -13,9 +13,8 @@ import click
 from pegboard.cli.commands.manifest import ManifestFile, manifest_files
 from pegboard.cli.main import OWN, command_names, known_manifest
 from pegboard.cli.options import Options, registry_options
-from pegboard.cli.output import Finding, findings_text, json_rows, remark
+from pegboard.cli.output import Finding, Status, findings_text, json_rows, remark, stdout_screen, write
 from pegboard.cli.session import Session, open_session
-from pegboard.cli.terminal import Status, stdout_screen, write
 from pegboard.errors import ConfigError, ExpressionError, ManifestError, suggest
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`registry list`, `search`, `show`, `schema` and `explain`: the tools, and no code of theirs imported for it."""
+"""`registry list`, `search`, `show`, `schema`, `explain`, `export`: the tools; no code of theirs is imported."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ import click
 from attrs import frozen
 
 from pegboard.catalogue import Problem
-from pegboard.cli.completion import complete_plugin, complete_tool
 from pegboard.cli.main import OWN, command_owners
 from pegboard.cli.options import Options, context_of, context_options, tool_options
-from pegboard.cli.output import block, explanation_text, json_pretty, remark
-from pegboard.cli.session import Session, open_session
-from pegboard.cli.table import table
-from pegboard.cli.terminal import stdout_screen, write, write_long
+from pegboard.cli.output import (
+    block,
+    explanation_text,
+    json_pretty,
+    json_rows,
+    redirect_stdout,
+    remark,
+    rows_text,
+    stdout_screen,
+    write,
+    write_long,
+)
+from pegboard.cli.session import Session, complete_exporter, complete_plugin, complete_tool, open_session
 from pegboard.cli.tool_texts import (
     listing_json,
     listing_of,
@@ -29,25 +37,24 @@ from pegboard.cli.tool_texts import (
 )
 from pegboard.cli.warm import HEAD, SEARCH_LIMIT, search_cached
 from pegboard.config.config import Config, load_config
-from pegboard.errors import UnknownToolError, did_you_mean, suggest
+from pegboard.errors import PACKAGES, ExportError, UnknownToolError, did_you_mean, suggest
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.snapshot import Environment, environment, own_version
-from pegboard.toolsets.predicate import is_literal
+from pegboard.toolsets.predicates import is_literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pegboard.plugins.discovery import Discovery
+    from pegboard.request.exporter import ExportedTools, Exporter, Loss
     from pegboard.tools.tool import Tool
-    from pegboard.toolsets.predicate import Predicate
+    from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.toolsets.search import Found
 
 QUARANTINE_SECONDS: Final = 3600
 """How long a listing holds that lacks a plugin: what made it fail may lie outside of all files."""
-
-_UNCUT = 1_000_000
 
 
 @frozen(eq=False)
@@ -203,7 +210,7 @@ def _write_list(tools: Sequence[Tool], form: str | None, *, input_schema: bool) 
         parts = (screen.styled(tool.name, "bold") + "\n" + block(json_pretty(tool.spec.input_schema)) for tool in tools)
         write_long("\n".join(parts), screen)
     elif form == "table" or screen.is_terminal:
-        write_long(table(HEAD, listing_rows(tools), width=screen.width or _UNCUT, colour=screen.colour), screen)
+        write_long(rows_text(HEAD, listing_rows(tools), screen), screen)
     else:
         write(listing_plain(tools))
 
@@ -305,3 +312,109 @@ def _searched(
     else:
         snapshot.close()
     return search_cached(writer.place, offered, text, limit)
+
+
+_HEAD = ("TOOL", "PATH", "KEYWORD", "WHAT")
+_MOST_NAMED = 5
+
+
+@click.command("export")
+@click.option(
+    "--to", "name", metavar="NAME", shell_complete=complete_exporter, help="The exporter: 'openai'; see --list."
+)
+@click.option("--list", "as_list", is_flag=True, help="List the exporters instead, and what to install for others.")
+@click.option("--strict", is_flag=True, help="Have the provider hold calls to the schemas, where it can.")
+@click.option("--where", metavar="PREDICATE", help="Only tools of which this is so, as in 'registry list'.")
+@click.option("--check", is_flag=True, help="Show what is lost, and which tools can't be exported; exit with 1 then.")
+@click.option("--json", "as_json", is_flag=True, help="As a pipe gets it, in a terminal too.")
+@context_options
+@tool_options
+@click.pass_obj
+def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
+    options: Options,
+    name: str | None,
+    as_list: bool,
+    strict: bool,
+    where: str | None,
+    check: bool,
+    as_json: bool,
+    **context: Any,
+) -> int:
+    """Print the tools as a provider's list has them.
+
+    It is JSON. No plugin's code is imported, but for the exporter's own where a plugin brings it.
+    """
+    session = open_session(options)
+    if as_list:
+        _write_names(session.registry.known("exporters"), as_json=as_json)
+        return 0
+    if name is None:
+        raise click.UsageError("Missing option '--to'; --list shows what there is.")
+    try:
+        with redirect_stdout():  # it may be a plugin's
+            exporter = session.registry.exporter(name)
+    except ExportError as error:
+        raise click.ClickException(str(error)) from error
+    offered = session.resolved(where, context=context_of(**context))
+    report_misses(options.only, offered)
+    notice = notice_text(session.registry.problems(), notices(session, offered))
+    if notice:
+        remark(notice)
+    exported = _exported(exporter, name, offered.tools, strict=strict)
+    if check:
+        _write_losses(exported.losses, as_json=as_json)
+        return 1 if exported.refused else 0
+    _write_entries(exported, as_json=as_json)
+    _report_refused(exported, name)
+    return 0
+
+
+def _exported(exporter: Exporter, name: str, tools: Sequence[Tool], *, strict: bool) -> ExportedTools:
+    """What the exporter makes of the tools; it may be a plugin's, and raise anything."""
+    try:
+        with redirect_stdout():
+            return exporter.tools([tool.spec for tool in tools], strict=strict or None)
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(f"it failed: {type(error).__name__}: {error}", exporter=name) from error
+
+
+def _write_names(installed: Sequence[str], *, as_json: bool) -> None:
+    """Lists the exporters that can be used, and those of first-party packages that aren't installed."""
+    screen, packages = stdout_screen(), PACKAGES["exporters"]
+    names = sorted({"mcp", *installed, *packages})
+    if as_json or not screen.is_terminal:
+        rows = ({"name": name, "installed": name == "mcp" or name in installed} for name in names)
+        write(json_rows({**row, "package": packages.get(str(row["name"]))} for row in rows))
+        return
+    there = {"mcp", *installed}
+    shown = [(name, "installed" if name in there else f"pip install {packages[name]}") for name in names]
+    write_long(rows_text(("NAME", "STATUS"), shown, screen), screen)
+
+
+def _write_entries(exported: ExportedTools, *, as_json: bool) -> None:
+    screen = stdout_screen()
+    if screen.is_terminal and not as_json:
+        write_long(json_pretty(list(exported.entries)) + "\n", screen)
+    else:
+        write(json_rows(exported.entries))
+
+
+def _report_refused(exported: ExportedTools, name: str) -> None:
+    refused = sorted(exported.refused)
+    if refused:
+        more = f" and {len(refused) - _MOST_NAMED} more" if len(refused) > _MOST_NAMED else ""
+        named = f"{', '.join(refused[:_MOST_NAMED])}{more}"
+        remark(f"left out: {named}; 'registry export --to {name} --check' shows why")
+
+
+def _write_losses(losses: Sequence[Loss], *, as_json: bool) -> None:
+    screen = stdout_screen()
+    if as_json or not screen.is_terminal:
+        write(json_rows(loss.to_json() for loss in losses))
+    elif losses:
+        rows = [(loss.tool, loss.path, loss.keyword, f"{'refused: ' * loss.refused}{loss.what}") for loss in losses]
+        write_long(rows_text(_HEAD, rows, screen), screen)
+    else:
+        remark("nothing is lost")

@@ -12,8 +12,7 @@ import click
 from attrs import frozen
 
 from pegboard.cli.options import registry_options
-from pegboard.cli.output import complain
-from pegboard.cli.terminal import Status, write
+from pegboard.cli.output import Status, complain, write
 from pegboard.errors import ManifestError, did_you_mean, suggest
 from pegboard.plugins.manifest import find_manifest, manifest_path, manifest_text, read_manifest_file, write_manifest
 from pegboard.plugins.probe import probe

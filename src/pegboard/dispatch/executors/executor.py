@@ -1,526 +1,56 @@
-"""Executor interface: where tools run other than here, and the requests, responses and events to and fro.
+"""Executors: where tools run other than here, and `LocalExecutor`, the other end of one.
 
-An `Executor` is sent an `ExecutionRequest` and answers an `ExecutionResponse`; both are JSON data.
+An `Executor` is sent an `ExecutionRequest` and answers an `ExecutionResponse`. A `ToolExecutor` is handed the tool and
+the call's context besides (`ExecutorCall`), so that a tool that runs elsewhere can still report progress, ask for
+permissions, call other tools and use its memory and artifacts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache
-from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast, get_args
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from inspect import Parameter, iscoroutine, signature
+from typing import Any, Final, Protocol, cast
 
 import attrs
-from attrs import field, frozen
-
-from pegboard.callbacks import Flavour
-from pegboard.schema.json import json_faults
-from pegboard.tools.call import Confirmation
-from pegboard.tools.content import CONTENT_TYPES, Content, ErrorKind, TextContent, ToolResult
-from pegboard.tools.context import DisplayUpdate, Progress, ReadonlyContext, ToolContext
-from pegboard.tools.handler import Handler
-from pegboard.typing import JsonMapping, JsonObject
-
-if TYPE_CHECKING:
-    from pegboard.tools.tool import Tool
-
-
-# JSON data from elsewhere ------------------------------------------------------------------------------------------
-
-_TYPES: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
-    "str": ((str,), "a text"),
-    "bool": ((bool,), "a boolean"),
-    "int": ((int,), "a whole number"),
-    "float": ((int, float), "a number"),
-    "tuple[str, ...]": ((list,), "a list of texts"),
-    "tuple": ((list,), "a list"),
-    "Mapping": ((dict,), "an object"),
-    "PermissionRequired": ((dict,), "an object"),
-    "ErrorKind": ((str,), "a text"),
-    "None": ((type(None),), "null"),
-}
-"""What JSON data has to be, exactly, for an attribute of this annotation: `True` is no number."""
-
-
-def read_json(data: JsonMapping, annotations: Mapping[str, str], *needed: str) -> dict[str, Any]:
-    """The members that are there, each of the type that its annotation wants; others are ignored.
-
-    Raises:
-        ValueError: One of `needed` is missing, or something is of the wrong type; names it.
-    """
-    if not isinstance(data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  it comes from outside
-        raise ValueError(f"expected an object, found {type(data).__name__}")  # noqa: TRY004  (as documented)
-    for name in needed:
-        if name not in data:
-            raise ValueError(f"{name}: missing")
-    read = {name: value for name, value in data.items() if name in annotations}
-    for name, value in read.items():
-        if annotations[name] != "Any":
-            _check(name, value, annotations[name])
-    return read
-
-
-def _check(name: str, value: Any, annotation: str) -> None:
-    types, words = _wanted(annotation)
-    is_right = type(value) in types
-    if is_right and annotation == "tuple[str, ...]":
-        is_right = all(isinstance(each, str) for each in value)
-    if not is_right:
-        raise ValueError(f"{name}: expected {words}, found {type(value).__name__}")
-
-
-@cache
-def _wanted(annotation: str) -> tuple[tuple[type, ...], str]:
-    """The types of JSON data that an annotation takes, and their names."""
-    wanted = [_TYPES.get(each) or _TYPES[each.partition("[")[0]] for each in annotation.split(" | ")]
-    return tuple(kind for types, _ in wanted for kind in types), " or ".join(words for _, words in wanted)
-
-
-@cache
-def _annotations(cls: type[Any]) -> dict[str, str]:
-    """Attribute -> annotation, as written: these modules import annotations from `__future__`."""
-    return {each.name: str(each.type) for each in attrs.fields(cls)}
-
-
-def _stated(value: Any) -> JsonObject:
-    """The attributes that differ from their defaults, by name."""
-    stated: JsonObject = {}
-    for each in attrs.fields(cast("type[Any]", type(value))):
-        default: Any = each.default
-        if isinstance(default, attrs.Factory):  # pyright: ignore[reportArgumentType, reportUnknownMemberType]  a class
-            default = default.factory()
-        if (fact := getattr(value, each.name)) != default:
-            stated[each.name] = fact
-    return stated
-
-
-def _as_data(value: Any) -> Any:
-    """The value as JSON data; what JSON can't hold is written as text."""
-    if not json_faults(value):
-        return value
-    from pegboard.schema.dump import to_json_data
-
-    try:
-        return to_json_data(value)
-    except Exception:  # noqa: BLE001  (the tool's own value may raise anything when it is written)
-        return f"<{type(value).__name__}>"
-
-
-def _json_part(members: Mapping[str, Any]) -> JsonObject:
-    """The members that are JSON; other objects of the host's stay where they are."""
-    return {name: value for name, value in members.items() if not json_faults({name: value})} if members else {}
-
-
-def confirmation_to_json(confirmation: Confirmation) -> JsonObject:
-    """What `Confirmation.to_json` says, and the answers before it as `"earlier"`."""
-    data = confirmation.to_json()
-    if confirmation.earlier:
-        data["earlier"] = [one.to_json() for one in confirmation.earlier]
-    return data
-
-
-def confirmation_from_json(data: JsonMapping) -> Confirmation:
-    """A confirmation with those before it, as a request or an answer to `request_confirmation` holds it.
-
-    Raises:
-        ValueError: Something is missing or of the wrong type; names it.
-    """
-    facts = read_json(data, _annotations(Confirmation), "hint", "confirmed")
-    earlier = tuple(confirmation_from_json(one) for one in facts.pop("earlier", ()))
-    return Confirmation(**facts, earlier=earlier)
-
-
-def event_to_json(emitted: object) -> JsonObject:
-    """What a call emits on the way, as it is sent to its host; other data than JSON is written as text.
-
-    Returns:
-        `{"progress": [done, total, message]}`, `{"title": text, "facts": {...}}`, `{"content": {...}}` or
-        `{"partial": data}`; total, message and title may be `None`.
-    """
-    if isinstance(emitted, Progress):
-        return {"progress": [emitted.progress, emitted.total, emitted.message]}
-    if isinstance(emitted, DisplayUpdate):
-        return {"title": emitted.title, "facts": dict(emitted.facts)}
-    if isinstance(emitted, CONTENT_TYPES):
-        return {"content": emitted.to_json()}
-    from pegboard.schema.dump import to_json_data
-
-    try:
-        return {"partial": to_json_data(emitted)}
-    except (TypeError, ValueError):
-        return {"partial": repr(emitted)[:1000]}
-
-
-def event_from_json(event: JsonObject) -> object:
-    """Reads what `event_to_json` writes, from a source that isn't trusted.
-
-    Raises:
-        ValueError: It is none.
-    """
-    from pegboard.tools.content import content_from_json
-
-    if "content" in event:
-        return content_from_json(event["content"])
-    if "facts" in event:
-        return DisplayUpdate(**read_json(event, {"title": "str | None", "facts": "Mapping"}))
-    if "progress" not in event:
-        return event.get("partial")
-    parts = event["progress"]
-    if not isinstance(parts, list) or len(cast("list[Any]", parts)) != 3:
-        raise ValueError("progress: expected [done, total, message]")
-    names = {"progress": "float", "total": "float | None", "message": "str | None"}
-    return Progress(**read_json(dict(zip(names, cast("list[Any]", parts), strict=True)), names))
-
-
-# Request and response ----------------------------------------------------------------------------------------------
-
-
-@frozen(kw_only=True)
-class ExecutionRequest:
-    """One call of a tool, with what an executor needs to run it somewhere else. All of it is JSON data.
-
-    Attributes:
-        tool: The tool's name.
-        arguments: The validated arguments.
-        call_id: The call's id.
-        session: The conversation's id.
-        work_dir: The folder that relative paths start from; the executor's own where it is `None`.
-        user: For whom the call runs.
-        timeout: Seconds that the call may take; `None` is no limit.
-        memory_limit: Bytes of memory that the call may use, where the executor can hold it to that; or `None`.
-        expose_errors: Whether the text of unexpected exceptions may reach the model.
-        agent: The agent's name.
-        agent_description: What the agent is for.
-        model: The model's name.
-        provider: The model's provider.
-        invocation: The id of the turn.
-        message: The id of the model's message that holds the call.
-        branch: Which agent called which.
-        state: What the session knows, as far as it is JSON.
-        extra: Anything else from the host, as far as it is JSON.
-        values: What callbacks left for the tool, as far as it is JSON.
-        confirmation: What a person answered before the call was run again, or `None`.
-        approvals: What was allowed, as `PermissionRequired.approval` named it.
-        depth: How many calls this one is nested in.
-    """
-
-    tool: str
-    arguments: Mapping[str, Any] = field(factory=dict[str, Any])
-    call_id: str = ""
-    session: str | None = None
-    work_dir: str | None = None
-    user: str | None = None
-    timeout: float | None = None
-    memory_limit: int | None = None
-    expose_errors: bool = False
-    agent: str | None = None
-    agent_description: str | None = None
-    model: str | None = None
-    provider: str | None = None
-    invocation: str | None = None
-    message: str | None = None
-    branch: str | None = None
-    state: Mapping[str, Any] = field(factory=dict[str, Any], repr=False)
-    extra: Mapping[str, Any] = field(factory=dict[str, Any], repr=False)
-    values: Mapping[str, Any] = field(factory=dict[str, Any], repr=False)
-    confirmation: Mapping[str, Any] | None = None
-    approvals: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
-    depth: int = 0
-
-    def evolve(self, **changes: Any) -> ExecutionRequest:
-        """A request with some attributes changed."""
-        return attrs.evolve(self, **changes)
-
-    def to_json(self) -> JsonObject:
-        """The attributes that differ from their defaults, by their names here."""
-        data = _stated(self)
-        if self.approvals:
-            data["approvals"] = list(self.approvals)
-        return data
-
-    @classmethod
-    def from_json(cls, data: JsonMapping) -> ExecutionRequest:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are ignored.
-
-        Raises:
-            ValueError: `tool` is missing, or something is of the wrong type; names it.
-        """
-        return cls(**read_json(data, _annotations(cls), "tool"))
-
-    @classmethod
-    def of_call(cls, tool: str, arguments: Mapping[str, Any], context: ToolContext, **facts: Any) -> ExecutionRequest:
-        """The request for one call of this tool in this context.
-
-        Args:
-            tool: The tool's name.
-            arguments: The validated arguments.
-            context: The call's.
-            facts: The other attributes: `timeout`, `memory_limit`, `expose_errors`, `approvals`.
-        """
-        request, confirmation = context.request, context.confirmation
-        return cls(
-            tool=tool,
-            arguments=arguments if isinstance(arguments, dict) else dict(arguments),
-            call_id=context.call_id,
-            state=_json_part(request.state),
-            extra=_json_part(request.extra),
-            values=_json_part(context.values),
-            confirmation=None if confirmation is None else confirmation_to_json(confirmation),
-            depth=context.depth,
-            **{name: getattr(request, name) for name in _TEXTS},
-            **facts,
-        )
-
-    def context(self, **facts: Any) -> ToolContext:
-        """The context of the call, at the other end.
-
-        Args:
-            facts: What else it has: `listener`, `host`, `services`, `deadline`.
-
-        Raises:
-            ValueError: The confirmation is none.
-        """
-        return ToolContext(
-            ReadonlyContext(**{name: getattr(self, name) for name in (*_TEXTS, "state", "extra")}),
-            self.call_id,
-            self.tool,
-            values=dict(self.values),
-            confirmation=None if self.confirmation is None else confirmation_from_json(self.confirmation),
-            depth=self.depth,
-            **facts,
-        )
-
-
-_TEXTS: Final = tuple(name for name, annotation in _annotations(ReadonlyContext).items() if annotation == "str | None")
-"""The attributes that a request shares with the context that it is made of."""
-
-
-@frozen
-class PermissionRequired:
-    """What has to be allowed before the call can run.
-
-    Attributes:
-        permission: The permission's name, such as `"edit"`.
-        patterns: What it is asked for, such as paths.
-        description: What the tool wants to do, for people.
-        metadata: For the person who decides, such as a diff.
-        approval: What is added to the request's `approvals` when it is sent again, once this was allowed: it stands
-            for exactly this permission of this tool with these arguments. `None` where the executor takes none.
-    """
-
-    permission: str
-    patterns: tuple[str, ...] = field(default=("*",), converter=tuple[str, ...])
-    description: str = ""
-    metadata: Mapping[str, Any] = field(factory=dict[str, Any])
-    approval: str | None = None
-
-    def to_json(self) -> JsonObject:
-        """All attributes by name."""
-        return {**attrs.asdict(self, recurse=False), "patterns": list(self.patterns), "metadata": dict(self.metadata)}
-
-    @classmethod
-    def from_json(cls, data: JsonMapping) -> PermissionRequired:
-        """Reads what `to_json` writes, from a source that isn't trusted.
-
-        Raises:
-            ValueError: Something is missing or of the wrong type.
-        """
-        return cls(**read_json(data, _annotations(cls), "permission"))
-
-
-@frozen(kw_only=True)
-class ExecutionResponse:
-    """What an executor answers to one request.
-
-    Attributes:
-        output: The tool's text.
-        content: All of the result's content, where it is more than `output`; else empty.
-        structured_content: The same as JSON data, or `None`.
-        title: A short heading for people, or `None`.
-        display: Text for people, where it differs from what the model gets.
-        error: What went wrong, for the model; `None` where nothing did.
-        is_error: Whether the call failed.
-        kind: Why, where it failed. With a kind the call itself failed, and `on_error` callbacks see it; an error
-            without one is what the tool has answered.
-        metadata: Facts for the user interface. `{"retryable": True}` beside the kind `tool_failure` means that the
-            same call may succeed later.
-        attachments: Files for the user interface: their bytes, type and name.
-        details: Any data for the user interface.
-        detail: For the operator (message, stack, what was printed last); never for the model.
-        permission_required: What has to be allowed first; the tool did not run.
-        not_executed: Whether there is nothing here to run the tool with.
-        actions: What the call asks of its host (`Actions.to_json()`), or `None`.
-    """
-
-    output: str = ""
-    content: tuple[Content, ...] = field(default=(), converter=tuple[Content, ...])
-    structured_content: Any = None
-    title: str | None = None
-    display: str | None = None
-    error: str | None = None
-    is_error: bool = False
-    kind: ErrorKind | None = None
-    metadata: Mapping[str, Any] = field(factory=dict[str, Any])
-    attachments: tuple[Content, ...] = field(default=(), converter=tuple[Content, ...])
-    details: Any = None
-    detail: str | None = None
-    permission_required: PermissionRequired | None = None
-    not_executed: bool = False
-    actions: Mapping[str, Any] | None = None
-
-    @classmethod
-    def failed(cls, kind: ErrorKind, text: str, *, detail: str | None = None) -> ExecutionResponse:
-        """The response where the call itself failed: `text` for the model, `detail` for the operator."""
-        return cls(error=text, is_error=True, kind=kind, detail=detail, not_executed=kind == "not_executed")
-
-    @classmethod
-    def of_result(cls, result: ToolResult, context: ToolContext | None = None) -> ExecutionResponse:
-        """The response for a result, with what its tool has set in `context` (title, facts, actions), if given."""
-        content, text = result.content, result.text
-        is_text = bool(text) and len(content) == 1 and isinstance(content[0], TextContent)
-        response = cls(
-            output=text,
-            content=() if is_text else content,
-            error=text if result.is_error else None,
-            not_executed=result.kind == "not_executed",
-            **{name: getattr(result, name) for name in _SAME},
-        )
-        said = None if context is None else context.internals.pending_actions
-        if said is None:
-            return response
-        return response.evolve(
-            title=said.title if response.title is None else response.title,
-            metadata={**said.facts, **response.metadata},
-            actions=None if said.actions.is_empty else said.actions.to_json(),
-        )
-
-    @classmethod
-    def of_function(
-        cls,
-        tool: Tool,
-        context: ToolContext,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        run_async: Callable[[Callable[[], Awaitable[Any]]], Any],
-    ) -> ExecutionResponse:
-        """The response of a tool's function, called in this thread; for the other end of an executor.
-
-        Args:
-            tool: With its handler.
-            context: Of the call; gets the items of a generator.
-            args: Of the function.
-            kwargs: Of the function.
-            run_async: Runs what an async function gives in an event loop, and gives its value.
-
-        Raises:
-            BaseException: What the function raised, or `invalid_output`; `of_error` is the response for it.
-        """
-        from pegboard.dispatch.results import result_of
-        from pegboard.dispatch.run import exhausted, exhausted_async
-
-        handler = tool.handler
-        assert isinstance(handler, Handler)
-        if handler.flavour is Flavour.ASYNC_GENERATOR:
-            value = run_async(lambda: exhausted_async(handler.function(*args, **kwargs), context))
-        elif handler.flavour is Flavour.ASYNC:
-            value = run_async(lambda: handler.function(*args, **kwargs))
-        else:
-            value = handler.function(*args, **kwargs)
-            if handler.flavour is Flavour.GENERATOR:
-                value = exhausted(value, context)
-            elif isawaitable(value):
-                awaited = value
-                value = run_async(lambda: awaited)
-        return cls.of_result(result_of(tool, value), context)
-
-    @classmethod
-    def of_error(cls, tool: Tool, context: ToolContext, error: BaseException, *, expose: bool) -> ExecutionResponse:
-        """The response for what a tool's function raised, worded as a registry words it.
-
-        Args:
-            tool: What was called.
-            context: Of the call.
-            error: What was raised.
-            expose: Whether the model may read the text of an unexpected exception.
-        """
-        from pegboard.dispatch.results import failure_result
-        from pegboard.dispatch.state import CallServices, CallState
-        from pegboard.threads import WorkerPool
-        from pegboard.tools.call import ToolCall
-        from pegboard.tools.spec import Limits
-
-        state = CallState(
-            ToolCall(context.tool, {}, context.call_id),
-            ToolContext(),
-            CallServices(lambda _: tool, WorkerPool(), limits=Limits(expose_errors=expose)),
-        )
-        state.tool = tool.evolve(policy=attrs.evolve(tool.policy, expose_errors=None))
-        return cls.of_result(failure_result(state, error), context)
-
-    def to_result(self) -> ToolResult:
-        """The result of the response.
-
-        What needs a permission first is an error of the kind `confirmation_required`; where there is nothing to run
-        the tool with, of the kind `not_executed`.
-        """
-        required = self.permission_required
-        if required is not None:
-            text = f"This needs the permission {required.permission} ({', '.join(required.patterns)})."
-            return ToolResult.error("confirmation_required", text)
-        is_error = self.is_error or self.error is not None or self.not_executed
-        text = self.output or self.error or ("There is nothing to run it with." if self.not_executed else "")
-        kind = self.kind or ("not_executed" if self.not_executed else "tool_failure")
-        facts = {name: getattr(self, name) for name in _SAME}
-        facts.update(is_error=is_error, kind=kind if is_error else None)
-        return ToolResult(self.content or ((TextContent(text),) if text else ()), **facts)
-
-    def evolve(self, **changes: Any) -> ExecutionResponse:
-        """A response with some attributes changed."""
-        return attrs.evolve(self, **changes)
-
-    def to_json(self) -> JsonObject:
-        """The attributes that differ from their defaults, by their names here; what JSON can't hold is text."""
-        data = _stated(self)
-        for name in ("structured_content", "details"):
-            if name in data:
-                data[name] = _as_data(data[name])
-        for name in ("content", "attachments"):
-            if name in data:
-                data[name] = [item.to_json() for item in data[name]]
-        if self.metadata:
-            data["metadata"] = {f"{name}": _as_data(fact) for name, fact in self.metadata.items()}
-        if self.permission_required is not None:
-            data["permission_required"] = self.permission_required.to_json()
-        if self.actions is not None:
-            data["actions"] = dict(self.actions)
-        return data
-
-    @classmethod
-    def from_json(cls, data: JsonMapping) -> ExecutionResponse:
-        """Reads what `to_json` writes, from a source that isn't trusted; other keys are ignored.
-
-        Raises:
-            ValueError: Something is of the wrong type, or isn't JSON; names it.
-        """
-        from pegboard.tools.content import content_from_json
-
-        facts = read_json(data, _annotations(cls))
-        if facts.get("kind") is not None and facts["kind"] not in get_args(ErrorKind):
-            raise ValueError(f"kind: {facts['kind']!r:.80} is no kind of error")
-        for name in ("structured_content", "details"):
-            if faults := json_faults({name: facts.get(name)}):
-                raise ValueError("; ".join(faults))
-        for name in ("content", "attachments"):
-            items = facts.get(name, ())
-            facts[name] = [content_from_json(item, f"{name}[{place}]") for place, item in enumerate(items)]
-        if facts.get("permission_required") is not None:
-            facts["permission_required"] = PermissionRequired.from_json(facts["permission_required"])
-        return cls(**facts)
-
-
-_SAME: Final = tuple(each.name for each in attrs.fields(ToolResult) if each.name != "content")
-"""The attributes that a response and a result share."""
-
+from attrs import define, field, frozen
+
+from pegboard.dispatch.approval.pending import digest_of_call
+from pegboard.dispatch.approval.request import preview_of
+from pegboard.dispatch.approve import allows_inside, denial, permit
+from pegboard.dispatch.arguments import parse, refused, validate
+from pegboard.dispatch.executors.execution import (
+    ExecutionRequest,
+    ExecutionResponse,
+    PermissionRequired,
+    event_from_json,
+)
+from pegboard.dispatch.find import find, not_offered, unknown
+from pegboard.dispatch.locks import LockManager
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
+from pegboard.dispatch.results import shape
+from pegboard.dispatch.run import run
+from pegboard.dispatch.stages import run_stages
+from pegboard.dispatch.state import CallPipeline, CallServices, CallState
+from pegboard.dispatch.timeout import cancels_the_call
+from pegboard.errors import FatalToolError, PluginError, ToolError, detail_of, log_failure, not_provided
+from pegboard.schema.converter import read_record
+from pegboard.schema.json import StructureError, digest_of, problem
+from pegboard.threads import WorkerPool
+from pegboard.tools.call import Actions, CallError, Confirmation, ToolCall
+from pegboard.tools.content import (
+    Content,
+    ToolResult,
+)
+from pegboard.tools.context import DisplayUpdate, ToolContext
+from pegboard.tools.handler import Handler, opened
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits
+from pegboard.tools.stores import MemoryEntry
+from pegboard.tools.tool import Tool
+from pegboard.tools.typed import as_tools
+from pegboard.typing import JsonObject, JsonSchema
 
 # Executors ---------------------------------------------------------------------------------------------------------
 
@@ -541,3 +71,574 @@ class Executor(Protocol):
             FatalToolError: The tool ends the turn.
         """
         ...
+
+
+# Executors that are handed the tool --------------------------------------------------------------------------------
+
+MOST_ASKED: Final = 8
+"""How often one call may ask for a permission where it runs."""
+
+
+@define(eq=False)
+class ExecutorCall:
+    """One call as a `ToolExecutor` gets it, with what its tool may emit and ask while it runs.
+
+    All of it happens in the caller's event loop, and in JSON data: what comes from the other end isn't trusted.
+
+    Attributes:
+        tool: The tool.
+        request: The call.
+        context: The call's, as the tool's parameters and its callbacks see it.
+    """
+
+    tool: Tool
+    request: ExecutionRequest
+    context: ToolContext = field(factory=ToolContext)
+    _raised: list[BaseException] = field(factory=list[BaseException], init=False)
+
+    @property
+    def handler(self) -> Handler | None:
+        """The tool's function and what belongs to it; `None` where there is none here."""
+        handler = self.tool.handler
+        return handler if isinstance(handler, Handler) else None
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anything that the tool emits is used."""
+        return self.context.listener is not None
+
+    async def bind(self) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """The `(args, kwargs)` of the tool's function; services that it needs are opened.
+
+        Raises:
+            StructureError: The tool's types refuse the arguments.
+            ToolError: A service is missing, or can't be opened.
+        """
+        handler = self.handler
+        if handler is not None and handler.injects:
+            try:
+                await opened(handler.injects, self.context)
+            except BaseException as error:
+                self._raised.append(error)
+                raise
+        return self.tool.bind(self.context, self.request.arguments)
+
+    def emit(self, event: JsonObject) -> None:
+        """Passes on what the tool emits on the way.
+
+        Args:
+            event: As `ExecutionRequest.context` describes it.
+
+        Raises:
+            ValueError: It is none.
+        """
+        emitted = event_from_json(event)
+        if isinstance(emitted, DisplayUpdate):
+            self.context.actions.show(emitted.title, emitted.facts)
+        if self.context.listener is not None:
+            self.context.listener(emitted)
+
+    async def answer(self, question: str, given: JsonObject) -> Any:
+        """Answers what the tool asks, as JSON data.
+
+        This is all that a tool elsewhere can make its host do.
+
+        Args:
+            question: `"ask"`, `"allows"`, `"request_confirmation"`, `"call"`, `"memory.search"`, `"memory.add"`,
+                `"artifacts.save"`, `"artifacts.load"`, `"artifacts.list"` or `"artifacts.delete"`.
+            given: The arguments of the context's method of this name.
+
+        Raises:
+            LookupError: There is no such question.
+            ValueError: An argument is missing or of the wrong type; names it.
+            BaseException: What the context's method raised. Where it ends the call, `execute_tool` raises it again.
+        """
+        if question not in _ANSWERS:
+            raise LookupError(f"nothing here answers {question!r:.40}")
+        answer = _ANSWERS[question]
+        arguments = read_record(_record_of(answer), given, question)
+        try:
+            return await answer(self.context, **attrs.asdict(arguments, recurse=False))
+        except BaseException as error:
+            self._raised.append(error)
+            raise
+
+    def has_raised(self, error: BaseException) -> bool:
+        """Whether this error came from `bind` or `answer`, and so is the call's own."""
+        return any(error is raised for raised in self._raised)
+
+
+class ToolExecutor(Protocol):
+    """Executor that is handed the tool itself, and whose running tool can use its context.
+
+    It keeps to the request's time limit by itself; the time that a person takes to answer doesn't count.
+    """
+
+    async def execute_tool(self, call: ExecutorCall) -> ExecutionResponse:
+        """Runs one call of a tool.
+
+        Args:
+            call: The tool, the request, and what the tool may emit and ask.
+
+        Raises:
+            FatalToolError: The tool ends the turn.
+            StructureError: `call.bind()` raised it: the tool's types refuse the arguments.
+            BaseException: What `call.answer(...)` raised, where that ended the call.
+        """
+        ...
+
+
+# What a tool may ask -------------------------------------------------------------------------------------------------
+# The parameters behind the context are what the question's arguments are read as.
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+async def _ask(
+    context: ToolContext,
+    permission: str,
+    patterns: tuple[str, ...],
+    always: tuple[str, ...] = (),
+    metadata: Mapping[str, Any] = _NOTHING,
+) -> None:
+    await context.ask(permission, patterns, always, metadata)
+
+
+async def _allows(context: ToolContext, permission: str, subject: str) -> bool:
+    return context.allows(permission, subject)
+
+
+async def _confirm(context: ToolContext, hint: str, payload: Any = None) -> JsonObject:
+    return (await context.request_confirmation(hint, payload)).to_data()
+
+
+async def _call(context: ToolContext, name: str, arguments: str | bytes | Mapping[str, Any]) -> JsonObject:
+    return (await context.call(name, cast("str | Mapping[str, Any]", arguments))).to_data()
+
+
+async def _search(context: ToolContext, query: str, limit: int = 10, session_only: bool = False) -> list[JsonObject]:
+    return [_entry(each) for each in await context.memory.search(query, limit=limit, session_only=session_only)]
+
+
+async def _add(
+    context: ToolContext, text: str, author: str | None = None, metadata: Mapping[str, Any] = _NOTHING
+) -> JsonObject:
+    return _entry(await context.memory.add(text, author=author, metadata=metadata))
+
+
+async def _save(context: ToolContext, name: str, content: Content) -> int:
+    return await context.artifacts.save(name, content)
+
+
+async def _load(context: ToolContext, name: str, version: int | None = None) -> JsonObject:
+    return (await context.artifacts.load(name, version)).to_json()
+
+
+async def _list(context: ToolContext) -> list[str]:
+    return list(await context.artifacts.list())
+
+
+async def _delete(context: ToolContext, name: str) -> None:
+    await context.artifacts.delete(name)
+
+
+def _entry(entry: MemoryEntry) -> JsonObject:
+    return {**attrs.asdict(entry, recurse=False), "metadata": dict(entry.metadata)}
+
+
+_ANSWERS: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
+    "ask": _ask,
+    "allows": _allows,
+    "request_confirmation": _confirm,
+    "call": _call,
+    "memory.search": _search,
+    "memory.add": _add,
+    "artifacts.save": _save,
+    "artifacts.load": _load,
+    "artifacts.list": _list,
+    "artifacts.delete": _delete,
+}
+
+
+@cache
+def _record_of(answer: Callable[..., Awaitable[Any]]) -> type[Any]:
+    _, *parameters = signature(answer, eval_str=True).parameters.values()
+    members = {
+        each.name: field(
+            type=each.annotation, default=attrs.NOTHING if each.default is Parameter.empty else each.default
+        )
+        for each in parameters
+    }
+    return attrs.make_class(answer.__name__, members)
+
+
+# One call ------------------------------------------------------------------------------------------------------------
+
+
+async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState) -> ToolResult:
+    """Runs a call in the executor that its tool names, within its time limit; gives what the tool has answered.
+
+    The executor may come from a plugin, so nothing that it does is trusted.
+
+    Args:
+        find: Gives the executor of a name, once what brings it is loaded. Raises `LookupError` where there is none,
+            with what to do.
+        state: Found, validated and allowed.
+
+    Raises:
+        CallError: The call failed: `timeout`, `crashed`, `aborted`, `limit`, ..., as the executor answers; `crashed`
+            where the executor itself fails or answers nonsense; `not_executed` where it is missing.
+        ToolError: The tool raised it.
+        FatalToolError: The tool ends the turn.
+        BaseException: What an answer to one of the tool's questions raised, where that ended the call.
+    """
+    tool = state.tool
+    assert tool is not None
+    executor = await _found(find, tool)
+    call = ExecutorCall(tool, _request(state, tool), state.context)
+    try:
+        response: object = await _response(state, call, executor)
+        if not isinstance(response, ExecutionResponse):
+            raise TypeError(f"answered {type(response).__name__}; it has to answer an ExecutionResponse")  # noqa: TRY301
+        if response.actions is not None:
+            state.context.actions.add(Actions.from_json(response.actions))
+    except StructureError as error:
+        await refused(state, tool, (problem(error.path, error.reason),))
+        raise  # it has raised what the model reads
+    except (FatalToolError, CallError):
+        raise
+    except BaseException as error:  # an executor's SystemExit costs its own call only
+        if call.has_raised(error) or cancels_the_call(error):
+            raise
+        raise _failure(state, tool, error) from error
+    return _settled(tool, response)
+
+
+async def _found(find: Callable[[str], Awaitable[Any]], tool: Tool) -> Any:
+    name = tool.policy.executor
+    assert name is not None
+    try:
+        return await find(name)
+    except LookupError as error:
+        raise CallError("not_executed", f"{tool.name} was not run. {error}") from None
+    except PluginError as error:
+        text = f"{tool.name} was not run: the plugin that provides its executor {name!r} failed."
+        raise CallError("not_executed", text, detail=detail_of(error)) from error
+
+
+def _request(state: CallState, tool: Tool) -> ExecutionRequest:
+    policy, limits = tool.policy, state.services.limits
+    return ExecutionRequest.of_call(
+        tool.name,
+        state.arguments,
+        state.context,
+        timeout=_limit(state, tool),
+        memory_limit=policy.memory_limit,
+        expose_errors=limits.expose_errors if policy.expose_errors is None else policy.expose_errors,
+    )
+
+
+def _limit(state: CallState, tool: Tool) -> float | None:
+    """The seconds that the call may take; a later attempt gets what the first has left."""
+    limit = state.services.limits.timeout if tool.policy.timeout is None else tool.policy.timeout
+    limits = [seconds for seconds in (limit, state.services.longest) if seconds is not None]
+    if not limits:
+        return None
+    left = state.context.remaining
+    return min(limits) if left is None or left > 0.9 * min(limits) else left
+
+
+async def _response(state: CallState, call: ExecutorCall, executor: Any) -> object:
+    if hasattr(executor, "execute_tool"):
+        return await executor.execute_tool(call)
+    request = call.request
+    for _ in range(MOST_ASKED):
+        response = await _executed(state, executor, request)
+        required = getattr(response, "permission_required", None)
+        if not isinstance(required, PermissionRequired):
+            return response
+        about = {"description": required.description} if required.description else {}
+        facts: JsonObject = {"permission": required.permission, "patterns": list(required.patterns)}
+        await call.answer("ask", {**facts, "metadata": {**required.metadata, **about}})
+        if required.approval is None or required.approval in request.approvals:
+            break
+        request = request.evolve(approvals=(*request.approvals, required.approval))
+    raise CallError("denied", f"{call.tool.name} was not run: where it runs, what was allowed here isn't enough.")
+
+
+async def _executed(state: CallState, executor: Any, request: ExecutionRequest) -> object:
+    """What an executor answers that may not keep to the limit: then it is cancelled a moment later."""
+    if request.timeout is None:
+        return await executor.execute(request)
+    limit = asyncio.timeout(request.timeout + state.services.limits.grace)
+    try:
+        async with limit:
+            return await executor.execute(request)
+    except (TimeoutError, asyncio.CancelledError) as error:
+        # Python 3.11's timeout passes on a CancelledError of another class.
+        if not limit.expired() or cancels_the_call(error):
+            raise
+        text = f"{request.tool} gave no result within {request.timeout:g} s. Its work may still be going on."
+        raise CallError("timeout", text) from None
+
+
+def _settled(tool: Tool, response: ExecutionResponse) -> ToolResult:
+    """The tool's own answer; what isn't one is raised, so that retries and callbacks see it as they see any error."""
+    result = response.to_result()
+    if response.kind is None and not response.not_executed:
+        return result
+    if response.kind == "tool_failure" and "retryable" in response.metadata:
+        raise ToolError(result.text, retryable=bool(response.metadata["retryable"]))
+    kind = response.kind or "not_executed"
+    raise CallError(kind, result.text or f"{tool.name} failed.", detail=response.detail)
+
+
+def _failure(state: CallState, tool: Tool, error: BaseException) -> CallError:
+    if state.services.observe is not None:
+        state.services.observe(f"executor {tool.policy.executor!r}", error)
+    text = f"{tool.name} was not completed: where it runs failed. What it had done by then may stand."
+    return CallError("crashed", text, detail=detail_of(error))
+
+
+async def close_executors(executors: Mapping[str, Any]) -> None:
+    """Closes each executor that can be closed; one that fails doesn't keep the others from it."""
+    for name, executor in executors.items():
+        close: Callable[[], Awaitable[None]] | None = getattr(executor, "aclose", None)
+        if close is None:
+            continue
+        try:
+            await close()
+        except Exception as error:  # noqa: BLE001  it may be a plugin's
+            log_failure(f"closing executor {name}", error)
+
+
+# The other end -------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class ToolInfo:
+    """What a model has to know of a tool.
+
+    Attributes:
+        name: The tool's name.
+        description: For the model.
+        input_schema: The JSON Schema of its arguments.
+    """
+
+    name: str
+    description: str
+    input_schema: JsonSchema
+
+    def to_json(self) -> JsonObject:
+        """`{"name", "description", "input_schema"}`."""
+        return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
+
+
+class LocalExecutor:
+    """Executor that runs tools in this process: the other end, where a host runs its tools elsewhere.
+
+    A call is validated, held to permissions, run and shaped as a registry's is. There is no person to ask here: a call
+    that asks comes back as `permission_required`. Once that is allowed, the request is sent again with the approval
+    that came with it, which stands for exactly this tool and these arguments.
+
+    Args:
+        tools: What can be run.
+        active: The names of those that may be, in their order; `None` is all, `[]` none. May be set later.
+        permissions: What runs, asks and is denied.
+        limits: What a call may use.
+        executors: Where tools of it run that name an executor, by name; closed with it.
+
+    Attributes:
+        active: As given.
+        name: `"local"`.
+    """
+
+    name: Final = "local"
+
+    def __init__(
+        self,
+        tools: Iterable[Any],
+        active: Sequence[str] | None = None,
+        *,
+        permissions: Permissions = DEFAULT_PERMISSIONS,
+        limits: Limits = DEFAULT_LIMITS,
+        executors: Mapping[str, Executor | ToolExecutor] | None = None,
+    ) -> None:
+        self._tools: Final = {tool.name: tool for given in tools for tool in as_tools(given)}
+        self.active = active
+        self._permissions: Final = permissions
+        self._executors: Final = dict(executors or {})
+        self._services: Final = CallServices(
+            self._find,
+            WorkerPool(),
+            limits=attrs.evolve(limits, repair=False),  # that has been tried where the call comes from
+            observe=log_failure,
+            locks=LockManager(limits.max_concurrency),
+            permissions=permissions,
+            remote=partial(run_remote, self._executor),
+        )
+
+    def tools(self) -> tuple[ToolInfo, ...]:
+        """What may be run: in the order of `active`, each once, else by name."""
+        listed = sorted(self._tools) if self.active is None else dict.fromkeys(self.active)
+        specs = (self._tools[name].spec for name in listed if name in self._tools)
+        return tuple(ToolInfo(spec.name, spec.description, spec.input_schema) for spec in specs)
+
+    async def execute(self, request: ExecutionRequest) -> ExecutionResponse:
+        """Runs one call.
+
+        Raises:
+            FatalToolError: The tool ends the turn.
+            ValueError: The request's confirmation is none.
+            asyncio.CancelledError: The caller was cancelled.
+        """
+        limits = self._services.limits
+        if request.expose_errors:
+            limits = attrs.evolve(limits, expose_errors=True)
+        host = _Host(self.execute, request, self._permissions, limits)
+        context = request.context(host=host)
+        pipeline = CallPipeline((find, parse, validate), (permit, host.allow, run, shape))
+        services = self._services.evolve(limits=limits, longest=request.timeout, host=host, pipeline=pipeline)
+        context.internals.frame = state = CallState(
+            ToolCall(request.tool, request.arguments, request.call_id), context, services
+        )
+        await run_stages(state)
+        if state.fatal is not None:
+            raise state.fatal
+        if host.required is not None:
+            return ExecutionResponse(permission_required=host.required)
+        assert state.result is not None
+        return ExecutionResponse.of_result(state.result, context)
+
+    async def aclose(self) -> None:
+        """Closes the executors, and ends the threads."""
+        await close_executors(self._executors)
+        self._services.threads.close()
+
+    async def _executor(self, name: str) -> Executor | ToolExecutor:
+        if name not in self._executors:
+            raise LookupError(not_provided("executors", name, self._executors))
+        return self._executors[name]
+
+    def _find(self, name: str) -> Tool:
+        available = [info.name for info in self.tools()]
+        if name in available:
+            return self._tools[name]
+        raise not_offered(name, available) if name in self._tools else unknown(name, available)
+
+
+# What a running call may ask for --------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class _Host:
+    """Host of one call: it asks no person, and notes what has to be allowed.
+
+    Attributes:
+        execute: Runs calls from inside the tool.
+        request: The call's.
+        permissions: What runs, asks and is denied.
+        limits: What a call may use.
+        required: What has to be allowed before the call can run, or `None`.
+    """
+
+    execute: Callable[[ExecutionRequest], Awaitable[ExecutionResponse]]
+    request: ExecutionRequest
+    permissions: Permissions
+    limits: Limits
+    required: PermissionRequired | None = field(default=None, init=False)
+
+    async def allow(self, state: CallState) -> None:
+        """The stage after `permit`: a call that asks goes on if exactly this was approved.
+
+        Raises:
+            CallError: `confirmation_required`: it has to be asked first; `required` holds for what.
+        """
+        asks, tool = state.asks, state.tool
+        if asks is None:
+            return
+        assert tool is not None
+        approval = digest_of_call(tool.spec.digest, state.arguments)
+        if approval in self.request.approvals:
+            state.asks = None
+            return
+        preview = await preview_of(tool, json.dumps(state.arguments), observe=state.services.observe)
+        facts: dict[str, Any] = {"reason": asks.reason, "always": list(asks.always)}
+        if preview is not None and preview.details:
+            facts["details"] = preview.details
+        description = f"{tool.name} wants to run." if preview is None else preview.summary
+        self._need(tool.name, PermissionRequired(asks.permission, asks.patterns, description, facts, approval))
+
+    async def ask(
+        self,
+        context: ToolContext,
+        permission: str,
+        patterns: Sequence[str],
+        always: Sequence[str],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        """Comes back where the rules, or an approval, let the call go on."""
+        state = context.internals.frame
+        assert isinstance(state, CallState)
+        assert state.tool is not None
+        tool = state.tool
+        decision = self.permissions.decide_asked(tool, permission, patterns, work_dir=context.work_dir)
+        if decision.action == "allow":
+            return
+        if decision.action == "deny":
+            raise denial(self.permissions, tool, decision, permission)
+        call = digest_of_call(tool.spec.digest, state.arguments)
+        approval = digest_of({"call": call, "permission": permission, "patterns": list(patterns)})
+        if approval in self.request.approvals:
+            return
+        facts = {**metadata, "reason": decision.reason, "always": list(always)}
+        self._need(tool.name, PermissionRequired(permission, tuple(patterns), "", facts, approval))
+
+    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access this."""
+        state = context.internals.frame
+        assert isinstance(state, CallState)
+        return allows_inside(state, permission, subject)
+
+    async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
+        """Refused: there is no person to ask here.
+
+        Raises:
+            ToolError: Always.
+        """
+        del payload
+        raise ToolError(f"{context.tool} needs a person's answer ({hint}), and no person is asked here.")
+
+    async def call(self, context: ToolContext, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
+        """Runs another tool of the executor inside this call, with the approvals of this one.
+
+        Raises:
+            ToolError: It has to be allowed first.
+            FatalToolError: It ends the turn.
+        """
+        if context.depth >= self.limits.depth:
+            text = f"{name} was not run: tools call tools more than {self.limits.depth} deep here."
+            return ToolResult.error("limit", text)
+        id_ = f"{context.call_id}/{name}"
+        response = await self.execute(
+            self.request.evolve(tool=name, arguments=arguments, call_id=id_, depth=context.depth + 1, confirmation=None)
+        )
+        if response.actions is not None:
+            context.actions.add(Actions.from_json(response.actions))
+        if response.permission_required is not None:
+            self._need(context.tool, response.permission_required)
+        return response.to_result()
+
+    def background(self, context: ToolContext, work: Awaitable[Any] | Callable[[], Any]) -> str:
+        """Refused: what comes of it could not be sent back.
+
+        Raises:
+            LookupError: Always.
+        """
+        if iscoroutine(work):
+            work.close()
+        raise LookupError(f"{context.tool} can't go on in the background here: its result is all that is sent back")
+
+    def _need(self, tool: str, required: PermissionRequired) -> None:
+        self.required = self.required or required
+        raise CallError("confirmation_required", f"{tool} needs the permission {required.permission}.")

@@ -1,0 +1,579 @@
+"""A conversation as data: `Message` and its parts, a model's answer, the deltas of a stream; to and from JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
+
+import attrs
+from attrs import field, frozen
+
+from pegboard.schema.converter import Count, UnreadError, json_key, read_by, read_record, tagged
+from pegboard.schema.json import is_object
+from pegboard.tools.call import ToolCall, writable
+from pegboard.tools.content import (
+    AudioContent,
+    Content,
+    FileContent,
+    ImageContent,
+    LinkContent,
+    TextContent,
+    ToolResult,
+    content_from_json,
+)
+from pegboard.typing import JsonMapping, JsonObject
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+_METADATA: Final = json_key("providerMetadata")
+
+
+@frozen
+class Citation:
+    """A source of some of a model's words.
+
+    Attributes:
+        text: What is cited, in the source's words, or `None`.
+        uri: Where it stands, or `None`.
+        title: What the source is called, or `None`.
+        start: Where the words that rest on it begin in their part, in characters from 0, or `None`.
+        end: Where they end, exclusive, or `None`.
+        data: By provider, the citation as the provider wrote it; opaque.
+    """
+
+    text: str | None = None
+    uri: str | None = None
+    title: str | None = None
+    start: int | None = None
+    end: int | None = None
+    data: JsonMapping = field(default=_NOTHING, repr=False)
+
+    def to_json(self) -> JsonObject:
+        """The facts that are known, by name."""
+        facts: JsonObject = {name: getattr(self, name) for name in ("text", "uri", "title", "start", "end")}
+        known = {name: fact for name, fact in facts.items() if fact is not None}
+        return {**known, "data": dict(self.data)} if self.data else known
+
+    @classmethod
+    def from_json(cls, data: object) -> Citation:
+        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
+
+        Raises:
+            ValueError: Something is of the wrong type; names it.
+        """
+        return read_record(cls, data, "citation")
+
+
+@frozen
+class TextPart:
+    """Words.
+
+    Attributes:
+        text: Lone surrogates in it are replaced: no wire takes them.
+        citations: What the words rest on, where the model gave it.
+        provider_metadata: By provider, what it wants to have back with this part (an item's id, a signature); opaque.
+    """
+
+    text: str = field(converter=writable)
+    citations: tuple[Citation, ...] = field(default=(), converter=tuple)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "text", "text"}`, and what else is set."""
+        data: JsonObject = {"type": "text", "text": self.text}
+        if self.citations:
+            data["citations"] = [citation.to_json() for citation in self.citations]
+        return _with_metadata(data, self.provider_metadata)
+
+
+@frozen
+class MediaPart:
+    """A picture, a sound, a file or a link, from the user or from the model.
+
+    Attributes:
+        content: In MCP's words, as results have it.
+        provider_metadata: By provider, what it wants to have back with this part; opaque.
+    """
+
+    content: ImageContent | AudioContent | FileContent | LinkContent
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "media", "content": MCP's}`, and what else is set."""
+        return _with_metadata({"type": "media", "content": self.content.to_json()}, self.provider_metadata)
+
+
+@frozen
+class CallPart:
+    """A call of a tool, by the model.
+
+    Attributes:
+        call: The call; its `provider_metadata`, by provider, holds signatures and ids that go back unchanged.
+    """
+
+    call: ToolCall
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "call", "call"}`."""
+        return {"type": "call", "call": self.call.to_json()}
+
+
+@frozen
+class ResultPart:
+    """What a call answered.
+
+    Attributes:
+        call_id: The call's id.
+        name: The name of the tool, as the call had it.
+        result: The result.
+        provider_metadata: By provider, what its call carried for the result; opaque.
+    """
+
+    call_id: str = field(metadata=json_key("callId"))
+    name: str
+    result: ToolResult
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
+
+    @classmethod
+    def of(cls, call: ToolCall, result: ToolResult) -> ResultPart:
+        """The answer to this call."""
+        metadata: Any = call.provider_metadata
+        return cls(call.id, call.name, result, metadata if isinstance(metadata, dict) else _NOTHING)  # pyright: ignore[reportUnknownArgumentType]
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "result", "callId", "name", "result": ToolResult.to_data()}`, and what else is set.
+
+        Without the result's `detail`: it is the operator's, and a conversation is kept where clients read it.
+        """
+        result = self.result.to_data()
+        result.pop("detail", None)
+        data: JsonObject = {
+            "type": "result",
+            "callId": writable(self.call_id),
+            "name": writable(self.name),
+            "result": result,
+        }
+        return _with_metadata(data, self.provider_metadata)
+
+
+@frozen
+class ReasoningPart:
+    """What the model thought, as far as its provider shows it.
+
+    Attributes:
+        text: Its words or their summary; `""` where the provider keeps them to itself.
+        provider_metadata: By provider, signatures and encrypted content, given back unchanged; opaque.
+    """
+
+    text: str = field(default="", converter=writable)
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "reasoning", "text"}`, and what else is set."""
+        return _with_metadata({"type": "reasoning", "text": self.text}, self.provider_metadata)
+
+
+@frozen
+class HostedPart:
+    """A call of a tool that the provider hosts, or its result: never run here, given back unchanged.
+
+    Attributes:
+        provider: Whose it is: the name of its exporter.
+        data: The item as the provider wrote it; opaque.
+        role: `"call"` or `"result"`.
+        name: The hosted tool's name, for people, or `""`.
+        id: What joins a call and its result, or `""`.
+    """
+
+    provider: str
+    data: JsonMapping = field(repr=False)
+    role: Literal["call", "result"] = "call"
+    name: str = ""
+    id: str = ""
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "hosted", "provider", "role", "name", "id", "data"}`."""
+        return {
+            "type": "hosted",
+            "provider": self.provider,
+            "role": self.role,
+            "name": self.name,
+            "id": self.id,
+            "data": dict(self.data),
+        }
+
+
+Part: TypeAlias = TextPart | MediaPart | CallPart | ResultPart | ReasoningPart | HostedPart
+_PART_TYPES: Final = (TextPart, MediaPart, CallPart, ResultPart, ReasoningPart, HostedPart)
+_MEDIA: Final = (ImageContent, AudioContent, FileContent, LinkContent)
+
+
+def _as_part(value: Part | ToolCall | Content | str) -> Part:
+    """A part of what hosts write for short: a text, content, or a call.
+
+    Raises:
+        TypeError: Something else.
+    """
+    if isinstance(value, _PART_TYPES):
+        return value
+    if isinstance(value, str):
+        return TextPart(value)
+    if isinstance(value, TextContent):
+        return TextPart(value.text)
+    if isinstance(value, _MEDIA):
+        return MediaPart(value)
+    if isinstance(value, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
+        return CallPart(value)
+    raise TypeError(f"a part of a message must be a text, content, a call or a part, not {type(value).__name__}")
+
+
+def _with_metadata(data: JsonObject, metadata: JsonMapping) -> JsonObject:
+    if metadata:
+        data["providerMetadata"] = dict(metadata)
+    return data
+
+
+_Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+_ROLES: Final = get_args(_Role)
+Writable: TypeAlias = "Part | ToolCall | Content | str"
+"""What a message may be written with for short."""
+
+
+def _as_parts(given: Any) -> tuple[Part, ...]:
+    if isinstance(given, list | tuple):
+        return tuple(_as_part(each) for each in cast("Iterable[Writable]", given))
+    return (_as_part(given),)
+
+
+@frozen
+class Message:
+    """One message of a conversation: of the user, the model (`assistant`), tools (results), or the host (`system`).
+
+    Attributes:
+        role: Who speaks. All results of one answer's calls stand in one message of role `"tool"`, right behind it.
+        parts: Its content, in order. A text, a content, a call or a list of them may be given.
+        id: The message's id, or `None`.
+        provider_metadata: By provider, what it wants to have back with the message; opaque.
+        metadata: The host's own facts; never sent.
+    """
+
+    role: _Role = field(validator=attrs.validators.in_(_ROLES))
+    parts: tuple[Part, ...] = field(default=(), converter=_as_parts)
+    id: str | None = None
+    provider_metadata: JsonMapping = field(default=_NOTHING, repr=False, metadata=_METADATA)
+    metadata: JsonMapping = field(default=_NOTHING, repr=False)
+
+    @classmethod
+    def user(cls, *parts: Writable) -> Message:
+        """A message of the user."""
+        return cls("user", parts)
+
+    @classmethod
+    def assistant(cls, *parts: Writable) -> Message:
+        """An answer of a model."""
+        return cls("assistant", parts)
+
+    @classmethod
+    def system(cls, *parts: Writable) -> Message:
+        """A message of the host in the midst of a conversation; a request's `instructions` stand before it."""
+        return cls("system", parts)
+
+    @classmethod
+    def tool(cls, answers: Iterable[tuple[ToolCall, ToolResult]]) -> Message:
+        """What calls answered; an `Outcome` is such pairs."""
+        return cls("tool", tuple(ResultPart.of(call, result) for call, result in answers))
+
+    @property
+    def text(self) -> str:
+        """All its words, parts joined as they are."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls in it, those that the provider has executed included."""
+        return tuple(part.call for part in self.parts if isinstance(part, CallPart))
+
+    @property
+    def results(self) -> tuple[ResultPart, ...]:
+        """The results in it."""
+        return tuple(part for part in self.parts if isinstance(part, ResultPart))
+
+    def evolve(self, **changes: Any) -> Message:
+        """A message with some attributes changed."""
+        return attrs.evolve(self, **changes)
+
+    def to_json(self) -> JsonObject:
+        """`{"role", "parts"}`, and what else is set."""
+        data: JsonObject = {"role": self.role, "parts": [part.to_json() for part in self.parts]}
+        if self.id is not None:
+            data["id"] = self.id
+        if self.provider_metadata:
+            data["providerMetadata"] = dict(self.provider_metadata)
+        if self.metadata:
+            data["metadata"] = dict(self.metadata)
+        return data
+
+    @classmethod
+    def from_json(cls, data: object) -> Message:
+        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
+
+        Raises:
+            ValueError: It is no message; the error names the path.
+        """
+        return read_record(cls, data, "message")
+
+
+def _content(data: JsonMapping) -> Content:
+    try:
+        content = content_from_json(data, "")
+    except ValueError as error:
+        raise UnreadError(str(error)) from None
+    if isinstance(content, TextContent):
+        raise UnreadError(".type: words are a part of type 'text'")
+    return content
+
+
+read_by(ImageContent | AudioContent | FileContent | LinkContent, _content)
+read_by(ToolResult, ToolResult.from_data)
+read_by(
+    Part,
+    tagged(
+        {
+            "text": TextPart,
+            "media": MediaPart,
+            "call": CallPart,
+            "result": ResultPart,
+            "reasoning": ReasoningPart,
+            "hosted": HostedPart,
+        }
+    ),
+)
+
+
+@frozen
+class Usage:
+    """What one answer, or several together, used, in tokens.
+
+    Attributes:
+        input_tokens: Of the request, those from a cache included.
+        output_tokens: Of the answer, reasoning included.
+        cached_tokens: Of the request, read from the provider's cache.
+        cache_write_tokens: Of the request, written into the provider's cache.
+        reasoning_tokens: Of the answer, reasoning that isn't part of the text.
+    """
+
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cached_tokens: Count = 0
+    cache_write_tokens: Count = 0
+    reasoning_tokens: Count = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Request and answer."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        """Both together."""
+        return Usage(*(mine + its for mine, its in zip(attrs.astuple(self), attrs.astuple(other), strict=True)))
+
+    def to_json(self) -> JsonObject:
+        """All counts by name."""
+        return attrs.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: object) -> Usage:
+        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
+
+        Raises:
+            ValueError: A count isn't a whole number, 0 or above; names it.
+        """
+        return read_record(cls, data, "usage")
+
+
+NO_USAGE = Usage()
+
+
+@frozen
+class TextDelta:
+    """Some more words.
+
+    Attributes:
+        text: What has come.
+    """
+
+    text: str = field(converter=writable)
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "text", "text"}`."""
+        return {"type": "text", "text": self.text}
+
+
+@frozen
+class ReasoningDelta:
+    """Some more of what the model thinks.
+
+    Attributes:
+        text: What has come.
+    """
+
+    text: str = field(converter=writable)
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "reasoning", "text"}`."""
+        return {"type": "reasoning", "text": self.text}
+
+
+@frozen
+class CallDelta:
+    """Some more of a call of a tool. To be shown, never to be run: the response has the calls.
+
+    Attributes:
+        index: Which of the answer's calls, from 0.
+        arguments: What has come of the arguments' text; `""` where the call has just begun.
+        id: The call's id as far as it is known, or `""`.
+        name: The tool's name, or `""` where it hasn't come yet.
+    """
+
+    index: int
+    arguments: str = field(default="", converter=writable)
+    id: str = ""
+    name: str = ""
+
+    def to_json(self) -> JsonObject:
+        """`{"type": "call", "index", "id", "name", "arguments"}`."""
+        return {"type": "call", "index": self.index, "id": self.id, "name": self.name, "arguments": self.arguments}
+
+
+Delta: TypeAlias = TextDelta | ReasoningDelta | CallDelta
+DELTA_TYPES: Final = (TextDelta, ReasoningDelta, CallDelta)
+
+FinishReason: TypeAlias = Literal[
+    "stop", "tool_calls", "length", "content_filter", "refusal", "pause", "error", "other"
+]
+"""Why an answer ended: it was whole; it calls tools; the token limit; a filter; the model refused; the provider paused
+a long answer, which goes on when it is sent back; it failed; something that isn't known here."""
+
+_FINISH_REASONS: Final = get_args(FinishReason)
+_EMPTY: Final = Message("assistant")
+
+
+def _as_message(given: Any) -> Message:
+    return given if isinstance(given, Message) else Message("assistant", given)
+
+
+@frozen
+class ModelResponse:
+    """One answer of a model, frozen and provider-neutral.
+
+    Attributes:
+        message: The answer, of role `"assistant"`; a text, a part, or a list of them may be given.
+        finish_reason: Why it ended.
+        usage: What it used, in tokens.
+        model: The model's name as the provider gave it, or `None`.
+        id: The answer's id at the provider, or `None`.
+        partial: Whether more of it is to come: a state on the way of a stream.
+        complete: Whether the model was done; `False` where it was cut off (`"length"`), broken off or interrupted.
+            Calls of an answer that isn't complete never run.
+        interrupted: Whether it was broken off: the stream broke, or the user spoke.
+        grounding: What a provider's search has put under the answer, as the provider wrote it.
+        custom_metadata: Anything else that a client or a callback wants to say.
+        error_code: The provider's word for what went wrong, or `None`.
+        error_message: What went wrong, for the operator, or `None`.
+    """
+
+    message: Message = field(default=_EMPTY, converter=_as_message)
+    finish_reason: FinishReason = field(default="stop", validator=attrs.validators.in_(_FINISH_REASONS))
+    usage: Usage = NO_USAGE
+    model: str | None = None
+    id: str | None = None
+    partial: bool = False
+    complete: bool = True
+    interrupted: bool = False
+    grounding: JsonMapping = field(default=_NOTHING, repr=False)
+    custom_metadata: JsonMapping = field(default=_NOTHING, repr=False)
+    error_code: str | None = None
+    error_message: str | None = None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What its message is made of."""
+        return self.message.parts
+
+    @property
+    def text(self) -> str:
+        """All its words."""
+        return self.message.text
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls that are for us to answer: those that the provider has executed itself are left out."""
+        return tuple(
+            part.call for part in self.message.parts if isinstance(part, CallPart) and not part.call.provider_executed
+        )
+
+    @property
+    def citations(self) -> tuple[Any, ...]:
+        """What its words rest on, part by part."""
+        return tuple(each for part in self.message.parts if isinstance(part, TextPart) for each in part.citations)
+
+    def evolve(self, **changes: Any) -> ModelResponse:
+        """A response with some attributes changed."""
+        return attrs.evolve(self, **changes)
+
+    def to_json(self) -> JsonObject:
+        """`{"message", "finish_reason", "usage"}`, and what else is set, by name."""
+        data: JsonObject = {
+            "message": self.message.to_json(),
+            "finish_reason": self.finish_reason,
+            "usage": self.usage.to_json(),
+        }
+        for name in _PLAIN:
+            value = getattr(self, name)
+            if value != _DEFAULTS[name]:
+                data[name] = dict(value) if isinstance(value, Mapping) else value  # pyright: ignore[reportUnknownArgumentType]
+        return data
+
+    @classmethod
+    def from_json(cls, data: object) -> ModelResponse:
+        """Reads what `to_json` writes, from a source that isn't trusted; other keys are passed over.
+
+        Raises:
+            ValueError: It is no response; the error names the path.
+        """
+        if is_object(data) and data.get("message") is None:
+            raise ValueError("message: missing")
+        return read_record(cls, data, "response")
+
+
+_PLAIN: Final = (
+    *("model", "id", "error_code", "error_message"),
+    *("partial", "complete", "interrupted"),
+    *("grounding", "custom_metadata"),
+)
+
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    each.name: each.default for each in attrs.fields(ModelResponse) if each.name in _PLAIN
+}
+
+
+__all__ = [
+    "DELTA_TYPES",
+    "NO_USAGE",
+    "CallDelta",
+    "CallPart",
+    "Citation",
+    "Delta",
+    "FinishReason",
+    "HostedPart",
+    "MediaPart",
+    "Message",
+    "ModelResponse",
+    "Part",
+    "ReasoningDelta",
+    "ReasoningPart",
+    "ResultPart",
+    "TextDelta",
+    "TextPart",
+    "Usage",
+    "Writable",
+]

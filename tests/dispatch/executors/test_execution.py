@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import get_args
+
+import pytest
+from hypothesis import assume, given, strategies as st
+
+from pegboard import (
+    AudioContent,
+    CallError,
+    Confirmation,
+    ExecutionRequest,
+    ExecutionResponse,
+    ExecutorCall,
+    FatalToolError,
+    FileContent,
+    ImageContent,
+    LinkContent,
+    PermissionRequired,
+    Progress,
+    ReadonlyContext,
+    TextContent,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+)
+from pegboard.tools.content import ErrorKind
+from pegboard.tools.context import DisplayUpdate
+
+TEXTS = st.none() | st.text(max_size=5)
+OBJECTS = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2)
+REQUESTS = st.builds(
+    ExecutionRequest,
+    tool=st.text(max_size=5),
+    arguments=OBJECTS,
+    call_id=st.text(max_size=5),
+    session=TEXTS,
+    work_dir=TEXTS,
+    user=TEXTS,
+    timeout=st.none() | st.floats(0, 1000),
+    memory_limit=st.none() | st.integers(0),
+    expose_errors=st.booleans(),
+    state=OBJECTS,
+    extra=OBJECTS,
+    values=OBJECTS,
+    approvals=st.lists(st.text(max_size=5), max_size=2),
+    depth=st.integers(0, 9),
+)
+
+
+@given(REQUESTS)
+def test_a_request_survives_json(request):
+    assert ExecutionRequest.from_json(json.loads(json.dumps(request.to_json()))) == request
+
+
+def test_what_says_nothing_is_left_out():
+    assert ExecutionRequest(tool="add").to_json() == {"tool": "add"}
+    assert ExecutionRequest(tool="add", timeout=0.0).to_json() == {"tool": "add", "timeout": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ({}, "tool: missing"),
+        ([], "request: must be an object, got list"),
+        ({"tool": 1}, "tool: must be a text, got int"),
+        ({"tool": "a", "timeout": "1"}, "timeout: must be a number, got str"),
+        ({"tool": "a", "arguments": []}, "arguments: must be an object"),
+        ({"tool": "a", "depth": True}, "depth: must be a whole number"),
+        ({"tool": "a", "approvals": [1]}, r"approvals\[0\]: must be a text"),
+    ],
+)
+def test_what_is_no_request_is_refused_by_name(data, problem):
+    with pytest.raises(ValueError, match=problem):
+        ExecutionRequest.from_json(data)
+
+
+def test_a_context_goes_there_and_comes_back_as_far_as_json_can_say_it():
+    confirmation = Confirmation("sure?", confirmed=True, payload=[1], patterns=("a",), permission="edit").after(
+        [Confirmation("before", confirmed=False, feedback="no")]
+    )
+    context = ToolContext(
+        ReadonlyContext(user="ann", session="s", work_dir="/w", state={"a": 1, "b": object()}, messages=["secret"]),
+        "c1",
+        "add",
+        values={"v": [1], "f": print},
+        confirmation=confirmation,
+        depth=3,
+    )
+    request = ExecutionRequest.of_call("add", {"x": 1}, context, timeout=5.0)
+    again = ExecutionRequest.from_json(request.to_json()).context()
+    assert again.request == ReadonlyContext(user="ann", session="s", work_dir="/w", state={"a": 1})
+    assert (again.call_id, again.tool, again.values, again.depth) == ("c1", "add", {"v": [1]}, 3)
+    assert again.confirmation == confirmation
+    assert again.confirmation.earlier == confirmation.earlier
+    assert request.timeout == 5.0
+
+
+@pytest.mark.parametrize(
+    "confirmation", [{}, {"hint": 1, "confirmed": True}, {"hint": "", "confirmed": True, "patterns": [1]}]
+)
+def test_a_confirmation_that_is_none_is_refused(confirmation):
+    with pytest.raises(ValueError, match=r"hint|patterns"):
+        ExecutionRequest(tool="a", confirmation=confirmation).context()
+
+
+# Responses ------------------------------------------------------------------------------------------------------------
+
+TEXT = st.text(max_size=8)
+CONTENT = (
+    st.builds(TextContent, TEXT)
+    | st.builds(ImageContent, st.binary(max_size=4))
+    | st.builds(AudioContent, st.binary(max_size=4))
+    | st.builds(FileContent, TEXT, st.binary(max_size=4) | TEXT)
+    | st.builds(LinkContent, TEXT, TEXT)
+)
+DATA = st.none() | st.dictionaries(TEXT, st.integers() | st.lists(TEXT, max_size=2), max_size=2)
+FACTS = {
+    "content": st.lists(CONTENT, max_size=3),
+    "structured_content": DATA,
+    "display": st.none() | TEXT,
+    "title": st.none() | TEXT,
+    "metadata": st.dictionaries(TEXT, st.integers(), max_size=2),
+    "detail": st.none() | TEXT,
+    "attachments": st.lists(CONTENT, max_size=2),
+    "details": DATA,
+}
+RESULTS = st.builds(ToolResult, **FACTS) | st.builds(
+    ToolResult, **FACTS, is_error=st.sampled_from([True]), kind=st.sampled_from(get_args(ErrorKind))
+)
+
+
+@given(RESULTS)
+def test_a_result_goes_there_and_comes_back(result):
+    assume(result.content or result.kind != "not_executed")  # that one gets words where it has none
+    response = ExecutionResponse.from_json(json.loads(json.dumps(ExecutionResponse.of_result(result).to_json())))
+    assert response == ExecutionResponse.of_result(result)
+    assert response.to_result() == result
+
+
+def test_a_plain_text_is_the_output_and_nothing_else():
+    assert ExecutionResponse.of_result(ToolResult("hi")).to_json() == {"output": "hi"}
+
+
+def test_what_json_cant_say_is_written_as_text():
+    class Broken:
+        def __repr__(self):
+            raise RuntimeError
+
+    data = ExecutionResponse(details=Broken(), metadata={"o": Broken()}, structured_content={1: (2,)}).to_json()
+    assert data["structured_content"] == {"1": [2]}
+    assert (data["details"], data["metadata"]) == ("<Broken>", {"o": "<Broken>"})
+
+
+def test_what_a_call_asks_of_its_host_travels_with_it():
+    response = ExecutionResponse(actions={"escalate": True})
+    assert ExecutionResponse.from_json(response.to_json()) == response
+
+
+def test_an_error_of_another_language_needs_no_kind():
+    response = ExecutionResponse.from_json({"error": "no such file", "is_error": True})
+    assert response.to_result() == ToolResult.error("tool_failure", "no such file")
+
+
+def test_what_needs_a_permission_is_an_error_that_says_so():
+    required = PermissionRequired("edit", ("a.txt", "b.txt"), "Edits", {"diff": 1}, "sha256:1")
+    response = ExecutionResponse(permission_required=required)
+    again = ExecutionResponse.from_json(json.loads(json.dumps(response.to_json())))
+    assert again.permission_required == required
+    assert again.to_result() == ToolResult.error(
+        "confirmation_required", "This needs the permission edit (a.txt, b.txt)."
+    )
+
+
+def test_what_is_not_executed_says_so_with_or_without_words():
+    assert ExecutionResponse(not_executed=True).to_result().text == "There is nothing to run it with."
+    assert ExecutionResponse.failed("not_executed", "Not here.").to_result() == ToolResult.error(
+        "not_executed", "Not here."
+    )
+    assert ExecutionResponse.failed("not_executed", "x").not_executed
+    assert not ExecutionResponse.failed("crashed", "x").not_executed
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ({"output": 1}, "output: must be a text"),
+        ({"kind": "unheard of"}, "kind: must be one of unknown_tool, .*, got 'unheard of'"),
+        ({"content": [{"type": "smell"}]}, r"content\[0\].type: must be one of"),
+        ({"attachments": [1]}, r"attachments\[0\]: must be an object"),
+        ({"structured_content": float("inf")}, "structured_content: must be a finite number"),
+        ({"details": float("nan")}, "details: must be a finite number"),
+        ({"permission_required": {}}, "permission_required.permission: missing"),
+        (
+            {"permission_required": {"permission": "a", "patterns": [1]}},
+            r"permission_required.patterns\[0\]: must be a text",
+        ),
+    ],
+)
+def test_what_is_no_response_is_refused_by_name(data, problem):
+    with pytest.raises(ValueError, match=problem):
+        ExecutionResponse.from_json(data)
+
+
+# What is emitted on the way -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("emitted", "event"),
+    [
+        (Progress(1, 2.5, "half"), {"progress": [1, 2.5, "half"]}),
+        (Progress(1), {"progress": [1, None, None]}),
+        (DisplayUpdate("T", {"a": 1}), {"title": "T", "facts": {"a": 1}}),
+        (TextContent("t"), {"content": {"type": "text", "text": "t"}}),
+        ([1], {"partial": [1]}),
+        (None, {"partial": None}),
+    ],
+)
+def test_what_is_emitted_there_arrives_here(emitted, event):
+    there, here = [], []
+    context = ExecutionRequest(tool="near").context(emit=there.append)
+    context.listener(emitted)
+    assert there == [event]
+    ExecutorCall(Tool.from_function(plain), ExecutionRequest(tool="near"), ToolContext(listener=here.append)).emit(
+        event
+    )
+    assert here == [emitted]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"progress": "half"},
+        {"progress": [1]},
+        {"progress": ["1", None, None]},
+        {"progress": [1, None, 3]},
+        {"progress": [True, None, None]},
+        {"facts": 1},
+        {"facts": {}, "title": 1},
+        {"content": {"type": "smell"}},
+    ],
+)
+def test_what_is_no_event_is_refused(event):
+    with pytest.raises(ValueError, match=r"progress|message|facts|title|content"):
+        ExecutorCall(Tool.from_function(plain), ExecutionRequest(tool="near")).emit(event)
+
+
+# At the other end -----------------------------------------------------------------------------------------------------
+
+
+def plain(a: int) -> int:
+    return a + 1
+
+
+async def later(a: int) -> int:
+    await asyncio.sleep(0)
+    return a + 1
+
+
+def loose(a: int):
+    return later(a)
+
+
+def items(a: int):
+    yield a
+    return a + 1
+
+
+async def items_later(a: int):
+    yield a
+
+
+def run_async(call):
+    async def awaited():
+        return await call()
+
+    return asyncio.run(awaited())
+
+
+@pytest.mark.parametrize(
+    ("function", "output", "emitted"),
+    [
+        (plain, '{"result": 2}', []),
+        (later, '{"result": 2}', []),
+        (loose, "2", []),
+        (items, "2", [1]),
+        (items_later, "[1]", [1]),
+    ],
+)
+def test_a_function_of_any_kind_is_run_to_its_end(function, output, emitted):
+    seen = []
+    context = ToolContext(listener=seen.append)
+    context.actions.title = "T"
+    context.actions.escalate = True
+    response = ExecutionResponse.of_function(Tool.from_function(function), context, (1,), {}, run_async)
+    assert (response.output, seen) == (output, emitted)
+    assert (response.title, response.actions) == ("T", {"escalate": True})
+
+
+@pytest.mark.parametrize(
+    ("error", "expose", "kind", "text"),
+    [
+        (ValueError("secret"), False, "tool_failure", "plain failed: ValueError."),
+        (ValueError("secret"), True, "tool_failure", "plain failed: ValueError: secret."),
+        (ToolError("busy", hint="Wait."), False, "tool_failure", "busy\nWait."),
+        (CallError("limit", "too much"), False, "limit", "too much"),
+        (FatalToolError("over"), False, "tool_failure", "plain failed: FatalToolError."),
+    ],
+)
+def test_an_error_is_worded_as_a_registry_words_it(error, expose, kind, text):
+    context = ToolContext(tool="plain")
+    response = ExecutionResponse.of_error(Tool.from_function(plain), context, error, expose=expose)
+    assert (response.kind, response.error, response.is_error) == (kind, text, True)

@@ -1,0 +1,332 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, strategies as st
+
+from message_strategies import CITATIONS, MESSAGES, PARTS, RESPONSES, USAGES
+from pegboard.messages import (
+    _PART_TYPES,
+    NO_USAGE,
+    CallDelta,
+    CallPart,
+    Citation,
+    HostedPart,
+    MediaPart,
+    Message,
+    ModelResponse,
+    ReasoningDelta,
+    ReasoningPart,
+    ResultPart,
+    TextDelta,
+    TextPart,
+    Usage,
+    _as_part,
+)
+from pegboard.tools.call import ToolCall
+from pegboard.tools.content import ImageContent, TextContent, ToolResult
+from strategies import json_values, mutated
+
+RECORDS = MESSAGES | RESPONSES | CITATIONS | USAGES
+MESSAGE = {"role": "assistant", "parts": []}
+
+
+@given(RECORDS)
+def test_a_record_comes_back_from_json(record):
+    assert type(record).from_json(json.loads(json.dumps(record.to_json()))) == record
+
+
+@given(RECORDS.flatmap(lambda record: st.tuples(st.just(type(record)), mutated(record.to_json()) | json_values())))
+def test_json_from_outside_is_read_or_refused(given):
+    kind, data = given
+    try:
+        record = kind.from_json(data)
+    except ValueError as error:
+        assert str(error)  # noqa: PT017  either may come of it
+    else:
+        assert isinstance(record, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "wrong"),
+    [
+        (Message, [], "message: must be an object, got list"),
+        (Message, {}, "role: missing"),
+        (Message, {"role": "robot"}, "role: must be one of system, user, assistant, tool, got 'robot'"),
+        (Message, {"role": "user", "parts": "a"}, "parts: must be an array, got str"),
+        (
+            Message,
+            {"role": "user", "parts": [{"type": "text", "text": "a"}, 1]},
+            "parts[1]: must be an object, got int",
+        ),
+        (Message, {"role": "user", "id": 1}, "id: must be a text, got int"),
+        (Message, {"role": "user", "metadata": 1}, "metadata: must be an object, got int"),
+        (ModelResponse, 1, "response: must be an object, got int"),
+        (ModelResponse, {}, "message: missing"),
+        (
+            ModelResponse,
+            {"message": MESSAGE, "finish_reason": "bored"},
+            "finish_reason: must be one of stop, tool_calls, ",
+        ),
+        (ModelResponse, {"message": MESSAGE, "complete": "no"}, "complete: must be a boolean, got str"),
+        (ModelResponse, {"message": MESSAGE, "usage": []}, "usage: must be an object, got list"),
+        (ModelResponse, {"message": MESSAGE, "grounding": 1}, "grounding: must be an object, got int"),
+        (Citation, None, "citation: must be an object, got NoneType"),
+        (Citation, {"text": 1}, "text: must be a text, got int"),
+        (Citation, {"start": True}, "start: must be a whole number, got bool"),
+        (Citation, {"data": []}, "data: must be an object, got list"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_path(kind, data, wrong):
+    with pytest.raises(ValueError, match=":") as caught:
+        kind.from_json(data)
+    assert str(caught.value).startswith(wrong)
+
+
+# --- messages ---
+
+ADD = ToolCall("add", {"a": 1}, "c1")
+
+
+def read_part(data):
+    return Message.from_json({"role": "user", "parts": [data]}).parts[0]
+
+
+def test_hosts_write_messages_for_short():
+    assert Message.user("a") == Message("user", (TextPart("a"),)) == Message("user", "a") == Message("user", ["a"])
+    assert Message.system("a").role == "system"
+    assert Message.assistant("a", ADD).parts == (TextPart("a"), CallPart(ADD))
+    assert Message.tool([(ADD, ToolResult("2"))]) == Message("tool", (ResultPart("c1", "add", ToolResult("2")),))
+
+
+def test_a_role_that_there_isnt_is_refused():
+    with pytest.raises(ValueError, match="role"):
+        Message("robot", "a")
+
+
+def test_it_tells_its_words_calls_and_results():
+    hosted = ToolCall("search", id="c2", provider_executed=True)
+    message = Message.assistant("a", ImageContent(b""), ADD, "b", hosted)
+    assert (message.text, message.calls, message.results) == ("ab", (ADD, hosted), ())
+    answered = Message.tool([(ADD, ToolResult("2"))])
+    assert (answered.text, answered.calls) == ("", ())
+    assert [part.call_id for part in answered.results] == ["c1"]
+
+
+def test_it_evolves():
+    message = Message.user("a")
+    assert message.evolve(id="m1", parts=["b"]) == Message("user", "b", "m1")
+    assert message == Message.user("a")
+
+
+def test_what_says_nothing_isnt_written():
+    assert Message.user("a").to_json() == {"role": "user", "parts": [{"type": "text", "text": "a"}]}
+
+
+DEEP: list = []
+
+
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+
+@given(PARTS)
+def test_each_part_comes_back_from_json(part):
+    assert isinstance(part, _PART_TYPES)
+    assert read_part(json.loads(json.dumps(part.to_json()))) == part
+
+
+@given(PARTS.flatmap(lambda part: mutated(part.to_json())))
+def test_json_that_is_nearly_a_part_is_read_or_refused_with_its_path(data):
+    """Nothing but a `ValueError` ever comes of data from outside."""
+    try:
+        part = read_part(data)
+    except ValueError as error:
+        assert str(error).startswith("parts[0]")  # noqa: PT017  either may come of it
+    else:
+        assert isinstance(part, _PART_TYPES)
+
+
+@given(json_values())
+def test_json_that_is_anything_is_refused(data):
+    with pytest.raises(ValueError, match=r"^parts\[0\][.:]"):
+        read_part(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "wrong"),
+    [
+        ({}, "parts[0].type: missing"),
+        ({"type": "voice"}, "parts[0].type: must be one of text, media, call, result, reasoning, hosted, got 'voice'"),
+        ({"type": DEEP}, "parts[0].type: must be a text, got list"),
+        ({"type": "text"}, "parts[0].text: missing"),
+        (
+            {"type": "text", "text": "a", "citations": [{}, {"uri": 1}]},
+            "parts[0].citations[1].uri: must be a text, got int",
+        ),
+        ({"type": "media", "content": TextContent("a").to_json()}, "parts[0].content.type: words are a part"),
+        ({"type": "media"}, "parts[0].content: missing"),
+        ({"type": "media", "content": {"type": DEEP}}, "parts[0].content.type: must be one of"),
+        ({"type": "call"}, "parts[0].call: missing"),
+        ({"type": "call", "call": {}}, "parts[0].call.name: missing"),
+        ({"type": "result", "callId": "a", "name": "b"}, "parts[0].result: missing"),
+        (
+            {"type": "result", "callId": "a", "name": "b", "result": {"content": 1}},
+            "parts[0].result.content: must be an array",
+        ),
+        ({"type": "result", "name": "b", "result": {}}, "parts[0].callId: missing"),
+        (
+            {"type": "hosted", "provider": "p", "data": {}, "role": "x"},
+            "parts[0].role: must be one of call, result, got 'x'",
+        ),
+        ({"type": "reasoning", "providerMetadata": 1}, "parts[0].providerMetadata: must be an object, got int"),
+    ],
+)
+def test_what_is_wrong_in_a_part_is_named_with_its_path(data, wrong):
+    with pytest.raises(ValueError, match=":") as caught:
+        read_part(data)
+    assert str(caught.value).startswith(wrong)
+
+
+def test_what_is_deep_is_carried_along_unlooked_at():
+    part = read_part({"type": "hosted", "provider": "p", "data": {"deep": DEEP}})
+    assert part.data["deep"] is DEEP
+
+
+def test_what_a_part_doesnt_have_isnt_written():
+    assert TextPart("a").to_json() == {"type": "text", "text": "a"}
+    assert ReasoningPart().to_json() == {"type": "reasoning", "text": ""}
+    assert TextPart("a", [Citation(text="b")], {"p": 1}).to_json() == {
+        "type": "text",
+        "text": "a",
+        "citations": [{"text": "b"}],
+        "providerMetadata": {"p": 1},
+    }
+
+
+def test_half_a_character_is_replaced_since_no_wire_takes_it():
+    assert (TextPart("\ud800").text, ReasoningPart("\ud800").text) == ("\ufffd", "\ufffd")
+    assert ResultPart("\ud800", "\ud800", ToolResult("a")).to_json()["callId"] == "\ufffd"
+
+
+def test_opaque_data_isnt_shown_in_full():
+    """Signatures are long."""
+    for part in (TextPart("a", (), {"sig": "secret"}), HostedPart("p", {"sig": "secret"})):
+        assert "secret" not in repr(part)
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ("a", TextPart("a")),
+        (TextContent("a"), TextPart("a")),
+        (ImageContent(b"a"), MediaPart(ImageContent(b"a"))),
+        (ToolCall("add"), CallPart(ToolCall("add"))),
+        (TextPart("a"), TextPart("a")),
+    ],
+)
+def test_hosts_write_parts_for_short(given, part):
+    assert _as_part(given) == part
+
+
+def test_something_else_is_no_part():
+    with pytest.raises(TypeError, match="a part of a message must be a text, content, a call or a part, not int"):
+        _as_part(5)
+
+
+def test_an_answer_carries_what_its_call_carried_for_it():
+    result = ToolResult("3")
+    answered = ResultPart.of(ToolCall("add", id="c1", provider_metadata={"openai": {"type": "custom"}}), result)
+    assert answered == ResultPart("c1", "add", result, {"openai": {"type": "custom"}})
+    assert ResultPart.of(ToolCall("add", id="c1", provider_metadata="opaque"), result).provider_metadata == {}
+
+
+def test_a_conversation_holds_nothing_of_the_operators():
+    result = ToolResult.error("tool_failure", "It failed.", detail="Traceback: /srv/secret.py")
+    data = ResultPart("c1", "add", result).to_json()
+    assert "secret" not in str(data)
+    assert read_part(data).result == ToolResult.error("tool_failure", "It failed.")
+
+
+def test_what_isnt_known_isnt_written():
+    assert Citation(uri="https://example.org", start=0).to_json() == {"uri": "https://example.org", "start": 0}
+    assert Citation().to_json() == {}
+
+
+# --- answers ---
+
+
+def test_clients_write_answers_for_short():
+    assert ModelResponse("hello").message == Message.assistant("hello")
+    assert ModelResponse(["a", TextPart("b")]).text == "ab"
+    assert ModelResponse(Message.assistant("a")).parts == (TextPart("a"),)
+    assert ModelResponse().message == Message("assistant")
+
+
+def test_a_reason_that_there_isnt_is_refused():
+    with pytest.raises(ValueError, match="finish_reason"):
+        ModelResponse("a", "bored")
+
+
+def test_the_calls_are_those_that_are_for_us_to_answer():
+    ours, theirs = ToolCall("add", id="c1"), ToolCall("search", id="c2", provider_executed=True)
+    response = ModelResponse([theirs, "a", ours])
+    assert response.calls == (ours,)
+    assert response.message.calls == (theirs, ours)
+
+
+def test_citations_are_those_of_all_its_words():
+    first, second = Citation(text="a"), Citation(uri="b")
+    assert ModelResponse([TextPart("a", [first]), "b", TextPart("c", [second])]).citations == (first, second)
+
+
+def test_what_an_answer_doesnt_have_isnt_written():
+    assert ModelResponse("a", usage=Usage(1)).to_json().keys() == {"message", "finish_reason", "usage"}
+    assert ModelResponse("a", "length", complete=False).to_json()["complete"] is False
+
+
+def test_an_answer_evolves():
+    assert ModelResponse("a").evolve(interrupted=True, complete=False) == ModelResponse(
+        "a", interrupted=True, complete=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("delta", "data"),
+    [
+        (TextDelta("a"), {"type": "text", "text": "a"}),
+        (ReasoningDelta("b"), {"type": "reasoning", "text": "b"}),
+        (
+            CallDelta(1, '{"x', "c1", "add"),
+            {"type": "call", "index": 1, "id": "c1", "name": "add", "arguments": '{"x'},
+        ),
+        (CallDelta(0), {"type": "call", "index": 0, "id": "", "name": "", "arguments": ""}),
+    ],
+)
+def test_each_delta_is_written_as_json(delta, data):
+    assert json.loads(json.dumps(delta.to_json())) == data
+
+
+@pytest.mark.parametrize("delta", [TextDelta("\ud800"), ReasoningDelta("\ud800"), CallDelta(0, "\ud800")])
+def test_half_a_character_of_a_delta_is_replaced(delta):
+    assert "\ufffd" in json.dumps(delta.to_json(), ensure_ascii=False)
+    json.dumps(delta.to_json(), ensure_ascii=False).encode()
+
+
+@given(USAGES, USAGES, USAGES)
+def test_adding_is_what_adding_is(a, b, c):
+    assert a + NO_USAGE == a
+    assert a + b == b + a
+    assert (a + b) + c == a + (b + c)
+    assert (a + b).total_tokens == a.total_tokens + b.total_tokens
+
+
+def test_what_is_missing_is_none():
+    assert Usage.from_json({"input_tokens": 3, "other": "x"}) == Usage(3)
+
+
+@pytest.mark.parametrize("count", ["3", 3.0, True, [3]])
+def test_a_count_that_is_none_is_refused_by_name(count):
+    with pytest.raises(ValueError, match="output_tokens: must be a whole number"):
+        Usage.from_json({"output_tokens": count})
