@@ -333,7 +333,7 @@ def _items(value: Any) -> Iterable[Any]:
 
 
 def _reason(error: ValueError) -> str:
-    """One line of what jsonschema_rs says, with the place in the schema."""
+    """One line of the message of jsonschema_rs, with the place in the schema."""
     place = getattr(error, "instance_path", ())
     text = str(getattr(error, "message", error))[:_MOST_MESSAGE]
     if text.endswith('is not a "regex"'):
