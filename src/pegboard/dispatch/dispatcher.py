@@ -250,7 +250,6 @@ class Dispatcher:
             _put_in_order(states)
         return Batch(
             states,
-            services.pipeline,
             sequential=options.get("sequential", False),
             steering=options.get("steering"),
             on_steering=options.get("on_steering", "skip"),

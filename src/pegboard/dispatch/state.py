@@ -131,18 +131,13 @@ class CallPipeline:
 
     Attributes:
         prepare: What the open calls pass first: a call that fails here may be repaired, and then passes them once more.
-        repair: What a call passes that can't run as the model wrote it.
         execute: What the open calls pass then, until one fails or is answered.
-        afterwards: The other stages, in order: each with whether it sees every call, or those only that failed.
+        afterwards: The other stages.
     """
 
-    prepare: tuple[StageFunction, ...]
-    repair: StageFunction
-    execute: tuple[StageFunction, ...]
-    afterwards: tuple[tuple[StageFunction, bool], ...] = ()
-
-
-_NO_STAGES: Final = CallPipeline((), _not_prepared, ())
+    prepare: tuple[StageFunction, ...] = ()
+    execute: tuple[StageFunction, ...] = ()
+    afterwards: tuple[StageFunction, ...] = ()
 
 
 class BackgroundWork(Protocol):
@@ -213,7 +208,7 @@ class CallServices:
     catalogue: Any = None
     named: Mapping[str, Tool] = _NO_TOOLS
     provided: Services | None = None
-    pipeline: CallPipeline = _NO_STAGES
+    pipeline: CallPipeline = CallPipeline()
     begin: Callable[[ToolCall, ReadonlyContext | ToolContext, CallServices], CallState] = _not_prepared
     run: Callable[[CallState], Awaitable[None]] = _not_prepared
 

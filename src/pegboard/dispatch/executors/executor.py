@@ -12,7 +12,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from inspect import Parameter, iscoroutine, signature
-from typing import Any, Final, NoReturn, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import attrs
 from attrs import define, field, frozen
@@ -466,7 +466,7 @@ class LocalExecutor:
         self._services: Final = CallServices(
             self._find,
             WorkerPool(),
-            limits=limits,
+            limits=attrs.evolve(limits, repair=False),  # that has been tried where the call comes from
             observe=log_failure,
             locks=LockManager(limits.max_concurrency),
             permissions=permissions,
@@ -492,11 +492,12 @@ class LocalExecutor:
             limits = attrs.evolve(limits, expose_errors=True)
         host = _Host(self.execute, request, self._permissions, limits)
         context = request.context(host=host)
-        services = self._services.evolve(limits=limits, longest=request.timeout, host=host)
+        pipeline = CallPipeline((find, parse, validate), (permit, host.allow, run, shape))
+        services = self._services.evolve(limits=limits, longest=request.timeout, host=host, pipeline=pipeline)
         context.internals.frame = state = CallState(
             ToolCall(request.tool, request.arguments, request.call_id), context, services
         )
-        await run_stages(state, CallPipeline((find, parse, validate), _unmended, (permit, host.allow, run, shape)))
+        await run_stages(state)
         if state.fatal is not None:
             raise state.fatal
         if host.required is not None:
@@ -519,12 +520,6 @@ class LocalExecutor:
         if name in available:
             return self._tools[name]
         raise not_offered(name, available) if name in self._tools else unknown(name, available)
-
-
-def _unmended(state: CallState) -> NoReturn:
-    """Calls aren't repaired here."""
-    assert state.error is not None
-    raise state.error
 
 
 # What a running call may ask for --------------------------------------------------------------------------------------
