@@ -288,6 +288,10 @@ def _fault_of_cost(root: Any) -> str | None:
     reached = list(expansion.reached.values())
     if sum(len(_patterns(each)) for each in reached) > MAX_PATTERNS:
         return f"it has more than {MAX_PATTERNS} patterns"
+    return _fault_of_references(references, reached)
+
+
+def _fault_of_references(references: References, reached: Sequence[JsonSchema]) -> str | None:
     used = [each[keyword] for each in reached for keyword in REFERENCES if isinstance(each.get(keyword), str)]
     for reference in used:
         if references.target(reference) is None:
