@@ -147,6 +147,10 @@ class Host:
     async def ask(self, context, permission, patterns, always, metadata):
         self.asked.append((context.call_id, permission, patterns, always, metadata))
 
+    def allows(self, context, permission, subject):
+        self.asked.append((context.call_id, permission, subject))
+        return False
+
     async def request_confirmation(self, context, hint, payload):
         self.asked.append((context.call_id, hint, payload))
         return Confirmation(hint, confirmed=True)
@@ -165,6 +169,8 @@ def test_what_a_call_asks_for_goes_to_its_host():
     context = ToolContext(call_id="c", host=host)
     asyncio.run(context.ask("edit", ["a"], metadata={"diff": "x"}))
     asyncio.run(context.ask("edit", ["a"], always=["*"]))
+    assert not context.allows("read", "a.env")
+    assert ToolContext().allows("read", "a.env")
     assert asyncio.run(context.request_confirmation("Really?", 1)).confirmed
     assert asyncio.run(context.call("add", {"a": 1})).text == "called"
     assert asyncio.run(context.call("none")).text == "called"
@@ -172,6 +178,7 @@ def test_what_a_call_asks_for_goes_to_its_host():
     assert host.asked == [
         ("c", "edit", ["a"], ["a"], {"diff": "x"}),
         ("c", "edit", ["a"], ["*"], {}),
+        ("c", "read", "a.env"),
         ("c", "Really?", 1),
         ("c", "add", {"a": 1}),
         ("c", "none", {}),

@@ -51,7 +51,7 @@ NAMED: Final = frozenset(
 NOTES: Final = frozenset(
     {"$comment", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
 )
-"""Keywords that say something to people and models, and nothing to a validator."""
+"""Keywords for people and models, which a validator doesn't look at."""
 
 _HOLDERS: Final = ONE | SOME | NAMED
 
@@ -131,7 +131,7 @@ def compiled(
     """Compiles a schema.
 
     Patterns run in linear time (no lookaround, no backreferences). References outside the schema are refused,
-    never fetched. `format` says something to people and isn't asserted, as JSON Schema 2020-12 has it by
+    never fetched. `format` is for people and isn't asserted, as JSON Schema 2020-12 has it by
     default. The draft is the one that `$schema` names, else 2020-12.
 
     Args:

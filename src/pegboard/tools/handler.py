@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
 from pegboard.schema.json import JsonText, StructureError, json_text
-from pegboard.tools.context import ToolContext
+from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import Injection
 from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
 from pegboard.typing import JsonSchema
@@ -40,6 +40,9 @@ Previewer: TypeAlias = Callable[[Mapping[str, Any]], "Preview | str | None"]
 
 Confirmer: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Gets the judged arguments; whether this call has to be confirmed."""
+
+WorkDir: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], "str | None"]
+"""Gets the judged arguments and the request's context; gives the folder that relative paths in them start from."""
 
 Checker: TypeAlias = Callable[[Mapping[str, Any]], "Iterable[str] | None"]
 """Gets the judged arguments; gives `"path: reason"` for each thing that is wrong with them."""
