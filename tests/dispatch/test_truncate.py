@@ -50,13 +50,11 @@ def test_what_fits_stays_the_very_same():
 
 def test_2000_lines_or_50_kib_stay_by_default():
     lines = "line\n" * 2_000
-    assert truncated(ToolResult(f"{lines}line\n"), DEFAULT_RESULT_LIMITS, EMPTY_CONTEXT).text.startswith(
-        f"{lines}[Only the"
-    )
+    cut = truncated(ToolResult(f"{lines}line\n"), DEFAULT_RESULT_LIMITS, EMPTY_CONTEXT)
+    assert cut.text.startswith(f"{lines}[Only the")
     wide = f"{'x' * 1_023}\n" * 51
-    assert truncated(ToolResult(wide), DEFAULT_RESULT_LIMITS, EMPTY_CONTEXT).text.startswith(
-        f"{wide[: 50 * 1_024]}[Only the"
-    )
+    cut = truncated(ToolResult(wide), DEFAULT_RESULT_LIMITS, EMPTY_CONTEXT)
+    assert cut.text.startswith(f"{wide[: 50 * 1_024]}[Only the")
 
 
 @pytest.mark.parametrize(

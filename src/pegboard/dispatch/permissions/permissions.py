@@ -30,7 +30,7 @@ from pegboard.dispatch.permissions.rule import (
 )
 from pegboard.errors import ConfigError
 from pegboard.schema.json import canonical_json
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.handler import Confirmer, WorkDir
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
@@ -565,7 +565,7 @@ class Permissions:
         *,
         work_dir: str | None = None,
         grants: Sequence[Rule] = (),
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> Decision:
         """What is to be done with a call: `"allow"`, `"ask"` or `"deny"`.
 
@@ -584,7 +584,7 @@ class Permissions:
         arguments: Mapping[str, Any],
         *,
         grants: Sequence[Rule] = (),
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> Access:
         """What decides about each thing that a call accesses beside what its arguments name; see `ToolContext.allows`.
 
@@ -627,7 +627,7 @@ class Permissions:
         *,
         work_dir: str | None = None,
         grants: Sequence[Rule] = (),
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> PermissionPrompt:
         """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
         policy, context = policy_of(self, tool), _placed(context, work_dir)
