@@ -262,7 +262,7 @@ _NULLABLE: Final = frozenset({"code", "outputs", "result"})
 """Members of hosted items that are there even where they hold nothing."""
 
 _OPAQUE: Final = frozenset({"arguments", "input_schema", "output_schema", "parameters"})
-"""Members that hold JSON of somebody else's, where null may mean something."""
+"""Members that hold JSON of others, where null may mean something."""
 
 
 def without_nulls(data: JsonMapping) -> JsonObject | None:
