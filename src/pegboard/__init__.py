@@ -118,7 +118,7 @@ _MODULES = {
     "ReasoningPart": "messages",
     "RegistrationError": "errors",
     "Reject": "dispatch.approval.request",
-    "RepairRequest": "dispatch.repair",
+    "RepairRequest": "dispatch.find",
     "Reshape": "toolsets.wrappers",
     "ResolvedTools": "toolsets.resolve",
     "ResultLimits": "tools.spec",

@@ -61,6 +61,7 @@ from pegboard.dispatch.executors.executor import (
     LocalExecutor as LocalExecutor,
     ToolExecutor as ToolExecutor,
 )
+from pegboard.dispatch.find import RepairRequest as RepairRequest
 from pegboard.dispatch.kept import kept_result_tool as kept_result_tool
 from pegboard.dispatch.permissions.permissions import (
     PermissionRules as PermissionRules,
@@ -68,7 +69,6 @@ from pegboard.dispatch.permissions.permissions import (
     read_permissions as read_permissions,
 )
 from pegboard.dispatch.permissions.rule import Rule as Rule
-from pegboard.dispatch.repair import RepairRequest as RepairRequest
 from pegboard.errors import (
     ArtifactError as ArtifactError,
     CallbackError as CallbackError,

@@ -330,6 +330,10 @@ class CallHost(Protocol):
         """Comes back where the call may go on; raises where it may not."""
         ...
 
+    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access this."""
+        ...
+
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """A person's answer to `hint`."""
         ...
@@ -530,6 +534,18 @@ class ToolContext:
         """
         if self.host is not None:
             await self.host.ask(self, permission, patterns, always or patterns, metadata)
+
+    def allows(self, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access one of many things that its arguments don't name, such as a file found.
+
+        What isn't allowed is left out. Rules about this call's tool count, and those about the permission. What they
+        ask about isn't allowed, unless they asked about the whole call.
+
+        Args:
+            permission: A permission or the name of a tool: what else rules may name that forbids this access.
+            subject: What is accessed; read as the tool's declared argument is, if it declares one kind; else as text.
+        """
+        return self.host is None or self.host.allows(self, permission, subject)
 
     async def request_confirmation(self, hint: str, payload: Any = None) -> Confirmation:
         """A person's answer to a question of this call.

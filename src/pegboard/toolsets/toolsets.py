@@ -65,20 +65,11 @@ class ToolsetBase(ABC):
         return _FluentToolset(FilteredToolset(self, predicate))
 
     def prefixed(self, prefix: str) -> _FluentToolset:
-        """Every name with a prefix: `"git"` makes `git_push` of `push`.
-
-        Raises:
-            InvalidNameError: No name can start with this prefix.
-        """
+        """Every name with a prefix: `"git"` makes `git_push` of `push`; arguments as for `PrefixedToolset`."""
         return _FluentToolset(PrefixedToolset(self, prefix))
 
     def renamed(self, names: Mapping[str, str]) -> _FluentToolset:
-        """Some tools under other names: old -> new.
-
-        Raises:
-            InvalidNameError: A new name isn't valid.
-            RegistrationError: Two tools would get the same name.
-        """
+        """Some tools under other names: old -> new; arguments as for `RenamedToolset`."""
         return _FluentToolset(RenamedToolset(self, names))
 
     def prepared(self, prepare: Prepare) -> _FluentToolset:
@@ -107,17 +98,15 @@ class ToolsetBase(ABC):
         self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
     ) -> _FluentCachedToolset:
         """The tools, asked for at most once in `ttl` seconds; arguments as for `CachedToolset`."""
-        return _FluentCachedToolset(CachedToolset(self, ttl, clock, key))
+        return _FluentCachedToolset(self, ttl, clock, key)
 
 
 class _FluentToolset(WrapperToolset, ToolsetBase):
     """Any toolset, with the wrappers as methods."""
 
 
-class _FluentCachedToolset(_FluentToolset):
-    def __init__(self, inner: CachedToolset) -> None:
-        super().__init__(inner)
-        self.clear = inner.clear
+class _FluentCachedToolset(CachedToolset, ToolsetBase):
+    """A cached toolset, with the wrappers as methods."""
 
 
 def wrap(toolset: Toolset) -> _FluentToolset:
@@ -156,11 +145,7 @@ class StaticToolset(ToolsetBase):
 
 
 def _as_tools(thing: Any) -> Sequence[Tool]:
-    """The tools of a thing: a `Tool`, a `ToolSpec` (without a handler), or what makes tools of its own.
-
-    Raises:
-        DefinitionError: It can't become a tool.
-    """
+    """The tools of a thing: a `Tool`, a `ToolSpec` (without a handler), or what `as_tools` takes."""
     if isinstance(thing, Tool):
         return (thing,)
     if isinstance(thing, ToolSpec):
@@ -222,11 +207,7 @@ class ToolsetFunction(ToolsetBase):
 
 
 def _takes_context(name: str, function: Callable[..., Any]) -> bool:
-    """Whether it can be called with the context.
-
-    Raises:
-        RegistrationError: It can be called neither with nor without it.
-    """
+    """Whether it can be called with the context; raises `RegistrationError` where neither with nor without it."""
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -284,11 +265,7 @@ class CombinedToolset(ToolsetBase):
         return tuple(source.toolset for source in self._sources)
 
     async def close(self) -> None:
-        """Closes all of them.
-
-        Raises:
-            ExceptionGroup: What those raised that failed; the others are closed.
-        """
+        """Closes all of them; raises an `ExceptionGroup` of what some have raised."""
         failures = await close_all(source.toolset for source in self._sources)
         if failures:
             raise ExceptionGroup(f"toolsets of {self.name!r} failed to close", failures)
