@@ -29,7 +29,7 @@ from pegboard.tools.spec import DEFAULT_LIMITS, DEFAULT_RESULT_LIMITS, ResultLim
 
 NUMBERS = "".join(f"{number}\n" for number in range(1, 11))
 THREE_LINES = ResultLimits(lines=3)
-NOBODY = Keeper()
+EMPTY_CONTEXT = Keeper()
 
 
 @pytest.fixture
@@ -39,20 +39,22 @@ def kept(tmp_path):
     keeping.close()
 
 
-def text_of(text, keeper=NOBODY, **limits):
+def text_of(text, keeper=EMPTY_CONTEXT, **limits):
     return truncated(ToolResult(text), ResultLimits(**limits), keeper).text
 
 
 def test_what_fits_stays_the_very_same():
     result = ToolResult(NUMBERS)
-    assert truncated(result, DEFAULT_RESULT_LIMITS, NOBODY) is result
+    assert truncated(result, DEFAULT_RESULT_LIMITS, EMPTY_CONTEXT) is result
 
 
 def test_2000_lines_or_50_kib_stay_by_default():
     lines = "line\n" * 2_000
-    assert truncated(ToolResult(f"{lines}line\n"), DEFAULT_RESULT_LIMITS, NOBODY).text.startswith(f"{lines}[Only the")
+    cut = truncated(ToolResult(f"{lines}line\n"), DEFAULT_RESULT_LIMITS, EMPTY_CONTEXT)
+    assert cut.text.startswith(f"{lines}[Only the")
     wide = f"{'x' * 1_023}\n" * 51
-    assert truncated(ToolResult(wide), DEFAULT_RESULT_LIMITS, NOBODY).text.startswith(f"{wide[: 50 * 1_024]}[Only the")
+    cut = truncated(ToolResult(wide), DEFAULT_RESULT_LIMITS, EMPTY_CONTEXT)
+    assert cut.text.startswith(f"{wide[: 50 * 1_024]}[Only the")
 
 
 @pytest.mark.parametrize(
@@ -144,19 +146,19 @@ def test_a_disk_that_is_full_costs_nothing_but_the_rest(tmp_path):
 @pytest.mark.parametrize("truncates", [True, False])
 def test_a_tool_that_truncates_itself_is_left_alone(truncates):
     result = ToolResult(NUMBERS, metadata={"truncated": truncates})
-    assert truncated(result, THREE_LINES, NOBODY) is result
+    assert truncated(result, THREE_LINES, EMPTY_CONTEXT) is result
     assert is_within(result, THREE_LINES)
 
 
 def test_structured_content_stays_whole_for_the_host():
-    result = truncated(ToolResult(NUMBERS, {"numbers": list(range(100))}), THREE_LINES, NOBODY)
+    result = truncated(ToolResult(NUMBERS, {"numbers": list(range(100))}), THREE_LINES, EMPTY_CONTEXT)
     assert result.structured_content == {"numbers": list(range(100))}
     assert result.text.startswith("1\n2\n3\n[")
 
 
 def test_whatever_else_it_says_stays():
     result = ToolResult.error("tool_failure", NUMBERS, detail="stack")
-    short = truncated(attrs.evolve(result, title="Numbers", display=NUMBERS, details=5), THREE_LINES, NOBODY)
+    short = truncated(attrs.evolve(result, title="Numbers", display=NUMBERS, details=5), THREE_LINES, EMPTY_CONTEXT)
     assert (short.is_error, short.kind, short.detail) == (True, "tool_failure", "stack")
     assert (short.title, short.display, short.details) == ("Numbers", NUMBERS, 5)
 
@@ -167,7 +169,7 @@ PICTURE = ImageContent(b"x" * 100)
 
 
 def test_texts_are_cut_together_and_stand_where_the_first_one_stood():
-    result = truncated(ToolResult([PICTURE, "1\n2", PICTURE, "3\n4"]), THREE_LINES, NOBODY)
+    result = truncated(ToolResult([PICTURE, "1\n2", PICTURE, "3\n4"]), THREE_LINES, EMPTY_CONTEXT)
     first, text, second = result.content
     assert (first, second) == (PICTURE, PICTURE)
     assert text.text.startswith("1\n2\n3\n[Only the first 3 of 4 lines")
@@ -176,14 +178,14 @@ def test_texts_are_cut_together_and_stand_where_the_first_one_stood():
 def test_a_files_text_counts_as_text():
     file = FileContent("file:a", "1\n2\n3\n")
     assert is_within(ToolResult(file), THREE_LINES) is False
-    assert truncated(ToolResult([file]), THREE_LINES, NOBODY).text.startswith("file:a:\n1\n2\n[Only")
-    assert truncated(ToolResult([file]), DEFAULT_RESULT_LIMITS, NOBODY).content == (file,)
+    assert truncated(ToolResult([file]), THREE_LINES, EMPTY_CONTEXT).text.startswith("file:a:\n1\n2\n[Only")
+    assert truncated(ToolResult([file]), DEFAULT_RESULT_LIMITS, EMPTY_CONTEXT).content == (file,)
 
 
 def test_pictures_beyond_their_limit_become_attachments():
     limits = ResultLimits(media_bytes=250)
     small = ImageContent(b"y" * 50)
-    result = truncated(ToolResult([PICTURE, PICTURE, PICTURE, small], attachments=[small]), limits, NOBODY)
+    result = truncated(ToolResult([PICTURE, PICTURE, PICTURE, small], attachments=[small]), limits, EMPTY_CONTEXT)
     assert result.content[:3] == (PICTURE, PICTURE, small)
     assert result.attachments == (small, PICTURE)
     assert result.text == "[Left out here: 1 file (100 bytes). A result takes 1000 pieces of at most 250 bytes.]"
@@ -200,7 +202,7 @@ def test_links_are_counted_by_their_words():
     link = LinkContent("file:///a", "a")
     limits = ResultLimits(media_bytes=25)
     assert is_within(ToolResult([link, link]), limits)
-    assert truncated(ToolResult([link] * 3), limits, NOBODY).attachments == (link,)
+    assert truncated(ToolResult([link] * 3), limits, EMPTY_CONTEXT).attachments == (link,)
 
 
 def test_too_many_pieces_become_attachments():
@@ -208,7 +210,7 @@ def test_too_many_pieces_become_attachments():
     limits = ResultLimits(media_bytes=None)
     result = ToolResult([link] * (MOST_ITEMS + 2))
     assert not is_within(result, limits)
-    short = truncated(result, limits, NOBODY)
+    short = truncated(result, limits, EMPTY_CONTEXT)
     assert (len(short.content), len(short.attachments)) == (MOST_ITEMS + 1, 2)
     assert short.text == "[Left out here: 2 files (4 bytes). A result takes 1000 pieces.]"
 
@@ -222,7 +224,7 @@ pieces = st.lists(st.sampled_from(["a", "\n", "é", "😀"]), max_size=30).map("
 def test_what_the_look_lets_pass_stays_as_it_is(texts, lines, most, tokens):
     result = ToolResult(texts)
     limits = ResultLimits(lines, most, tokens)
-    assert is_within(result, limits) == (truncated(result, limits, NOBODY) is result)
+    assert is_within(result, limits) == (truncated(result, limits, EMPTY_CONTEXT) is result)
 
 
 def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
@@ -230,8 +232,8 @@ def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
     long, counted = ResultLimits(lines=None, bytes=None, tokens=10**5), ResultLimits(tokens=100, count_tokens=len)
     assert not is_within(ToolResult("x" * 250_000), long)
     assert not is_within(ToolResult("x" * 50), counted)
-    assert truncated(ToolResult("x" * 250_000), long, NOBODY).metadata == {}
-    assert truncated(ToolResult("x" * 50), counted, NOBODY).metadata == {}
+    assert truncated(ToolResult("x" * 250_000), long, EMPTY_CONTEXT).metadata == {}
+    assert truncated(ToolResult("x" * 50), counted, EMPTY_CONTEXT).metadata == {}
 
 
 # One call -------------------------------------------------------------------------------------------------------------

@@ -244,6 +244,7 @@ class CallState:
         changed: By `before`: whether a callback changed the arguments.
         shown: By the callbacks' stages: the arguments, and as callbacks see them.
         asks: By `permit`: what a person has to allow, or `None`.
+        access: By the running tool: what decides about each thing that it accesses, once it asks.
         approval: By `approve`: that a person has allowed exactly this, once.
         pending: By `approve`: what has to be kept where the answer comes later.
         calls: How many tools its tool has called.
@@ -271,6 +272,7 @@ class CallState:
     changed: bool = False
     shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
     asks: PermissionPrompt | None = None
+    access: Callable[[str, str], bool] | None = None
     approval: Approval | None = None
     pending: PendingCall | None = None
     calls: int = 0

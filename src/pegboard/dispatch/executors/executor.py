@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 
 from pegboard.dispatch.approval.pending import digest_of_call
 from pegboard.dispatch.approval.request import preview_of
-from pegboard.dispatch.approve import denial, permit
+from pegboard.dispatch.approve import allows_inside, denial, permit
 from pegboard.dispatch.arguments import parse, refused, validate
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
@@ -144,7 +144,7 @@ class ExecutorCall:
         This is all that a tool elsewhere can make its host do.
 
         Args:
-            question: `"ask"`, `"request_confirmation"`, `"call"`, `"memory.search"`, `"memory.add"`,
+            question: `"ask"`, `"allows"`, `"request_confirmation"`, `"call"`, `"memory.search"`, `"memory.add"`,
                 `"artifacts.save"`, `"artifacts.load"`, `"artifacts.list"` or `"artifacts.delete"`.
             given: The arguments of the context's method of this name.
 
@@ -204,6 +204,10 @@ async def _ask(
     await context.ask(permission, patterns, always, metadata)
 
 
+async def _allows(context: ToolContext, permission: str, subject: str) -> bool:
+    return context.allows(permission, subject)
+
+
 async def _confirm(context: ToolContext, hint: str, payload: Any = None) -> JsonObject:
     return (await context.request_confirmation(hint, payload)).to_data()
 
@@ -244,6 +248,7 @@ def _entry(entry: MemoryEntry) -> JsonObject:
 
 _ANSWERS: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
     "ask": _ask,
+    "allows": _allows,
     "request_confirmation": _confirm,
     "call": _call,
     "memory.search": _search,
@@ -588,6 +593,12 @@ class _Host:
             return
         facts = {**metadata, "reason": decision.reason, "always": list(always)}
         self._need(tool.name, PermissionRequired(permission, tuple(patterns), "", facts, approval))
+
+    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access this."""
+        state = context.internals.frame
+        assert isinstance(state, CallState)
+        return allows_inside(state, permission, subject)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """Refused: there is no person to ask here.
