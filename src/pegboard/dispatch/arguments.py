@@ -698,6 +698,3 @@ def _fits_type(value: Any, wanted: set[str]) -> bool:
     if type(value) is float:
         return "number" in wanted or ("integer" in wanted and value.is_integer())
     return any(type(value) in _TYPES[name] for name in wanted)
-
-
-__all__ = ["ArgumentsSoFar", "Partial", "parse", "parse_arguments", "parse_call", "parse_partial"]
