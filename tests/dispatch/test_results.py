@@ -15,9 +15,9 @@ import attrs
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.kept import ResultStore
 from pegboard.dispatch.results import MOST_AT_ONCE, shaped, values_left, write_json
 from pegboard.dispatch.stages import run_stages
+from pegboard.dispatch.truncate import ResultStore
 from pegboard.errors import MOST_DETAIL, FatalToolError, ToolError, detail_of
 from pegboard.schema.structure import unstructurer
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
