@@ -979,7 +979,7 @@ def test_conversion_is_settable_by_tool_and_by_registry(make, send, tool_says, r
 
 def test_conversions_are_told_as_an_event(make, prepare):
     tool = make(echo, schema=BAD_SCHEMA)
-    state, _ = prepare(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
+    state = prepare(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
     events = []
     state.services = state.services.evolve(events=events.append)
     state.tool, state.arguments = tool, {"query": "q", "limit": "5"}
@@ -1008,7 +1008,7 @@ def test_what_a_callback_changed_is_converted_too(make, send):
 
 def test_what_a_callback_changed_is_judged_again_and_what_it_left_is_not(make, prepare):
     tool = make(echo, schema=BAD_SCHEMA)
-    state, _ = prepare(tool, {"query": 1})
+    state = prepare(tool, {"query": 1})
     state.tool, state.arguments = tool, {"query": 1}
     revalidate(state)
     state.changed = True

@@ -63,7 +63,7 @@ def test_every_name_is_an_ordinary_name(make, name):
 
 @pytest.mark.parametrize("name", [None, 3, b"probe", ["probe"], {}])
 def test_a_name_that_is_no_text_is_an_unknown_one(make, prepare, name):
-    state, _ = prepare(make(print))
+    state = prepare(make(print))
     state.call = ToolCall(name)
     with pytest.raises(CallError, match="its name is no text") as caught:
         find(state)
@@ -100,9 +100,9 @@ def test_not_offered_says_so_and_what_is():
 
 
 def test_a_call_that_the_provider_has_executed_is_never_run(make, prepare):
-    state, way = prepare(make(lambda: pytest.fail("it ran")))
+    state = prepare(make(lambda: pytest.fail("it ran")))
     state.call = ToolCall("probe", provider_executed=True)
-    asyncio.run(run_stages(state, way))
+    asyncio.run(run_stages(state))
     assert (state.result.kind, state.result.text) == (
         "not_executed",
         "probe was not run here: the model's provider has executed it.",
@@ -110,14 +110,14 @@ def test_a_call_that_the_provider_has_executed_is_never_run(make, prepare):
 
 
 def test_a_call_marked_invalid_is_answered_with_its_mark(make, prepare):
-    state, way = prepare(make(lambda: pytest.fail("it ran")))
+    state = prepare(make(lambda: pytest.fail("it ran")))
     state.call = ToolCall("probe", error=CallFault("cut_off", "The answer was cut off."))
-    asyncio.run(run_stages(state, way))
+    asyncio.run(run_stages(state))
     assert (state.result.kind, state.result.text) == ("cut_off", "The answer was cut off.")
 
 
 def test_what_is_wrong_with_a_marked_call_can_be_read_by_repairers(make, prepare):
-    state, _ = prepare(make(print))
+    state = prepare(make(print))
     state.call = ToolCall("probe", error=CallFault("invalid_arguments", "Wrong.", ("a: wrong",)))
     with pytest.raises(CallError) as caught:
         find(state)

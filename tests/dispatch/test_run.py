@@ -102,8 +102,8 @@ def test_a_generator_runs_off_the_loop_unless_it_says_that_it_does_not_block(mak
 async def test_context_variables_are_seen_off_the_loop(make, prepare):
     variable = contextvars.ContextVar("variable", default="unset")
     variable.set("set by the host")
-    state, way = prepare(make(variable.get))
-    await run_stages(state, way)
+    state = prepare(make(variable.get))
+    await run_stages(state)
     assert state.value == "set by the host"
 
 
@@ -337,9 +337,9 @@ def test_a_tools_own_timeout_is_a_failure_of_the_tool_not_its_limit(make, send):
 # Ending ---------------------------------------------------------------------------------------------------------------
 
 
-def cancelled_while_running(state, way, begun):
+def cancelled_while_running(state, begun):
     async def main():
-        task = asyncio.ensure_future(run_stages(state, way))
+        task = asyncio.ensure_future(run_stages(state))
         await asyncio.to_thread(begun.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -358,7 +358,7 @@ def test_cancellation_of_whoever_waits_reaches_a_coroutine_and_goes_through(make
         finally:
             cancelled.append(True)
 
-    cancelled_while_running(*prepare(make(tool)), begun)
+    cancelled_while_running(prepare(make(tool)), begun)
     assert cancelled == [True]
 
 
@@ -369,7 +369,7 @@ def test_cancellation_of_whoever_waits_abandons_a_thread_and_goes_through(make, 
         begun.set()
         gate.wait(PATIENCE)
 
-    cancelled_while_running(*prepare(make(tool)), begun)
+    cancelled_while_running(prepare(make(tool)), begun)
     assert threads.abandoned == 1
     gate.set()
 

@@ -19,9 +19,9 @@ from pegboard.dialects.dialect import (
     everywhere,
     exchanged,
     from_outside,
+    in_words,
     into_description,
     only,
-    told,
     without,
 )
 from pegboard.dialects.references import target_of
@@ -154,7 +154,7 @@ _BESIDE_A_REFERENCE: Final = NOTES | {"$ref", "$defs", "definitions", "$id", "$s
 
 
 def modern_draft(schema: JsonSchema) -> Rewritten:
-    """Says what older drafts say otherwise as draft 2020-12 does; nothing is lost.
+    """Writes what older drafts write otherwise as draft 2020-12 does; nothing is lost.
 
     These are lists under `items` with `additionalItems`, `dependencies`, exclusive bounds that are true or false,
     `id`, and what stands hidden beside a `$ref`. A `$schema` that names another draft goes.
@@ -200,7 +200,7 @@ def _with_dependents(schema: JsonSchema) -> JsonSchema:
 
 
 def _with_bound(schema: JsonSchema, exclusive: str, bound: str) -> JsonSchema:
-    """Draft 4 says of `minimum` whether it is exclusive; later drafts have two keywords."""
+    """Draft 4 has a flag beside `minimum` for exclusive ones; later drafts have two keywords."""
     flag = schema.get(exclusive)
     if not isinstance(flag, bool):
         return schema
@@ -214,7 +214,7 @@ _WITH_ANOTHER: Final = {"then": "if", "else": "if", "minContains": "contains", "
 
 
 def only_keywords(kept: Collection[str], *, untold: Collection[str] = ()) -> Step:
-    """The step that leaves out all keywords but some, and tells in the description what the others asked.
+    """The step that leaves out all keywords but some, and puts into the description what the others asked.
 
     Args:
         kept: The keywords that stay.
@@ -226,12 +226,12 @@ def only_keywords(kept: Collection[str], *, untold: Collection[str] = ()) -> Ste
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if stay.issuperset(schema):
             return schema
-        said: list[str] = []
+        sentences: list[str] = []
         for keyword in schema:
             if keyword not in stay and keyword not in silent and not _is_idle(keyword, schema):
-                said.append(told(keyword, schema))
-                place.lost(keyword, "moved into the description" if said[-1] else "left out")
-        return described(only(schema, stay), *said)
+                sentences.append(in_words(keyword, schema))
+                place.lost(keyword, "moved into the description" if sentences[-1] else "left out")
+        return described(only(schema, stay), *sentences)
 
     return from_outside(visit)
 
@@ -239,7 +239,7 @@ def only_keywords(kept: Collection[str], *, untold: Collection[str] = ()) -> Ste
 def _is_idle(keyword: str, schema: JsonSchema) -> bool:
     """Whether a keyword asks nothing by itself, or nothing that the model has to know.
 
-    Other keys than those that are told don't come to a model's mind, whether they are refused or welcome.
+    Keys that aren't named don't come to a model's mind, whether they are refused or welcome.
     """
     rule = schema[keyword]
     idle = rule is False or rule in ({}, []) or (rule is True and keyword in _OTHERS)
@@ -259,7 +259,7 @@ def drop_keywords(*dropped: str) -> Step:
 
 
 def formats(known: Collection[str]) -> Step:
-    """The step that tells formats that a provider doesn't know in the description.
+    """The step that puts formats that a provider doesn't know into the description.
 
     Args:
         known: Those that stay.
@@ -277,7 +277,7 @@ _TOKEN: Final = re.compile(r"\\(?P<escape>.)|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<look
 
 
 def patterns(*, word_bounds: bool = True) -> Step:
-    r"""The step that tells patterns with look-around or backreferences in the description.
+    r"""The step that puts patterns with look-around or backreferences into the description.
 
     Args:
         word_bounds: Whether the provider reads `\b` and `\B`.
@@ -304,7 +304,7 @@ def is_plain(pattern: str, *, word_bounds: bool = True) -> bool:
 
 
 def bounds_into_description(*keywords: str) -> Step:
-    """The step that tells some keywords in the description instead.
+    """The step that puts some keywords into the description instead.
 
     Args:
         keywords: Those that the provider doesn't read (`"minimum"`, `"maxLength"`).
@@ -318,24 +318,24 @@ def bounds_into_description(*keywords: str) -> Step:
 
 
 def least_items(most: int) -> Step:
-    """The step that keeps `minItems` up to a number, and tells a larger one in the description.
+    """The step that keeps `minItems` up to a number, and puts a larger one into the description.
 
     Args:
-        most: The largest that the provider reads; a larger bound is said as this one.
+        most: The largest that the provider reads; a larger bound is written as this one.
     """
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if schema.get("minItems", 0) <= most:
             return schema
-        place.lost("minItems", f"said as {most}, and told in the description")
-        return described({**schema, "minItems": most}, told("minItems", schema))
+        place.lost("minItems", f"written as {most}, and in full in the description")
+        return described({**schema, "minItems": most}, in_words("minItems", schema))
 
     return everywhere(visit)
 
 
 @everywhere
 def whole_bounds(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Says exclusive bounds of integers as inclusive ones: more than 3 is at least 4. Nothing is lost."""
+    """Writes exclusive bounds of integers as inclusive ones: more than 3 is at least 4. Nothing is lost."""
     if schema.get("type") != "integer":
         return schema
     for exclusive, bound, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):

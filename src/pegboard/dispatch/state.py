@@ -131,18 +131,13 @@ class CallPipeline:
 
     Attributes:
         prepare: What the open calls pass first: a call that fails here may be repaired, and then passes them once more.
-        repair: What a call passes that can't run as the model wrote it.
         execute: What the open calls pass then, until one fails or is answered.
-        afterwards: The other stages, in order: each with whether it sees every call, or those only that failed.
+        afterwards: The other stages.
     """
 
-    prepare: tuple[StageFunction, ...]
-    repair: StageFunction
-    execute: tuple[StageFunction, ...]
-    afterwards: tuple[tuple[StageFunction, bool], ...] = ()
-
-
-_NO_STAGES: Final = CallPipeline((), _not_prepared, ())
+    prepare: tuple[StageFunction, ...] = ()
+    execute: tuple[StageFunction, ...] = ()
+    afterwards: tuple[StageFunction, ...] = ()
 
 
 class BackgroundWork(Protocol):
@@ -213,7 +208,7 @@ class CallServices:
     catalogue: Any = None
     named: Mapping[str, Tool] = _NO_TOOLS
     provided: Services | None = None
-    pipeline: CallPipeline = _NO_STAGES
+    pipeline: CallPipeline = CallPipeline()
     begin: Callable[[ToolCall, ReadonlyContext | ToolContext, CallServices], CallState] = _not_prepared
     run: Callable[[CallState], Awaitable[None]] = _not_prepared
 
@@ -249,12 +244,13 @@ class CallState:
         changed: By `before`: whether a callback changed the arguments.
         shown: By the callbacks' stages: the arguments, and as callbacks see them.
         asks: By `permit`: what a person has to allow, or `None`.
+        access: By the running tool: what decides about each thing that it accesses, once it asks.
         approval: By `approve`: that a person has allowed exactly this, once.
         pending: By `approve`: what has to be kept where the answer comes later.
         calls: How many tools its tool has called.
         ends: Why the turn should end after this call, or `None`.
         request: By `run`: the arguments, and the locks that the call needs with them.
-        lock: By `run`: the locks that the call holds.
+        lock: By `run`: the locks that the call holds, where it had to wait for them.
         deadline: By `run`: what is left of the time limit; paused while a person is asked.
         since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
         goes_on: By `run`: whether the result will be a pending one.
@@ -276,6 +272,7 @@ class CallState:
     changed: bool = False
     shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
     asks: PermissionPrompt | None = None
+    access: Callable[[str, str], bool] | None = None
     approval: Approval | None = None
     pending: PendingCall | None = None
     calls: int = 0

@@ -1,4 +1,4 @@
-"""Type adapters: what each kind of type says in JSON Schema."""
+"""Type adapters: each kind of type, as it is written in JSON Schema."""
 
 from __future__ import annotations
 
@@ -403,7 +403,7 @@ class Member:
         attribute: Where the value stands on an instance; `None` where it can't be read back (`InitVar`).
         adapter: Of the value.
         required: Whether it must be given.
-        notes: What the schema says of it beside: description, default.
+        notes: Further keywords of its schema: description, default.
     """
 
     key: str
@@ -420,7 +420,7 @@ class RecordAdapter(TypeAdapter):
     Attributes:
         name: Under which it stands in a schema's `$defs` where it is made of itself.
         cls: The class, or `dict` for a `TypedDict`.
-        notes: What the schema says of it beside.
+        notes: Further keywords of its schema.
         is_generic: Whether instances of different types share the class.
         members: Its fields; set once they are read.
     """
@@ -560,7 +560,7 @@ class AliasAdapter(WrappedAdapter):
 
 @frozen(eq=False)
 class NotedAdapter(WrappedAdapter):
-    """An adapter with something that its schema says beside: a description, examples.
+    """An adapter with further keywords in its schema: a description, examples.
 
     Attributes:
         inner: What it is noted on.
@@ -582,7 +582,7 @@ class Check:
     Attributes:
         text: The constraint: `"must be at least 1"`.
         accepts: Whether a Python value meets it; may raise for one that it can't be asked of.
-        keywords: What the schema says of it; `{}` where JSON Schema has no words for it.
+        keywords: Its keywords; `{}` where JSON Schema has none for it.
     """
 
     text: str

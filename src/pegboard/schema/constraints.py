@@ -58,11 +58,11 @@ class Constraint:
         raise NotImplementedError
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """The constraint as it is put on a type's values, or `None` where it says nothing of them."""
+        """The constraint as it is put on a type's values, or `None` where it has no meaning for them."""
         raise NotImplementedError
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """The adapter of the values that meet it, or `None` where it says nothing of them.
+        """The adapter of the values that meet it, or `None` where it has no meaning for them.
 
         Raises:
             NothingLeftError: No value meets it.
@@ -89,9 +89,9 @@ def _chosen(choices: Iterable[Choice]) -> ChoiceAdapter:
 
 
 def constrained(adapter: TypeAdapter, constraint: Constraint, *, skips_null: bool) -> TypeAdapter | None:
-    """The adapter of the values that meet a constraint, or `None` where it says nothing of them.
+    """The adapter of the values that meet a constraint, or `None` where it has no meaning for them.
 
-    A constraint on a union is put on each member that it says something of; the others stay as they are.
+    A constraint on a union is put on each member that it has a meaning for; the others stay as they are.
 
     Args:
         adapter: Of the values.
@@ -150,7 +150,7 @@ class _Bound(Constraint):
         return _COMPARISONS[self.comparison][0](value, self.limit)
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """Said by the schema of numbers; asked of dates, decimals and text when they are structured."""
+        """In the schema of numbers; asked of dates, decimals and text when they are structured."""
         _, keyword, words = _COMPARISONS[self.comparison]
         number = _json_number(self.limit)
         text = f"must be {words} {self.limit if number is None else number}"
@@ -184,7 +184,7 @@ class _MultipleOf(Constraint):
         return Fraction(str(value)) % Fraction(str(self.number)) == 0
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """Said by the schema of numbers; asked of decimals when they are structured."""
+        """In the schema of numbers; asked of decimals when they are structured."""
         number = _json_number(self.number)
         text = f"must be a multiple of {self.number if number is None else number}"
         if scalar_type(adapter) in ("integer", "number") and number is not None and number > 0:
@@ -205,7 +205,7 @@ class _Length(Constraint):
         return len(value) >= self.count if self.way == "min" else len(value) <= self.count
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """Said by the schema of text, arrays and objects; asked of bytes when they are structured."""
+        """In the schema of text, arrays and objects; asked of bytes when they are structured."""
         if scalar_type(adapter) == "string":
             noun, keyword = "character", "Length"
         elif isinstance(adapter, ArrayAdapter | TupleAdapter):
@@ -231,7 +231,7 @@ class _Match(Constraint):
         return getattr(self.pattern, self.way)(value) is not None
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """Said by the schema where it can say the pattern, and then matched in linear time, as the validator does."""
+        """In the schema where it can hold the pattern, and then matched in linear time, as the validator does."""
         if scalar_type(adapter) != "string":
             return None
         text = _portable(self.pattern, self.way)
@@ -243,7 +243,7 @@ class _Match(Constraint):
 
 @frozen
 class _Passes(Constraint):
-    """Any question in Python: a function that says whether a value is fine."""
+    """Any question in Python: a function that answers whether a value is fine."""
 
     function: Callable[[Any], object]
 
@@ -273,7 +273,7 @@ class _OneOf(Constraint):
         return _chosen(_choices(adapter.type, self.options))
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """Said by the schema of a scalar with other constraints."""
+        """In the schema of a scalar with other constraints."""
         options = [each.json for each in _choices(scalar_type(adapter), self.options)]
         return (
             Check(f"must be one of {', '.join(map(repr, options))}", self.accepts, {"enum": options})
@@ -313,7 +313,7 @@ class _Unknown(Constraint):
     """A constraint that only Python knows: its owner asks it."""
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:  # noqa: ARG002  (as all have it)
-        """Says nothing."""
+        """Nothing is known of it."""
         return None
 
 
@@ -578,7 +578,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Constraint]]] = {
 }
 
 
-# Patterns of Python as JSON Schema says them --------------------------------------------------------------------------
+# Patterns of Python as JSON Schema has them -------------------------------------------------------------------------
 
 
 _PORTABLE: Final = re.compile(
@@ -606,7 +606,7 @@ _UNPORTABLE_FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE
 
 
 def _portable(pattern: re.Pattern[str], way: _Way) -> str | None:
-    r"""The pattern as JSON Schema says it (searched, not anchored), or `None` where it can't.
+    r"""The pattern as JSON Schema has it (searched, not anchored), or `None` where it can't.
 
     `\d` and `\w` mean ASCII there, and `$` means the end alone, not also before a last line break: the schema is
     as strict as the pattern or a little stricter.

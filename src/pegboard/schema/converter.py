@@ -177,7 +177,7 @@ class ForeignAdapter(TypeAdapter):
     given: JsonMapping
 
     def kinds(self) -> Kinds:
-        """Objects, if its schema says so; else any."""
+        """Objects, if its schema is for those; else any."""
         return OBJECTS if self.given.get("type") == "object" else ALL_KINDS
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:

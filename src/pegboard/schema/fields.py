@@ -90,7 +90,7 @@ def _of_attrs(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
             required=each.default is attrs.NOTHING,
             default=_default(each.default),
             description=_described(each.metadata),
-            # A converter stands before the validator, which then says nothing of what is given.
+            # A converter stands before the validator, which then is about another value than what is given.
             validator=None if each.converter else each.validator,
         )
 
@@ -105,7 +105,7 @@ def _default(default: Any, factory: Any = None) -> Any:
 
 
 def _input_of(converter: Any, annotation: Any) -> Any:
-    """What a converter says that it takes; the field's own type where it says nothing."""
+    """What a converter takes by its annotation; the field's own type where there is none."""
     function = getattr(converter, "converter", converter)
     if not inspect.isroutine(function):
         return annotation

@@ -216,7 +216,7 @@ class _Alternative(NamedTuple):
     problems: Sequence[_Problem]
 
     def is_something_else(self) -> bool:
-        """Whether the value is of another type altogether, so that its inside says nothing."""
+        """Whether the value is of another type altogether, so that its inside is of no interest."""
         return all(not each.path and each.kind in ("type", "value") for each in self.problems)
 
     def is_null(self) -> bool:

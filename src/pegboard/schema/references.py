@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote
 
@@ -52,7 +51,7 @@ NAMED: Final = frozenset(
 NOTES: Final = frozenset(
     {"$comment", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
 )
-"""Keywords that say something to people and models, and nothing to a validator."""
+"""Keywords for people and models, which a validator doesn't look at."""
 
 _HOLDERS: Final = ONE | SOME | NAMED
 
@@ -132,7 +131,7 @@ def compiled(
     """Compiles a schema.
 
     Patterns run in linear time (no lookaround, no backreferences). References outside the schema are refused,
-    never fetched. `format` says something to people and isn't asserted, as JSON Schema 2020-12 has it by
+    never fetched. `format` is for people and isn't asserted, as JSON Schema 2020-12 has it by
     default. The draft is the one that `$schema` names, else 2020-12.
 
     Args:
@@ -279,6 +278,8 @@ class Expansion:
             raise EndlessSchemaError(f"it is nested more than {self.most_levels} levels deep")
 
     def _refuse_loops(self) -> None:
+        from graphlib import CycleError, TopologicalSorter  # a call of a tool without references needs none
+
         in_place = {key: [id(part) for part, same in self._steps(each) if same] for key, each in self.reached.items()}
         try:
             TopologicalSorter(in_place).prepare()

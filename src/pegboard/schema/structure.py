@@ -299,7 +299,7 @@ def _key_reader(adapter: TypeAdapter) -> StructureHook:
         return same if all(text is key for text, key in texts.items()) else lambda text, _: texts[text]
     if not isinstance(adapter, ConstrainedAdapter):
         return structure_hook(adapter)
-    # The schema says the constraints on text; those on what the text is read as it can't.
+    # The schema has the constraints on text, and none on what the text is read as.
     is_text = adapter.inner is TEXT
     checks = [each for each in adapter.checks if not (is_text and each.keywords)]
     return _checked(_key_reader(adapter.inner), checks)

@@ -90,7 +90,7 @@ def write_duration(value: timedelta) -> str:
 
 
 def write_iso(value: Any) -> str:
-    """What `isoformat` of a datetime or time says."""
+    """A datetime or time by its `isoformat`."""
     return value.isoformat()
 
 

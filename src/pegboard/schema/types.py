@@ -91,7 +91,7 @@ class Property:
     Attributes:
         name: Its key in the arguments.
         annotation: Its type, resolved.
-        description: For the model; it goes before what the type says of itself.
+        description: For the model; it goes before the type's own.
         default: What it is if it isn't given; `MISSING` makes it required.
     """
 
@@ -548,7 +548,7 @@ def _class_notes(cls: type) -> JsonSchema:
 
 
 def _member_notes(given: ClassField, adapter: TypeAdapter, docs: Mapping[str, str]) -> JsonMapping:
-    """Description and default. What the field itself says of it goes before the class's docstring."""
+    """Description and default. The field's own go before the class's docstring."""
     notes: JsonSchema = {}
     described = isinstance(adapter, NotedAdapter) and "description" in adapter.notes
     documented = None if described else docs.get(given.name) or docs.get(given.key)

@@ -135,7 +135,7 @@ def _copied(value: Any) -> Any:
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Whether a copy still says what it was copied from; `1`, `1.0` and `True` say different things."""
+    """Whether a copy still equals what it was copied from; `1`, `1.0` and `True` are different."""
     if isinstance(value, dict):
         return _is_same_object(cast("dict[Any, Any]", value), other)
     if isinstance(value, list | tuple):
@@ -252,7 +252,7 @@ class OfferedTool(Protocol):
 
 @frozen(kw_only=True)
 class ReadonlyContext:
-    """For whom, and for which model, tools are resolved. Everything may be left out.
+    """The user and the model that tools are resolved for. Everything may be left out.
 
     Attributes:
         user: Who asks.
@@ -285,7 +285,7 @@ class ReadonlyContext:
     work_dir: str | None = None
 
 
-NOBODY: Final = ReadonlyContext()
+EMPTY_CONTEXT: Final = ReadonlyContext()
 
 
 @frozen
@@ -330,6 +330,10 @@ class CallHost(Protocol):
         """Comes back where the call may go on; raises where it may not."""
         ...
 
+    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access this."""
+        ...
+
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """A person's answer to `hint`."""
         ...
@@ -368,7 +372,7 @@ class ToolContext:
     memory and artifacts for as long as it lives, and knows no other tools.
 
     Attributes:
-        request: For whom the call runs.
+        request: The user and the model that the call runs for.
         call_id: The call's id.
         tool: The tool's name.
         values: Shared by the callbacks and the tool of this call.
@@ -384,7 +388,7 @@ class ToolContext:
         internals: What the host keeps in it while the call runs; no tool needs it.
     """
 
-    request: ReadonlyContext = NOBODY
+    request: ReadonlyContext = EMPTY_CONTEXT
     call_id: str = ""
     tool: str = ""
     values: dict[str, Any] = field(factory=cast("type[dict[str, Any]]", dict))
@@ -398,7 +402,7 @@ class ToolContext:
     depth: int = 0
     internals: CallInternals = field(factory=CallInternals, init=False, repr=False, eq=False)
 
-    # For whom ----------------------------------------------------------------------------------------------------
+    # Its request -------------------------------------------------------------------------------------------------
 
     @property
     def user(self) -> str | None:
@@ -531,6 +535,18 @@ class ToolContext:
         if self.host is not None:
             await self.host.ask(self, permission, patterns, always or patterns, metadata)
 
+    def allows(self, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access one of many things that its arguments don't name, such as a file found.
+
+        What isn't allowed is left out. Rules about this call's tool count, and those about the permission. What they
+        ask about isn't allowed, unless they asked about the whole call.
+
+        Args:
+            permission: A permission or the name of a tool: what else rules may name that forbids this access.
+            subject: What is accessed; read as the tool's declared argument is, if it declares one kind; else as text.
+        """
+        return self.host is None or self.host.allows(self, permission, subject)
+
     async def request_confirmation(self, hint: str, payload: Any = None) -> Confirmation:
         """A person's answer to a question of this call.
 
@@ -585,7 +601,7 @@ class ToolContext:
         """What the host provided for this type, opened here if that takes no event loop.
 
         Raises:
-            MissingServiceError: A `LookupError`: nothing, or it has to be awaited; says what to do.
+            MissingServiceError: A `LookupError`: nothing, or it has to be awaited.
             BaseException: Whatever its factory raised.
         """
         return self._services().use_now(kind, self)

@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
 from pegboard.schema.json import JsonText, StructureError, json_text
-from pegboard.tools.context import ToolContext
+from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import Injection
 from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
 from pegboard.typing import JsonSchema
@@ -41,6 +41,9 @@ Previewer: TypeAlias = Callable[[Mapping[str, Any]], "Preview | str | None"]
 Confirmer: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Gets the judged arguments; whether this call has to be confirmed."""
 
+WorkDir: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], "str | None"]
+"""Gets the judged arguments and the request's context; gives the folder that relative paths in them start from."""
+
 Checker: TypeAlias = Callable[[Mapping[str, Any]], "Iterable[str] | None"]
 """Gets the judged arguments; gives `"path: reason"` for each thing that is wrong with them."""
 
@@ -61,7 +64,7 @@ class Handler:
         blocking: Whether a plain function may block, and so runs off the event loop.
         make_binder: Makes the binder, at the first call.
         make_unstructure: Makes the way back to JSON, at the first call; `None` where the value is JSON already
-            or its type says nothing.
+            or its type declares nothing.
         wraps_result: Whether the structured result is `{"result": value}`, because its type is no object's.
         injects: The parameters that services fill: these are opened before each call and closed after it.
     """
@@ -127,7 +130,7 @@ def _is_described(annotation: Any) -> bool:
 
 
 def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
-    """Refuses types that no JSON becomes: a schema says what a call may carry, not how it becomes a value."""
+    """Refuses types that no JSON becomes: a schema is about what a call may carry, not how it becomes a value."""
     from pegboard.schema.types import schema_of
 
     for each in parameters:

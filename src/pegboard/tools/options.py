@@ -10,7 +10,7 @@ from attrs import evolve
 
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, did_you_mean, suggest
-from pegboard.tools.handler import Checker, Confirmer, ErrorWriter, Previewer
+from pegboard.tools.handler import Checker, Confirmer, ErrorWriter, Previewer, WorkDir
 from pegboard.tools.spec import (
     EXCLUSIVE,
     LEAST_MEMORY,
@@ -30,7 +30,7 @@ class CommonOptions(TypedDict, total=False):
     """Options of any tool; everything has a default, and `None` means it, save for `output_schema`.
 
     Attributes:
-        description: For the model; by default what the docstring says before its sections.
+        description: For the model; by default the docstring up to its sections.
         title: For people.
         tags: For predicates.
         annotations: Hints about behaviour; the flags below win over it.
@@ -47,6 +47,8 @@ class CommonOptions(TypedDict, total=False):
         permission: The name of the permission that a call asks for.
         permission_arguments: The arguments that rules look at, and how: `{"path": "path", "command": "command"}`;
             the kinds are `"text"`, `"command"`, `"path"` and `"url"`.
+        work_dir: Gives the folder that relative paths start from, where that isn't the call's: `(arguments, context)`.
+            Rules resolve paths as the tool does.
         requires_confirmation: Whether a person confirms each call, or a predicate that picks the calls.
         version: The tool's own version.
         provider_options: What exporters pass through, by provider.
@@ -86,6 +88,7 @@ class CommonOptions(TypedDict, total=False):
     concurrency: Concurrency | Literal["shared", "exclusive"] | None
     permission: str | None
     permission_arguments: Mapping[str, ArgumentKind] | None
+    work_dir: WorkDir | None
     requires_confirmation: bool | Confirmer | None
     version: str | None
     provider_options: Mapping[str, Any] | None
@@ -130,7 +133,7 @@ _TEXT: Final = (str, "a text")
 _OBJECT: Final = (Mapping, "a mapping")
 _CALLABLE: Final = (Callable, "a function")
 _OR_CALLABLE: Final = ("requires_confirmation",)
-_PLAIN: Final = ("preview", "check", "format_validation_error", "requires_confirmation")
+_PLAIN: Final = ("work_dir", "preview", "check", "format_validation_error", "requires_confirmation")
 """Functions whose answer is needed at once."""
 
 _NUMBERS: Final = ("timeout", "retries", "max_concurrency", "memory_limit")
@@ -154,7 +157,7 @@ _TYPES: Final[Mapping[str, tuple[Any, str]]] = {
 """What each option has to be; the others are functions."""
 
 _POLICY: Final = attrs.fields_dict(Policy).keys()
-_BESIDE: Final = ("preview", "format_validation_error", "process_request", "instructions", "offered")
+_BESIDE: Final = ("work_dir", "preview", "format_validation_error", "process_request", "instructions", "offered")
 _MODES: Final[Mapping[str, Concurrency]] = {"shared": SHARED, "exclusive": EXCLUSIVE}
 
 

@@ -22,6 +22,7 @@ from pegboard.tools.handler import (
     ErrorWriter,
     Handler,
     Previewer,
+    WorkDir,
     binder_of,
     binder_of_one,
     checked_schema,
@@ -69,6 +70,7 @@ class Tool:
         origin: Who brought it.
         policy: How its calls are treated.
         preview: Shows a person what a call would do.
+        work_dir: The folder that relative paths start from, where the tool has its own; `None`: the call's.
         confirms: Picks the calls that need confirmation; `None` leaves it to `spec.requires_confirmation`.
         checks: The tool's own check of judged arguments.
         format_validation_error: The tool's own wording for invalid arguments.
@@ -84,6 +86,7 @@ class Tool:
     origin: Origin = HOST
     policy: Policy = DEFAULT_POLICY
     preview: Previewer | None = None
+    work_dir: WorkDir | None = None
     confirms: Confirmer | None = None
     checks: Checker | None = None
     format_validation_error: ErrorWriter | None = None
@@ -275,7 +278,7 @@ class Tool:
 ATTRIBUTE: Final = "__pegboard_tool__"
 """Where a decorated function carries its `Tool`, or its `Method`."""
 
-_HOOKS: Final = ("preview", "confirms", "checks", "format_validation_error", "process_request")
+_HOOKS: Final = ("work_dir", "preview", "confirms", "checks", "format_validation_error", "process_request")
 
 
 @frozen(eq=False)
@@ -384,7 +387,7 @@ def snake_case(name: str) -> str:
 
 
 def docstring_of(function: Any) -> Docstring:
-    """What the docstring says of the function behind partials; of a callable object, `__call__`'s or its class's."""
+    """The docstring of the function behind partials; of a callable object, `__call__`'s or its class's."""
     function = _behind_partials(function)
     text = function.__doc__
     if not inspect.isroutine(function):

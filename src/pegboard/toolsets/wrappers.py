@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from weakref import WeakValueDictionary
 
@@ -15,7 +16,7 @@ from pegboard.callbacks import settle
 from pegboard.errors import DefinitionError, RegistrationError, did_you_mean, suggest
 from pegboard.schema.json import JsonText, StructureError, json_text, path_text, problem
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Binder, Handler
+from pegboard.tools.handler import Binder, Handler, WorkDir
 from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, mapped_name
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.expression import as_predicate
@@ -500,11 +501,15 @@ class _Reshaping:
             handler=attrs.evolve(self.handler, make_binder=self.binder),
             preview=tool.preview and self.asking(tool.preview),
             confirms=tool.confirms and self.asking(tool.confirms),
+            work_dir=tool.work_dir and partial(self.folder, tool.work_dir),
             checks=self.problems,
         )
 
     def asking(self, function: Callable[[JsonMapping], Any]) -> Callable[[JsonMapping], Any]:
         return lambda arguments: function(self.reshape.given(arguments))
+
+    def folder(self, work_dir: WorkDir, arguments: JsonMapping, context: ReadonlyContext) -> str | None:
+        return work_dir(self.reshape.given(arguments), context)
 
     def problems(self, arguments: JsonMapping) -> Sequence[str]:
         """What the tool's own schema and check refuse of arguments that the shown schema takes."""

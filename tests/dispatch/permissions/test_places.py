@@ -148,9 +148,9 @@ def test_a_system_that_takes_one_case_for_the_other_is_denied_both(top, monkeypa
 
 
 def test_what_always_would_allow_is_the_folder():
-    assert PathPart(("/a/b/c",), "/a/b/c", "/").always == "/a/b/*"
-    assert PathPart(("/a",), "/a", "/").always == "/a"
-    assert PathPart(("/a*/b",), "/a*/b", "/").always is None
+    assert PathPart(("/a/b/c",), "/a/b/c", ("/",)).always == "/a/b/*"
+    assert PathPart(("/a",), "/a", ("/",)).always == "/a"
+    assert PathPart(("/a*/b",), "/a*/b", ("/",)).always is None
 
 
 def test_a_place_that_is_denied_in_every_reading_is_surely_denied(top):
