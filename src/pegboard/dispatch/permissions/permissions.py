@@ -28,7 +28,7 @@ from pegboard.dispatch.permissions.rule import (
     rules_from_json,
 )
 from pegboard.errors import ConfigError
-from pegboard.schema.json import canonical_json
+from pegboard.schema.json import canonical_json, digest_of
 from pegboard.tools.handler import Confirmer
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
@@ -144,11 +144,15 @@ class Evaluation:
         rules: In their order.
         resources: What the call touches.
         work_dir: Where relative paths start; the process's own folder for `None`.
+        grants: What people have allowed: they answer what asks, and nothing else.
+        whole: All that is asked, as JSON data, where the resources don't make it up.
     """
 
     rules: tuple[Rule, ...]
     resources: tuple[Resource, ...]
     work_dir: str | None
+    grants: tuple[Rule, ...] = ()
+    whole: Any = None
 
     @cached_property
     def ordinary(self) -> tuple[Rule, ...]:
@@ -166,6 +170,34 @@ class Evaluation:
         """Everything that is decided by itself."""
         return tuple(part for _, parts in self.declared for part in parts)
 
+    @cached_property
+    def exact(self) -> str | None:
+        """Text that stands for what is asked and for nothing else; `None` where there is none."""
+        asked: Any = self.whole
+        if asked is None:
+            asked = {}
+            for resource, parts in self.declared:
+                assert resource is not None
+                literals = [part.literal for part in parts if not part.inside]
+                if None in literals:
+                    return None
+                shown = [resource.value] if resource.kind == "command" else literals
+                asked.setdefault(resource.field or "", []).extend(shown)
+            for resource in self.resources:
+                if not resource.declared:
+                    asked.setdefault(resource.field, []).append(resource.value)
+        try:
+            text = canonical_json(asked)
+        except (TypeError, ValueError, RecursionError):
+            return None
+        return text if len(text) <= MOST_EXACT else digest_of(asked)
+
+    def _is_granted(self, resource: Resource | None, part: Matcher) -> bool:
+        return any(
+            grant.pattern == self.exact if grant.literal else self.match(grant, resource, part) is Match.SURELY
+            for grant in self.grants
+        )
+
     def forbid(self) -> Decision | None:
         """The decision of a forbid rule, where one may apply to anything that is touched."""
         for rule in self.rules:
@@ -178,7 +210,7 @@ class Evaluation:
     def decide_ordinary(self) -> Decision:
         """The same without forbid rules: of each part, the strictest of what could be the last rule that applies."""
         strictest: Decision | None = None
-        for resource, parts in self.declared if self.ordinary else ():
+        for resource, parts in self.declared if self.ordinary or self.grants else ():
             for part in parts:
                 decision: Decision | None = None
                 for rule in self.ordinary:
@@ -187,6 +219,8 @@ class Evaluation:
                         decision = _stricter(Decision(rule.action, rule, reason=_REASONS[rule.action]), decision)
                     if match is Match.SURELY:
                         break
+                if (decision is None or decision.action == "ask") and self._is_granted(resource, part):
+                    decision = _GRANTED
                 if not part.inside or (decision and decision.action != "allow"):
                     strictest = _stricter(decision or NO_RULE, strictest)
         return strictest or NO_RULE
@@ -213,6 +247,7 @@ class Evaluation:
         return next((match for match in (Match.SURELY, Match.PERHAPS) if match in matches), Match.NO)
 
 
+_GRANTED: Final = Decision("allow", reason="it was allowed for longer")
 _REASONS: Final = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}
 
 
@@ -223,6 +258,9 @@ def _stricter(one: Decision, other: Decision | None) -> Decision:
 
 MOST_AT_ONCE: Final = 2_000
 """Characters (an item of a list counts as 10 more) that are looked at on the event loop; more are in a thread."""
+
+MOST_EXACT: Final = 4_096
+"""Characters of the text for what is asked; a longer one is given as its digest."""
 
 MOST_VALUES: Final = 500
 """Of one argument that rules look at; with more it is unreadable."""
@@ -381,13 +419,12 @@ class ToolPolicy:
         return decision
 
     def evaluation(self, arguments: Mapping[str, Any], work_dir: str | None, grants: Sequence[Rule]) -> Evaluation:
-        """The rules, and then the grants, with what a call with these arguments touches.
+        """The rules and the grants, with what a call with these arguments touches.
 
         That is the values of the declared arguments, and of those that only rules name.
         """
-        rules = (*self.rules, *filter(self.is_ruled_by, grants))
         fields = dict.fromkeys(self.spec.permission_arguments.items(), True)
-        for rule in rules:
+        for rule in self.rules:
             if rule.field is not None and rule.field not in self.spec.permission_arguments:
                 fields[rule.field, rule.kind or "text"] = False
         resources = tuple(
@@ -395,7 +432,8 @@ class ToolPolicy:
             for (name, kind), is_declared in fields.items()
             for value in self._values(arguments, name, kind)
         )
-        return Evaluation(rules, resources, work_dir)
+        whole = None if self.spec.permission_arguments else dict(arguments)
+        return Evaluation(self.rules, resources, work_dir, tuple(filter(self.is_ruled_by, grants)), whole)
 
     def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[str | None, ...]:
         """The texts of an argument that rules look at, `None` for each that can't be read as this kind.
@@ -455,8 +493,9 @@ class PermissionPrompt:
     Attributes:
         permission: What is asked for: the tool's permission, or its name. Never a pattern.
         patterns: What the call touches, for people.
-        always: The patterns that an answer "always" would allow, as allow rules of this permission. Empty where no
-            such rules would let this call run: then "always" can't be answered.
+        always: What an answer "always" would allow: text that stands for exactly what is asked. Empty where nothing
+            does: then "always" counts once.
+        wider: Patterns that would allow this and more, as allow rules of this permission, for a person to choose.
         reason: Why it asks, in a few words: `"marked destructive"`.
         decision: What was decided.
     """
@@ -464,6 +503,7 @@ class PermissionPrompt:
     permission: str
     patterns: tuple[str, ...] = ("*",)
     always: tuple[str, ...] = ()
+    wider: tuple[str, ...] = ()
     reason: str = ""
     decision: Decision = _ASKED
 
@@ -520,7 +560,7 @@ class Permissions:
             tool: What is called.
             arguments: Judged valid.
             work_dir: Where relative paths start; the process's own folder by default.
-            grants: What people have allowed in this session; they come behind the rules.
+            grants: What people have allowed in this session: they answer what asks, and never override a deny.
         """
         return policy_of(self, tool).decide(arguments, work_dir, grants)
 
@@ -543,13 +583,23 @@ class Permissions:
             work_dir: As for `decide`.
             grants: As for `decide`.
         """
-        owners = (None, owner_of(tool))
-        rules = [rule for rule in (*self.rules.rules, *grants) if rule.field is None and rule.names(permission)]
-        rules = [rule for rule in rules if rule.owner in owners]
-        kind = _kind_of(tool, permission)
-        resources = [Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns]
-        evaluation = Evaluation(tuple(rules), tuple(resources), work_dir)
+        evaluation = self._asked(tool, permission, patterns, work_dir, grants)
         return policy_of(self, tool).conclude(evaluation, lambda: f"asks for the permission {permission!r}")
+
+    def exactly(self, tool: Tool, permission: str, patterns: Iterable[str], work_dir: str | None) -> str | None:
+        """Text that stands for exactly what a running tool asks for, as in `Evaluation.exact`."""
+        return self._asked(tool, permission, patterns, work_dir, ()).exact
+
+    def _asked(
+        self, tool: Tool, permission: str, patterns: Iterable[str], work_dir: str | None, grants: Sequence[Rule]
+    ) -> Evaluation:
+        owners, kind, patterns = (None, owner_of(tool)), _kind_of(tool, permission), tuple(patterns)
+        rules, granted = (
+            tuple(rule for rule in each if rule.field is None and rule.names(permission) and rule.owner in owners)
+            for each in (self.rules.rules, grants)
+        )
+        resources = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns)
+        return Evaluation(rules, resources, work_dir, granted, patterns if kind == "text" else None)
 
     def ask(
         self,
@@ -562,14 +612,15 @@ class Permissions:
     ) -> PermissionPrompt:
         """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
         policy = policy_of(self, tool)
-        parts = [part for part in policy.evaluation(arguments, work_dir, ()).parts if not part.inside]
+        evaluation = policy.evaluation(arguments, work_dir, ())
+        parts = [part for part in evaluation.parts if not part.inside]
         shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
-        proposed = [part.always for part in parts]
-        always = tuple(dict.fromkeys(each for each in proposed if each is not None))
-        wider = (*grants, *(Rule(policy.permission, each, "allow") for each in always))
-        if always and self.decide(tool, arguments, work_dir=work_dir, grants=wider).action != "allow":
-            always = ()
-        return PermissionPrompt(policy.permission, shown or ("*",), always, decision.reason, decision)
+        exact = () if evaluation.exact is None else (evaluation.exact,)
+        wider = tuple(dict.fromkeys(part.wider for part in parts if part.wider is not None))
+        allowed = (*grants, *(Rule(policy.permission, each, "allow") for each in wider))
+        if wider and self.decide(tool, arguments, work_dir=work_dir, grants=allowed).action != "allow":
+            wider = ()
+        return PermissionPrompt(policy.permission, shown or ("*",), exact, wider, decision.reason, decision)
 
     def with_rules(self, *rules: Rule) -> Permissions:
         """These permissions with more rules behind the others."""
