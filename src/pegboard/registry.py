@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pegboard.request.exporter import Exporter
     from pegboard.request.model_request import Model, ModelRequest
     from pegboard.request.pipeline import Pipeline
-    from pegboard.toolsets.predicate import Predicate
+    from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import Explanation, OnToolsetError, ResolvedTools
 
 
@@ -605,6 +605,6 @@ class ToolRegistry(Contributions):
 
 def shown_by(permissions: Permissions) -> Predicate:
     """The predicate that leaves out what the permission rules never let run."""
-    from pegboard.toolsets.predicate import Custom
+    from pegboard.toolsets.predicates import Custom
 
     return Custom(lambda tool, _context: not permissions.hides(tool), "permitted")

@@ -522,8 +522,8 @@ async def test_while_a_large_value_is_shaped_the_loop_goes_on(make, prepare):
             assert went_on.wait(60)
             return super().__iter__()
 
-    state, way = prepare(make(lambda: Waiting([1, 2]), blocking=False))
-    call = asyncio.ensure_future(run_stages(state, way))
+    state = prepare(make(lambda: Waiting([1, 2]), blocking=False))
+    call = asyncio.ensure_future(run_stages(state))
     asyncio.get_running_loop().call_later(0.01, went_on.set)
     await call
     assert state.result.structured_content == [1, 2]
@@ -573,10 +573,10 @@ def test_a_tools_own_limits_win_over_the_registrys(make, send):
 
 
 def test_the_full_text_is_kept_where_somebody_keeps_it(make, prepare, tmp_path):
-    state, way = prepare(make(lambda: "line\n" * 3_000, blocking=False))
+    state = prepare(make(lambda: "line\n" * 3_000, blocking=False))
     keeping = ResultStore(parent=str(tmp_path))
     state.services = state.services.evolve(kept=keeping)
-    asyncio.run(run_stages(state, way))
+    asyncio.run(run_stages(state))
     assert keeping.read(state.result.metadata["kept"], line=3_000).text == "line\n"
     keeping.close()
 

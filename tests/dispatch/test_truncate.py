@@ -238,7 +238,7 @@ def test_what_is_long_or_has_to_be_counted_is_looked_at_off_the_loop():
 
 
 def held(prepare, make, kept=None, context=None, **facts):
-    state, _ = prepare(make(), context=context, limits=attrs.evolve(DEFAULT_LIMITS, results=THREE_LINES))
+    state = prepare(make(), context=context, limits=attrs.evolve(DEFAULT_LIMITS, results=THREE_LINES))
     state.tool = make(**facts)
     state.services = state.services.evolve(kept=kept)
     return state, asyncio.run(hold_to_limits(state, ToolResult(NUMBERS)))

@@ -14,8 +14,7 @@ from hypothesis import given, strategies as st
 from fake_vendors.rules.exporters import EXPORTERS
 from pegboard import ModelRequest
 from pegboard.errors import ModelError
-from pegboard.messages.message import ReasoningPart
-from pegboard.messages.response import ModelResponse, TextDelta
+from pegboard.messages import ModelResponse, ReasoningPart, TextDelta
 from pegboard.request.client import (
     LONGEST_MESSAGE,
     Clients,

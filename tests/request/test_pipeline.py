@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.callbacks import Callback, ChainError, quick
 from pegboard.errors import ProcessorError, RegistrationError
-from pegboard.messages.message import Message
+from pegboard.messages import Message
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.request.pipeline import Pipeline, Placed, Processor, Runner, built_in
 from pegboard.request.processors import DEFAULT_PIPELINE

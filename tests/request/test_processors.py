@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from message_strategies import MESSAGES
 from pegboard.callbacks import quick
-from pegboard.messages.message import CallPart, HostedPart, Message, ResultPart, TextPart
+from pegboard.messages import CallPart, HostedPart, Message, ResultPart, TextPart
 from pegboard.request.model_request import ModelRequest, NamedTool
 from pegboard.request.pipeline import Runner
 from pegboard.request.processors import (

@@ -36,7 +36,7 @@ from pegboard.typing import JsonSchema
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import Discovery
     from pegboard.registry import ToolRegistry
-    from pegboard.toolsets.predicate import Predicate
+    from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
 
 T = TypeVar("T")
@@ -303,7 +303,7 @@ def load_registry(config: Config, options: Options, discovery: Discovery) -> Too
 
 def only_expression(specs: Sequence[str]) -> str | None:
     """The predicate that `-T` stands for: `git_*,plugin:files` is `name:git_* or plugin:files`."""
-    from pegboard.toolsets.predicate import written
+    from pegboard.toolsets.predicates import written
 
     parts: list[str] = []
     for item in ",".join(specs).split(","):

@@ -51,7 +51,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
     policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
     if policy.conditions == () or policy.runs(state.arguments):
         return None
-    if tool.confirms is not None:
+    if tool.confirms is not None or tool.work_dir is not None:
         return _decide_in_time(state, permissions, policy)
     if _is_long(state.arguments):
         return state.services.threads.run(_decide, state, permissions, policy)
@@ -60,7 +60,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
 
 
 async def _decide_in_time(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
-    """Decides in a thread, as the tool's own predicate is asked, which may take long."""
+    """Decides in a thread, as the tool's own functions are asked, which may take long."""
     import asyncio
 
     try:
@@ -81,12 +81,12 @@ def _is_long(arguments: Mapping[str, Any]) -> bool:
 
 
 def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
-    granted, arguments, folder = granted_to(state), state.arguments, state.context.work_dir
-    decision = policy.decide(arguments, folder, granted)
+    granted, arguments, context = granted_to(state), state.arguments, state.context.request
+    decision = policy.decide(arguments, context, granted)
     if decision.action == "deny":
         raise denial(permissions, tool_of(state), decision)
     if decision.action == "ask":
-        state.asks = permissions.ask(tool_of(state), arguments, decision, work_dir=folder, grants=granted)
+        state.asks = permissions.ask(tool_of(state), arguments, decision, grants=granted, context=context)
 
 
 def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> CallError:
@@ -274,6 +274,17 @@ async def ask_inside(
     await ask_person(state, request, decide)
 
 
+def allows_inside(state: CallState, permission: str, subject: str) -> bool:
+    """Whether the rules let a running call access something; see `ToolContext.allows`."""
+    permissions, context = state.services.permissions, state.context
+    if permissions is None:
+        return True
+    if state.access is None:
+        grants, request = granted_to(state), context.request
+        state.access = permissions.access(tool_of(state), state.arguments, grants=grants, context=request)
+    return state.access(permission, subject)
+
+
 async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Confirmation:
     """A person's answer to a question of a running call; a no is an answer too.
 
@@ -377,7 +388,7 @@ def consume_approval(state: CallState) -> None:
 
 
 async def _approve(state: CallState, asks: PermissionPrompt) -> None:
-    tool, permissions, folder = tool_of(state), state.services.permissions, state.context.work_dir
+    tool, permissions, context = tool_of(state), state.services.permissions, state.context.request
     request = request_of(
         state,
         permission=asks.permission,
@@ -391,7 +402,7 @@ async def _approve(state: CallState, asks: PermissionPrompt) -> None:
     def decide(granted: tuple[Rule, ...]) -> Decision:
         if permissions is None:
             return asks.decision
-        return permissions.decide(tool, arguments, work_dir=folder, grants=granted)
+        return permissions.decide(tool, arguments, grants=granted, context=context)
 
     await ask_person(state, request, decide)
     state.approval = Approval.of_text(tool.spec.digest, request.arguments_text, request.id)

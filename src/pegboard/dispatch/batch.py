@@ -17,7 +17,7 @@ from pegboard.dispatch.events import CallEvent, CallUpdated, emit_end, emit_pend
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_go_on, overtaking
 from pegboard.dispatch.stages import finish, run_stages
-from pegboard.dispatch.state import CallPipeline, CallState
+from pegboard.dispatch.state import CallState
 from pegboard.errors import did_you_mean, log_failure, suggest
 from pegboard.tools.call import Actions, CallError, ToolCall, merged
 from pegboard.tools.content import ToolResult
@@ -143,7 +143,6 @@ class Batch:
 
     Attributes:
         states: The calls, in their order.
-        way: The stages that they pass.
         sequential: Whether each waits for the one before it.
         steering: Asked between calls whether the user spoke, or `None`.
         on_steering: What becomes of the batch then.
@@ -154,7 +153,6 @@ class Batch:
     """
 
     states: Sequence[CallState]
-    way: CallPipeline
     sequential: bool = False
     steering: _Steering | None = None
     on_steering: Interruption = "skip"
@@ -285,28 +283,28 @@ class Batch:
         for state in self.states:
             if state.index not in self._settled:
                 state.error = self._interrupted(state)
-                await finish(state, self.way)
+                await finish(state)
                 self._settle(state)
 
     async def _one(self, state: CallState) -> None:
         self._begun.add(state.index)
         try:
-            await self._travel_to_the_end(state)
+            await self._run_to_the_end(state)
         finally:  # even where it was cancelled once more, while callbacks saw the end
             self._settle(state)
             self._count(state)
 
-    async def _travel_to_the_end(self, state: CallState) -> None:
+    async def _run_to_the_end(self, state: CallState) -> None:
         try:
-            await self._travel(state)
+            await self._run_or_refuse(state)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
                 task.uncancel()
             state.error = self._interrupted(state)
-            await finish(state, self.way)
+            await finish(state)
 
-    async def _travel(self, state: CallState) -> None:
+    async def _run_or_refuse(self, state: CallState) -> None:
         if self.cut_off:
             text = f"{state.call.name} was not run: the answer was cut off before it was whole. Call it again, in full."
             state.error = CallError("cut_off", text)
@@ -317,8 +315,8 @@ class Batch:
         elif self.sequential and any(earlier.pending is not None for earlier in self.states[: state.index]):
             state.error = overtaking(state)
         else:
-            return await run_stages(state, self.way)
-        return await finish(state, self.way)
+            return await run_stages(state)
+        return await finish(state)
 
     def _interrupted(self, state: CallState) -> CallError:
         reason = self._ended or "cancelled"

@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from pegboard.callbacks import Callback
 from pegboard.dispatch.approval.grants import Grants, MemoryGrants
 from pegboard.dispatch.approval.queue import ApprovalQueue
-from pegboard.dispatch.approve import ask_inside, confirm_inside
+from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
 from pegboard.dispatch.events import Observers
@@ -75,6 +75,10 @@ class _Hosted:
         state = _state_of(context)
         with _time_stands_still(state):
             await ask_inside(state, permission, patterns, always, metadata)
+
+    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access this."""
+        return allows_inside(_state_of(context), permission, subject)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """The answer of a person; the tool's time limit is paused meanwhile."""
@@ -250,7 +254,6 @@ class Dispatcher:
             _put_in_order(states)
         return Batch(
             states,
-            services.pipeline,
             sequential=options.get("sequential", False),
             steering=options.get("steering"),
             on_steering=options.get("on_steering", "skip"),

@@ -27,8 +27,7 @@ from weakref import WeakKeyDictionary
 from attrs import define, evolve, field, frozen
 
 from pegboard.errors import ModelError
-from pegboard.messages.message import ReasoningPart
-from pegboard.messages.response import Delta, ModelResponse
+from pegboard.messages import Delta, ModelResponse, ReasoningPart
 from pegboard.request.exporter import Exporter, ResponseReader
 from pegboard.request.model_request import ModelRequest
 from pegboard.typing import JsonObject

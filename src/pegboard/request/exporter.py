@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 
 from pegboard.dialects.dialect import Change, Dialect
 from pegboard.errors import ExportError
-from pegboard.messages.response import Delta, ModelResponse
+from pegboard.messages import Delta, ModelResponse
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_text
 from pegboard.tools.spec import ToolSpec

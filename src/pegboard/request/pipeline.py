@@ -16,8 +16,7 @@ from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
 from pegboard.tools.context import NOBODY, ReadonlyContext
 from pegboard.tools.spec import HOST, Origin
-from pegboard.toolsets.gather import abandon, is_cancelled
-from pegboard.toolsets.toolset import error_text
+from pegboard.toolsets.toolset import abandon, error_text, is_cancelled
 
 _TIMEOUT: Final = 10.0
 """Seconds that one processor, one tool or one toolset has for its part."""

@@ -330,6 +330,10 @@ class CallHost(Protocol):
         """Comes back where the call may go on; raises where it may not."""
         ...
 
+    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access this."""
+        ...
+
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """A person's answer to `hint`."""
         ...
@@ -522,14 +526,26 @@ class ToolContext:
         Args:
             permission: The permission's name, such as `"edit"`.
             patterns: What it is asked for, such as paths.
-            always: The wider patterns that an answer "always" would cover; `patterns` by default.
+            always: Wider patterns, offered to a person beside exactly this.
             metadata: For the decision, such as a diff.
 
         Raises:
             ToolError: It may not; leave it unhandled, and the model reads why.
         """
         if self.host is not None:
-            await self.host.ask(self, permission, patterns, always or patterns, metadata)
+            await self.host.ask(self, permission, patterns, always, metadata)
+
+    def allows(self, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access one of many things that its arguments don't name, such as a file found.
+
+        What isn't allowed is left out. Rules about this call's tool count, and those about the permission. What they
+        ask about isn't allowed, unless they asked about the whole call.
+
+        Args:
+            permission: A permission or the name of a tool: what else rules may name that forbids this access.
+            subject: What is accessed; read as the tool's declared argument is, if it declares one kind; else as text.
+        """
+        return self.host is None or self.host.allows(self, permission, subject)
 
     async def request_confirmation(self, hint: str, payload: Any = None) -> Confirmation:
         """A person's answer to a question of this call.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import attrs
 from attrs import Factory, field, frozen
@@ -191,11 +191,7 @@ def is_valid_name(name: str) -> bool:
 
 
 def check_name(name: str) -> str:
-    """`name` as it is.
-
-    Raises:
-        InvalidNameError: It isn't a valid name.
-    """
+    """`name` as it is; raises `InvalidNameError` where it isn't valid."""
     if not is_valid_name(name):
         raise InvalidNameError(name)
     return name
@@ -304,11 +300,7 @@ class ToolAnnotations:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ToolAnnotations:
-        """Reads what `to_json` writes; other keys are passed over.
-
-        Raises:
-            ValueError: A hint that is neither a boolean nor null.
-        """
+        """Reads what `to_json` writes; other keys are passed over, and a hint is a boolean or null."""
         hints = {name: data.get(wire) for name, wire in _HINTS}
         for name, wire in _HINTS:
             if not isinstance(hints[name], bool | None):
@@ -543,10 +535,10 @@ class ToolSpec:
     def to_json(self) -> JsonObject:
         """All facts that aren't the default, under camel-case names; name, description, kind, inputSchema always."""
         data: JsonObject = {}
-        for wire, (name, _, write) in _FACTS.items():
+        for wire, (name, _) in _FACTS.items():
             value = getattr(self, name)
             if name not in _DEFAULTS or value != _DEFAULTS[name]:
-                data[wire] = write(value)
+                data[wire] = _written(value)
         return data
 
     @classmethod
@@ -561,8 +553,7 @@ class ToolSpec:
         for wire, value in data.items():
             if wire not in _FACTS:
                 raise ValueError(f"{wire}: unknown key")
-            name, read, _ = _FACTS[wire]
-            facts[name] = read(wire, value)
+            facts[_FACTS[wire][0]] = _read(wire, value)
         if "name" not in facts:
             raise ValueError("name: missing")
         return cls(**facts)
@@ -576,84 +567,67 @@ class ToolSpec:
         return hash(self.name)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-def _to_json(value: Any) -> Any:
-    return value.to_json()
-
-
-def _of(*types: type) -> Callable[[str, Any], Any]:
-    """A reader that takes a value of these types as it is."""
-
-    def read(wire: str, value: Any) -> Any:
-        if type(value) not in types:
-            wanted = " or ".join(kind.__name__ for kind in types)
-            raise ValueError(f"{wire}: expected {wanted}, found {type(value).__name__}")
-        return value
-
-    return read
-
-
-def _strings(wire: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
-        raise ValueError(f"{wire}: expected a list of strings")
-    return tuple(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-
-
-def _objects(wire: str, value: Any) -> list[JsonObject]:
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):  # pyright: ignore[reportUnknownVariableType]
-        raise ValueError(f"{wire}: expected a list of objects")
-    return value  # pyright: ignore[reportUnknownVariableType]
-
-
-def _parts(make: Callable[[JsonObject], Any]) -> Callable[[str, Any], Any]:
-    """A reader that makes a value of an object's members."""
-
-    def read(wire: str, value: Any) -> Any:
-        members = _of(dict)(wire, value)
-        try:
-            return make(members)
-        except TypeError as error:
-            raise ValueError(f"{wire}: {error}") from None
-
-    return read
-
-
-_TEXT = _of(str)
-_FLAG = _of(bool)
-_OBJECT = _of(dict)
-
-_FACTS: Final[dict[str, tuple[str, Callable[[str, Any], Any], Callable[[Any], Any]]]] = {
-    "name": ("name", _TEXT, _same),
-    "description": ("description", _TEXT, _same),
-    "kind": ("kind", _TEXT, _same),
-    "inputSchema": ("input_schema", _OBJECT, _same),
-    "outputSchema": ("output_schema", _OBJECT, _same),
-    "title": ("title", _TEXT, _same),
-    "annotations": ("annotations", _parts(ToolAnnotations.from_json), _to_json),
-    "tags": ("tags", _strings, list),
-    "examples": ("examples", _objects, list),
-    "grammar": ("grammar", _parts(lambda members: Grammar(**members)), _to_json),
-    "providerId": ("provider_id", _TEXT, _same),
-    "providerArguments": ("provider_arguments", _OBJECT, _same),
-    "strict": ("strict", _FLAG, _same),
-    "longRunning": ("long_running", _FLAG, _same),
-    "deferred": ("deferred", _FLAG, _same),
-    "concurrency": ("concurrency", _parts(lambda members: Concurrency(**members)), _to_json),
-    "permission": ("permission", _TEXT, _same),
-    "permissionArguments": ("permission_arguments", _parts(_argument_kinds), _same),
-    "requiresConfirmation": ("requires_confirmation", _FLAG, _same),
-    "version": ("version", _TEXT, _same),
-    "originalName": ("original_name", _TEXT, _same),
-    "providerOptions": ("provider_options", _OBJECT, _same),
-    "meta": ("meta", _OBJECT, _same),
+_FACTS: Final[Mapping[str, tuple[str, type]]] = {
+    "name": ("name", str),
+    "description": ("description", str),
+    "kind": ("kind", str),
+    "inputSchema": ("input_schema", dict),
+    "outputSchema": ("output_schema", dict),
+    "title": ("title", str),
+    "annotations": ("annotations", dict),
+    "tags": ("tags", list),
+    "examples": ("examples", list),
+    "grammar": ("grammar", dict),
+    "providerId": ("provider_id", str),
+    "providerArguments": ("provider_arguments", dict),
+    "strict": ("strict", bool),
+    "longRunning": ("long_running", bool),
+    "deferred": ("deferred", bool),
+    "concurrency": ("concurrency", dict),
+    "permission": ("permission", str),
+    "permissionArguments": ("permission_arguments", dict),
+    "requiresConfirmation": ("requires_confirmation", bool),
+    "version": ("version", str),
+    "originalName": ("original_name", str),
+    "providerOptions": ("provider_options", dict),
+    "meta": ("meta", dict),
 }
-"""The facts of a spec as they stand in JSON: each with its attribute, and how it is read and written."""
+"""The facts of a spec as they stand in JSON: each with its attribute and its JSON type."""
+
+_ITEMS: Final = {"tags": (str, "strings"), "examples": (dict, "objects")}
+_PARTS: Final[Mapping[str, Callable[[JsonObject], Any]]] = {
+    "annotations": ToolAnnotations.from_json,
+    "grammar": lambda members: Grammar(**members),
+    "concurrency": lambda members: Concurrency(**members),
+    "permissionArguments": _argument_kinds,
+}
+
+
+def _read(wire: str, value: Any) -> Any:
+    """A fact's value out of JSON."""
+    kind = _FACTS[wire][1]
+    if wire in _ITEMS:
+        item, items = _ITEMS[wire]
+        if not isinstance(value, list) or not all(isinstance(each, item) for each in cast("list[Any]", value)):
+            raise ValueError(f"{wire}: expected a list of {items}")
+    elif type(value) is not kind:
+        raise ValueError(f"{wire}: expected {kind.__name__}, found {type(value).__name__}")
+    read = _PARTS.get(wire)
+    try:
+        return cast("Any", value) if read is None else read(cast("Any", value))
+    except TypeError as error:
+        raise ValueError(f"{wire}: {error}") from None
+
+
+def _written(value: Any) -> Any:
+    """A fact's value as JSON."""
+    if isinstance(value, ToolAnnotations | Grammar | Concurrency):
+        return value.to_json()
+    return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+
 
 _ALWAYS: Final = ("name", "description", "kind", "input_schema")
-_DEFAULTS: Final = {name: getattr(ToolSpec("_"), name) for name, _, _ in _FACTS.values() if name not in _ALWAYS}
+_DEFAULTS: Final = {name: getattr(ToolSpec("_"), name) for name, _ in _FACTS.values() if name not in _ALWAYS}
 
 
 __all__ = [

@@ -22,7 +22,7 @@ from pegboard.tools.handler import (
     ErrorWriter,
     Handler,
     Previewer,
-    Unstructure,
+    WorkDir,
     binder_of,
     binder_of_one,
     checked_schema,
@@ -51,9 +51,8 @@ if TYPE_CHECKING:
 class LateHandler:
     """A handler that is found at the first call: listing and filtering import none of its plugin's code.
 
-    Attributes:
-        load: Gives the tool with its handler. May take long (it imports a plugin): called off the event loop.
-            Raises `PluginError` where the plugin fails, `StaleSpecError` where its code says something else.
+    `load` gives the tool with its handler. It is called off the event loop, as it imports a plugin, and raises
+    `PluginError` where the plugin fails, `StaleSpecError` where its code declares something else.
     """
 
     load: Callable[[], Tool]
@@ -71,6 +70,7 @@ class Tool:
         origin: Who brought it.
         policy: How its calls are treated.
         preview: Shows a person what a call would do.
+        work_dir: The folder that relative paths start from, where the tool has its own; `None`: the call's.
         confirms: Picks the calls that need confirmation; `None` leaves it to `spec.requires_confirmation`.
         checks: The tool's own check of judged arguments.
         format_validation_error: The tool's own wording for invalid arguments.
@@ -86,6 +86,7 @@ class Tool:
     origin: Origin = HOST
     policy: Policy = DEFAULT_POLICY
     preview: Previewer | None = None
+    work_dir: WorkDir | None = None
     confirms: Confirmer | None = None
     checks: Checker | None = None
     format_validation_error: ErrorWriter | None = None
@@ -135,7 +136,7 @@ class Tool:
         return self.handler.make_binder()
 
     @cached_property
-    def unstructure(self) -> Unstructure | None:
+    def unstructure(self) -> Callable[[Any], Any] | None:
         """What the function gave back -> JSON data, compiled at first use; `None` where there is nothing to do."""
         assert isinstance(self.handler, Handler)
         return self.handler.make_unstructure()
@@ -277,16 +278,12 @@ class Tool:
 ATTRIBUTE: Final = "__pegboard_tool__"
 """Where a decorated function carries its `Tool`, or its `Method`."""
 
-_HOOKS: Final = ("preview", "confirms", "checks", "format_validation_error", "process_request")
+_HOOKS: Final = ("work_dir", "preview", "confirms", "checks", "format_validation_error", "process_request")
 
 
 @frozen(eq=False)
 class Method:
-    """The tool of a method, waiting for an instance.
-
-    Attributes:
-        tool: Its handler's function takes the instance first, so it can't be called as it is.
-    """
+    """The tool of a method, waiting for an instance, which its handler's function takes first."""
 
     tool: Tool
 
@@ -319,19 +316,13 @@ LONG_RUNNING: Final = (
 def made_tool(
     facts: Mapping[str, Any], options: Mapping[str, Any], handler: Handler | None = None, returns: Any = EMPTY
 ) -> Tool:
-    """The tool of all that was worked out, and of what the options say over it.
+    """The tool of all that was worked out, and of the options over it.
 
     Args:
         facts: For the spec, `name` among them.
         options: Checked.
         handler: With its function, flavour, binder and services.
         returns: The type of what the result is made of.
-
-    Raises:
-        DefinitionError: An option of the wrong form, an example that doesn't fit, or a return type that can't be
-            written as JSON Schema.
-        SchemaError: The given output schema is refused.
-        InvalidNameError: The name isn't one that every provider takes.
     """
     name: str = facts["name"]
     if "output_schema" not in options:
@@ -484,9 +475,9 @@ def _run_by(
     facts: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Tool:
-    returned = returned_by(function, signature.returns)
-    handler = Handler(function, make_binder, returned.flavour, injects=signature.injects)
-    return made_tool(facts, options, handler, returned.annotation)
+    flavour, returned = returned_by(function, signature.returns)
+    handler = Handler(function, make_binder, flavour, injects=signature.injects)
+    return made_tool(facts, options, handler, returned)
 
 
 def _check_named(names: Iterable[str], signature: Signature, tool: str) -> None:

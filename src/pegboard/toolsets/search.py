@@ -20,8 +20,7 @@ from pegboard.tools.spec import Concurrency, ToolSpec, check_name
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets import search_table as table
 from pegboard.toolsets.expression import as_predicate
-from pegboard.toolsets.predicate import Predicate, PredicateFunction
-from pegboard.toolsets.predicates import any_of, named, nothing
+from pegboard.toolsets.predicates import Predicate, PredicateFunction, any_of, named, nothing
 from pegboard.toolsets.search_table import MOST_TEXT, question_words, spaced, with_parts
 from pegboard.toolsets.toolset import (
     Dropped,

@@ -13,7 +13,7 @@ from pegboard.errors import DuplicateToolError, RegistrationError
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.predicate import Predicate, PredicateFunction
+from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.search import SEARCH_TOOL, Always, SearchableToolset
 from pegboard.toolsets.toolset import (
     Dropped,
@@ -22,6 +22,7 @@ from pegboard.toolsets.toolset import (
     ToolsetAdapter,
     ToolsetProblem,
     WrapperToolset,
+    ask_all,
     check_list,
     check_tools,
     close_all,
@@ -64,20 +65,11 @@ class ToolsetBase(ABC):
         return _FluentToolset(FilteredToolset(self, predicate))
 
     def prefixed(self, prefix: str) -> _FluentToolset:
-        """Every name with a prefix: `"git"` makes `git_push` of `push`.
-
-        Raises:
-            InvalidNameError: No name can start with this prefix.
-        """
+        """Every name with a prefix: `"git"` makes `git_push` of `push`; arguments as for `PrefixedToolset`."""
         return _FluentToolset(PrefixedToolset(self, prefix))
 
     def renamed(self, names: Mapping[str, str]) -> _FluentToolset:
-        """Some tools under other names: old -> new.
-
-        Raises:
-            InvalidNameError: A new name isn't valid.
-            RegistrationError: Two tools would get the same name.
-        """
+        """Some tools under other names: old -> new; arguments as for `RenamedToolset`."""
         return _FluentToolset(RenamedToolset(self, names))
 
     def prepared(self, prepare: Prepare) -> _FluentToolset:
@@ -106,17 +98,15 @@ class ToolsetBase(ABC):
         self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
     ) -> _FluentCachedToolset:
         """The tools, asked for at most once in `ttl` seconds; arguments as for `CachedToolset`."""
-        return _FluentCachedToolset(CachedToolset(self, ttl, clock, key))
+        return _FluentCachedToolset(self, ttl, clock, key)
 
 
 class _FluentToolset(WrapperToolset, ToolsetBase):
     """Any toolset, with the wrappers as methods."""
 
 
-class _FluentCachedToolset(_FluentToolset):
-    def __init__(self, inner: CachedToolset) -> None:
-        super().__init__(inner)
-        self.clear = inner.clear
+class _FluentCachedToolset(CachedToolset, ToolsetBase):
+    """A cached toolset, with the wrappers as methods."""
 
 
 def wrap(toolset: Toolset) -> _FluentToolset:
@@ -155,11 +145,7 @@ class StaticToolset(ToolsetBase):
 
 
 def _as_tools(thing: Any) -> Sequence[Tool]:
-    """The tools of a thing: a `Tool`, a `ToolSpec` (without a handler), or what makes tools of its own.
-
-    Raises:
-        DefinitionError: It can't become a tool.
-    """
+    """The tools of a thing: a `Tool`, a `ToolSpec` (without a handler), or what `as_tools` takes."""
     if isinstance(thing, Tool):
         return (thing,)
     if isinstance(thing, ToolSpec):
@@ -221,11 +207,7 @@ class ToolsetFunction(ToolsetBase):
 
 
 def _takes_context(name: str, function: Callable[..., Any]) -> bool:
-    """Whether it can be called with the context.
-
-    Raises:
-        RegistrationError: It can be called neither with nor without it.
-    """
+    """Whether it can be called with the context; raises `RegistrationError` where neither with nor without it."""
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -259,8 +241,6 @@ class CombinedToolset(ToolsetBase):
         """The tools of all of them, in their order."""
         if not self._sources:
             return Offer()
-        from pegboard.toolsets.gather import ask_all
-
         offers = await ask_all(self._sources, context, self._timeout)
         tools: dict[str, Tool] = {}
         holders: dict[str, str] = {}
@@ -285,11 +265,7 @@ class CombinedToolset(ToolsetBase):
         return tuple(source.toolset for source in self._sources)
 
     async def close(self) -> None:
-        """Closes all of them.
-
-        Raises:
-            ExceptionGroup: What those raised that failed; the others are closed.
-        """
+        """Closes all of them; raises an `ExceptionGroup` of what some have raised."""
         failures = await close_all(source.toolset for source in self._sources)
         if failures:
             raise ExceptionGroup(f"toolsets of {self.name!r} failed to close", failures)

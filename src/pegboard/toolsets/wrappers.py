@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from weakref import WeakValueDictionary
 
 import attrs
-from attrs import define, field, frozen
+from attrs import field, frozen
 
 from pegboard.callbacks import settle
 from pegboard.errors import DefinitionError, RegistrationError, did_you_mean, suggest
 from pegboard.schema.json import JsonText, StructureError, json_text, path_text, problem
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Binder, Handler
+from pegboard.tools.handler import Binder, Handler, WorkDir
 from pegboard.tools.spec import MAX_LENGTH, Concurrency, ToolAnnotations, check_name, mapped_name
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.expression import as_predicate
-from pegboard.toolsets.predicate import Predicate, PredicateFunction
+from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.toolset import (
     ChangedToolset,
     Dropped,
@@ -224,19 +226,11 @@ def whole_identity(context: ReadonlyContext) -> Hashable:
     return (context.user, context.agent, context.model, context.provider, context.session)
 
 
-@define(eq=False)
-class _Fetch:
-    """One request to the inner toolset that is under way, and how many wait for it."""
-
-    task: asyncio.Task[Offer | SystemExit]
-    waiting: int = 0
-
-
 class CachedToolset(WrapperToolset):
     """The tools of a toolset, asked for at most once in `ttl` seconds for each key.
 
-    Resolutions at the same time share one request to it; when none of them waits any more, it is cancelled. What
-    failed, wholly or in part, isn't cached. At most 256 keys are kept, the latest.
+    Of resolutions at the same time the first asks, and the others wait for its answer. What failed, wholly or in
+    part, isn't cached: the next then asks for itself. At most 256 keys are kept, the latest.
 
     Args:
         inner: Any toolset.
@@ -259,63 +253,30 @@ class CachedToolset(WrapperToolset):
         self._clock = clock
         self._key = key
         self._cache: dict[Hashable, tuple[Offer, float]] = {}  # with the time until which it holds
-        self._fetches: dict[Hashable, _Fetch] = {}
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()  # kept by those that wait
 
     def clear(self) -> None:
         """Empties the cache; a request that is under way is answered, but not cached."""
         self._cache = {}
-        self._fetches = {}
+        self._locks = WeakValueDictionary()
 
     async def tools(self, context: ReadonlyContext) -> Offer:
         """What is cached, or what the inner toolset offers."""
-        key = self._key(context)
-        known = self._cache.get(key)
-        if known is not None and self._clock() < known[1]:
-            return known[0]
-        return await self._shared(key, context)
-
-    async def _shared(self, key: Hashable, context: ReadonlyContext) -> Offer:
-        """Waits for the request that is under way in this event loop, or begins one."""
         import asyncio
 
-        place = (asyncio.get_running_loop(), key)
-        fetches = self._fetches
-        fetch = fetches.get(place)
-        if fetch is None:
-            fetch = fetches[place] = _Fetch(asyncio.ensure_future(self._fetched(key, context, self._cache)))
-            fetch.task.add_done_callback(lambda _: _end(fetches, place, fetch))
-        fetch.waiting += 1
-        try:
-            answer = await asyncio.shield(fetch.task)
-        finally:
-            fetch.waiting -= 1
-            if not fetch.waiting and not fetch.task.done():
-                fetch.task.cancel()
-                _end(fetches, place, fetch)
-        if isinstance(answer, SystemExit):
-            raise answer
-        return answer
-
-    async def _fetched(self, key: Hashable, context: ReadonlyContext, cache: dict[Hashable, Any]) -> Offer | SystemExit:
-        """Asks, and caches the answer in the given cache, which `clear` may have replaced since."""
-        try:
+        key, cache = self._key(context), self._cache
+        # A lock belongs to the event loop in which it was waited for.
+        async with self._locks.setdefault((asyncio.get_running_loop(), key), asyncio.Lock()):
+            known = cache.get(key)
+            if known is not None and self._clock() < known[1]:
+                return known[0]
             offer = await self._inner.offer(context)
-        except SystemExit as error:
-            return error  # a task that raises it ends the event loop
-        if not offer.has_failed:
-            cache.pop(key, None)
-            cache[key] = (offer, self._clock() + self._ttl)
-            for oldest in list(cache)[:-MOST_KEPT]:
-                cache.pop(oldest, None)
-        return offer
-
-
-def _end(fetches: dict[Hashable, _Fetch], place: Hashable, fetch: _Fetch) -> None:
-    """Lets no further caller join this request, and reads its exception, if any."""
-    if fetches.get(place) is fetch:
-        del fetches[place]
-    if fetch.task.done() and not fetch.task.cancelled():
-        fetch.task.exception()
+            if not offer.has_failed:
+                cache.pop(key, None)
+                cache[key] = (offer, self._clock() + self._ttl)
+                for oldest in list(cache)[:-MOST_KEPT]:
+                    cache.pop(oldest, None)
+            return offer
 
 
 _ROOT: Final = frozenset(
@@ -540,11 +501,15 @@ class _Reshaping:
             handler=attrs.evolve(self.handler, make_binder=self.binder),
             preview=tool.preview and self.asking(tool.preview),
             confirms=tool.confirms and self.asking(tool.confirms),
+            work_dir=tool.work_dir and partial(self.folder, tool.work_dir),
             checks=self.problems,
         )
 
     def asking(self, function: Callable[[JsonMapping], Any]) -> Callable[[JsonMapping], Any]:
         return lambda arguments: function(self.reshape.given(arguments))
+
+    def folder(self, work_dir: WorkDir, arguments: JsonMapping, context: ReadonlyContext) -> str | None:
+        return work_dir(self.reshape.given(arguments), context)
 
     def problems(self, arguments: JsonMapping) -> Sequence[str]:
         """What the tool's own schema and check refuse of arguments that the shown schema takes."""

@@ -16,8 +16,7 @@ from pegboard.callbacks import settle
 from pegboard.dispatch.approval.pending import Answers
 from pegboard.dispatch.batch import Batch, BatchOptions, Outcome
 from pegboard.errors import CallbackError, ModelError, TurnAbortedError, log_failure
-from pegboard.messages.message import Message
-from pegboard.messages.response import ModelResponse
+from pegboard.messages import Message, ModelResponse
 from pegboard.request.model_request import Model, ModelRequest
 from pegboard.tools.call import Actions
 from pegboard.tools.context import NOBODY, ReadonlyContext

@@ -56,6 +56,7 @@ from pegboard.wire.bodies import (
     own,
     parsed_object,
     place_in,
+    render_json,
     render_text,
     text_in,
 )
@@ -130,6 +131,7 @@ __all__ = [
     "passthrough",
     "place_in",
     "refusal",
+    "render_json",
     "render_text",
     "sendable",
     "shown",

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from attrs import define, field
 
 from pegboard.errors import ExportError, did_you_mean, suggest
-from pegboard.messages.response import ModelResponse
+from pegboard.messages import ModelResponse
 from pegboard.request.model_request import NamedTool, ToolChoice
 from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.call import ToolCall, writable
@@ -158,6 +158,14 @@ def _worded(content: Content) -> str:
         return f"[file {content.uri}]\n{content.data}"
     kind = f"{content.mime_type}, " if content.mime_type else ""
     return f"[file {content.uri} ({kind}{len(content.data):,} bytes) that can't be shown here]"
+
+
+def render_json(value: object) -> str:
+    """Structured content as JSON text; a host may have put anything there."""
+    try:
+        return json_text(value)
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(value).__name__} that is no JSON"
 
 
 INVALID: Final = "INVALID_JSON"

@@ -26,6 +26,7 @@ from pegboard.dispatch.permissions.permissions import (
 )
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Rule, TextMatcher, Unreadable, WholeCall
 from pegboard.errors import ConfigError
+from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import HOST, Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.wrappers import Reshape, _reshaped
@@ -34,8 +35,8 @@ from pegboard.toolsets.wrappers import Reshape, _reshaped
 def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     top = os.path.realpath(tmp_path)
-    for work_dir, place in [(None, f"{top}/x"), ("a", f"{top}/a/x"), ("/b", "/b/x")]:
-        assert Resource("path", "x").parts("path", work_dir)[0].shown == place
+    for work_dir, place in [(".", f"{top}/x"), ("a", f"{top}/a/x"), ("/b", "/b/x")]:
+        assert Resource("path", "x").parts("path", (work_dir,))[0].shown == place
 
 
 def test_exactly_this_and_what_is_wider():
@@ -403,6 +404,64 @@ def test_an_argument_that_is_shown_by_another_name_is_still_looked_at():
     shown = _reshaped(own, Reshape(rename={"path": "file"}, hide={"text": "x"}))
     assert shown.spec.permission_arguments == {"file": "path", "text": "text"}
     assert action(shown, {"file": "/b"}, Rule("edit", "/b", "deny")) == "deny"
+    placed = _reshaped(own.evolve(work_dir=lambda arguments, _: arguments["path"]), Reshape(rename={"path": "file"}))
+    assert placed.work_dir({"file": "/b", "text": "x"}, None) == "/b"
+
+
+def test_a_tool_may_have_a_folder_of_its_own(tmp_path, monkeypatch):
+    """Relative paths start there; relative patterns too, and to deny and to ask in the call's folder as well."""
+    monkeypatch.chdir(tmp_path)
+    called = WRITE.evolve(work_dir=lambda arguments, context: f"data/{context.user}")
+    context = ReadonlyContext(user="ann", work_dir=f"{tmp_path}/call")
+
+    def decided(path, rule):
+        return Permissions([rule]).decide(called, {"path": path}, context=context).action
+
+    for pattern in (f"{tmp_path}/call/data/ann/src/*", "src/*"):
+        assert decided("src/a", Rule("edit", pattern, "allow")) == "allow"
+        assert decided("src/a", Rule("edit", pattern, "deny")) == "deny"
+        assert decided("src/../a", Rule("edit", pattern, "allow")) == "ask"
+    assert decided("../../src/a", Rule("edit", "src/*", "deny")) == "deny"
+    assert decided("../../src/a", Rule("edit", "src/*", "allow")) == "ask"
+    assert decided("src/a", Rule("edit", "data/ann/src/*", "deny")) == "deny"
+    assert decided("src/a", Rule("edit", "data/ann/src/*", "allow")) == "ask"
+
+
+def test_a_tool_that_cant_say_where_its_folder_is_is_denied_and_not_allowed():
+    called = WRITE.evolve(work_dir=lambda arguments, context: sys.exit())
+    assert action(called, {"path": "/a"}, Rule("edit", "/a", "allow")) == "ask"
+    assert action(called, {"path": "/a"}, Rule("edit", "/nowhere", "deny")) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("rules", "allowed"),
+    [
+        ([], True),
+        ([Rule("read", "*", "allow")], True),
+        ([Rule("other", "*", "deny")], True),
+        ([Rule("named", "*.env", "deny")], False),
+        ([Rule("read", "*.env", "deny")], False),
+        ([Rule("read", "*.env", "deny", field="path")], False),
+        ([Rule("read", "*.env", "deny", field="other")], True),
+        ([Rule("read", "*.env", "ask")], False),
+        ([Rule("read", "src/*", "ask")], False),
+        ([Rule("read", "*", "ask")], True),
+        ([Rule("read", "src", "ask"), Rule("read", "src*", "ask")], True),
+        ([Rule("named", "*", "deny"), Rule("read", "src/*", "allow")], True),
+        ([Rule("named", "*.env", "deny"), Rule("named", "*", "allow")], True),
+        ([Rule("named", "*.env", "deny", forbid=True), Rule("named", "*", "allow")], False),
+    ],
+)
+def test_a_running_tool_learns_what_else_it_may_access(tmp_path, rules, allowed):
+    """Where rules ask about it, it may not, unless they asked about the whole call."""
+    context = ReadonlyContext(work_dir=str(tmp_path))
+    access = Permissions(rules).access(READ, {"path": "src"}, context=context)
+    assert access("named", "src/.env") is access("named", f"{tmp_path}/src/.env") is allowed
+
+
+def test_what_is_granted_counts_for_what_a_running_tool_accesses():
+    access = Permissions([Rule("read", "*.env", "ask")]).access(READ, {}, grants=[Rule("read", "/a/*", "allow")])
+    assert [access("read", path) for path in ("/a/.env", "/b/.env")] == [True, False]
 
 
 # --- modes ---

@@ -157,7 +157,7 @@ def test_a_system_that_takes_one_case_for_the_other_is_denied_both(top, monkeypa
     ],
 )
 def test_exactly_a_place_and_its_folder(real, literal, wider):
-    part = PathPart(real, real[0], "/")
+    part = PathPart(real, real[0], ("/",))
     assert (part.literal, part.wider) == (literal, wider)
 
 

@@ -12,7 +12,7 @@ from fake_vendors.rules.answers import Called
 from fake_vendors.rules.corpus import BY_NAME
 from fake_vendors.rules.exporters import EXPORTERS
 from pegboard import Tool
-from pegboard.messages.message import Message, ReasoningPart, TextPart
+from pegboard.messages import Message, ReasoningPart, TextPart
 from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
@@ -97,30 +97,10 @@ def body_of(name, messages, **facts):
     return EXPORTERS[name]().request(request_of(messages, **facts))
 
 
-def body_faults(name, body):
-    """What is wrong with a body as a whole."""
-    if name == "openai":
-        return payloads.openai_chat_request(body)
-    if name == "openai-responses":
-        return payloads.openai_responses_request(body)
-    if name == "anthropic":
-        return payloads.anthropic_request(body)
-    if name == "bedrock":
-        return [
-            fault for member in body.keys() - {"modelId"} for fault in payloads.bedrock_member(body[member], member)
-        ]
-    return payloads.gemini_request(body)
-
-
 @pytest.mark.parametrize("what", CONVERSATIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_conversation_has_no_faults(name, what):
-    key, judge = payloads.MESSAGES[name]
-
-    body = body_of(name, CONVERSATIONS[what])
-
-    assert judge(body[key]) == []
-    assert body_faults(name, body) == []
+    assert payloads.request_faults(name, body_of(name, CONVERSATIONS[what])) == []
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", NamedTool("get_weather")], ids=str)
@@ -129,7 +109,7 @@ def test_a_conversation_has_no_faults(name, what):
 def test_a_choice_of_tools_has_no_faults(name, choice, parallel):
     body = body_of(name, "x", tool_choice=choice, config=ModelConfig(parallel_calls=parallel))
 
-    assert body_faults(name, body) == []
+    assert payloads.request_faults(name, body) == []
 
 
 @pytest.mark.parametrize("reasoning", [None, "none", "low", "medium", "high"])
@@ -139,14 +119,14 @@ def test_a_whole_configuration_has_no_faults(name, reasoning):
         max_output_tokens=8_000, temperature=0.5, top_p=0.9, stop=("END",), seed=7, reasoning=reasoning, strict=True
     )
 
-    assert body_faults(name, body_of(name, "x", config=config)) == []
+    assert payloads.request_faults(name, body_of(name, "x", config=config)) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_request_without_tools_says_nothing_of_tools(name):
     body = body_of(name, "x", tools=None, instructions=())
 
-    assert body_faults(name, body) == []
+    assert payloads.request_faults(name, body) == []
     assert not {"tools", "toolConfig", "tool_choice"} & body.keys()
 
 
@@ -157,14 +137,12 @@ def test_what_a_model_answered_goes_back_without_a_fault(name):
     if name in answers.WITH_FREEFORM:
         calls.append(Called("call_3", "free_by_lark", {"input": "one, two"}, freeform=True))
     asked = request_of([Message.user("Go.")])
-    key, judge = payloads.MESSAGES[name]
 
     for dump in answers.WHOLE[name](calls):
         response = EXPORTERS[name]().response(dump, asked)
         results = Message.tool([(call, ToolResult("done")) for call in response.calls])
         body = EXPORTERS[name]().request(asked.with_messages(response.message, results))
-        assert judge(body[key]) == []
-        assert body_faults(name, body) == []
+        assert payloads.request_faults(name, body) == []
 
 
 @pytest.mark.parametrize("name", [*NAMES, "ollama"])
@@ -198,4 +176,22 @@ def test_a_conversation_with_another_model_goes_on_with_this_one(name):
         results = Message.tool([(call, ToolResult("done")) for call in response.calls])
         body = body_of(name, [Message.user("Go."), response.message, results])
 
-        assert payloads.MESSAGES[name][1](body[payloads.MESSAGES[name][0]]) == [], other
+        assert payloads.request_faults(name, body) == [], other
+
+
+@pytest.mark.parametrize("name", [*NAMES, "ollama"])
+def test_a_body_is_the_callers_own(name):
+    config = ModelConfig(provider_options={EXPORTERS[name]().name: {"labels": {"a": "b"}}})
+    first, again = (body_of(name, CONVERSATIONS["an error and an image"], config=config) for _ in range(2))
+    assert first == again
+    for value in first.values():
+        if isinstance(value, dict | list):
+            value.clear()
+    assert body_of(name, CONVERSATIONS["an error and an image"], config=config) == again
+
+
+@pytest.mark.parametrize("name", [*NAMES, "ollama"])
+@pytest.mark.parametrize("data", [{1}, {"a": b"x"}, float("nan")], ids=str)
+def test_structured_content_that_is_no_json_ends_no_request(name, data):
+    result = ToolResult((), structured_content=data)
+    assert body_of(name, [Message.user("x"), Message.assistant(WEATHER), Message.tool([(WEATHER, result)])])

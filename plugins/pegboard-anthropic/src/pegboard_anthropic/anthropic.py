@@ -59,7 +59,7 @@ from pegboard.dialects import (
     typed_enums,
     typed_values,
 )
-from pegboard.messages.message import Part
+from pegboard.messages import Part
 from pegboard.schema.json import json_text
 from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
@@ -82,6 +82,7 @@ from pegboard.wire import (
     objects_in,
     passthrough,
     refusal,
+    render_json,
     render_text,
     sendable,
     strict_schemas,
@@ -233,7 +234,7 @@ def result_content(result: ToolResult, limits: AnthropicLimits, citations: JsonM
     """What the model reads of a result, and the attachments that it can be shown; one text alone as it is."""
     content = result.content
     if not content and result.structured_content is not None:
-        content = (TextContent(_said(result.structured_content)),)
+        content = (TextContent(render_json(result.structured_content)),)
     if len(content) == 1 and isinstance(content[0], TextContent) and not result.attachments:
         return content[0].text if content[0].text.strip() else ""
     shown = [_block(each, limits, citations) for each in content]
@@ -247,14 +248,6 @@ def _block(content: Content, limits: AnthropicLimits, citations: JsonMapping) ->
     if citations and block is not None and block["type"] in ("document", "search_result"):
         block["citations"] = dict(citations)
     return block
-
-
-def _said(value: object) -> str:
-    """Structured content as JSON; a host may have put anything there."""
-    try:
-        return json_text(value)
-    except (TypeError, ValueError, RecursionError):
-        return f"a {type(value).__name__} that is no JSON"
 
 
 REFUSED_IN_IDS: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -463,7 +456,6 @@ def _add_examples(entry: JsonObject, spec: ToolSpec, schema: JsonSchema) -> tupl
     """Says the examples that fit the schema as it is exported: one that doesn't fails the whole request (public)."""
     if not spec.examples:
         return ()
-    from pegboard.schema.json import json_text
     from pegboard.schema.validator import validator_of
 
     examples = spec.examples

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard import Exporter, ModelError, ModelRequest, ModelResponse
-from pegboard.messages.response import Delta
+from pegboard.messages import Delta
 from pegboard.request.client import (
     Clients,
     ProviderModel,

@@ -59,8 +59,8 @@ from pegboard.dialects import (
     typed_enums,
     typed_values,
 )
-from pegboard.messages.message import Part
-from pegboard.schema.json import is_object, json_faults, json_text
+from pegboard.messages import Part
+from pegboard.schema.json import is_object, json_faults
 from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema
 from pegboard.wire import (
@@ -84,6 +84,7 @@ from pegboard.wire import (
     parsed_object,
     passthrough,
     refusal,
+    render_json,
     render_text,
     sendable,
     strict_schemas,
@@ -245,12 +246,7 @@ def _is_all(content: tuple[Content, ...], data: object) -> bool:
 
 
 def _data(data: object) -> JsonObject:
-    if is_object(data) and not json_faults(data):
-        return {"json": data}
-    try:
-        return {"text": json_text(data)}
-    except (TypeError, ValueError, RecursionError):
-        return {"text": f"a {type(data).__name__} that is no JSON"}
+    return {"json": data} if is_object(data) and not json_faults(data) else {"text": render_json(data)}
 
 
 def _beside(result: ToolResult, media: BedrockMedia) -> list[JsonObject]:
@@ -422,7 +418,7 @@ class BedrockWire:
         if use_id is not None:
             return [result_block(part, use_id, self._media)]
         content = result_content(part.result, self._media)
-        shown = [self.text(json_text(block["json"])) if "json" in block else block for block in content]
+        shown = [self.text(render_json(block["json"])) if "json" in block else block for block in content]
         return [self.text(f"A result of {part.name or 'a tool'}:"), *shown]
 
 

@@ -43,11 +43,9 @@ from pegboard.dialects import (
     tuple_items,
     typed_enums,
 )
-from pegboard.messages.message import Part
-from pegboard.messages.response import CallDelta, Delta, FinishReason, ReasoningDelta, TextDelta
+from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.request.exporter import ResponseReader
 from pegboard.request.model_request import ToolChoice
-from pegboard.schema.json import json_text
 from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
@@ -74,6 +72,7 @@ from pegboard.wire import (
     own,
     passthrough,
     refusal,
+    render_json,
     render_text,
     sendable,
     shown,
@@ -306,7 +305,7 @@ class Conversation:
         images = _images(part.result.content)
         texts = [render_text(item) for item in part.result.content if not isinstance(item, ImageContent)]
         if not texts and not images and part.result.structured_content is not None:
-            texts = [json_text(part.result.structured_content)]
+            texts = [render_json(part.result.structured_content)]
         text = "\n".join(texts)
         answer: JsonObject = {"role": "tool", "tool_name": sendable(part.name, _TAKEN)}
         answer["content"] = f"Error: {text or 'failed'}" if part.result.is_error else text

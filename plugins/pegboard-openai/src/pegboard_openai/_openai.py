@@ -58,7 +58,7 @@ from pegboard.dialects import (
     typed_enums,
     typed_values,
 )
-from pegboard.messages.message import Part
+from pegboard.messages import Part
 from pegboard.request.model_request import ToolChoice
 from pegboard.schema.json import json_text
 from pegboard.tools.call import writable

@@ -18,8 +18,7 @@ from pegboard import (
     TextPart,
 )
 from pegboard.dialects import deep_copy
-from pegboard.messages.message import Part
-from pegboard.messages.response import CallDelta, Delta, FinishReason, ReasoningDelta, TextDelta
+from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.schema.json import json_text
 from pegboard.tools.call import writable
 from pegboard.typing import JsonMapping, JsonObject

@@ -18,8 +18,7 @@ from pegboard import (
     ReasoningPart,
     TextPart,
 )
-from pegboard.messages.message import Part
-from pegboard.messages.response import CallDelta, Delta, FinishReason, ReasoningDelta, TextDelta
+from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.tools.call import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (

@@ -24,7 +24,7 @@ from pegboard import (
     ToolCall,
     ToolSpec,
 )
-from pegboard.messages.message import Part
+from pegboard.messages import Part
 from pegboard.tools.call import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (

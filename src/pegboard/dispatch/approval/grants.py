@@ -348,10 +348,9 @@ class _FileJson:
 def _from_json(data: bytes) -> _Records:
     """What a file holds. One of version 1 granted to whoever knew a session's id: only its used answers count."""
     what = "a file of approvals"
-    value = parsed(data, MOST_FILE, what)
-    table: dict[str, Any] = value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-    if table.get("version") == 1:
-        value = {**table, "version": 2, "seen": 0.0, "sessions": {}}
+    value: dict[str, Any] = parsed(data, MOST_FILE, what)
+    if isinstance(value, dict) and value.get("version") == 1:  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
+        value = {**value, "version": 2, "seen": 0.0, "sessions": {}}
     read = structured(_FileJson, value, what)
     records = _Records({**read.sessions}, read.used, read.seen)
     for grants in read.sessions.values():

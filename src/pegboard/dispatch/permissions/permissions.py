@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import attrs
 from attrs import field, frozen
@@ -29,7 +30,8 @@ from pegboard.dispatch.permissions.rule import (
 )
 from pegboard.errors import ConfigError
 from pegboard.schema.json import canonical_json, digest_of
-from pegboard.tools.handler import Confirmer
+from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.handler import Confirmer, WorkDir
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
@@ -52,8 +54,13 @@ class Resource:
     field: str | None = None
     declared: bool = attrs.field(default=True, kw_only=True)
 
-    def parts(self, kind: ArgumentKind, work_dir: str | None) -> tuple[Matcher, ...]:
-        """Its parts, each of which is decided by itself, with the value read as this kind."""
+    def parts(self, kind: ArgumentKind, folders: Sequence[str]) -> tuple[Matcher, ...]:
+        """Its parts, each of which is decided by itself, with the value read as this kind.
+
+        Args:
+            kind: How it is read.
+            folders: As in `Evaluation`.
+        """
         if not self.value:
             return (Unreadable(),)
         if kind == "text":
@@ -65,7 +72,7 @@ class Resource:
                 return command_parts(self.value)
             from pegboard.dispatch.permissions.places import place_of, url_of  # loaded only where a rule needs it
 
-            return (url_of(self.value) if kind == "url" else place_of(self.value, work_dir or "."),)
+            return (url_of(self.value) if kind == "url" else place_of(self.value, *folders),)
         except UnreadableError:
             return (Unreadable(self.value),)
 
@@ -129,7 +136,7 @@ class PermissionRules:
             work_dir: Where relative paths start; the process's own folder by default.
         """
         applicable = tuple(rule for rule in self.rules if rule.names(permission))
-        evaluation = Evaluation(applicable, tuple(resources), work_dir)
+        evaluation = Evaluation(applicable, tuple(resources), (work_dir or ".",))
         return evaluation.forbid() or evaluation.decide_ordinary()
 
     def __len__(self) -> int:
@@ -143,14 +150,15 @@ class Evaluation:
     Attributes:
         rules: In their order.
         resources: What the call touches.
-        work_dir: Where relative paths start; the process's own folder for `None`.
+        folders: Where relative paths start. A relative pattern starts there too, and to deny and to ask in each of
+            the other folders as well: the tool's own comes first, then the call's. None: paths can't be read.
         grants: What people have allowed: they answer what asks, and nothing else.
         whole: All that is asked, as JSON data, where the resources don't make it up.
     """
 
     rules: tuple[Rule, ...]
     resources: tuple[Resource, ...]
-    work_dir: str | None
+    folders: tuple[str, ...]
     grants: tuple[Rule, ...] = ()
     whole: Any = None
 
@@ -162,7 +170,7 @@ class Evaluation:
     @cached_property
     def declared(self) -> tuple[tuple[Resource | None, tuple[Matcher, ...]], ...]:
         """What has to be decided: each resource with its parts, read once a rule looks at them."""
-        read = tuple((each, each.parts(each.kind, self.work_dir)) for each in self.resources if each.declared)
+        read = tuple((each, each.parts(each.kind, self.folders)) for each in self.resources if each.declared)
         return read or ((None, (WholeCall(),)),)
 
     @property
@@ -225,6 +233,15 @@ class Evaluation:
                     strictest = _stricter(decision or NO_RULE, strictest)
         return strictest or NO_RULE
 
+    def is_about(self, rule: Rule) -> bool:
+        """Whether a rule surely applies to everything that is touched."""
+        return all(
+            self.match(rule, resource, part) is Match.SURELY
+            for resource, parts in self.declared
+            for part in parts
+            if not part.inside
+        )
+
     def match(self, rule: Rule, resource: Resource | None, part: Matcher) -> Match:
         """Whether a rule applies to a part, or by an argument that isn't declared of the call as a whole."""
         if rule.is_everything:
@@ -232,13 +249,13 @@ class Evaluation:
         if rule.field in (None, resource and resource.field):
             if resource is None or rule.kind in (None, resource.kind):
                 return part.match(rule)
-            parts = resource.parts(rule.kind, self.work_dir)
+            parts = resource.parts(rule.kind, self.folders)
         elif any(resource is not None and resource.field == rule.field for resource, _ in self.declared):
             return Match.NO
         else:
             kind = rule.kind or "text"
             others = [each for each in self.resources if (each.field, each.kind) == (rule.field, kind)]
-            parts = [part for each in others for part in each.parts(kind, self.work_dir)]
+            parts = [part for each in others for part in each.parts(kind, self.folders)]
             if not parts:
                 return Match.NO if rule.allows else Match.PERHAPS
         matches = [each.match(rule) for each in parts if not (rule.allows and each.inside)]
@@ -255,6 +272,9 @@ def _stricter(one: Decision, other: Decision | None) -> Decision:
     """The stricter decision; the other where they are alike."""
     return one if other is None or _STRICTNESS[one.action] > _STRICTNESS[other.action] else other
 
+
+Access: TypeAlias = Callable[[str, str], bool]
+"""Gets a permission and what is accessed; whether the rules allow it."""
 
 MOST_AT_ONCE: Final = 2_000
 """Characters (an item of a list counts as 10 more) that are looked at on the event loop; more are in a thread."""
@@ -275,6 +295,7 @@ class ToolPolicy:
         names: The names that rules know it by: its own, and those that it was given.
         owner: As in `Rule`.
         trusted: Whether the spec may be believed where it takes caution away.
+        work_dir: As in `Tool`.
         confirms: Picks the calls that need confirmation.
         rules: Those that apply to it, in order.
         mode: How much is asked.
@@ -284,6 +305,7 @@ class ToolPolicy:
     names: tuple[str, ...]
     owner: str
     trusted: bool
+    work_dir: WorkDir | None
     confirms: Confirmer | None
     rules: tuple[Rule, ...]
     mode: Mode
@@ -292,20 +314,19 @@ class ToolPolicy:
     def of(cls, tool: Tool, rules: Sequence[Rule], mode: Mode) -> ToolPolicy:
         """Picks the rules that apply to a tool."""
         names = (tool.name, *tool.former_names)
-        policy = cls(tool.spec, names, owner_of(tool), tool.origin.trusted, tool.confirms, (), mode)
+        policy = cls(tool.spec, names, owner_of(tool), tool.origin.trusted, tool.work_dir, tool.confirms, (), mode)
         return attrs.evolve(policy, rules=tuple(filter(policy.is_ruled_by, rules)))
 
-    def is_ruled_by(self, rule: Rule) -> bool:
-        """Whether a rule names the tool, by its permission or one of its names.
+    def is_ruled_by(self, rule: Rule, permission: str | None = None) -> bool:
+        """Whether a rule names the tool, by its permission or one of its names, or another permission.
 
         What a tool of an origin that isn't trusted calls its permission, or itself, takes away no caution: it is
         allowed by the name that it is offered under only. A rule about an argument that a tool can't have doesn't
         apply to it.
         """
-        own = self.spec.permission
-        names = (
-            self.names[:1] if rule.allows and not self.trusted else self.names if own is None else (own, *self.names)
-        )
+        names = (*self.names, *(each for each in (self.spec.permission, permission) if each is not None))
+        if rule.allows and not self.trusted:
+            names = self.names[:1]
         if rule.owner not in (None, self.owner) or not rule.names(*names):
             return False
         return rule.field is None or _may_have(self.spec, rule.field)
@@ -395,9 +416,9 @@ class ToolPolicy:
                 return "can't say whether this call has to be confirmed"
         return None if spec.permission is None else f"asks for the permission {spec.permission!r}"
 
-    def decide(self, arguments: Mapping[str, Any], work_dir: str | None, grants: Sequence[Rule]) -> Decision:
+    def decide(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Decision:
         """What is to be done with a call with these arguments."""
-        return self.conclude(self.evaluation(arguments, work_dir, grants), partial(self.reason_to_ask, arguments))
+        return self.conclude(self.evaluation(arguments, context, grants), partial(self.reason_to_ask, arguments))
 
     def conclude(self, evaluation: Evaluation, reason_to_ask: Callable[[], str | None]) -> Decision:
         """A forbid rule decides, then the mode, then rules, then what the tool declares; then the mode again."""
@@ -418,7 +439,7 @@ class ToolPolicy:
             return attrs.evolve(decision, action="deny", reason=f"{decision.reason}, and the mode is never_ask")
         return decision
 
-    def evaluation(self, arguments: Mapping[str, Any], work_dir: str | None, grants: Sequence[Rule]) -> Evaluation:
+    def evaluation(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Evaluation:
         """The rules and the grants, with what a call with these arguments touches.
 
         That is the values of the declared arguments, and of those that only rules name.
@@ -432,8 +453,41 @@ class ToolPolicy:
             for (name, kind), is_declared in fields.items()
             for value in self._values(arguments, name, kind)
         )
-        whole = None if self.spec.permission_arguments else dict(arguments)
-        return Evaluation(self.rules, resources, work_dir, tuple(filter(self.is_ruled_by, grants)), whole)
+        whole, granted = None if self.spec.permission_arguments else dict(arguments), filter(self.is_ruled_by, grants)
+        return Evaluation(self.rules, resources, self._folders(arguments, context), tuple(granted), whole)
+
+    def _folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> tuple[str, ...]:
+        """As in `Evaluation`; none where the tool fails: then deny rules apply, and allow rules don't."""
+        call = context.work_dir or "."
+        if self.work_dir is None:
+            return (call,)
+        try:
+            own = self.work_dir(dict(arguments), context) or "."
+        except (Exception, SystemExit):  # noqa: BLE001  (see above)
+            return ()
+        return tuple(dict.fromkeys((os.path.join(call, own), call)))  # noqa: PTH118  (pathlib takes ".." away)
+
+    def access(
+        self, rules: Sequence[Rule], grants: Sequence[Rule], arguments: Mapping[str, Any], context: ReadonlyContext
+    ) -> Access:
+        """What decides about each thing that a call accesses beside what its arguments name."""
+        kinds = self.spec.permission_arguments
+        kind = "text" if len({*kinds.values()}) != 1 else next(iter(kinds.values()))
+        name = next(iter(kinds)) if len(kinds) == 1 else None
+        call = self.evaluation(arguments, context, ())
+        by_permission = dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...]]]()
+
+        def allows(permission: str, subject: str) -> bool:
+            if permission not in by_permission:
+                named = (r for r in rules if r.field in (None, name) and self.is_ruled_by(r, permission))
+                # An ask rule about the whole call has been answered.
+                kept = tuple(rule for rule in named if rule.action != "ask" or not call.is_about(rule))
+                by_permission[permission] = kept, tuple(r for r in grants if self.is_ruled_by(r, permission))
+            named_rules, granted = by_permission[permission]
+            evaluation = Evaluation(named_rules, (Resource(kind, subject, name),), call.folders, granted)
+            return not evaluation.rules or self.conclude(evaluation, lambda: None).action == "allow"
+
+        return allows
 
     def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[str | None, ...]:
         """The texts of an argument that rules look at, `None` for each that can't be read as this kind.
@@ -553,16 +607,32 @@ class Permissions:
         *,
         work_dir: str | None = None,
         grants: Sequence[Rule] = (),
+        context: ReadonlyContext = NOBODY,
     ) -> Decision:
         """What is to be done with a call: `"allow"`, `"ask"` or `"deny"`.
 
         Args:
             tool: What is called.
             arguments: Judged valid.
-            work_dir: Where relative paths start; the process's own folder by default.
+            work_dir: Where relative paths start; by default the context's, or the process's own folder.
             grants: What people have allowed in this session: they answer what asks, and never override a deny.
+            context: For whom; the tool may resolve its arguments by it.
         """
-        return policy_of(self, tool).decide(arguments, work_dir, grants)
+        return policy_of(self, tool).decide(arguments, _placed(context, work_dir), grants)
+
+    def access(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        *,
+        grants: Sequence[Rule] = (),
+        context: ReadonlyContext = NOBODY,
+    ) -> Access:
+        """What decides about each thing that a call accesses beside what its arguments name; see `ToolContext.allows`.
+
+        Takes the same arguments as `decide`.
+        """
+        return policy_of(self, tool).access(self.rules.rules, grants, arguments, context)
 
     def decide_asked(
         self,
@@ -599,9 +669,9 @@ class Permissions:
             for each in (self.rules.rules, grants)
         )
         resources = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns)
-        return Evaluation(rules, resources, work_dir, granted, patterns if kind == "text" else None)
+        return Evaluation(rules, resources, (work_dir or ".",), granted, patterns if kind == "text" else None)
 
-    def ask(
+    def ask(  # noqa: PLR0913  (a decision, and what it was made of)
         self,
         tool: Tool,
         arguments: Mapping[str, Any],
@@ -609,16 +679,17 @@ class Permissions:
         *,
         work_dir: str | None = None,
         grants: Sequence[Rule] = (),
+        context: ReadonlyContext = NOBODY,
     ) -> PermissionPrompt:
         """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
-        policy = policy_of(self, tool)
-        evaluation = policy.evaluation(arguments, work_dir, ())
+        policy, context = policy_of(self, tool), _placed(context, work_dir)
+        evaluation = policy.evaluation(arguments, context, ())
         parts = [part for part in evaluation.parts if not part.inside]
         shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
         exact = () if evaluation.exact is None else (evaluation.exact,)
         wider = tuple(dict.fromkeys(part.wider for part in parts if part.wider is not None))
         allowed = (*grants, *(Rule(policy.permission, each, "allow") for each in wider))
-        if wider and self.decide(tool, arguments, work_dir=work_dir, grants=allowed).action != "allow":
+        if wider and policy.decide(arguments, context, allowed).action != "allow":
             wider = ()
         return PermissionPrompt(policy.permission, shown or ("*",), exact, wider, decision.reason, decision)
 
@@ -643,6 +714,10 @@ class Permissions:
         """
         rules, mode = rules_from_json(data)
         return cls(rules, mode)
+
+
+def _placed(context: ReadonlyContext, work_dir: str | None) -> ReadonlyContext:
+    return context if work_dir is None else attrs.evolve(context, work_dir=work_dir)
 
 
 def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:

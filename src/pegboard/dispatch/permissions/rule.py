@@ -21,7 +21,7 @@ from attrs.validators import instance_of, optional
 
 from pegboard.errors import did_you_mean, suggest
 from pegboard.tools.spec import ARGUMENT_KINDS, ArgumentKind
-from pegboard.toolsets.predicate import matcher
+from pegboard.toolsets.predicates import matcher
 from pegboard.typing import JsonObject
 
 HOLE: Final = "\0"

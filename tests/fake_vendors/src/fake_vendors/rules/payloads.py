@@ -188,3 +188,19 @@ MESSAGES: Final[Mapping[str, tuple[Literal["messages", "input", "contents"], Che
     "bedrock": ("messages", bedrock_messages),
 }
 """Exporter -> the key of the conversation in its request, and the faults of it."""
+
+
+def request_faults(name: str, body: Mapping[str, Any]) -> list[str]:
+    """Of a whole request, and of how calls are paired in it; one without a model shall be some model's."""
+    key, judge = MESSAGES[name]
+    if name == "bedrock":
+        members = body.keys() - {"modelId", key}
+        return judge(body[key]) + [fault for each in members for fault in bedrock_member(body[each], each)]
+    whole = {
+        "openai": openai_chat_request,
+        "openai-responses": openai_responses_request,
+        "anthropic": anthropic_request,
+        "gemini": gemini_request,
+        "gemini-schema": gemini_request,
+    }
+    return judge(body[key]) + whole[name]({"model": "m", **body})

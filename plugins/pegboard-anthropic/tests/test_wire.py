@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fake_vendors.cases import cases_in, check
+from pegboard import ModelConfig, ModelRequest
+from pegboard_anthropic._anthropic import AnthropicLimits, thinking_budgets
+from pegboard_anthropic.anthropic import Anthropic
+
+CITED = {"type": "web_search_result_location", "url": "https://a", "title": "A", "cited_text": "words"}
+
+
+@pytest.mark.parametrize(("exporter", "cases"), cases_in(Path(__file__).parent / "cases"))
+def test_the_wire(exporter, cases):
+    check(exporter, cases)
+
+
+def test_models_that_take_a_budget_are_told_one():
+    exporter = Anthropic(AnthropicLimits(reasoning=thinking_budgets(low=2_000)))
+    request = ModelRequest("x", config=ModelConfig(reasoning="low"))
+    assert exporter.request(request)["thinking"] == {"type": "enabled", "budget_tokens": 2_000}
+
+
+def delta(index, kind, **facts):
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **facts}}
+
+
+def read(*events):
+    reader = Anthropic().reader()
+    for event in [*events, {"type": "message_stop"}]:
+        reader.feed(event)
+    return reader.response()
+
+
+def test_blocks_that_never_end_are_cut(monkeypatch):
+    monkeypatch.setattr("pegboard.wire.blocks.MOST_BLOCKS", 2)
+    response = read(*(delta(at, "text_delta", text=text) for at, text in enumerate("abc")))
+    assert (response.text, response.complete) == ("ab", False)
+
+
+def test_citations_that_never_end_are_cut(monkeypatch):
+    monkeypatch.setattr("pegboard_anthropic._anthropic.MOST_CITATIONS", 2)
+    response = read(delta(0, "text_delta", text="a"), *[delta(0, "citations_delta", citation=CITED)] * 5)
+    assert len(response.citations) == 2

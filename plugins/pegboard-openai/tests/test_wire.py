@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+from hypothesis import given, strategies as st
+
+from fake_vendors.cases import cases_in, check
+from fake_vendors.rules.samples import asked, called
+from pegboard.messages import Message, ReasoningPart, TextPart
+from pegboard.schema.json import json_text
+from pegboard_openai._openai import CHAT, RESPONSES, JsonEnd
+from pegboard_openai.openai_chat import OpenAIChat
+from pegboard_openai.openai_responses import OpenAIResponses
+
+KEY = "openai-responses"
+texts = st.text(max_size=5)
+calls = st.lists(called, max_size=4, unique_by=lambda call: call.id)
+
+
+@pytest.mark.parametrize(("exporter", "cases"), cases_in(Path(__file__).parent / "cases"))
+def test_the_wire(exporter, cases):
+    check(exporter, cases)
+
+
+def read(exporter, *events):
+    reader = exporter.reader()
+    for each in events:
+        reader.feed(each)
+    return reader.response()
+
+
+# --- chat ---
+
+
+@given(texts, calls)
+def test_what_is_said_in_a_chat_is_read_as_it_was(text, calls):
+    """But for texts that are empty, and lone surrogates, which no wire has."""
+    message = Message.assistant(*([TextPart(text)] if text else []), *calls)
+    said = OpenAIChat().request(asked(message, tools=()))["messages"]
+    answers = [OpenAIChat().response({"choices": [{"message": each}]}) for each in said]
+    assert tuple(part for answer in answers for part in answer.parts) == message.parts
+
+
+def chunk(finish=None, **delta):
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def call_chunk(**facts):
+    return chunk(tool_calls=[facts])
+
+
+def test_a_chat_that_never_ends_isnt_complete():
+    exporter = OpenAIChat(limits=evolve(CHAT, answer_text=2_500))
+    response = read(exporter, *[chunk(content="x" * 100)] * 30, chunk("stop"))
+    assert (len(response.text), response.finish_reason, response.complete) == (2_500, "length", False)
+    calls = [call_chunk(index=place, function={"name": "x", "arguments": "{}"}) for place in range(9)]
+    response = read(exporter, *calls, chunk("tool_calls"))
+    assert (len(response.calls), response.complete) == (2, False)
+    assert not read(exporter, *[chunk(annotations=[{"type": "url_citation"}])] * 9, chunk("stop")).complete
+
+
+FUNCTION = {"name": st.sampled_from(["x", "y", ""]), "arguments": st.sampled_from(["{}", "{", "}", ""])}
+PIECE = {
+    "index": st.integers(0, 2) | st.none(),
+    "id": st.sampled_from(["a", "b", ""]) | st.none(),
+    "function": st.fixed_dictionaries({}, optional=FUNCTION),
+}
+
+
+@given(st.lists(st.fixed_dictionaries({}, optional=PIECE), max_size=8))
+def test_any_pieces_make_calls_with_ids_of_their_own(pieces):
+    response = read(OpenAIChat(), *(call_chunk(**each) for each in pieces), chunk("tool_calls"))
+    said = "".join(each.get("function", {}).get("arguments", "") for each in pieces)
+    assert len({call.id for call in response.calls}) == len(response.calls)
+    assert len("".join(call.arguments for call in response.calls)) <= len(said)
+
+
+@given(
+    st.dictionaries(st.text(max_size=4), st.text(alphabet='{}[]"\\a', max_size=6) | st.lists(st.integers())),
+    st.integers(1, 4),
+)
+def test_an_object_is_whole_at_its_end_and_never_before(value, size):
+    text = str(json_text(value))
+    end = JsonEnd()
+    reached = [end.reached(text[start : start + size]) for start in range(0, len(text), size)]
+    assert reached == [False] * (len(reached) - 1) + [True]
+
+
+# --- responses ---
+
+
+@given(texts.filter(bool), calls)
+def test_what_is_said_in_responses_is_read_as_it_was(text, calls):
+    facts = {KEY: {"type": "function_call", "id": "fc_1"}}
+    thought = ReasoningPart("hm", {KEY: {"id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]}})
+    said = TextPart(text, provider_metadata={KEY: {"id": "msg_1", "status": "completed"}})
+    message = Message.assistant(thought, said, *(evolve(call, provider_metadata=facts) for call in calls))
+    items = OpenAIResponses().request(asked(message, tools=()))["input"]
+    assert OpenAIResponses().response({"output": items}).parts == message.parts
+
+
+def event(kind, **facts):
+    return {"type": f"response.{kind}", **facts}
+
+
+def function(number, arguments=""):
+    item = {"type": "function_call", "id": f"fc_{number}", "call_id": f"c{number}", "name": "weather"}
+    return {**item, "arguments": arguments}
+
+
+def added(index, item, kind="added"):
+    return event(f"output_item.{kind}", output_index=index, item=item)
+
+
+def text(piece, content_index=0):
+    return event("output_text.delta", item_id="msg_1", output_index=1, content_index=content_index, delta=piece)
+
+
+def arguments(piece, number):
+    at = {"item_id": f"fc_{number}", "output_index": number}
+    return event("function_call_arguments.delta", delta=piece, **at)
+
+
+def annotated(index, **facts):
+    return event("output_text.annotation.added", output_index=index, annotation=URL, **facts)
+
+
+URL = {"type": "url_citation", "url": "http://a", "title": "A", "start_index": 0, "end_index": 2}
+MESSAGE = {"type": "message", "id": "msg_1", "role": "assistant", "content": []}
+COMPLETED = event("completed", response={"status": "completed", "output": []})
+STREAM = [
+    added(1, MESSAGE),
+    text("H"),
+    text("i"),
+    annotated(1, item_id="msg_1", content_index=0),
+    added(1, {**MESSAGE, "content": [{"type": "output_text", "text": "Hi", "annotations": [URL]}]}, "done"),
+    added(2, function(2)),
+    arguments('{"city":', 2),
+    arguments('"Oslo"}', 2),
+    added(2, function(2, '{"city":"Oslo"}'), "done"),
+    COMPLETED,
+]
+
+
+@pytest.mark.parametrize("end", range(len(STREAM)))
+def test_a_stream_that_is_cut_anywhere_holds_what_came_before(end):
+    response = read(OpenAIResponses(), *STREAM[:end])
+    assert (response.interrupted, response.complete, response.partial) == (True, False, False)
+    assert response.text == "Hi"[: max(0, min(end - 1, 2))]
+    assert [cited.uri for cited in response.citations] == ["http://a"] * (end >= 4)
+    if end >= 8:
+        assert [json.loads(call.arguments) for call in response.calls] == [{"city": "Oslo"}]
+
+
+def test_responses_that_never_end_arent_complete():
+    exporter = OpenAIResponses(limits=evolve(RESPONSES, answer_text=4_500))
+    begun = added(1, MESSAGE)
+    response = read(exporter, begun, *[text("x" * 100)] * 30, COMPLETED)
+    assert (len(response.text), response.finish_reason, response.complete) == (2_500, "length", False)
+    many = read(exporter, *(added(place, function(place)) for place in range(9)), COMPLETED)
+    assert (len(many.calls), many.complete) == (4, False)
+    parts = read(exporter, begun, *(text("x", content_index=place) for place in range(9)), COMPLETED)
+    assert (len(parts.parts), parts.complete) == (3, False)
+    for endless in (
+        [begun, *[annotated(1, item_id="msg_1")] * 9],
+        [event("output_text.delta", output_index=place, delta="x") for place in range(9)],
+        [added(place, function(place), "done") for place in range(9)],
+        [arguments("x", place) for place in range(9)],
+        [annotated(place) for place in range(9)],
+    ):
+        assert not read(exporter, *endless, COMPLETED).complete
