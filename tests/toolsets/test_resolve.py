@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.errors import DuplicateToolError, ToolsetError
 from pegboard.schema.json import digest_of
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.toolsets.predicates import custom, for_user, named, tagged
 from pegboard.toolsets.resolve import Explanation, resolve_tools, settled_names
 from pegboard.toolsets.toolset import Offer
@@ -24,7 +24,7 @@ from toolsets.samples import BOMB, Hanging, PlainToolset, make_tool, names
 STATIC = [make_tool("a", tags=["x"]), make_tool("b"), make_tool("c", tags=["x"]), make_tool("d")]
 
 
-def resolved(static=STATIC, toolsets=(), context=NOBODY, **options):
+def resolved(static=STATIC, toolsets=(), context=EMPTY_CONTEXT, **options):
     return asyncio.run(resolve_tools(static, toolsets, context, **options))
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from pegboard.errors import DefinitionError, InvalidNameError, RegistrationError, SchemaError
 from pegboard.schema.json import StructureError
-from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import Concurrency, ToolAnnotations, ToolSpec, is_valid_name
 from pegboard.tools.tool import Tool
@@ -180,7 +180,7 @@ def test_given_hints_replace_and_unset_ones_leave():
 def test_a_predicate_picks_the_tools():
     inner = PlainToolset(tools=[make_tool("get_x"), make_tool("set_x")])
     tools = offered(AnnotatedToolset(inner, READ, named("get_*")))
-    assert [read_only(tool, NOBODY) for tool in tools] == [True, False]
+    assert [read_only(tool, EMPTY_CONTEXT) for tool in tools] == [True, False]
     assert tools[1] is inner.answer[1]
 
 
@@ -309,7 +309,7 @@ class Gated(PlainToolset):
 
 
 def waiting(toolset, count):
-    return [asyncio.ensure_future(toolset.tools(NOBODY)) for _ in range(count)]
+    return [asyncio.ensure_future(toolset.tools(EMPTY_CONTEXT)) for _ in range(count)]
 
 
 async def until(condition):
@@ -338,10 +338,10 @@ def test_a_failure_is_not_cached_and_the_next_asks_for_itself(error):
         inner.gate.set()
         for _ in range(2):
             with pytest.raises(type(error)):
-                await toolset.tools(NOBODY)
+                await toolset.tools(EMPTY_CONTEXT)
         inner.error = None
         inner.answer = [make_tool("a"), None]  # an answer with problems isn't cached either
-        return [names(await toolset.tools(NOBODY)) for _ in range(2)], inner.begun
+        return [names(await toolset.tools(EMPTY_CONTEXT)) for _ in range(2)], inner.begun
 
     assert asyncio.run(scenario()) == ([["a"], ["a"]], 4)
 
@@ -370,7 +370,7 @@ def test_what_was_asked_before_clearing_is_not_kept():
         (after,) = waiting(toolset, 1)
         await until(lambda: inner.begun == 2)
         inner.gate.set()
-        return await before is await after, await toolset.tools(NOBODY) is await after
+        return await before is await after, await toolset.tools(EMPTY_CONTEXT) is await after
 
     assert asyncio.run(scenario()) == (False, True)
 
@@ -381,7 +381,7 @@ def test_each_event_loop_asks_for_itself():
     inner.error = OSError("down")
     for _ in range(2):
         with pytest.raises(OSError, match="down"):
-            asyncio.run(toolset.tools(NOBODY))
+            asyncio.run(toolset.tools(EMPTY_CONTEXT))
     assert len(inner.contexts) == 2
 
 

@@ -30,7 +30,7 @@ from pegboard.dispatch.permissions.rule import (
 )
 from pegboard.errors import ConfigError
 from pegboard.schema.json import canonical_json, digest_of
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.handler import Confirmer, WorkDir
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
@@ -607,7 +607,7 @@ class Permissions:
         *,
         work_dir: str | None = None,
         grants: Sequence[Rule] = (),
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> Decision:
         """What is to be done with a call: `"allow"`, `"ask"` or `"deny"`.
 
@@ -626,7 +626,7 @@ class Permissions:
         arguments: Mapping[str, Any],
         *,
         grants: Sequence[Rule] = (),
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> Access:
         """What decides about each thing that a call accesses beside what its arguments name; see `ToolContext.allows`.
 
@@ -679,7 +679,7 @@ class Permissions:
         *,
         work_dir: str | None = None,
         grants: Sequence[Rule] = (),
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> PermissionPrompt:
         """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
         policy, context = policy_of(self, tool), _placed(context, work_dir)
