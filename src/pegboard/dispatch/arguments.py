@@ -61,6 +61,9 @@ _STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _MOST_REASON: Final = 200
 
 
+_DICT: Final[type[Any]] = dict
+
+
 def parse(state: CallState) -> None:
     """Fills in `state.arguments`, which are the call's own and plain JSON afterwards; blank text means `{}`.
 
@@ -68,7 +71,12 @@ def parse(state: CallState) -> None:
         CallError: `invalid_arguments`, with the reason.
     """
     state.parsed = True
-    state.arguments = _taken(state.call.arguments, state.services.limits)
+    given, limits = state.call.arguments, state.services.limits
+    if type(given) is str:  # what models write
+        most_bytes, most_nodes = limits.argument_bytes, limits.argument_nodes
+        state.arguments = parse_arguments(given, most_bytes=most_bytes, most_nodes=most_nodes)
+    else:
+        state.arguments = _taken(given, limits)
 
 
 def parse_arguments(
@@ -92,15 +100,15 @@ def parse_arguments(
         _refuse("the text holds a lone surrogate")
     if len(data) > most_bytes:
         _refuse(f"{len(data):,} bytes of JSON, at most {most_bytes:,} are taken")
-    if _is_too_wide(data, most_nodes):
+    if len(data) > most_nodes and _is_too_wide(data, most_nodes):
         _refuse(_too_many(most_nodes))
     try:
-        value = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+        value: Any = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
     except ValueError as error:
         if not data.strip():
             return {}
         _refuse(f"not JSON: {str(error)[:_MOST_REASON]}")
-    if not is_object(value):
+    if type(value) is not _DICT:
         _refuse(f"expected a JSON object, found {_KINDS_OF_JSON[type(value)]}")
     # What a look at the text can't rule out is looked for in the value.
     marks = data.translate(_MARKS)
@@ -169,7 +177,7 @@ def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
 
 def _is_too_wide(data: bytes, most_nodes: int) -> bool:
     """Whether a JSON text shows by its commas that it holds more values; in linear time, before any is made."""
-    if len(data) <= most_nodes or data.count(b",") <= most_nodes:
+    if data.count(b",") <= most_nodes:
         return False
     return _STRINGS.sub(b"", data).count(b",") > most_nodes
 
@@ -443,7 +451,7 @@ def parse_partial(
         return Partial(value, complete=bool(text.strip()))
     try:
         data = text.encode() if isinstance(text, str) else text
-        if len(data) > most_bytes or _is_too_wide(data, most_nodes):
+        if len(data) > most_bytes or (len(data) > most_nodes and _is_too_wide(data, most_nodes)):
             return Partial({})
         begun = from_json(data, allow_inf_nan=False, cache_mode="none", partial_mode="trailing-strings")
         return Partial(_plain_object(begun, most_nodes))
