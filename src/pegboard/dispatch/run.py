@@ -192,18 +192,15 @@ def run(state: CallState) -> Awaitable[None] | None:
         or services.callbacks.wrap
     ):
         return _in_turn(state, tool)
-    lock = state.lock = locks.try_acquire()
-    if lock is None:
+    if not locks.enter(state):
         return _in_turn(state, tool)
+    pending = None
     try:
         pending = _start(state, tool, handler)
-    except BaseException:
-        locks.release(lock)
-        raise
-    if pending is None:
-        locks.release(lock)
-        return None
-    return _released_after(pending, lock)
+    finally:
+        if pending is None:
+            locks.leave(state)
+    return None if pending is None else _leave_after(pending, state)
 
 
 async def _in_turn(state: CallState, tool: Tool) -> None:
@@ -303,11 +300,11 @@ async def _attempt(state: CallState, tool: Tool) -> Any:
     return state.value
 
 
-async def _released_after(pending: Awaitable[None], lock: LockHandle) -> None:
+async def _leave_after(pending: Awaitable[None], state: CallState) -> None:
     try:
         await pending
     finally:
-        lock.release()
+        state.services.locks.leave(state)
 
 
 def _limit_of(state: CallState, tool: Tool) -> float | None:

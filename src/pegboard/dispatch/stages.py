@@ -46,7 +46,7 @@ def nested_state(outer: CallState, call: ToolCall) -> CallState:
     if context.internals.pending_actions is not None:
         own.internals.pending_actions = PendingActions(context.state)  # it sees what its caller has changed
     state = CallState(call, own, outer.services)
-    state.parent, state.index = outer.lock, outer.index
+    state.parent, state.index = outer.lock or outer.services.locks.handle_of(outer), outer.index
     own.internals.frame = state
     return state
 

@@ -135,7 +135,7 @@ def _copied(value: Any) -> Any:
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Whether a copy still says what it was copied from; `1`, `1.0` and `True` say different things."""
+    """Whether a copy still equals what it was copied from; `1`, `1.0` and `True` are different."""
     if isinstance(value, dict):
         return _is_same_object(cast("dict[Any, Any]", value), other)
     if isinstance(value, list | tuple):
@@ -252,7 +252,7 @@ class OfferedTool(Protocol):
 
 @frozen(kw_only=True)
 class ReadonlyContext:
-    """For whom, and for which model, tools are resolved. Everything may be left out.
+    """The user and the model that tools are resolved for. Everything may be left out.
 
     Attributes:
         user: Who asks.
@@ -285,7 +285,7 @@ class ReadonlyContext:
     work_dir: str | None = None
 
 
-NOBODY: Final = ReadonlyContext()
+EMPTY_CONTEXT: Final = ReadonlyContext()
 
 
 @frozen
@@ -372,7 +372,7 @@ class ToolContext:
     memory and artifacts for as long as it lives, and knows no other tools.
 
     Attributes:
-        request: For whom the call runs.
+        request: The user and the model that the call runs for.
         call_id: The call's id.
         tool: The tool's name.
         values: Shared by the callbacks and the tool of this call.
@@ -388,7 +388,7 @@ class ToolContext:
         internals: What the host keeps in it while the call runs; no tool needs it.
     """
 
-    request: ReadonlyContext = NOBODY
+    request: ReadonlyContext = EMPTY_CONTEXT
     call_id: str = ""
     tool: str = ""
     values: dict[str, Any] = field(factory=cast("type[dict[str, Any]]", dict))
@@ -402,7 +402,7 @@ class ToolContext:
     depth: int = 0
     internals: CallInternals = field(factory=CallInternals, init=False, repr=False, eq=False)
 
-    # For whom ----------------------------------------------------------------------------------------------------
+    # Its request -------------------------------------------------------------------------------------------------
 
     @property
     def user(self) -> str | None:
@@ -526,14 +526,14 @@ class ToolContext:
         Args:
             permission: The permission's name, such as `"edit"`.
             patterns: What it is asked for, such as paths.
-            always: The wider patterns that an answer "always" would cover; `patterns` by default.
+            always: Wider patterns, offered to a person beside exactly this.
             metadata: For the decision, such as a diff.
 
         Raises:
             ToolError: It may not; leave it unhandled, and the model reads why.
         """
         if self.host is not None:
-            await self.host.ask(self, permission, patterns, always or patterns, metadata)
+            await self.host.ask(self, permission, patterns, always, metadata)
 
     def allows(self, permission: str, subject: str) -> bool:
         """Whether the rules let the call access one of many things that its arguments don't name, such as a file found.
@@ -601,7 +601,7 @@ class ToolContext:
         """What the host provided for this type, opened here if that takes no event loop.
 
         Raises:
-            MissingServiceError: A `LookupError`: nothing, or it has to be awaited; says what to do.
+            MissingServiceError: A `LookupError`: nothing, or it has to be awaited.
             BaseException: Whatever its factory raised.
         """
         return self._services().use_now(kind, self)

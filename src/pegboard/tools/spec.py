@@ -326,7 +326,7 @@ class Grammar:
     Attributes:
         syntax: `"lark"` or `"regex"`.
         definition: The grammar's text. A regular expression is one of Rust's `regex`, which providers take and which
-            runs in linear time; what Lark says of its grammars is left to the provider.
+            runs in linear time; grammars of Lark are left to the provider.
 
     Raises:
         ValueError: Another syntax, or no such regular expression.
@@ -523,7 +523,7 @@ class ToolSpec:
 
     @property
     def digest(self) -> str:
-        """`"sha256:..."` over everything that this spec says; worked out once."""
+        """`"sha256:..."` over all facts of this spec; worked out once."""
         if self._digest is None:
             object.__setattr__(self, "_digest", digest_of(self.to_json()))
         return self._digest or ""

@@ -389,7 +389,7 @@ def snake_case(name: str) -> str:
 
 
 def docstring_of(function: Any) -> Docstring:
-    """What the docstring says of the function behind partials; of a callable object, `__call__`'s or its class's."""
+    """The docstring of the function behind partials; of a callable object, `__call__`'s or its class's."""
     function = _behind_partials(function)
     text = function.__doc__
     if not inspect.isroutine(function):
