@@ -279,7 +279,11 @@ class Dispatcher:
         grants = state.services.grants
         assert grants is not None
         try:
-            authorized = await state.services.threads.run(resumed.authorize, grants, state.context.request)
+            tool = state.services.find(state.call.name)
+        except CallError:
+            tool = None
+        try:
+            authorized = await state.services.threads.run(resumed.authorize, grants, state.context.request, tool)
         except CallError as error:
             state.error = error
             if error.kind == "rejected" and resumed.ends_turn and state.services.limits.rejection_ends_turn:

@@ -526,14 +526,14 @@ class ToolContext:
         Args:
             permission: The permission's name, such as `"edit"`.
             patterns: What it is asked for, such as paths.
-            always: The wider patterns that an answer "always" would cover; `patterns` by default.
+            always: Wider patterns, offered to a person beside exactly this.
             metadata: For the decision, such as a diff.
 
         Raises:
             ToolError: It may not; leave it unhandled, and the model reads why.
         """
         if self.host is not None:
-            await self.host.ask(self, permission, patterns, always or patterns, metadata)
+            await self.host.ask(self, permission, patterns, always, metadata)
 
     def allows(self, permission: str, subject: str) -> bool:
         """Whether the rules let the call access one of many things that its arguments don't name, such as a file found.
