@@ -156,7 +156,7 @@ def shaped(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
     if unstructure is not None:
         try:
             data = unstructure(value)
-        except Exception:  # noqa: BLE001  (it may be of another type than was declared: the schema says what is wrong)
+        except Exception:  # noqa: BLE001  (it may be of another type than was declared: the schema shows what is wrong)
             data = _by_what_it_is(value)
     else:
         data = value if type(value) in _SCALARS else _by_what_it_is(value)

@@ -187,7 +187,7 @@ class Tool:
     def from_schema(
         cls,
         name: str,
-        input_schema: JsonSchema,
+        input_schema: JsonSchema | None,
         handler: Callable[..., Any] | None = None,
         **options: Unpack[CommonOptions],
     ) -> Tool:
@@ -195,7 +195,7 @@ class Tool:
 
         Args:
             name: The tool's name.
-            input_schema: An object's schema, taken as it is.
+            input_schema: An object's schema, taken as it is; `None` or `{}` for a tool without arguments.
             handler: Called with the arguments as a mapping; a `ToolContext` parameter gets the context.
             options: As `@tool` takes them.
 
@@ -203,6 +203,8 @@ class Tool:
             SchemaError: The schema is invalid or unbounded.
         """
         given = checked_options(options, tool=name)
+        if input_schema is None or input_schema == {}:
+            input_schema = {"type": "object", "properties": {}, "additionalProperties": False}
         facts = {"name": name, "input_schema": checked_schema(input_schema, name, "input_schema")}
         return _raw_tool(facts, handler, given)
 
