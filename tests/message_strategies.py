@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from pegboard.messages.message import (
+from pegboard.messages import (
+    _FINISH_REASONS,
     _ROLES,
     CallPart,
     Citation,
     HostedPart,
     MediaPart,
     Message,
+    ModelResponse,
     ReasoningPart,
     ResultPart,
     TextPart,
+    Usage,
 )
-from pegboard.messages.response import _FINISH_REASONS, ModelResponse, Usage
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult
 from strategies import json_values

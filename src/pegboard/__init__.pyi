@@ -61,14 +61,14 @@ from pegboard.dispatch.executors.executor import (
     LocalExecutor as LocalExecutor,
     ToolExecutor as ToolExecutor,
 )
-from pegboard.dispatch.kept import kept_result_tool as kept_result_tool
+from pegboard.dispatch.find import RepairRequest as RepairRequest
 from pegboard.dispatch.permissions.permissions import (
     PermissionRules as PermissionRules,
     Permissions as Permissions,
     read_permissions as read_permissions,
 )
 from pegboard.dispatch.permissions.rule import Rule as Rule
-from pegboard.dispatch.repair import RepairRequest as RepairRequest
+from pegboard.dispatch.truncate import kept_result_tool as kept_result_tool
 from pegboard.errors import (
     ArtifactError as ArtifactError,
     CallbackError as CallbackError,
@@ -98,17 +98,18 @@ from pegboard.errors import (
     TurnAbortedError as TurnAbortedError,
     UnknownToolError as UnknownToolError,
 )
-from pegboard.messages.message import (
+from pegboard.messages import (
     CallPart as CallPart,
     Citation as Citation,
     HostedPart as HostedPart,
     MediaPart as MediaPart,
     Message as Message,
+    ModelResponse as ModelResponse,
     ReasoningPart as ReasoningPart,
     ResultPart as ResultPart,
     TextPart as TextPart,
+    Usage as Usage,
 )
-from pegboard.messages.response import ModelResponse as ModelResponse, Usage as Usage
 from pegboard.plugins.hookspecs import hookimpl as hookimpl
 from pegboard.plugins.load import load as load
 from pegboard.plugins.manager import register_plugin as register_plugin
@@ -155,7 +156,7 @@ from pegboard.tools.stores import Artifacts as Artifacts, Memory as Memory, Memo
 from pegboard.tools.tool import Tool as Tool, tool as tool
 from pegboard.tools.typed import TypedTool as TypedTool, tool_of as tool_of
 from pegboard.toolsets.expression import parse_predicate as parse_predicate
-from pegboard.toolsets.predicate import Predicate as Predicate
+from pegboard.toolsets.predicates import Predicate as Predicate
 from pegboard.toolsets.resolve import Explanation as Explanation, ResolvedTools as ResolvedTools
 from pegboard.toolsets.search import (
     Found as Found,

@@ -14,7 +14,7 @@ from pegboard.callbacks import Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
 from pegboard.tools.spec import ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.predicate import check_predicate_name
+from pegboard.toolsets.predicates import check_predicate_name
 from pegboard.toolsets.toolset import Toolset
 
 if TYPE_CHECKING:

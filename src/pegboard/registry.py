@@ -22,7 +22,7 @@ from pegboard.errors import (
 )
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
-from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
 from pegboard.tools.tool import LateHandler, Tool
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from pegboard.dispatch.dispatcher import Dispatcher, Health
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.executors.executor import Executor, ToolExecutor
-    from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.state import CallServices
+    from pegboard.dispatch.truncate import ResultStore
     from pegboard.request.exporter import Exporter
     from pegboard.request.model_request import Model, ModelRequest
     from pegboard.request.pipeline import Pipeline
-    from pegboard.toolsets.predicate import Predicate
+    from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import Explanation, OnToolsetError, ResolvedTools
 
 
@@ -160,7 +160,7 @@ class ToolRegistry(Contributions):
 
     async def resolve(
         self,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         *,
         where: Where = None,
         active: Sequence[str] | None = None,
@@ -195,7 +195,7 @@ class ToolRegistry(Contributions):
             on_toolset_error=on_toolset_error,
         )
 
-    async def process(self, request: ModelRequest, context: ReadonlyContext = NOBODY) -> ModelRequest:
+    async def process(self, request: ModelRequest, context: ReadonlyContext = EMPTY_CONTEXT) -> ModelRequest:
         """The request made ready for a model, by `pipeline`; its `problems` hold what went wrong on the way.
 
         Args:
@@ -217,7 +217,7 @@ class ToolRegistry(Contributions):
         await self._load_plugins("register_processors")
         return self.pipeline
 
-    async def explain(self, name: str, context: ReadonlyContext = NOBODY, *, where: Where = None) -> Explanation:
+    async def explain(self, name: str, context: ReadonlyContext = EMPTY_CONTEXT, *, where: Where = None) -> Explanation:
         """Each step by which a tool is in or out."""
         resolved = await self.resolve(context, where=where)
         explanation = resolved.explain(name)
@@ -303,7 +303,7 @@ class ToolRegistry(Contributions):
         if self.lazy_plugins.act_on_calls:
             await self._load_plugins(*TOOL_STAGES)
         if resolved is None and name not in self._catalogue.tools:
-            resolved = await self._asked_live(name, NOBODY if context is None else context)
+            resolved = await self._asked_live(name, EMPTY_CONTEXT if context is None else context)
         services = self._services
         if services is None or services.catalogue is not self._catalogue:
             services = self._call_services()
@@ -312,7 +312,7 @@ class ToolRegistry(Contributions):
         if approver is not None:
             services = services.evolve(approver=approver)
         call = ToolCall(name, {} if arguments is None else arguments, call_id)
-        work = services.begin(call, NOBODY if context is None else context, services)
+        work = services.begin(call, EMPTY_CONTEXT if context is None else context, services)
         await services.run(work)
         if work.fatal is not None:
             raise work.fatal
@@ -323,7 +323,7 @@ class ToolRegistry(Contributions):
         self,
         calls: Iterable[ToolCall],
         resolved: ResolvedTools | None = None,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> Outcome:
         """Runs the calls of one answer, together where they may, and gives one result for each, whatever happens.
@@ -348,7 +348,7 @@ class ToolRegistry(Contributions):
         self,
         calls: Iterable[ToolCall],
         resolved: ResolvedTools | None = None,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> AsyncGenerator[CallEvent]:
         """`dispatch` as a stream of what happens to each call; each ends with an event that holds its result.
@@ -364,7 +364,7 @@ class ToolRegistry(Contributions):
         self,
         calls: Iterable[ToolCall],
         resolved: ResolvedTools | None = None,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """Calls that are ready to run: by `run()` or `events()`; `interrupt()` ends them early.
@@ -379,7 +379,7 @@ class ToolRegistry(Contributions):
         pending: PendingCalls,
         answers: Answers,
         resolved: ResolvedTools | None = None,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> Outcome:
         """Runs the calls that waited for an answer, now that there is one, in this process or another.
@@ -403,7 +403,7 @@ class ToolRegistry(Contributions):
         pending: PendingCalls,
         answers: Answers,
         resolved: ResolvedTools | None = None,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """`resume` as a batch that is ready to run, and keeps what came of it even if the caller is cancelled.
@@ -605,6 +605,6 @@ class ToolRegistry(Contributions):
 
 def shown_by(permissions: Permissions) -> Predicate:
     """The predicate that leaves out what the permission rules never let run."""
-    from pegboard.toolsets.predicate import Custom
+    from pegboard.toolsets.predicates import Custom
 
     return Custom(lambda tool, _context: not permissions.hides(tool), "permitted")

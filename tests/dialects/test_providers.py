@@ -106,10 +106,7 @@ CASES = {
     ("bedrock", "tree"): (TREE, TREE, []),
     ("gemini", "tree"): (
         TREE,
-        {
-            **closed(tree={"anyOf": [{"$ref": "#/$defs/Node"}], "description": "The tree."}),
-            "$defs": {"Node": NODE},
-        },
+        {**closed(tree={"anyOf": [{"$ref": "#/$defs/Node"}], "description": "The tree."}), "$defs": {"Node": NODE}},
         [],
     ),
     ("ollama", "tree"): (
@@ -118,11 +115,7 @@ CASES = {
         ["/properties/tree/properties/next $ref"],
     ),
     # --- unions ---
-    ("openai-strict", "union"): (
-        UNION,
-        closed("u", u={"anyOf": [TEXT, {"type": "integer", "enum": [3]}, NULL]}),
-        [],
-    ),
+    ("openai-strict", "union"): (UNION, closed("u", u={"anyOf": [TEXT, {"type": "integer", "enum": [3]}, NULL]}), []),
     ("anthropic-strict", "union"): (
         UNION,
         closed("u", u={"anyOf": [TEXT, {"type": "integer", "enum": [3]}, NULL]}),
@@ -141,11 +134,7 @@ CASES = {
         ["/properties/u/anyOf/1 enum"],
     ),
     # --- tuples ---
-    ("openai", "pair"): (
-        PAIR,
-        closed("p", p={**PAIR["properties"]["p"], "items": {}}),
-        [],
-    ),
+    ("openai", "pair"): (PAIR, closed("p", p={**PAIR["properties"]["p"], "items": {}}), []),
     ("openai-strict", "pair"): (
         PAIR,
         closed(

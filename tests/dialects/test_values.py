@@ -45,113 +45,67 @@ CASES = {
     "with items": (
         {"items": {"type": "null"}},
         {"items": {"type": "null"}, "type": ["string", "number", "boolean", "object", "array", "null"]},
-        [],
     ),
-    "typed": ({"type": "string"}, {"type": "string"}, []),
+    "typed": ({"type": "string"},),
 }
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_cases(case, apply):
-    schema, expected, changes = CASES[case]
-    assert apply(any_value, schema) == (expected, changes)
-
 
 CASES_ARRAYS_NEED_ITEMS = {
-    "an array": ({"type": "array"}, {"type": "array", "items": {}}, []),
-    "or null": ({"type": ["null", "array"]}, {"type": ["null", "array"], "items": {}}, []),
-    "with items": ({"type": "array", "items": {"type": "null"}}, {"type": "array", "items": {"type": "null"}}, []),
-    "no array": ({"type": "object"}, {"type": "object"}, []),
-    "a list of types without one": ({"type": ["string"]}, {"type": ["string"]}, []),
+    "an array": ({"type": "array"}, {"type": "array", "items": {}}),
+    "or null": ({"type": ["null", "array"]}, {"type": ["null", "array"], "items": {}}),
+    "with items": ({"type": "array", "items": {"type": "null"}},),
+    "no array": ({"type": "object"},),
+    "a list of types without one": ({"type": ["string"]},),
 }
 
-
-@pytest.mark.parametrize("case", CASES_ARRAYS_NEED_ITEMS)
-def test_cases_arrays_need_items(case, apply):
-    schema, expected, changes = CASES_ARRAYS_NEED_ITEMS[case]
-    assert apply(arrays_need_items, schema) == (expected, changes)
-
-
 CASES_BOOLEAN_SCHEMAS = {
-    "true": ({"items": True, "anyOf": [True, {"type": "null"}]}, {"items": {}, "anyOf": [{}, {"type": "null"}]}, []),
-    "what may stay": ({"additionalProperties": False}, {"additionalProperties": False}, []),
-    "no items": ({"items": False}, {"maxItems": 0}, []),
+    "true": ({"items": True, "anyOf": [True, {"type": "null"}]}, {"items": {}, "anyOf": [{}, {"type": "null"}]}),
+    "what may stay": ({"additionalProperties": False},),
+    "no items": ({"items": False}, {"maxItems": 0}),
     "no further items": (
         {"prefixItems": [True, {}], "items": False, "maxItems": 9},
         {"prefixItems": [{}, {}], "maxItems": 2},
-        [],
     ),
-    "no such alternative": ({"oneOf": [False, {"type": "null"}]}, {"oneOf": [{"type": "null"}]}, []),
-    "no alternative at all": ({"anyOf": [False]}, {"anyOf": [{"not": {}}]}, []),
+    "no such alternative": ({"oneOf": [False, {"type": "null"}]}, {"oneOf": [{"type": "null"}]}),
+    "no alternative at all": ({"anyOf": [False]}, {"anyOf": [{"not": {}}]}),
     "never": (
         {"allOf": [False], "not": False, "contains": False},
         {"allOf": [{"not": {}}], "not": {"not": {}}, "contains": {"not": {}}},
-        [],
     ),
     "a forbidden property of a closed object": (
         {"properties": {"a": False, "b": True}, "required": ["a", "b"], "additionalProperties": False},
         {"properties": {"b": {}}, "required": ["b"], "additionalProperties": False},
-        [],
     ),
-    "a forbidden property of an open object": (
-        {"properties": {"a": False}},
-        {"properties": {}},
-        [" properties"],
-    ),
+    "a forbidden property of an open object": ({"properties": {"a": False}}, {"properties": {}}, [" properties"]),
     "by name": (
         {"patternProperties": {"^a": True}, "$defs": {"A": False}},
         {"patternProperties": {"^a": {}}, "$defs": {"A": {"not": {}}}},
-        [],
     ),
 }
 
-
-@pytest.mark.parametrize("case", CASES_BOOLEAN_SCHEMAS)
-def test_cases_boolean_schemas(case, apply):
-    schema, expected, changes = CASES_BOOLEAN_SCHEMAS[case]
-    assert apply(boolean_schemas, schema) == (expected, changes)
-
-
 CASES_CONST_TO_ENUM = {
-    "a constant": ({"title": "t", "const": 1, "type": "integer"}, {"title": "t", "enum": [1], "type": "integer"}, []),
-    "null": ({"items": {"const": None}}, {"items": {"enum": [None]}}, []),
-    "among others": ({"enum": [1, 2], "const": 1.0}, {"enum": [1.0]}, []),
+    "a constant": ({"title": "t", "const": 1, "type": "integer"}, {"title": "t", "enum": [1], "type": "integer"}),
+    "null": ({"items": {"const": None}}, {"items": {"enum": [None]}}),
+    "among others": ({"enum": [1, 2], "const": 1.0}, {"enum": [1.0]}),
     "not among others": ({"enum": [1, 2], "const": True}, {"enum": [1, 2]}, [" const"]),
-    "a property of that name": ({"properties": {"const": {}}}, {"properties": {"const": {}}}, []),
+    "a property of that name": ({"properties": {"const": {}}},),
 }
-
-
-@pytest.mark.parametrize("case", CASES_CONST_TO_ENUM)
-def test_cases_const_to_enum(case, apply):
-    schema, expected, changes = CASES_CONST_TO_ENUM[case]
-    assert apply(const_to_enum, schema) == (expected, changes)
-
 
 CASES_NULLABLE = {
     "one other": (
         {"anyOf": [{"type": "string", "description": "inner"}, {"type": "null"}], "default": None},
         {"type": "string", "description": "inner", "default": None, "nullable": True},
-        [],
     ),
     "descriptions of both": (
         {"anyOf": [{"type": "null"}, {"type": "string", "description": "inner"}], "description": "outer"},
         {"type": "string", "description": "outer inner", "nullable": True},
-        [],
     ),
     "several others": (
         {"anyOf": [{"type": "string"}, {"type": "null"}, {"type": "number"}], "title": "t"},
         {"anyOf": [{"type": "string"}, {"type": "number"}], "title": "t", "nullable": True},
-        [],
     ),
-    "only null": ({"anyOf": [{"type": "null"}]}, {"type": "null"}, []),
-    "no null": ({"anyOf": [{"type": "string"}]}, {"anyOf": [{"type": "string"}]}, []),
+    "only null": ({"anyOf": [{"type": "null"}]}, {"type": "null"}),
+    "no null": ({"anyOf": [{"type": "string"}]},),
 }
-
-
-@pytest.mark.parametrize("case", CASES_NULLABLE)
-def test_cases_nullable(case, apply):
-    schema, expected, changes = CASES_NULLABLE[case]
-    assert apply(nullable, schema) == (expected, changes)
 
 
 @pytest.mark.parametrize(
@@ -202,22 +156,16 @@ CASES_TUPLE_ITEMS = {
         {"maxItems": 2, **ORDER, "items": {"anyOf": [TEXT, NUMBER]}},
         [" prefixItems"],
     ),
-    "all the same": ({"prefixItems": [TEXT, TEXT], "maxItems": 2}, {"maxItems": 2, "items": TEXT}, []),
-    "more of the same": ({"prefixItems": [TEXT], "items": TEXT}, {"items": TEXT}, []),
+    "all the same": ({"prefixItems": [TEXT, TEXT], "maxItems": 2}, {"maxItems": 2, "items": TEXT}),
+    "more of the same": ({"prefixItems": [TEXT], "items": TEXT}, {"items": TEXT}),
     "then others": (
         {"prefixItems": [TEXT, NUMBER], "items": {"type": "null"}},
         {**ORDER, "items": {"anyOf": [TEXT, NUMBER, {"type": "null"}]}},
         [" prefixItems"],
     ),
     "then anything": ({"prefixItems": [TEXT, NUMBER]}, {**ORDER, "items": {}}, [" prefixItems"]),
-    "no tuple": ({"items": TEXT}, {"items": TEXT}, []),
+    "no tuple": ({"items": TEXT},),
 }
-
-
-@pytest.mark.parametrize("case", CASES_TUPLE_ITEMS)
-def test_first_items_become_items(case, apply):
-    schema, expected, changes = CASES_TUPLE_ITEMS[case]
-    assert apply(tuple_items(), schema) == (expected, changes)
 
 
 def test_a_closed_tuple_ends_after_its_items(apply):
@@ -235,35 +183,20 @@ CASES_TYPE_LISTS = {
     "two types": (
         {"type": ["string", "null"], "minLength": 1, "description": "d"},
         {"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}], "description": "d"},
-        [],
     ),
-    "one type": ({"type": ["string"]}, {"type": "string"}, []),
+    "one type": ({"type": ["string"]}, {"type": "string"}),
     "values": (
         {"type": ["integer", "string", "null"], "enum": ["a", 1, 2.0, None, "b"]},
-        {
-            "anyOf": [
-                {"type": "integer", "enum": [1, 2.0]},
-                {"type": "string", "enum": ["a", "b"]},
-                {"type": "null"},
-            ]
-        },
-        [],
+        {"anyOf": [{"type": "integer", "enum": [1, 2.0]}, {"type": "string", "enum": ["a", "b"]}, {"type": "null"}]},
     ),
-    "values of one of the types": ({"type": ["string", "null"], "enum": ["a"]}, {"type": "string", "enum": ["a"]}, []),
-    "values of none": ({"type": ["string", "null"], "enum": [1]}, {"enum": []}, []),
+    "values of one of the types": ({"type": ["string", "null"], "enum": ["a"]}, {"type": "string", "enum": ["a"]}),
+    "values of none": ({"type": ["string", "null"], "enum": [1]}, {"enum": []}),
     "every integer is a number": (
         {"type": ["integer", "number", "null"], "enum": [1, 1.5, None], "minimum": 1},
         {"anyOf": [{"type": "number", "minimum": 1, "enum": [1, 1.5]}, {"type": "null"}]},
-        [],
     ),
-    "beside anyOf": ({"type": ["string", "null"], "anyOf": [{}]}, {"type": ["string", "null"], "anyOf": [{}]}, []),
+    "beside anyOf": ({"type": ["string", "null"], "anyOf": [{}]},),
 }
-
-
-@pytest.mark.parametrize("case", CASES_TYPE_LISTS)
-def test_cases_type_lists(case, apply):
-    schema, expected, changes = CASES_TYPE_LISTS[case]
-    assert apply(type_lists, schema) == (expected, changes)
 
 
 @pytest.mark.parametrize(
@@ -311,57 +244,28 @@ def test_enums_of_objects_are_refused(apply):
 
 
 CASES_STRING_ENUMS = {
-    "strings": ({"enum": ["a"]}, {"enum": ["a"]}, []),
+    "strings": ({"enum": ["a"]},),
     "numbers": ({"type": "integer", "enum": [1, 2]}, {"type": "integer", "description": "One of: 1, 2."}, [" enum"]),
     "an empty string": ({"enum": ["a", ""]}, {"description": 'One of: "a", "".'}, [" enum"]),
-    "none": ({"properties": {"enum": {}}}, {"properties": {"enum": {}}}, []),
+    "none": ({"properties": {"enum": {}}},),
 }
 
-
-@pytest.mark.parametrize("case", CASES_STRING_ENUMS)
-def test_cases_string_enums(case, apply):
-    schema, expected, changes = CASES_STRING_ENUMS[case]
-    assert apply(string_enums, schema) == (expected, changes)
-
-
 PLAIN = {
-    "strings, numbers and null": ({"enum": ["a", 1, 2.5, None]}, {"enum": ["a", 1, 2.5, None]}, []),
+    "strings, numbers and null": ({"enum": ["a", 1, 2.5, None]},),
     "a boolean": ({"type": "boolean", "enum": [True]}, {"type": "boolean", "description": "One of: true."}, [" enum"]),
     "an object": ({"enum": ["a", {"b": 1}]}, {"description": 'One of: "a", {"b":1}.'}, [" enum"]),
     "an array": ({"enum": [[]], "description": "None."}, {"description": "None. One of: []."}, [" enum"]),
-    "none": ({"properties": {"enum": {}}}, {"properties": {"enum": {}}}, []),
+    "none": ({"properties": {"enum": {}}},),
 }
-
-
-@pytest.mark.parametrize("case", PLAIN)
-def test_plain_cases(case, apply):
-    schema, expected, changes = PLAIN[case]
-    assert apply(plain_enums, schema) == (expected, changes)
-
 
 CASES_UNEVALUATED = {
-    "alone": ({"unevaluatedProperties": False}, {"additionalProperties": False}, []),
-    "beside its kin": (
-        {"additionalProperties": True, "unevaluatedProperties": False},
-        {"additionalProperties": True},
-        [],
-    ),
-    "with others about": (
-        {"anyOf": [{}], "unevaluatedProperties": False},
-        {"anyOf": [{}], "unevaluatedProperties": False},
-        [],
-    ),
-    "items": ({"unevaluatedItems": {"type": "null"}}, {"items": {"type": "null"}}, []),
-    "no items": ({"prefixItems": [{}], "unevaluatedItems": False}, {"prefixItems": [{}], "maxItems": 1}, []),
-    "any items": ({"unevaluatedItems": True}, {}, []),
+    "alone": ({"unevaluatedProperties": False}, {"additionalProperties": False}),
+    "beside its kin": ({"additionalProperties": True, "unevaluatedProperties": False}, {"additionalProperties": True}),
+    "with others about": ({"anyOf": [{}], "unevaluatedProperties": False},),
+    "items": ({"unevaluatedItems": {"type": "null"}}, {"items": {"type": "null"}}),
+    "no items": ({"prefixItems": [{}], "unevaluatedItems": False}, {"prefixItems": [{}], "maxItems": 1}),
+    "any items": ({"unevaluatedItems": True}, {}),
 }
-
-
-@pytest.mark.parametrize("case", CASES_UNEVALUATED)
-def test_cases_unevaluated(case, apply):
-    schema, expected, changes = CASES_UNEVALUATED[case]
-    assert apply(unevaluated, schema) == (expected, changes)
-
 
 TEXT = {"type": "string"}
 MAYBE = {"type": ["string", "null"]}
@@ -390,11 +294,7 @@ CASES_WITHOUT_ADDED_NULLS = {
         {"a": [{"b": None}, {"c": None}]},
         {"a": [{}, {}]},
     ),
-    "below other keys": (
-        {"additionalProperties": tool(b=TEXT)},
-        {"x": {"b": None}},
-        {"x": {}},
-    ),
+    "below other keys": ({"additionalProperties": tool(b=TEXT)}, {"x": {"b": None}}, {"x": {}}),
     "behind a reference": (
         {**NODE, "$defs": {"Node": NODE}},
         {"next": {"next": None, "name": "x"}},
@@ -416,11 +316,7 @@ CASES_WITHOUT_ADDED_NULLS = {
         {"k": 1, "a": None},
         {"k": 1},
     ),
-    "where no alternative fits": (
-        {"anyOf": [tool("k", k=TEXT, a=TEXT)]},
-        {"k": 3, "a": None},
-        {"k": 3, "a": None},
-    ),
+    "where no alternative fits": ({"anyOf": [tool("k", k=TEXT, a=TEXT)]}, {"k": 3, "a": None}, {"k": 3, "a": None}),
     "by a condition": (
         {"if": {"required": ["a"]}, "then": tool(b=TEXT), "else": tool(c=TEXT)},
         {"a": 1, "b": None, "c": None},
@@ -477,22 +373,10 @@ CASES_CLOSE_OBJECTS = {
     "welcoming": (
         {"type": "object", "properties": {}, "additionalProperties": True},
         {"type": "object", "properties": {}, "additionalProperties": False},
-        [],
     ),
-    "closed": (
-        {"properties": {}, "additionalProperties": False},
-        {"properties": {}, "additionalProperties": False},
-        [],
-    ),
-    "no object": ({"type": ["string", "null"]}, {"type": ["string", "null"]}, []),
+    "closed": ({"properties": {}, "additionalProperties": False},),
+    "no object": ({"type": ["string", "null"]},),
 }
-
-
-@pytest.mark.parametrize("case", CASES_CLOSE_OBJECTS)
-def test_cases_close_objects(case, apply):
-    schema, expected, changes = CASES_CLOSE_OBJECTS[case]
-    assert apply(close_objects, schema) == (expected, changes)
-
 
 CASES_OPEN_OBJECTS = {
     "a map": (
@@ -505,21 +389,10 @@ CASES_OPEN_OBJECTS = {
         {"type": "object", "properties": {"a": {"type": "object"}}},
         ["/properties/a properties!"],
     ),
-    "no parameters": ({"type": "object"}, {"type": "object"}, []),
-    "closed": (
-        {"type": "object", "additionalProperties": False},
-        {"type": "object", "additionalProperties": False},
-        [],
-    ),
-    "no object": ({"type": "string"}, {"type": "string"}, []),
+    "no parameters": ({"type": "object"},),
+    "closed": ({"type": "object", "additionalProperties": False},),
+    "no object": ({"type": "string"},),
 }
-
-
-@pytest.mark.parametrize("case", CASES_OPEN_OBJECTS)
-def test_cases_open_objects(case, apply):
-    schema, expected, changes = CASES_OPEN_OBJECTS[case]
-    assert apply(open_objects, schema) == (expected, changes)
-
 
 CASES_PATTERN_PROPERTIES = {
     "beside closed": (
@@ -543,15 +416,8 @@ CASES_PATTERN_PROPERTIES = {
         {"description": 'Keys matching ^x hold {"type":"string"}.', "additionalProperties": True},
         [" patternProperties"],
     ),
-    "none": ({"patternProperties": {}, "additionalProperties": False}, {"additionalProperties": False}, []),
+    "none": ({"patternProperties": {}, "additionalProperties": False}, {"additionalProperties": False}),
 }
-
-
-@pytest.mark.parametrize("case", CASES_PATTERN_PROPERTIES)
-def test_cases_pattern_properties(case, apply):
-    schema, expected, changes = CASES_PATTERN_PROPERTIES[case]
-    assert apply(pattern_properties, schema) == (expected, changes)
-
 
 STEP = property_names(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -571,14 +437,8 @@ CASES_PROPERTY_NAMES = {
         {"items": {"properties": {}}},
         [f"/items/properties/{'x' * 65} properties"],
     ),
-    "fitting": ({"properties": {"a.b-c_D9": {}}}, {"properties": {"a.b-c_D9": {}}}, []),
+    "fitting": ({"properties": {"a.b-c_D9": {}}},),
 }
-
-
-@pytest.mark.parametrize("case", CASES_PROPERTY_NAMES)
-def test_cases_property_names(case, apply):
-    schema, expected, changes = CASES_PROPERTY_NAMES[case]
-    assert apply(STEP, schema) == (expected, changes)
 
 
 def test_a_narrower_pattern_takes_fewer_names(apply):
@@ -593,27 +453,15 @@ CASES_REQUIRE_ALL = {
             "properties": {"a": {"type": ["string", "null"]}, "b": {"type": "null"}, "c": {"type": "integer"}},
             "required": ["a", "b", "c"],
         },
-        [],
     ),
-    "required": (
-        {"properties": {"a": {"type": "string"}}, "required": ["a"]},
-        {"properties": {"a": {"type": "string"}}, "required": ["a"]},
-        [],
-    ),
+    "required": ({"properties": {"a": {"type": "string"}}, "required": ["a"]},),
     "no such property": ({"properties": {}, "required": ["a"]}, {"properties": {}, "required": []}, [" required!"]),
-    "no object": ({"type": "string"}, {"type": "string"}, []),
+    "no object": ({"type": "string"},),
 }
 
-
-@pytest.mark.parametrize("case", CASES_REQUIRE_ALL)
-def test_cases_require_all(case, apply):
-    schema, expected, changes = CASES_REQUIRE_ALL[case]
-    assert apply(require_all, schema) == (expected, changes)
-
-
 CASES_REQUIRED_PROPERTIES = {
-    "all are there": ({"properties": {"a": TEXT}, "required": ["a"]}, {"properties": {"a": TEXT}, "required": ["a"]}),
-    "nothing is required": ({"properties": {"a": TEXT}}, {"properties": {"a": TEXT}}),
+    "all are there": ({"properties": {"a": TEXT}, "required": ["a"]},),
+    "nothing is required": ({"properties": {"a": TEXT}},),
     "one is missing": (
         {"properties": {"a": TEXT}, "required": ["b", "a"]},
         {"properties": {"a": TEXT, "b": {}}, "required": ["b", "a"]},
@@ -631,11 +479,33 @@ CASES_REQUIRED_PROPERTIES = {
         {"items": {"anyOf": [{"required": ["a"]}]}},
         {"items": {"anyOf": [{"required": ["a"], "properties": {"a": {}}}]}},
     ),
-    "a property of that name": ({"properties": {"required": TEXT}}, {"properties": {"required": TEXT}}),
+    "a property of that name": ({"properties": {"required": TEXT}},),
 }
 
+TABLES = [
+    (any_value, CASES),
+    (arrays_need_items, CASES_ARRAYS_NEED_ITEMS),
+    (boolean_schemas, CASES_BOOLEAN_SCHEMAS),
+    (const_to_enum, CASES_CONST_TO_ENUM),
+    (nullable, CASES_NULLABLE),
+    (tuple_items(), CASES_TUPLE_ITEMS),
+    (type_lists, CASES_TYPE_LISTS),
+    (string_enums, CASES_STRING_ENUMS),
+    (plain_enums, PLAIN),
+    (unevaluated, CASES_UNEVALUATED),
+    (close_objects, CASES_CLOSE_OBJECTS),
+    (open_objects, CASES_OPEN_OBJECTS),
+    (pattern_properties, CASES_PATTERN_PROPERTIES),
+    (STEP, CASES_PROPERTY_NAMES),
+    (require_all, CASES_REQUIRE_ALL),
+    (required_properties, CASES_REQUIRED_PROPERTIES),
+]
 
-@pytest.mark.parametrize("case", CASES_REQUIRED_PROPERTIES)
-def test_cases_required_properties(case, apply):
-    schema, expected = CASES_REQUIRED_PROPERTIES[case]
-    assert apply(required_properties, schema) == (expected, [])
+
+@pytest.mark.parametrize(
+    ("step", "case"), [pytest.param(step, case, id=name) for step, table in TABLES for name, case in table.items()]
+)
+def test_each_step_rewrites_as_its_table_has_it(step, case, apply):
+    """Of a schema: what becomes of it (itself), and what is lost (nothing)."""
+    schema, expected, changes = (*case, *(case[0], [])[len(case) - 1 :])
+    assert apply(step, schema) == (expected, changes)

@@ -46,7 +46,7 @@ def threads():
 
 @pytest.fixture
 def prepare(threads):
-    """The work for one call of `tool`, and the way for its callbacks (functions of what their stage offers)."""
+    """The state of one call of `tool`, with callbacks (functions of what their stage offers)."""
 
     def prepare(
         tool, arguments=None, *, before=(), on_error=(), after=(), limits=DEFAULT_LIMITS, context=None, observe=None
@@ -60,21 +60,21 @@ def prepare(threads):
             return tool
 
         callbacks = Callbacks(links(before), links(after), links(on_error))
-        services = CallServices(find, threads, callbacks, limits, observe)
+        services = CallServices(find, threads, callbacks, limits, observe, pipeline=pipeline_for(callbacks))
         name = getattr(tool, "name", "missing")
         call = ToolCall(name, {} if arguments is None else arguments)
-        return CallState(call, context or ToolContext(), services), pipeline_for(callbacks)
+        return CallState(call, context or ToolContext(), services)
 
     return prepare
 
 
 @pytest.fixture
 def send(prepare):
-    """Takes a call through its stages and gives the work as it is afterwards."""
+    """Takes a call through its stages and gives its state afterwards."""
 
     def send(tool, arguments=None, **surroundings):
-        state, way = prepare(tool, arguments, **surroundings)
-        asyncio.run(run_stages(state, way))
+        state = prepare(tool, arguments, **surroundings)
+        asyncio.run(run_stages(state))
         return state
 
     return send

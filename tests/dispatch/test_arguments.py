@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 import json
 import threading
@@ -15,12 +16,9 @@ from pegboard import ToolRegistry, ToolsetFunction
 from pegboard.callbacks import quick
 from pegboard.dispatch import arguments as module
 from pegboard.dispatch.arguments import (
-    _MOST_OF_A_PROBLEM,
     ArgumentsSoFar,
     Partial,
-    _NotPlainError,
-    _plain_object,
-    _take_arguments,
+    coerced,
     parse,
     parse_arguments,
     parse_call,
@@ -30,39 +28,55 @@ from pegboard.dispatch.arguments import (
 )
 from pegboard.dispatch.callbacks import ChangeArguments
 from pegboard.dispatch.find import unknown
-from pegboard.schema.json import MAX_DEPTH, json_faults
+from pegboard.dispatch.state import CallServices, CallState
+from pegboard.schema.json import MAX_DEPTH, canonical_json, json_faults
+from pegboard.threads import WorkerPool
 from pegboard.tools.call import CallError, CallFault, ToolCall
+from pegboard.tools.context import ToolContext
 from pegboard.tools.spec import Limits, Origin, Policy
+from pegboard.tools.tool import Tool
+from schema_strategies import SCHEMAS, VALUES
 from strategies import json_values
 
-ENOUGH = 1000
+ENOUGH = 1_000_000
 
 
-def problems(given_value, most_nodes=ENOUGH):
-    with pytest.raises(_NotPlainError) as caught:
-        _plain_object(given_value, most_nodes=most_nodes)
+def taken(arguments, **limits):
+    """What the stage makes of the arguments of a call."""
+    services = CallServices(lambda _: None, WorkerPool(), limits=Limits(**limits))
+    state = CallState(ToolCall("probe", arguments), ToolContext(), services)
+    parse(state)
+    assert state.parsed
+    return state.arguments
+
+
+def problems(arguments, **limits):
+    """Why it refuses them."""
+    with pytest.raises(CallError) as caught:
+        taken(arguments, **limits)
+    assert caught.value.kind == "invalid_arguments"
     return caught.value.problems
 
 
 @given(json_values())
 def test_plain_json_is_copied_as_it_is(value):
-    assert _plain_object({"a": value}, most_nodes=ENOUGH) == {"a": value}
+    assert taken({"a": value}) == {"a": value}
 
 
 def test_nothing_of_the_copy_is_the_hosts():
     inner = {"list": [{"deep": 1}]}
-    copy = _plain_object(inner, most_nodes=ENOUGH)
+    copy = taken(inner)
     assert copy["list"] is not inner["list"]
     assert copy["list"][0] is not inner["list"][0]
 
 
 def test_a_tuple_is_an_array():
-    assert _plain_object({"a": (1, (2,))}, most_nodes=ENOUGH) == {"a": [1, [2]]}
+    assert taken({"a": (1, (2,))}) == {"a": [1, [2]]}
 
 
 @pytest.mark.parametrize("kind", [MappingProxyType, OrderedDict, UserDict, lambda members: defaultdict(list, members)])
 def test_the_outermost_may_be_any_mapping(kind):
-    copy = _plain_object(kind({"a": [1]}), most_nodes=ENOUGH)
+    copy = taken(kind({"a": [1]}))
     assert (copy, type(copy)) == ({"a": [1]}, dict)
 
 
@@ -91,14 +105,9 @@ def test_what_json_cannot_say_is_refused_by_its_place(value, why):
     assert problems({"a": value}) == (why,)
 
 
-def test_all_faults_are_told():
-    assert problems({1: 1}) == ("(root): keys must be strings, got one of type int",)
-    assert len(problems({"a": float("nan"), "b": b"", "c": [object()]})) == 3
-
-
 def test_the_largest_integers_and_texts_are_taken():
     value = {"a": 10**4300 - 1, "b": "é" * 1000}
-    assert _plain_object(value, most_nodes=ENOUGH) == value
+    assert taken(value) == value
 
 
 def test_a_mapping_that_holds_itself_is_refused():
@@ -116,10 +125,10 @@ def nested(levels):
 
 def test_depth_is_limited():
     """Also where a recursion could not survive it."""
-    assert _plain_object(nested(MAX_DEPTH), most_nodes=ENOUGH)
+    assert taken(nested(MAX_DEPTH))
     (problem,) = problems(nested(MAX_DEPTH + 1))
     assert problem.endswith("must not be nested more than 64 levels deep")
-    assert problems(nested(100_000), 200_000)
+    assert problems(nested(100_000), argument_nodes=200_000)
 
 
 def test_values_are_counted_where_they_are_reached():
@@ -127,13 +136,20 @@ def test_values_are_counted_where_they_are_reached():
     wide = [0] * 10
     for _ in range(9):
         wide = [wide] * 10
-    assert problems({"a": wide}) == ("(root): holds more than 1,000 values",)
-    assert _plain_object({"a": [1, 2]}, most_nodes=3) == {"a": [1, 2]}
-    assert problems({"a": [1, 2]}, 2) == ("(root): holds more than 2 values",)
+    assert problems({"a": wide}) == ("(root): it holds more than 100,000 values",)
+    assert taken({"a": [1, 2]}, argument_nodes=3) == {"a": [1, 2]}
+    assert problems({"a": [1, 2]}, argument_nodes=2) == ("(root): it holds more than 2 values",)
 
 
 @pytest.mark.parametrize(
-    ("odd", "kind"), [(None, "null"), ([], "an array"), ("x", "a string"), (1, "a number"), (True, "a boolean")]
+    ("odd", "kind"),
+    [
+        (None, "NoneType"),
+        ([], "list"),
+        (1, "int"),
+        (bytearray(b"{}"), "bytearray"),
+        (object(), "object"),
+    ],
 )
 def test_what_is_no_mapping_is_named(odd, kind):
     assert problems(odd) == (f"(root): expected a JSON object, found {kind}",)
@@ -154,18 +170,10 @@ class Endless(Mapping):
 
 
 def test_a_mapping_without_end_is_read_only_so_far():
-    assert problems(Endless()) == ("(root): holds more than 1,000 values",)
-
-
-def test_what_is_mended_while_the_fault_is_looked_for_is_still_refused(monkeypatch):
-    monkeypatch.setattr("pegboard.dispatch.arguments.json_faults", lambda *_: ())
-    assert problems({"a": b""}) == ("(root): must be JSON",)
+    assert problems(Endless()) == ("(root): it holds more than 100,000 values",)
 
 
 # Parse ----------------------------------------------------------------------------------------------------------------
-
-
-ENOUGH_PARSE = 1_000_000
 
 
 def json_of(value):
@@ -183,11 +191,11 @@ json_trees = st.recursive(
 )
 
 
-def parsed(text, most_bytes=ENOUGH_PARSE):
+def parsed(text, most_bytes=ENOUGH):
     return parse_arguments(text, most_bytes=most_bytes)
 
 
-def reason(text, most_bytes=ENOUGH_PARSE):
+def reason(text, most_bytes=ENOUGH):
     with pytest.raises(CallError) as caught:
         parsed(text, most_bytes)
     assert caught.value.kind == "invalid_arguments"
@@ -214,10 +222,10 @@ def test_blank_means_no_arguments(blank):
         ('{"a": NaN}', "not JSON"),
         ('{"a": Infinity}', "not JSON"),
         ('{"a": -Infinity}', "not JSON"),
-        ('{"a": 1e400}', "a number is too large"),
-        ('{"a": [{"b": -1E+400}]}', "a number is too large"),
-        ('{"a": 1' + "0" * 400 + ".0}", "a number is too large"),
-        ('{"a": 1' + "0" * 250 + "e99}", "a number is too large"),
+        ('{"a": 1e400}', "must be a finite number"),
+        ('{"a": [{"b": -1E+400}]}', "must be a finite number"),
+        ('{"a": 1' + "0" * 400 + ".0}", "must be a finite number"),
+        ('{"a": 1' + "0" * 250 + "e99}", "must be a finite number"),
         ('{"a": 1' + "0" * 5000 + "}", "number out of range"),
         (r'{"a": "\ud800"}', "not JSON"),
         (r'{"a": "\udc00 later"}', "not JSON"),
@@ -231,10 +239,10 @@ def test_blank_means_no_arguments(blank):
         ("\ufeff{}", "not JSON"),
         ('{"a":' + "[" * 100_000, "not JSON"),
         ("[1]", "expected a JSON object, found an array"),
-        ('"text"', "expected a JSON object, found a string"),
-        ("1", "expected a JSON object, found a number"),
-        ("1.5", "expected a JSON object, found a number"),
-        ("true", "expected a JSON object, found a boolean"),
+        ('"text"', 'expected a JSON object, found string "text"'),
+        ("1", "expected a JSON object, found number 1"),
+        ("1.5", "expected a JSON object, found number 1.5"),
+        ("true", "expected a JSON object, found boolean true"),
         ("null", "expected a JSON object, found null"),
     ],
 )
@@ -254,8 +262,8 @@ def nested_text(levels):
 
 def test_the_depth_of_json_text_is_limited():
     assert parsed(nested_text(MAX_DEPTH))
-    assert reason(nested_text(MAX_DEPTH + 1)) == "(root): nested deeper than 64 levels"
-    assert reason('{"a":' * 65 + "{}" + "}" * 65) == "(root): nested deeper than 64 levels"
+    assert reason(nested_text(MAX_DEPTH + 1)).endswith("must not be nested more than 64 levels deep")
+    assert reason('{"a":' * 65 + "{}" + "}" * 65).endswith("must not be nested more than 64 levels deep")
 
 
 def test_width_is_no_depth_and_digits_in_words_are_no_number():
@@ -272,24 +280,6 @@ def test_the_reason_tells_the_model_what_to_send():
         parsed("[]")
 
 
-@pytest.mark.parametrize("odd", [["list"], 3, None, bytearray(b"{}"), object()])
-def test_arguments_of_another_kind_are_refused(make, prepare, odd):
-    """The host passes on what a provider's client gave it."""
-    state, _ = prepare(make(print))
-    state.call = ToolCall("probe", odd)
-    with pytest.raises(CallError, match="expected a JSON object"):
-        parse(state)
-
-
-def test_a_mapping_is_taken_as_a_deep_copy(make, prepare):
-    """What is judged and approved is what runs, and a tool that changes its arguments changes nobody else's."""
-    inner = [1]
-    state, _ = prepare(make(print), MappingProxyType({"a": inner}))
-    parse(state)
-    inner.append(2)
-    assert (state.arguments, type(state.arguments), state.parsed) == ({"a": [1]}, dict, True)
-
-
 def test_the_registrys_limits_are_kept(make, send):
     assert send(make(print), '{"a": 1}', limits=Limits(argument_bytes=4)).result.kind == "invalid_arguments"
     few = Limits(argument_nodes=2)
@@ -301,10 +291,10 @@ def test_the_registrys_limits_are_kept(make, send):
     ("text", "values"), [("{}", 0), ('{"a": 1}', 1), ('{"a": [1, [], {"b": 2}]}', 5), ('{"a": ",,,,[[[[{"}', 1)]
 )
 def test_every_value_in_the_arguments_counts(text, values):
-    assert parse_arguments(text, most_bytes=ENOUGH_PARSE, most_nodes=values) == json.loads(text)
+    assert parse_arguments(text, most_bytes=ENOUGH, most_nodes=values) == json.loads(text)
     if values:
         with pytest.raises(CallError, match=f"holds more than {values - 1} values"):
-            parse_arguments(text, most_bytes=ENOUGH_PARSE, most_nodes=values - 1)
+            parse_arguments(text, most_bytes=ENOUGH, most_nodes=values - 1)
 
 
 def test_commas_in_words_are_no_values():
@@ -374,9 +364,9 @@ class Bytes(bytes):
 
 @pytest.mark.parametrize("given_text", [Text('{"a": 1}'), Bytes(b'{"a": 1}')], ids=["str", "bytes"])
 def test_text_of_a_type_of_its_own_is_taken_for_what_it_holds(given_text):
-    assert _take_arguments(given_text, Limits(argument_bytes=ENOUGH_PARSE, argument_nodes=9)) == {"a": 1}
+    assert taken(given_text) == {"a": 1}
     with pytest.raises(CallError, match="8"):
-        _take_arguments(given_text, Limits(argument_bytes=7, argument_nodes=9))
+        taken(given_text, argument_bytes=7)
 
 
 class Raising(Mapping):
@@ -398,7 +388,7 @@ class Raising(Mapping):
 @pytest.mark.parametrize("error", [KeyError("gone"), ValueError("secret path"), RecursionError(), StopIteration()])
 def test_a_mapping_that_raises_when_it_is_read_is_refused_and_told_to_the_operator(error):
     with pytest.raises(CallError) as caught:
-        _take_arguments(Raising(error), Limits(argument_bytes=ENOUGH_PARSE, argument_nodes=9))
+        taken(Raising(error))
     assert caught.value.problems == ("(root): they can't be read",)
     assert "secret" not in caught.value.text
     assert type(error).__name__ in caught.value.detail
@@ -406,7 +396,7 @@ def test_a_mapping_that_raises_when_it_is_read_is_refused_and_told_to_the_operat
 
 def test_several_reasons_are_listed():
     with pytest.raises(CallError) as caught:
-        _take_arguments({"a": float("nan"), "b": {1}}, Limits(argument_bytes=ENOUGH_PARSE, argument_nodes=9))
+        taken({"a": float("nan"), "b": {1}})
     assert caught.value.text == (
         "The arguments were refused:\n"
         "- a: must be a finite number, got NaN\n"
@@ -432,7 +422,7 @@ json_like = st.text('{}[]",:0123456789eE.+-truefalsn \\u\ud800', max_size=40)
 def test_whatever_is_given_ends_in_a_mapping_or_a_call_error(anything):
     refusal = None
     try:
-        arguments = _take_arguments(anything, Limits(argument_bytes=200, argument_nodes=20))
+        arguments = taken(anything, argument_bytes=200, argument_nodes=20)
     except CallError as error:
         refusal = error
     if refusal is None:
@@ -523,8 +513,8 @@ def test_a_tool_of_a_toolset_makes_the_call_dynamic(tools):
         ('{"count": "3"}', "count: must be an integer"),
         ({"count": "3"}, "count: must be an integer"),
         ({"count": float("nan")}, "count: must be a finite number"),
-        ([1], "(root): expected a JSON object, found an array"),
-        (7, "(root): expected a JSON object, found a number"),
+        ([1], "(root): expected a JSON object, found list"),
+        (7, "(root): expected a JSON object, found int"),
     ],
     ids=str,
 )
@@ -677,7 +667,7 @@ def test_arguments_that_dispatch_may_convert_are_valid_as_they_are(make, allowed
 
 
 def test_the_limits_hold(tools):
-    assert parse_call(WHOLE, tools, Limits(argument_nodes=0)).error.problems == ("(root): holds more than 0 values",)
+    assert parse_call(WHOLE, tools, Limits(argument_nodes=0)).error.problems == ("(root): it holds more than 0 values",)
 
 
 def test_a_finder_that_fails_costs_only_the_call(make):
@@ -693,10 +683,10 @@ def test_the_tools_of_a_request_are_asked(make):
     registry.register(make(print, name="probe", schema=SCHEMA), make(print, name="hidden"))
     registry.register(ToolsetFunction("remote", lambda _: [make(print, name="ping")]))
     resolved = asyncio.run(registry.resolve())
-    assert not parse_call(WHOLE, resolved).invalid
-    assert parse_call({"name": "ping"}, resolved).dynamic
-    assert parse_call({"name": "hidden"}, resolved).error.kind == "not_offered"
-    assert parse_call({"name": "nothing"}, resolved).error.kind == "unknown_tool"
+    assert not registry.parse(WHOLE, resolved).invalid
+    assert registry.parse({"name": "ping"}, resolved).dynamic
+    assert registry.parse({"name": "hidden"}, resolved).error.kind == "not_offered"
+    assert registry.parse({"name": "nothing"}, resolved).error.kind == "unknown_tool"
 
 
 scraps = st.sampled_from(["name", "arguments", "id", "input", "title", "error", "providerExecuted", "dynamic"])
@@ -875,12 +865,6 @@ def test_a_lone_surrogate_shows_nothing_and_stays_refused():
         parse_arguments(so_far.text, most_bytes=100)
 
 
-def test_the_limits_hold_for_partial_arguments():
-    so_far = ArgumentsSoFar(most_nodes=2)
-    so_far.feed('{"a": [1, 2]}')
-    assert so_far.partial == Partial({})
-
-
 # Validate -------------------------------------------------------------------------------------------------------------
 
 
@@ -921,16 +905,6 @@ def test_all_errors_are_listed_each_with_its_path_and_the_tool_does_not_run(make
 @pytest.mark.parametrize("limit", ["25", True, 25.5, None])
 def test_nothing_is_coerced(make, send, limit):
     assert send(make(never, schema=BAD_SCHEMA), {"query": "q", "limit": limit}).result.kind == "invalid_arguments"
-
-
-@pytest.mark.parametrize(
-    "odd", [float("nan"), float("inf"), {1, 2}, object(), b"bytes", "\ud800", 10**5000, {1: "a"}], ids=kind_of
-)
-def test_a_mapping_that_is_no_json_is_refused(make, send, odd):
-    """Arguments that come as a mapping have passed no parser."""
-    result = send(make(never), {"query": odd}).result
-    assert result.kind == "invalid_arguments"
-    assert "query" in result.text
 
 
 def test_no_more_than_twenty_errors_are_listed(make, send):
@@ -977,7 +951,7 @@ def test_a_problem_is_cut_short(make, send):
     words = {"anyOf": [{"const": f"word {number} of a sentence that has many of them"} for number in range(1000)]}
     schema = {"type": "object", "properties": {"a": words, "b": words}}
     text = send(make(never, schema=schema), {"a": "x", "b": "y"}).result.text
-    assert len(text) < 3 * _MOST_OF_A_PROBLEM
+    assert len(text) < 3000
     assert text.count("...") == 2
 
 
@@ -1005,11 +979,11 @@ def test_conversion_is_settable_by_tool_and_by_registry(make, send, tool_says, r
 
 def test_conversions_are_told_as_an_event(make, prepare):
     tool = make(echo, schema=BAD_SCHEMA)
-    state, _ = prepare(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
+    state = prepare(tool, {"query": "q", "limit": "5"}, limits=Limits(coerce=True))
     events = []
     state.services = state.services.evolve(events=events.append)
     state.tool, state.arguments = tool, {"query": "q", "limit": "5"}
-    validate(state)
+    assert validate(state) is None
     assert [event.note for event in events] == ['coerced: limit: string "5" -> number 5']
 
 
@@ -1034,12 +1008,12 @@ def test_what_a_callback_changed_is_converted_too(make, send):
 
 def test_what_a_callback_changed_is_judged_again_and_what_it_left_is_not(make, prepare):
     tool = make(echo, schema=BAD_SCHEMA)
-    state, _ = prepare(tool, {"query": 1})
+    state = prepare(tool, {"query": 1})
     state.tool, state.arguments = tool, {"query": 1}
     revalidate(state)
     state.changed = True
     with pytest.raises(CallError, match="query"):
-        revalidate(state)
+        asyncio.run(revalidate(state))
     state.arguments = {"query": "q"}
     revalidate(state)
     assert state.arguments == {"query": "q"}
@@ -1119,3 +1093,267 @@ def test_arguments_that_a_heavy_schema_cannot_judge_in_good_time_are_refused_at_
     result = send(tool, {"text": "ab" * 300_000}).result
     assert result.kind == "invalid_arguments"
     assert "too large for its schema; send at most" in result.text
+
+
+# What is converted, and what not --------------------------------------------------------------------------------------
+
+INTEGER = {"type": "integer"}
+NUMBER = {"type": "number"}
+TEXT = {"type": "string"}
+FLAG = {"type": "boolean"}
+TEXTS = {"type": "array", "items": TEXT}
+INTEGERS = {"type": "array", "items": INTEGER}
+MAYBE_INTEGER = {"anyOf": [INTEGER, {"type": "null"}]}
+
+
+def tool_for(schema, **more):
+    return Tool.from_schema(
+        "probe", {"type": "object", "properties": {"a": schema}, "additionalProperties": False, **more}
+    )
+
+
+def converted(schema, value, **more):
+    """What the property `a` of this schema makes of a value."""
+    return coerced(tool_for(schema, **more), {"a": value})
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "becomes"),
+    [
+        (INTEGER, "42", 42),
+        (INTEGER, "-7", -7),
+        (INTEGER, " 42 ", 42),
+        (INTEGER, "42.0", 42.0),
+        (NUMBER, "1.5", 1.5),
+        (NUMBER, "1e3", 1000.0),
+        (FLAG, "true", True),
+        (FLAG, "false", False),
+        ({"type": "null"}, "null", None),
+        (MAYBE_INTEGER, "null", None),
+        (MAYBE_INTEGER, "5", 5),
+        ({"type": ["integer", "null"]}, "5", 5),
+        (TEXT, 42, "42"),
+        (TEXT, -(10**30), "-1" + "0" * 30),
+        (TEXTS, '["x", "y"]', ["x", "y"]),
+        (TEXTS, "[1, 2]", ["1", "2"]),
+        (TEXTS, "x", ["x"]),
+        (TEXTS, 1, ["1"]),
+        (INTEGERS, "5", [5]),
+        (INTEGERS, ["5", 6], [5, 6]),
+        ({"type": "array", "prefixItems": [INTEGER], "items": TEXT}, ["1", 2], [1, "2"]),
+        ({"type": "object", "properties": {"b": INTEGER}}, '{"b": "3"}', {"b": 3}),
+        ({"type": "object", "additionalProperties": INTEGER}, {"x": "3"}, {"x": 3}),
+        ({"enum": ["fast", "Exact"]}, "FAST", "fast"),
+        ({"enum": ["fast"], "type": "string"}, "Fast", "fast"),
+        ({"enum": [1, 2, "x"]}, "2", 2),
+        ({"const": 3}, "3", 3),
+        ({"allOf": [INTEGER, {"minimum": 1}]}, "3", 3),
+        ({"$ref": "#/$defs/count"}, "3", 3),
+        ({"anyOf": [{"$ref": "#/$defs/count"}, {"$ref": "#/$defs/count"}]}, "3", 3),
+        ({"oneOf": [FLAG, INTEGER]}, "true", True),
+        ({"anyOf": [INTEGER, NUMBER]}, "42", 42),
+        ({"anyOf": [INTEGER, INTEGERS]}, "42", 42),
+        ({"anyOf": [TEXTS, INTEGERS]}, "[1]", [1]),
+    ],
+    ids=json.dumps,
+)
+def test_what_is_converted(schema, value, becomes):
+    result = converted(schema, value, **{"$defs": {"count": INTEGER}})
+    assert result is not None
+    assert repr(result[0]) == repr({"a": becomes})
+    assert result[1]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (INTEGER, "42.5"),
+        (INTEGER, "forty-two"),
+        (INTEGER, "0x10"),
+        (INTEGER, "1,000"),
+        (INTEGER, "007"),
+        (INTEGER, "+5"),
+        (INTEGER, "1" * 5000),
+        (INTEGER, 42.5),
+        (INTEGER, True),
+        (INTEGER, None),
+        (INTEGER, [42]),
+        (INTEGER, ""),
+        (NUMBER, "NaN"),
+        (NUMBER, "1e400"),
+        (FLAG, "True"),
+        (FLAG, "yes"),
+        (FLAG, 1),
+        (FLAG, 0),
+        (TEXT, 1.5),
+        (TEXT, True),
+        (TEXT, ["x"]),
+        (TEXT, {}),
+        (TEXTS, "[1.5]"),
+        (INTEGERS, ["5", "six"]),
+        ({"type": "object"}, "{'b': 3}"),
+        ({"type": "object"}, '{"b": 1, "b": 2}'),
+        ({"enum": ["AB", "ab"]}, "Ab"),
+        ({"enum": ["fast"]}, "faster"),
+        ({"anyOf": [{"const": "AB"}, {"const": "ab"}]}, "Ab"),
+        ({**INTEGER, "minimum": 10}, "5"),
+        ({"not": TEXT}, "5"),
+    ],
+    ids=lambda value: json.dumps(value)[:60],
+)
+def test_what_is_not_converted(schema, value):
+    """Nothing is lost, and nothing guessed."""
+    assert converted(schema, value, required=["a"]) is None
+
+
+def test_null_for_what_may_be_left_out_is_left_out():
+    assert converted(INTEGER, None) == ({}, ("a: null -> left out",))
+    assert converted(MAYBE_INTEGER, None) == ({"a": None}, ())
+
+
+def test_every_change_is_told_by_its_place():
+    schema = {"type": "object", "properties": {"rows": INTEGERS, "on": FLAG}}
+    result = converted(schema, {"rows": ["1", 2, "3"], "on": "true"})
+    assert result == (
+        {"a": {"rows": [1, 2, 3], "on": True}},
+        (
+            'a.rows[0]: string "1" -> number 1',
+            'a.rows[2]: string "3" -> number 3',
+            'a.on: string "true" -> boolean true',
+        ),
+    )
+
+
+def test_changes_without_number_are_counted():
+    result = converted(INTEGERS, [str(number) for number in range(30)])
+    assert (len(result[1]), result[1][-1]) == (21, "and 10 more")
+
+
+def test_a_long_value_is_told_in_few_characters():
+    (change,) = converted(TEXTS, "x" * 10_000)[1]
+    assert len(change) < 100
+
+
+def test_what_was_given_is_not_touched():
+    given_arguments = {"a": {"rows": ["1"]}}
+    before = copy.deepcopy(given_arguments)
+    tool = tool_for({"type": "object", "properties": {"rows": INTEGERS}})
+    assert coerced(tool, given_arguments)[0] == {"a": {"rows": [1]}}
+    assert given_arguments == before
+
+
+def test_one_place_that_cannot_be_mended_leaves_all_as_it_is():
+    tool = Tool.from_schema("probe", {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}})
+    assert coerced(tool, {"a": "1", "b": "x"}) is None
+    assert converted(INTEGER, "1", required=["a", "b"]) is None
+
+
+def test_unknown_keys_are_not_taken_away():
+    assert coerced(tool_for(INTEGER), {"a": "1", "z": 1}) is None
+
+
+def test_recursive_schemas_are_followed():
+    node = {"type": "object", "properties": {"value": INTEGER, "next": {"$ref": "#/$defs/node"}}}
+    result = converted(
+        {"$ref": "#/$defs/node"},
+        {"value": "1", "next": {"value": "2", "next": None}},
+        **{"$defs": {"node": node}},
+    )
+    assert result[0] == {"a": {"value": 1, "next": {"value": 2}}}
+
+
+def test_a_value_that_would_be_wrapped_without_end_is_left():
+    """An array of such arrays, and so on, never holds a string."""
+    endless = {"type": "array", "items": {"$ref": "#/$defs/endless"}}
+    assert converted({"$ref": "#/$defs/endless"}, "x", **{"$defs": {"endless": endless}}) is None
+
+
+@pytest.mark.parametrize(
+    ("draft", "becomes"),
+    [
+        ("http://json-schema.org/draft-07/schema#", {"a": 1}),
+        ("https://json-schema.org/draft/2020-12/schema", None),
+    ],
+)
+def test_the_draft_says_whether_anything_counts_beside_a_reference(draft, becomes):
+    schema = {
+        "$schema": draft,
+        "type": "object",
+        "properties": {"a": {"$ref": "#/definitions/count", "type": "string"}},
+        "definitions": {"count": INTEGER},
+    }
+    result = coerced(Tool.from_schema("probe", schema), {"a": "1"})
+    assert (result and result[0]) == becomes
+
+
+def test_items_as_older_drafts_have_them():
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": [INTEGER], "additionalItems": TEXT}},
+    }
+    assert coerced(Tool.from_schema("probe", schema), {"a": ["1", 2]})[0] == {"a": [1, "2"]}
+
+
+def test_keywords_that_hold_nonsense_change_nothing():
+    """A draft that doesn't know a keyword lets it hold anything."""
+    schema = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "type": "object",
+        "properties": {"a": {"type": "integer", "prefixItems": 3, "const": {"odd": 1}, "examples": 1}},
+        "required": ["b"],
+    }
+    assert coerced(Tool.from_schema("probe", schema), {"a": "1"}) is None
+
+
+@pytest.mark.parametrize("odd", [{"a": float("nan")}, {"a": object()}, {1: "1"}])
+def test_what_is_no_json_is_not_converted(odd):
+    assert coerced(tool_for(INTEGER), odd) is None
+
+
+def test_texts_within_texts_end():
+    """Each level is read once: what it holds may be as deep as arguments may be, and no deeper."""
+    text = "5"
+    for _ in range(8):
+        text = json.dumps([text])
+    deep = {"type": "array", "items": {"anyOf": [{"$ref": "#/$defs/deep"}, INTEGER]}}
+    result = converted({"$ref": "#/$defs/deep"}, text, **{"$defs": {"deep": deep}})
+    assert result is None or canonical_json(result[0]).count("[") == 8
+    far = "[" * 100 + "]" * 100
+    assert converted({"type": "array"}, far) is None
+
+
+def test_the_budget_holds():
+    """A union whose members all want to read a long text gives up; it never takes long."""
+    long_text = json.dumps(["x" * 900_000])
+    many = {"anyOf": [{"type": "object", "required": [f"k{number}"]} for number in range(50)]}
+    assert converted(many, long_text) is None
+
+
+# Laws ----------------------------------------------------------------------------------------------------------------
+
+
+def spoilt(value):
+    """The same JSON with some of it written as text."""
+    if isinstance(value, dict):
+        return st.fixed_dictionaries({key: spoilt(item) for key, item in value.items()})
+    inside = st.lists(st.nothing()) if value == [] else st.just(value)
+    if isinstance(value, list) and value:
+        inside = st.tuples(*map(spoilt, value)).map(list)
+    return inside | inside.map(json.dumps)
+
+
+@given(SCHEMAS, VALUES.flatmap(spoilt))
+def test_only_what_the_schema_takes_is_given_back_and_what_was_valid_is_the_same(schema, value):
+    tool = tool_for(schema)
+    arguments = {"a": value}
+    before = copy.deepcopy(arguments)
+    result = coerced(tool, arguments)
+    assert arguments == before
+    if tool.validator.accepts(arguments):
+        assert result is not None
+        assert result[0] is arguments
+        assert result[1] == ()
+    elif result is not None:
+        assert tool.validator.problems(result[0]) == ()
+        assert result[1]

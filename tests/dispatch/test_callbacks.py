@@ -11,6 +11,7 @@ from pegboard.callbacks import Callback, ChainError, quick
 from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny, wrapped
 from pegboard.dispatch.stages import run_stages
 from pegboard.dispatch.state import Callbacks
+from pegboard.dispatch.timeout import Watchdog
 from pegboard.errors import FatalToolError, ToolError, TurnAbortedError
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
@@ -341,8 +342,8 @@ async def test_cancellation_while_a_callback_waits_goes_through(make, prepare, d
         waits.set()
         await asyncio.Event().wait()
 
-    state, way = prepare(make(diary.tool), **{stage: [stuck]})
-    task = asyncio.ensure_future(run_stages(state, way))
+    state = prepare(make(diary.tool), **{stage: [stuck]})
+    task = asyncio.ensure_future(run_stages(state))
     await waits.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -432,11 +433,11 @@ async def test_a_callback_that_hangs_fails_its_call_and_no_other(make, prepare, 
     function = diary.failing_tool if stage == "on_error" else diary.tool
     limits = attrs.evolve(DEFAULT_LIMITS, callback_timeout=0.02)
     callbacks = {stage: [hangs if is_plain else hangs_too]}
-    stuck, its_way = prepare(make(function), limits=limits, observe=lambda *what: told.append(what), **callbacks)
-    other, way = prepare(make(lambda: "fine"))
-    call = asyncio.ensure_future(run_stages(stuck, its_way))
+    stuck = prepare(make(function), limits=limits, observe=lambda *what: told.append(what), **callbacks)
+    other = prepare(make(lambda: "fine"))
+    call = asyncio.ensure_future(run_stages(stuck))
     await asyncio.sleep(0)
-    await run_stages(other, way)
+    await run_stages(other)
     answered_meanwhile = not call.done()
     await call
     let_go.set()
@@ -468,27 +469,16 @@ def test_a_plain_callback_may_give_what_has_to_be_awaited(make, send):
     assert send(make(nothing), before=[passes_on]).result.text == "later"
 
 
-def test_a_callback_that_blocks_the_loop_is_named(make, prepare):
+@pytest.mark.parametrize(("callback", "steps"), [(quick(lambda *_: None), 1), (later(nothing), 2)])
+def test_a_callback_that_blocks_the_loop_is_named(make, prepare, callback, steps):
     """As a tool is; the watchdog sees each step."""
     seen = []
-
-    class Watchdog:
-        def enter(self, name):
-            seen.append(name)
-
-        def leave(self, _step):
-            pass
-
-    def main(callback):
-        state, way = prepare(make(lambda: "fine"), before=[callback])
-        state.services = state.services.evolve(watchdog=Watchdog())
-        asyncio.run(run_stages(state, way))
-
-    main(quick(lambda *_: None))
-    assert seen[0] == "callback of plugin 0"
-    seen.clear()
-    main(later(nothing))
-    assert seen.count("callback of plugin 0") >= 2
+    state = prepare(make(lambda: "fine"), before=[callback])
+    dog = Watchdog(limit=-1.0, report=lambda name, *_: seen.append(name))
+    dog.is_looking = True
+    state.services = state.services.evolve(watchdog=dog)
+    asyncio.run(run_stages(state))
+    assert seen.count("callback of plugin 0") >= steps
 
 
 # What callbacks see ---------------------------------------------------------------------------------------------------
@@ -695,7 +685,7 @@ def wrap(prepare, make):
 
     def wrap(inner, *functions, limits=DEFAULT_LIMITS, observe=None, arguments=None):
         links = tuple(Callback(function, f"plugin {place}") for place, function in enumerate(functions))
-        state, _ = prepare(make(), limits=limits, observe=observe)
+        state = prepare(make(), limits=limits, observe=observe)
         state.tool = make()
         state.arguments = {} if arguments is None else arguments
         state.services = state.services.evolve(callbacks=Callbacks(wrap=links))
@@ -979,7 +969,7 @@ async def test_cancellation_goes_through_every_wrapper(prepare, make, notes):
         waits.set()
         await forever()
 
-    state, _ = prepare(make())
+    state = prepare(make())
     state.tool = make()
     links = (Callback(notes.wrapper("one")), Callback(notes.wrapper("two")))
     state.services = state.services.evolve(callbacks=Callbacks(wrap=links))

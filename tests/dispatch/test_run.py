@@ -7,16 +7,16 @@ import threading
 
 import pytest
 
+from pegboard import ToolCall, ToolRegistry, tool
 from pegboard.callbacks import Flavour
-from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE, _retried, _retries
+from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE
 from pegboard.dispatch.stages import run_stages
 from pegboard.errors import FatalToolError, ToolError
 from pegboard.schema.json import StructureError
 from pegboard.tools.call import CallError
 from pegboard.tools.context import Progress, ToolContext
 from pegboard.tools.handler import Handler
-from pegboard.tools.spec import Limits, Origin, Policy, ToolAnnotations, ToolSpec
-from pegboard.tools.tool import Tool
+from pegboard.tools.spec import HOST, Limits, Origin, Policy
 
 PATIENCE = 10  # seconds; only a broken test waits so long
 TINY = Limits(timeout=0.001)
@@ -102,8 +102,8 @@ def test_a_generator_runs_off_the_loop_unless_it_says_that_it_does_not_block(mak
 async def test_context_variables_are_seen_off_the_loop(make, prepare):
     variable = contextvars.ContextVar("variable", default="unset")
     variable.set("set by the host")
-    state, way = prepare(make(variable.get))
-    await run_stages(state, way)
+    state = prepare(make(variable.get))
+    await run_stages(state)
     assert state.value == "set by the host"
 
 
@@ -337,9 +337,9 @@ def test_a_tools_own_timeout_is_a_failure_of_the_tool_not_its_limit(make, send):
 # Ending ---------------------------------------------------------------------------------------------------------------
 
 
-def cancelled_while_running(state, way, begun):
+def cancelled_while_running(state, begun):
     async def main():
-        task = asyncio.ensure_future(run_stages(state, way))
+        task = asyncio.ensure_future(run_stages(state))
         await asyncio.to_thread(begun.wait, PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -358,7 +358,7 @@ def test_cancellation_of_whoever_waits_reaches_a_coroutine_and_goes_through(make
         finally:
             cancelled.append(True)
 
-    cancelled_while_running(*prepare(make(tool)), begun)
+    cancelled_while_running(prepare(make(tool)), begun)
     assert cancelled == [True]
 
 
@@ -369,7 +369,7 @@ def test_cancellation_of_whoever_waits_abandons_a_thread_and_goes_through(make, 
         begun.set()
         gate.wait(PATIENCE)
 
-    cancelled_while_running(*prepare(make(tool)), begun)
+    cancelled_while_running(prepare(make(tool)), begun)
     assert threads.abandoned == 1
     gate.set()
 
@@ -442,72 +442,72 @@ def test_an_async_generator_that_never_waits_lets_the_loop_go_on(make, send):
 AGAIN = ToolError("not now", retryable=True)
 
 
-def made(*, idempotent=True, times=2, trusted=True):
-    spec = ToolSpec("flaky", annotations=ToolAnnotations(idempotent_hint=idempotent))
-    return Tool(spec, policy=Policy(retries=times), origin=Origin(trusted=trusted))
+def asks_for(seconds):
+    error = ToolError("not now", retryable=True)
+    error.retry_after = seconds
+    return error
 
 
-def run(flaky, *outcomes, **options):
-    """Attempts with these outcomes; gives what came of them, how many there were, the pauses and what was told."""
-    left, pauses, told = list(outcomes), [], []
+@pytest.fixture
+def attempts(monkeypatch):
+    """Calls a tool with these outcomes; gives its result, how many attempts there were, the pauses and the notes."""
 
-    async def attempt():
-        outcome = left.pop(0)
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome
+    def attempts(*outcomes, times=2, idempotent=True, origin=HOST, **facts):
+        left, pauses, notes = list(outcomes), [], []
 
-    async def sleep(seconds):
-        pauses.append(seconds)
+        @tool(idempotent=idempotent, retries=times, **facts)
+        async def flaky() -> str:
+            outcome = left.pop(0)
+            if isinstance(outcome, BaseException):
+                raise outcome
+            return outcome
 
-    def on_retry(number, error, seconds):
-        told.append((number, error, seconds))
+        async def sleep(seconds):
+            pauses.append(seconds)
 
-    async def main():
-        try:
-            return await _retried(attempt, flaky, on_retry=on_retry, sleep=sleep, **options)
-        except BaseException as error:  # noqa: BLE001  what came of it
-            return error
+        async def main():
+            registry = ToolRegistry()
+            registry.register(flaky, origin=origin)
+            listener = lambda event: notes.append(getattr(event, "note", None))  # noqa: E731
+            monkeypatch.setattr(asyncio, "sleep", sleep)
+            return await registry.dispatch([ToolCall("flaky")], listener=listener)
 
-    answer = asyncio.run(main())
-    return answer, len(outcomes) - len(left), pauses, told
+        (result,) = asyncio.run(main()).results
+        return result, len(outcomes) - len(left), pauses, [note for note in notes if note]
 
-
-def test_an_error_that_the_tool_calls_retryable_is_tried_again():
-    answer, attempts, pauses, told = run(made(), AGAIN, "at last")
-    assert (answer, attempts) == ("at last", 2)
-    assert told == [(1, AGAIN, pauses[0])]
+    return attempts
 
 
-def test_the_last_error_stands_when_all_attempts_are_used_up():
-    last = ToolError("still not", retryable=True)
-    answer, attempts, _, told = run(made(), AGAIN, AGAIN, last)
-    assert (answer, attempts) == (last, 3)
-    assert [number for number, _, _ in told] == [1, 2]
+def test_an_error_that_the_tool_calls_retryable_is_tried_again(attempts):
+    result, made, pauses, notes = attempts(AGAIN, "at last")
+    assert (result.text, made) == ("at last", 2)
+    assert notes == [f"retry 1 in {pauses[0]:.1f} s: ToolError"]
 
 
-def test_pauses_are_of_a_random_length_that_may_double_each_time():
-    _, _, pauses, _ = run(made(times=9), *[AGAIN] * 10)
-    assert len(set(pauses)) == len(pauses)
+def test_the_last_error_stands_when_all_attempts_are_used_up(attempts):
+    result, made, _, notes = attempts(AGAIN, AGAIN, ToolError("still not", retryable=True))
+    assert (result.kind, made, len(notes)) == ("tool_failure", 3, 2)
+    assert result.text.startswith("still not")
+
+
+def test_pauses_are_of_a_random_length_that_may_double_each_time(attempts):
+    _, _, pauses, _ = attempts(*[AGAIN] * 10, times=9)
+    assert len(set(pauses)) == len(pauses) == 9
     for number, pause in enumerate(pauses):
         assert 0 <= pause <= min(FIRST_PAUSE * 2**number, LONGEST_PAUSE)
 
 
 @pytest.mark.parametrize(("asked", "least"), [(45, 45), (60.5, 60.5), (0, 0), (-1, 0), (float("inf"), 0), ("9", 0)])
-def test_an_error_may_ask_for_a_longer_pause(asked, least):
-    error = ToolError("not now", retryable=True)
-    error.retry_after = asked
-    _, attempts, pauses, _ = run(made(), error, "at last")
-    assert attempts == 2
+def test_an_error_may_ask_for_a_longer_pause(attempts, asked, least):
+    _, made, pauses, _ = attempts(asks_for(asked), "at last")
+    assert made == 2
     assert least <= pauses[0] <= max(least, FIRST_PAUSE)
 
 
-def test_no_pause_is_begun_that_would_outlast_the_time_limit():
+@pytest.mark.parametrize(("limit", "made"), [(99.0, 1), (1000.0, 2)])
+def test_no_pause_is_begun_that_would_outlast_the_time_limit(attempts, limit, made):
     """The tool's own words are worth more than a timeout."""
-    error = ToolError("not now", retryable=True)
-    error.retry_after = 100
-    assert run(made(), error, "too late", limit=99.0) == (error, 1, [], [])
-    assert run(made(), error, "at last", limit=1000.0)[0] == "at last"
+    assert attempts(asks_for(100), "at last", timeout=limit)[1] == made
 
 
 @pytest.mark.parametrize(
@@ -523,30 +523,33 @@ def test_no_pause_is_begun_that_would_outlast_the_time_limit():
         asyncio.CancelledError(),
     ],
 )
-def test_no_other_error_is_tried_again(error):
-    answer, attempts, _, told = run(made(), error)
-    assert (attempts, told) == (1, [])
-    assert type(answer) is type(error)
+def test_no_other_error_is_tried_again(attempts, error):
+    result, made, pauses, _ = attempts(error, "at last")
+    assert (result.is_error, made, pauses) == (True, 1, [])
 
 
-@pytest.mark.parametrize("facts", [{"idempotent": None}, {"idempotent": False}, {"trusted": False}, {"times": 0}])
-def test_only_a_tool_that_is_known_to_be_idempotent_is_tried_again(facts):
-    flaky = made(**facts)
-    assert not _retries(flaky)
-    assert run(flaky, AGAIN) == (AGAIN, 1, [], [])
+@pytest.mark.parametrize(
+    "facts", [{"idempotent": None}, {"idempotent": False}, {"origin": Origin("p", trusted=False)}, {"times": 0}]
+)
+def test_only_a_tool_that_is_known_to_be_idempotent_is_tried_again(attempts, facts):
+    assert attempts(AGAIN, "at last", **facts)[1] == 1
 
 
-async def test_cancellation_ends_a_pause():
+async def test_cancellation_ends_a_pause(monkeypatch):
     begun = asyncio.Event()
 
-    async def attempt():
+    @tool(idempotent=True, retries=2)
+    async def flaky() -> None:
         raise AGAIN
 
     async def sleep(_seconds):
         begun.set()
         await asyncio.Event().wait()
 
-    running = asyncio.ensure_future(_retried(attempt, made(), on_retry=lambda *_: None, sleep=sleep))
+    registry = ToolRegistry()
+    registry.register(flaky)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    running = asyncio.ensure_future(registry.call("flaky"))
     await begun.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from pegboard.callbacks import Callback
-from pegboard.dispatch.stages import STAGES, _Stage, _When, pipeline_for, pipeline_of, run_stages
-from pegboard.dispatch.state import Callbacks
+from pegboard.dispatch.stages import STAGES, pipeline_for, run_stages
+from pegboard.dispatch.state import Callbacks, CallPipeline
 from pegboard.tools.call import CallError
 
 LINKS = (Callback(lambda *_: None),)
@@ -27,7 +27,7 @@ NAMES = [
 
 
 def test_the_stages_stand_once_in_order():
-    assert [stage.name for stage in STAGES] == NAMES
+    assert [stage.__name__ for stage in STAGES] == NAMES
 
 
 @pytest.mark.parametrize(
@@ -40,63 +40,32 @@ def test_the_stages_stand_once_in_order():
         (Callbacks(LINKS, LINKS, LINKS), set()),
     ],
 )
-def test_a_hook_that_nobody_implements_costs_nothing(callbacks, missing):
-    """Its stage isn't on the way at all."""
-    way = pipeline_for(callbacks)
-    functions = (*way.prepare, way.repair, *way.execute, *(function for function, _ in way.afterwards))
-    passed = [function.__name__ for function in functions]
-    assert passed == [name for name in NAMES if name not in missing]
-
-
-def mend(state):
-    raise state.error
-
-
-MEND = _Stage(mend, _When.UNFIT)
-
-
-def visited(prepare, make, *stages):
-    """The words that the stages write; each is `(when, word)` or `(when, word, what it does to the work)`."""
-    words = []
-
-    def stage(when, word, act=lambda state: None):
-        def function(state):
-            words.append(word)
-            act(state)
-
-        return _Stage(function, when)
-
-    state, _ = prepare(make(print))
-    asyncio.run(run_stages(state, pipeline_of([MEND, *(stage(*each) for each in stages)])))
-    return words, state
-
-
-@pytest.mark.parametrize("when", [_When.OPEN, _When.FAILED, _When.ALWAYS])
-def test_what_a_stage_gives_back_is_awaited(make, prepare, when):
-    async def later(state):
-        await asyncio.sleep(0)
-        state.value = "awaited"
-
-    state, _ = prepare(make(print))
-    state.error = ValueError() if when is _When.FAILED else None
-    asyncio.run(run_stages(state, pipeline_of([MEND, _Stage(later, when)])))
-    assert state.value == "awaited"
+def test_a_hook_without_implementations_costs_nothing(callbacks, missing):
+    """Its stage isn't in the pipeline at all."""
+    pipeline = pipeline_for(callbacks)
+    passed = [stage.__name__ for stage in (*pipeline.prepare, *pipeline.execute, *pipeline.afterwards)]
+    assert passed == [name for name in NAMES if name not in {*missing, "repair"}]
 
 
 def fail(state):
     raise ValueError("broken")
 
 
-@pytest.mark.parametrize("when", [_When.OPEN, _When.FAILED, _When.ALWAYS])
-def test_whatever_a_stage_raises_there_is_one_result(make, prepare, when):
-    def act(state):
-        raise SystemExit
+async def fail_later(state):
+    await asyncio.sleep(0)
+    raise SystemExit
 
-    stages = [(_When.OPEN, "one", fail)] if when is _When.FAILED else []
-    words, state = visited(prepare, make, *stages, (when, "two", act), (_When.ALWAYS, "last"))
-    assert words[-1] == "last"
-    assert state.result.is_error
-    assert state.error is None
+
+@pytest.mark.parametrize("place", ["prepare", "execute", "afterwards"])
+@pytest.mark.parametrize("stage", [fail, fail_later])
+def test_whatever_a_stage_raises_there_is_one_result_and_the_last_stages_see_it(make, prepare, place, stage):
+    seen = []
+    state = prepare(make(print))
+    stages = {place: (stage,)}
+    stages["afterwards"] = (*stages.get("afterwards", ()), lambda state: seen.append(state.result.kind))
+    state.services = state.services.evolve(pipeline=CallPipeline(**stages))
+    asyncio.run(run_stages(state))
+    assert (state.result.is_error, state.error, seen) == (True, None, ["tool_failure"])
 
 
 @pytest.mark.parametrize("kind", ["unknown_tool", "not_offered", "denied", "limit"])
@@ -114,8 +83,8 @@ async def test_calls_on_their_way_at_once_do_not_touch_each_other(make, prepare)
         return f"answer {n}"
 
     under_way = [prepare(make(tool), {"n": number}) for number in range(50)]
-    tasks = [asyncio.ensure_future(run_stages(*each)) for each in under_way]
+    tasks = [asyncio.ensure_future(run_stages(each)) for each in under_way]
     await asyncio.sleep(0)
     gate.set()
     await asyncio.gather(*tasks)
-    assert [state.result.text for state, _ in under_way] == [f"answer {number}" for number in range(50)]
+    assert [state.result.text for state in under_way] == [f"answer {number}" for number in range(50)]

@@ -6,16 +6,15 @@ import logging
 import threading
 import time
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
-from pegboard.dispatch import timeout as watchdog
+from pegboard.dispatch import timeout
 from pegboard.dispatch.timeout import (
     Deadline,
     LimitExpiredError,
     Watchdog,
-    _log_blocked,
-    place_of,
     running_task,
     watched,
     within,
@@ -262,20 +261,6 @@ async def test_a_deadline_that_was_stopped_begins_anew():
     assert (deadline.was_ignored, asyncio.current_task().cancelling()) == (True, 0)
 
 
-class Steps:
-    """Writes down the steps that it sees."""
-
-    def __init__(self):
-        self.seen = []
-
-    def enter(self, name):
-        self.seen.append(f"+{name}")
-        return name
-
-    def leave(self, step):
-        self.seen.append(f"-{step}")
-
-
 async def slowly(value):
     await asyncio.sleep(0)
     return value
@@ -305,25 +290,6 @@ def test_a_timeout_inside_ends_nothing_else():
     assert asyncio.run(within(60, patient(), grace=0.01)) == "done"
 
 
-def test_the_watchdog_sees_each_step():
-    watchdog = Steps()
-    asyncio.run(within(60, slowly(1), watchdog=watchdog, name="a"))
-    assert watchdog.seen == ["+a", "-a", "+a", "-a"]
-
-
-def test_the_watchdog_sees_a_function_too():
-    watchdog = Steps()
-    assert watched(watchdog, "a", max, 1, 2) == 2
-    with pytest.raises(ValueError, match="no"):
-        watched(watchdog, "b", raising)
-    assert watchdog.seen == ["+a", "-a", "+b", "-b"]
-    assert watched(None, "c", max, 1, 2) == 2
-
-
-def raising():
-    raise ValueError("no")
-
-
 def test_a_deadline_may_be_paused():
     async def main(pauses):
         deadline = Deadline(running_task(), 0.02)
@@ -344,184 +310,120 @@ def test_a_deadline_may_be_paused():
 # Watchdog -------------------------------------------------------------------------------------------------------------
 
 
-class Clock:
-    """A clock that stands still until it is told."""
-
-    def __init__(self, monkeypatch):
-        self.now = 0.0
-        monkeypatch.setattr(watchdog, "monotonic", lambda: self.now)
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    monkeypatch.setattr(Watchdog, "_look_out", lambda _self: None)
-    return Clock(monkeypatch)
-
-
 @pytest.fixture
 def reports():
     return []
 
 
 @pytest.fixture
+def clock(monkeypatch):
+    """A clock that is set by hand, and no thread that looks."""
+    monkeypatch.setattr(Watchdog, "look_out", lambda _self: None)
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(timeout, "monotonic", lambda: clock.now)
+    return clock
+
+
+@pytest.fixture
 def watching(clock, reports):
-    return Watchdog(report=lambda *facts: reports.append(facts))
+    """A watchdog, and a function that takes so many seconds and is looked at meanwhile."""
+    watching = Watchdog(report=lambda *facts: reports.append(facts))
+
+    def passing(name, *seconds, inside=lambda: None):
+        def work():
+            inside()
+            for each in seconds:
+                clock.now += each
+                assert watching.look() is True
+            return "done"
+
+        assert watched(watching, name, work) == "done"
+        return watching
+
+    return passing
 
 
-def test_a_short_step_is_nothing_to_tell(watching, clock, reports):
-    step = watching.enter("quick")
-    clock.now = 0.05
-    assert watching.look() is True
-    watching.leave(step)
-    assert reports == []
-    assert watching.look() is False
+@pytest.mark.parametrize(("seconds", "expected"), [((0.05,), []), ((0.2, 0.2), [("slow", 0.2)])])
+def test_a_long_step_is_reported_once_while_it_lasts_and_a_short_one_not(watching, reports, seconds, expected):
+    dog = watching("slow", *seconds)
+    assert [(name, round(after, 2)) for name, after, _ in reports] == expected
+    assert all("timeout.py" in where for _, _, where in reports)
+    assert (dog.blocked, dog.look()) == (len(expected), False)
 
 
-def test_a_long_step_is_reported_while_it_lasts_once(watching, clock, reports):
-    step = watching.enter("slow")
-    clock.now = 0.2
-    watching.look()
-    clock.now = 0.4
-    watching.look()
-    watching.leave(step)
-    ((name, seconds, where),) = reports
-    assert (name, seconds) == ("slow", 0.2)
-    assert "test_timeout.py" in where or "timeout.py" in where
-    assert watching.blocked == 1
+def test_a_long_step_that_no_thread_saw_is_reported_at_its_end(clock, reports):
+    """Whether it ends well or not; so is each step of a coroutine."""
+    dog = Watchdog(limit=-1.0, report=lambda *facts: reports.append(facts))
+    asyncio.run(within(60, slowly(1), watchdog=dog, name="a"))
+    with pytest.raises(TypeError):
+        watched(dog, "b", max)
+    assert reports == [("a", 0.0, ""), ("a", 0.0, ""), ("b", 0.0, "")]
+    assert watched(None, "c", max, 1, 2) == 2
 
 
-def test_a_long_step_that_nobody_saw_is_reported_at_its_end(watching, clock, reports):
-    step = watching.enter("slow")
-    clock.now = 0.2
-    watching.leave(step)
-    assert reports == [("slow", 0.2, "")]
+def test_of_a_tool_that_calls_a_tool_the_one_that_blocks_is_named(watching, reports):
+    """The outer one is looked after again when the inner is done."""
+    watching("outer", inside=lambda: watching("inner", 0.2))
+    watching("outer", 0.2, inside=lambda: watching("inner"))
+    assert [name for name, _, _ in reports] == ["inner", "outer"]
 
 
-def test_of_a_tool_that_calls_a_tool_the_one_that_blocks_is_named(watching, clock, reports):
-    outer = watching.enter("outer")
-    inner = watching.enter("inner")
-    clock.now = 0.2
-    watching.look()
-    watching.leave(inner)
-    watching.leave(outer)
-    assert [name for name, _, _ in reports] == ["inner"]
+def test_each_thread_has_its_own_step(watching, reports):
+    thread = threading.Thread(target=watching, args=("there", 0.2))
+    watching("here", inside=lambda: (thread.start(), thread.join()))
+    assert [name for name, _, _ in reports] == ["here", "there"]
 
 
-def test_the_outer_tool_is_looked_after_again_when_the_inner_is_done(watching, clock, reports):
-    outer = watching.enter("outer")
-    watching.leave(watching.enter("inner"))
-    clock.now = 0.2
-    watching.look()
-    watching.leave(outer)
-    assert [name for name, _, _ in reports] == ["outer"]
+def test_a_thread_sees_a_blocked_loop_and_ends_when_there_is_nothing_to_see(monkeypatch):
+    """One step after the other is seen, each by one thread."""
+    monkeypatch.setattr(timeout, "IDLE_LOOKS", 1)
+    seen = threading.Event()
+    dog = Watchdog(limit=0.001, report=lambda *_: seen.set())
+    for _ in range(2):
+        before = set(threading.enumerate())
+        assert watched(dog, "blocks", seen.wait, 60)
+        for looking in set(threading.enumerate()) - before:
+            looking.join(60)
+            assert not looking.is_alive()
+        assert dog.is_looking is False
+        seen.clear()
 
 
-def test_several_threads_are_told_apart(watching, clock, reports):
-    entered, done = threading.Event(), threading.Event()
-
-    def other():
-        step = watching.enter("other")
-        entered.set()
-        done.wait()
-        watching.leave(step)
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    entered.wait()
-    watching.leave(watching.enter("here"))
-    clock.now = 0.2
-    watching.look()
-    clock.now = 0.0
-    done.set()
-    thread.join()
-    assert [name for name, _, _ in reports] == ["other"]
-
-
-def test_a_thread_sees_a_blocked_loop_and_ends_when_there_is_nothing_to_see():
-    """The step goes on until the thread has told of it."""
-    told = threading.Event()
-    dog = Watchdog(limit=0.001, report=lambda *_: told.set())
-    before = set(threading.enumerate())
-    step = dog.enter("blocks")
-    (looking,) = set(threading.enumerate()) - before
-    assert told.wait(60)
-    dog.leave(step)
-    looking.join(60)
-    assert not looking.is_alive()
-    assert dog._is_looking is False
-
-
-def test_a_step_that_begins_as_the_thread_would_end_is_looked_after(monkeypatch):
-    """It has seen that somebody looks, just after the last look."""
-    monkeypatch.setattr(watchdog, "IDLE_LOOKS", 1)
-    begun = []
+def test_a_step_that_begins_just_before_the_thread_ends_is_looked_after():
+    started = []
 
     class Late(Watchdog):
         def look(self):
-            seen = super().look()
-            if not begun:
-                begun.append(self.enter("late"))
-            return seen
+            self.steps[0] = ["late", 0.0, None]
+            return False
 
-    def tell(name, *_facts):
-        told.append(name)
-        dog.leave(begun[0])
+        def look_out(self):
+            started.append(self.is_looking)
 
-    told = []
-    dog = Late(limit=0.001, report=tell)
-    dog._is_looking = True
+    dog = Late(limit=0.001)
+    dog.is_looking = True
     dog._keep_looking()
-    assert told == ["late"]
-    assert dog._is_looking is False
+    assert started == [False]
 
 
-def test_a_thread_that_has_been_followed_by_another_ends():
-    class Followed(Watchdog):
-        def look(self):
-            self._is_looking = True
-            return True
-
-    dog = Followed()
-    assert dog._goes_on() is False
-    assert dog._is_looking is True
-
-
-def test_without_a_thread_it_is_told_at_the_end(monkeypatch, reports):
+def test_without_a_thread_it_is_reported_at_the_end(monkeypatch, reports):
     def none(_self):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", none)
-    dog = Watchdog(limit=-1.0, report=lambda *facts: reports.append(facts))
-    dog.leave(dog.enter("blocks"))
+    watched(Watchdog(limit=-1.0, report=lambda *facts: reports.append(facts)), "blocks", print)
     assert [name for name, _, _ in reports] == ["blocks"]
 
 
-def test_only_one_thread_looks(monkeypatch):
-    dog = Watchdog()
-    dog._is_looking = True
-    monkeypatch.setattr(threading, "Thread", None)
-    dog._look_out()
-
-
-def test_the_operator_reads_it_in_the_log(caplog):
+def test_the_operator_reads_it_in_the_log(clock, caplog):
     with caplog.at_level(logging.WARNING, "pegboard"):
-        _log_blocked("slow", 0.25, ", at tools.py:12 in compute")
-    assert caplog.messages == [
-        "slow blocks the event loop, for 0.2 s up to now, at tools.py:12 in compute; run it off the loop"
-    ]
+        watched(Watchdog(limit=-1.0), "slow", print)
+    assert caplog.messages == ["slow blocks the event loop, for 0.0 s up to now; run it off the loop"]
 
 
-def test_a_report_that_raises_is_told_and_the_looking_goes_on(clock, caplog):
+def test_a_report_that_raises_is_logged_and_the_step_goes_on(clock, caplog):
     def raises(*_facts):
         raise LookupError("the host's own")
 
-    dog = Watchdog(report=raises)
-    step = dog.enter("slow")
-    clock.now = 0.2
-    assert dog.look() is True
-    dog.leave(step)
+    assert watched(Watchdog(limit=-1.0, report=raises), "slow", max, 1, 2) == 2
     assert "the watchdog's report failed" in caplog.text
-
-
-def test_a_thread_that_has_gone_is_nowhere():
-    assert place_of(-1) == ""

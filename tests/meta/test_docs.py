@@ -28,7 +28,7 @@ from pegboard.plugins import hookspecs
 from pegboard.schema.types import schema_of
 from pegboard.tools.content import CONTENT_TYPES, ErrorKind
 from pegboard.tools.options import ToolOptions
-from pegboard.toolsets.predicate import FLAGS, KEYS
+from pegboard.toolsets.predicates import FLAGS, KEYS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -14,8 +14,7 @@ from hypothesis import given, strategies as st
 from fake_vendors.rules.exporters import EXPORTERS
 from pegboard import ModelRequest
 from pegboard.errors import ModelError
-from pegboard.messages.message import ReasoningPart
-from pegboard.messages.response import ModelResponse, TextDelta
+from pegboard.messages import ModelResponse, ReasoningPart, TextDelta
 from pegboard.request.client import (
     LONGEST_MESSAGE,
     Clients,
@@ -28,8 +27,8 @@ from pegboard.request.client import (
     retry_after,
     secrets_in,
     streamed,
-    told,
     usable_key,
+    with_cause,
     without_secrets,
 )
 from pegboard.request.model_request import can_stream
@@ -259,7 +258,7 @@ def test_a_date_is_counted_from_now():
 )
 def test_an_error_is_told_with_its_cause(error, cause, text):
     error.__cause__ = cause
-    assert told(error) == text
+    assert with_cause(error) == text
 
 
 @given(st.dictionaries(st.sampled_from(["retry-after", "retry-after-ms", "x-should-retry"]), st.text()))

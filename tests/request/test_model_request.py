@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from pegboard.errors import InvalidNameError
-from pegboard.messages.message import Message
-from pegboard.messages.response import ModelResponse
+from pegboard.messages import Message, ModelResponse
 from pegboard.request.model_request import (
     _DEFAULT_CONFIG,
     ModelConfig,

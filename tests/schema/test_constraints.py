@@ -79,10 +79,7 @@ class Predicate:
         (Annotated[Literal[1, 2, 3], Marker(ge=2)], {"type": "integer", "enum": [2, 3]}),
         (Annotated[UserId, Marker(ge=1)], {"type": "integer", "minimum": 1}),
         (Annotated[UserName, Marker(min_length=1)], {"type": "string", "minLength": 1}),
-        (
-            Annotated[int, Duck()],
-            {"type": "integer", "minimum": 1, "description": "From a field of another library."},
-        ),
+        (Annotated[int, Duck()], {"type": "integer", "minimum": 1, "description": "From a field of another library."}),
         (Annotated[Annotated[int, "Text."], Marker(ge=1)], {"type": "integer", "minimum": 1, "description": "Text."}),
         (Annotated[str, Predicate(str.islower)], TEXT),
         (Annotated[int, object(), 3, Marker], INTEGER),

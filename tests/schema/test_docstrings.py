@@ -162,8 +162,7 @@ def test_nothing_says_nothing():
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["Do.\n\nArgs:\n", "Do.\n\nArgs:\n    no colon here\n", "Do.\n\n:param a b c: x", "Do.\n\nArgs:\n\n    : x"],
+    "text", ["Do.\n\nArgs:\n", "Do.\n\nArgs:\n    no colon here\n", "Do.\n\n:param a b c: x", "Do.\n\nArgs:\n\n    : x"]
 )
 def test_prose_in_an_odd_form_says_nothing_of_parameters(text):
     assert parse_docstring(text) == Docstring("Do.")

@@ -18,9 +18,7 @@ from pegboard.schema.structure import strict_structurer, structurer, unstructure
 from pegboard.schema.types import Property, object_schema, schema_of
 from strategies import EACH_KIND, NAMES, VALIDATED, TypeCase, json_values, mutated, type_cases
 
-wide = settings(
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
+wide = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
 
 few = settings(wide, max_examples=12)
 

@@ -48,11 +48,7 @@ def told(schema, value):
         ({"items": {"type": "string"}}, ["a", 1], "[1]: must be a string, got number 1"),
         ({"prefixItems": [{}, {"const": 1}]}, [0, 0], "[1]: must be 1"),
         ({"prefixItems": [{}], "items": False}, [0, 0], "[1]: must not be given"),
-        (
-            {"contains": {"const": 1}},
-            [2],
-            "(root): must hold at least 1 of the items that are asked for, got 0",
-        ),
+        ({"contains": {"const": 1}}, [2], "(root): must hold at least 1 of the items that are asked for, got 0"),
         (
             {"contains": {"const": 1}, "maxContains": 1},
             [1, 1],
@@ -64,17 +60,9 @@ def told(schema, value):
         ({"properties": {"a": {"const": 1}}}, {"a": 2}, "a: must be 1"),
         ({"properties": {"a": False}}, {"a": 2}, "a: must not be given"),
         ({"patternProperties": {"^x": {"const": 1}}}, {"y": 2, "x": 2}, "x: must be 1"),
-        (
-            {"properties": {"a": {}, "b": {}}, "additionalProperties": False},
-            {"c": 1},
-            "c: unknown key (known: a, b)",
-        ),
+        ({"properties": {"a": {}, "b": {}}, "additionalProperties": False}, {"c": 1}, "c: unknown key (known: a, b)"),
         ({"additionalProperties": False}, {"c": 1}, "c: unknown key (none is known here)"),
-        (
-            {"patternProperties": {"^x": {}}, "additionalProperties": {"const": 1}},
-            {"x": 5, "c": 2},
-            "c: must be 1",
-        ),
+        ({"patternProperties": {"^x": {}}, "additionalProperties": {"const": 1}}, {"x": 5, "c": 2}, "c: must be 1"),
         ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, '(root): key "ab": must have at most 1 character, got 2'),
         ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, 'b: required beside "a", missing'),
         ({"dependentSchemas": {"a": {"required": ["b"]}}}, {"a": 1}, "b: required, missing"),
@@ -239,10 +227,7 @@ def test_a_value_and_a_schema_that_are_both_deep_are_refused_all_the_same():
     inner = {"$ref": "#/$defs/node"}
     for _ in range(40):
         inner = {"allOf": [inner]}
-    schema = {
-        "$ref": "#/$defs/node",
-        "$defs": {"node": {"properties": {"next": inner, "last": {"type": "string"}}}},
-    }
+    schema = {"$ref": "#/$defs/node", "$defs": {"node": {"properties": {"next": inner, "last": {"type": "string"}}}}}
     value = {"last": 5}
     for _ in range(62):
         value = {"next": value}

@@ -35,7 +35,6 @@ T = typing.TypeVar("T")
 Bound = typing.TypeVar("Bound", bound=str)
 Constrained = typing.TypeVar("Constrained", int, str)
 Defaulted = typing_extensions.TypeVar("Defaulted", default=bool)
-
 NONE = type(None)
 INTEGER = {"type": "integer"}
 TEXT = {"type": "string"}
@@ -156,11 +155,7 @@ def test_flags_are_a_sum_of_their_bits():
         ),
         (
             dict[int, int],
-            {
-                "type": "object",
-                "additionalProperties": INTEGER,
-                "propertyNames": {"pattern": "^(?:0|-?[1-9][0-9]*)$"},
-            },
+            {"type": "object", "additionalProperties": INTEGER, "propertyNames": {"pattern": "^(?:0|-?[1-9][0-9]*)$"}},
         ),
         (
             dict[uuid.UUID, int],

@@ -48,12 +48,7 @@ SEARCH = {
 
 
 def test_all_problems_are_told_with_their_paths():
-    value = {
-        "limit": 5000,
-        "nosuch": 1,
-        "mode": "sideways",
-        "filters": [{"field": "f", "op": "eq", "value": "NaN?"}],
-    }
+    value = {"limit": 5000, "nosuch": 1, "mode": "sideways", "filters": [{"field": "f", "op": "eq", "value": "NaN?"}]}
     assert Validator(SEARCH).problems(value) == (
         "limit: must be at most 100, got 5000",
         'mode: must be one of "fast", "exact", "fuzzy"',

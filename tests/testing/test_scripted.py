@@ -10,8 +10,16 @@ from dispatch.approval.samples import a_request
 from pegboard import ToolCall
 from pegboard.dispatch.approval.queue import Approver, asks_one_at_a_time
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
-from pegboard.messages.message import CallPart, Message, ReasoningPart, TextPart
-from pegboard.messages.response import CallDelta, ModelResponse, ReasoningDelta, TextDelta
+from pegboard.messages import (
+    CallDelta,
+    CallPart,
+    Message,
+    ModelResponse,
+    ReasoningDelta,
+    ReasoningPart,
+    TextDelta,
+    TextPart,
+)
 from pegboard.request.model_request import ModelRequest
 from pegboard.testing import ScriptedModel
 from pegboard.testing.scripted import ScriptedApprover

@@ -12,7 +12,7 @@ from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
 from pegboard.schema.json import StructureError
 from pegboard.tools.context import ReadonlyContext, ToolContext
-from pegboard.tools.handler import Handler, binder_of, binder_of_one, opened
+from pegboard.tools.handler import binder_of, binder_of_one, opened
 from pegboard.tools.services import Injected, Injection, injected_kind
 from pegboard.tools.signature import signature_of
 from pegboard.tools.tool import Tool, tool
@@ -73,24 +73,6 @@ def test_the_flavour_is_what_calling_gives(function, flavour):
     assert Flavour.of(function) is flavour
 
 
-def test_a_handler_settles_its_flavour():
-    assert Handler(coroutine, lambda: None).flavour is Flavour.ASYNC
-
-
-def test_a_handler_says_nothing_of_results_by_default():
-    handler = Handler(plain, lambda: None)
-    assert handler.make_unstructure() is None
-    assert handler.blocking
-    assert not handler.wraps_result
-
-
-def test_an_error_is_seen_from_further_out():
-    error = StructureError("is no date", ("day",)).below("when", 0)
-    assert (error.path, error.reason) == (("when", 0, "day"), "is no date")
-    assert str(error) == "when[0].day: is no date"
-    assert str(StructureError("is no date")) == "(root): is no date"
-
-
 CONTEXT = ToolContext()
 
 
@@ -107,23 +89,6 @@ def test_arguments_that_are_json_already_are_handed_on_as_they_are():
     args, kwargs = binder_of(signature_of(function, tool="t"))(CONTEXT, arguments)
     assert args == ()
     assert kwargs is arguments
-
-
-def test_arguments_are_structured_by_their_types():
-    def function(day: dt.date, days: list[dt.date] = ()):
-        return day, days
-
-    first, second = dt.date(2026, 1, 2), dt.date(2026, 1, 3)
-    assert bound(function, {"day": "2026-01-02"}) == (first, ())
-    assert bound(function, {"day": "2026-01-02", "days": ["2026-01-03"]}) == (first, [second])
-
-
-def test_the_call_itself_stays_as_it_was():
-    def function(day: dt.date, context: ToolContext): ...
-
-    arguments = {"day": "2026-01-02"}
-    binder_of(signature_of(function, tool="t"))(CONTEXT, arguments)
-    assert arguments == {"day": "2026-01-02"}
 
 
 @pytest.mark.parametrize(
@@ -318,10 +283,6 @@ def test_an_annotation_says_what_is_injected(annotation, kind):
     assert injected_kind(annotation) == kind
 
 
-def test_the_marker_shows_itself():
-    assert repr(Injected[Database]).endswith("Database, injected]")
-
-
 def test_what_is_injected_is_hidden_from_the_model():
     @tool
     def function(a: int, db: Injected[Database], log: Injected[Database] | None = None): ...
@@ -329,16 +290,6 @@ def test_what_is_injected_is_hidden_from_the_model():
     made = tool_of(function)
     assert list(made.spec.input_schema["properties"]) == ["a"]
     assert made.handler.injects == (Injection("db", Database), Injection("log", Database, is_optional=True))
-
-
-def test_a_tool_without_injection_pays_nothing():
-    @tool
-    def function(a: str, b: str): ...
-
-    made = tool_of(function)
-    arguments = {"a": "x", "b": "y"}
-    assert made.handler.injects == ()
-    assert made.bind(ToolContext(), arguments)[1] is arguments
 
 
 @pytest.mark.parametrize("place", range(7))
@@ -392,20 +343,6 @@ def test_the_handler_of_a_schema_gets_services_too():
     assert handler(*args, **kwargs) == ({"a": 1}, DATABASE, "default")
 
 
-def test_methods_get_services():
-    class Desk:
-        @tool
-        def find(self, a: int, db: Injected[Database]):
-            return db
-
-    from pegboard.tools.typed import _tools_of
-
-    (made,) = _tools_of(Desk())
-    context = ToolContext(services={Database: DATABASE})
-    asyncio.run(opened(made.handler.injects, context))
-    assert made.bind(context, {"a": 1}) == ((), {"a": 1, "db": DATABASE})
-
-
 def test_the_model_cannot_fill_what_is_injected():
     def function(a: int, db: Injected[Database], **rest: int): ...
 
@@ -419,26 +356,6 @@ def test_arguments_are_checked_without_opening_anything():
     made = Tool.from_function(function, examples=[{"a": 1}])
     assert made.check({"a": 1}) == ()
     assert made.check({"a": 1, "db": 1}) != ()
-
-
-async def makes_one(context):
-    yield Database()
-    context.values["closed"] = True
-
-
-def test_what_is_opened_for_a_parameter_is_closed_after_the_call():
-    made = Tool.from_function(lambda a: a, name="t")
-    context = ToolContext(services={Database: makes_one})
-
-    async def run():
-        await opened((Injection("db", Database),), context)
-        assert isinstance(context.service(Database), Database)
-        assert "closed" not in context.values
-        await context.close_services()
-
-    asyncio.run(run())
-    assert context.values == {"closed": True}
-    assert made.handler.injects == ()
 
 
 def test_a_missing_service_is_told_to_the_operator_and_little_to_the_model():
@@ -496,3 +413,7 @@ def test_what_cannot_be_injected_is_refused_at_definition(source, message):
     with pytest.raises(DefinitionError, match=message) as caught:
         Tool.from_function(names["function"])
     assert caught.value.parameter == "db"
+
+
+def test_the_marker_shows_itself():
+    assert repr(Injected[Database]).endswith("Database, injected]")

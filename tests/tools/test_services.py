@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import sqlite3
 import threading
@@ -11,7 +10,6 @@ from typing import Annotated, Generic, Protocol, TypeVar, runtime_checkable
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import given, strategies as st
 
 from pegboard.errors import MissingServiceError, PegboardError
 from pegboard.tools import services as opened_services
@@ -157,13 +155,6 @@ def test_what_fails_while_it_is_closed_is_told_to_the_operator(caplog):
     assert "stuck" in caplog.text
 
 
-def test_a_default_is_made_once():
-    services = Services()
-    assert services.default(list, list) is services.default(list, list)
-    assert services.default(list, list) is services.over({int: 1}).default(list, list)
-    assert services.default(list, list) is not Services().default(list, list)
-
-
 class Database: ...
 
 
@@ -179,11 +170,6 @@ class CallableClock:
     def now(self): ...
 
     def __call__(self): ...
-
-
-class MakesDatabases:
-    def __call__(self):
-        return Database()
 
 
 CONTEXT = ToolContext()
@@ -212,19 +198,6 @@ def test_a_value_of_the_type_or_what_cannot_be_called_is_kept(kind, value):
     found = _provided(kind, value)
     assert found.value is value
     assert found.make is None
-
-
-@pytest.mark.parametrize(
-    "factory", [function, lambda: DATABASE, functools.partial(function), Mock(return_value=DATABASE)]
-)
-def test_what_can_be_called_makes_it(factory):
-    assert _provided(Database, factory).make(CONTEXT) is DATABASE
-
-
-def test_a_class_or_a_callable_object_makes_it_too():
-    for kind, factory in ((Database, Database), (Database, MakesDatabases()), (Repository[int], Repository)):
-        assert isinstance(_provided(kind, factory).make(CONTEXT), (Database, Repository))
-    assert isinstance(_provided(Clock, CallableClock).make(CONTEXT), CallableClock)
 
 
 def test_a_factory_gets_the_context_where_it_asks_for_it():
@@ -267,23 +240,6 @@ def test_only_a_type_can_be_asked_for(kind):
 def test_an_unknown_scope_is_refused():
     with pytest.raises(TypeError, match='scope is "call" or "registry", not \'turn\''):
         _provided(Database, function, scope="turn")
-
-
-def test_generators_become_context_managers():
-    def plain():
-        yield 1
-
-    async def asynchronous():
-        yield 1
-
-    assert hasattr(_provided(int, plain).make(CONTEXT), "__enter__")
-    assert hasattr(_provided(int, asynchronous).make(CONTEXT), "__aenter__")
-    assert hasattr(_provided(int, functools.partial(plain)).make(CONTEXT), "__enter__")
-
-
-def test_a_factory_says_how_it_is_treated():
-    found = _provided(Database, function, blocking=False, enter=False)
-    assert (found.scope, found.blocking, found.enter, found.name) == ("call", False, False, "Database")
 
 
 def test_types_are_named_for_people():
@@ -408,20 +364,6 @@ def test_what_needs_a_loop_has_to_be_awaited(factory):
     assert context.wait(context.use(str)) == "made"
 
 
-def test_what_was_awaited_is_there_without_waiting():
-    async def run():
-        context = ToolContext(services={A: Log().service("a", asynchronous=True)})
-        assert await context.use(A) == context.service(A) == "a"
-        await context.close_services()
-
-    asyncio.run(run())
-
-
-def test_a_factory_gets_the_context_of_the_call():
-    services = Services({str: lambda context: f"for {context.user}"})
-    assert call(services, str, user="ann") == ["for ann"]
-
-
 def test_one_that_is_both_kinds_of_manager_is_entered_as_it_is_asked_for():
     class Both:
         async def __aenter__(self):
@@ -482,14 +424,6 @@ def test_a_service_is_opened_once_a_call_and_closed_after_it_in_reverse(asynchro
     assert log == ["open B", "open A", "close A", "close B"]
     call(services, C)
     assert log[4:] == ["open C", "close C"]
-
-
-@given(st.lists(st.sampled_from([A, B, C]), max_size=6))
-def test_whatever_a_call_asks_for_is_closed_in_reverse(kinds):
-    log = Log()
-    call(Services({kind: log.service(kind.__name__) for kind in (A, B, C)}), *kinds)
-    names = [kind.__name__ for kind in dict.fromkeys(kinds)]
-    assert log == [f"open {name}" for name in names] + [f"close {name}" for name in reversed(names)]
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -576,12 +510,6 @@ def test_a_cancellation_of_its_own_is_a_failure_like_others():
     log = Log()
     call(Services({A: log.service("a", fails=asyncio.CancelledError())}, observe=log.observe), A)
     assert log == ["open a", "close a", "closing A: CancelledError()"]
-
-
-def test_closing_without_anything_open_does_nothing():
-    context = ToolContext()
-    asyncio.run(context.close_services())
-    assert context.internals.container is None
 
 
 def test_a_service_that_is_closed_is_not_opened_again_by_a_call_that_is_over():
@@ -735,17 +663,6 @@ def test_a_factory_that_asks_for_itself_is_refused():
         call(services, A)
 
 
-def test_factories_may_use_each_other():
-    log = Log()
-
-    async def a(context):
-        yield f"a of {await context.use(B)}"
-        log.append("close a")
-
-    assert call(Services({A: a, B: log.service("b")}), A) == ["a of b"]
-    assert log == ["open b", "close a", "close b"]
-
-
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_what_is_opened_too_late_is_closed_at_once(asynchronous):
     """The call ended while a thread, or another task, was still opening it."""
@@ -835,12 +752,3 @@ def test_what_can_no_longer_be_closed_is_told():
     asyncio.run(services.aclose())
     assert len(log) == 3
     assert log[2].startswith("closing Session: RuntimeError('the event loop that it was opened in was closed")
-
-
-def test_what_needs_no_loop_outlives_it():
-    log = Log()
-    services = Services()
-    services.provide(A, log.service("a"), scope="registry")
-    assert call(services, A) + call(services, A) == ["a", "a"]
-    asyncio.run(services.aclose())
-    assert log == ["open a", "close a"]

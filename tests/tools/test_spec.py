@@ -14,7 +14,6 @@ from pegboard.tools.spec import (
     EXCLUSIVE,
     FREEFORM_SCHEMA,
     HOST,
-    MAX_LENGTH,
     Concurrency,
     Grammar,
     Origin,
@@ -131,10 +130,6 @@ def test_texts_are_ready_to_be_joined():
     assert ToolSpec("a").output_schema is None
 
 
-def test_the_freeform_schema_is_an_object_with_one_text():
-    assert json.loads(FREEFORM_SCHEMA)["properties"] == {"input": {"type": "string"}}
-
-
 def test_tags_are_sorted_and_each_is_there_once():
     assert ToolSpec("a", tags=["b", "a", "b"]).tags == ("a", "b")
 
@@ -143,15 +138,6 @@ def test_tags_are_sorted_and_each_is_there_once():
 def test_tags_are_a_collection_of_strings(tags):
     with pytest.raises(TypeError, match="tags must be a collection of strings"):
         ToolSpec("a", tags=tags)
-
-
-def test_names_are_checked():
-    with pytest.raises(InvalidNameError):
-        ToolSpec("no name")
-
-
-def test_a_spec_is_no_equal_of_other_things():
-    assert ToolSpec("a") != "a"
 
 
 @pytest.mark.parametrize(
@@ -181,11 +167,6 @@ def test_a_spec_is_no_equal_of_other_things():
 def test_data_from_outside_is_checked(change, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         ToolSpec.from_json({"name": "a", **change})
-
-
-def test_a_name_is_needed():
-    with pytest.raises(ValueError, match="name: missing"):
-        ToolSpec.from_json({})
 
 
 def test_unknown_hints_of_others_are_passed_over():
@@ -232,11 +213,6 @@ def test_lone_surrogates_elsewhere_are_refused(facts, said):
         ToolSpec("a", **facts)
 
 
-def test_other_languages_are_welcome():
-    spec = ToolSpec("a", description="\u00e9", tags=["\u00e9"], meta={"\u00e9": "\U0001f600"}, version="\u00e9")
-    assert ToolSpec.from_json(spec.to_json()) == spec
-
-
 @pytest.mark.parametrize(
     ("given", "kind", "said"),
     [
@@ -253,12 +229,6 @@ def test_the_arguments_that_rules_look_at_are_of_known_kinds(given, kind, said):
     if isinstance(given, dict) and kind is ValueError:
         with pytest.raises(ValueError, match=re.escape(said)):
             ToolSpec.from_json({"name": "a", "permissionArguments": given})
-
-
-def test_the_arguments_that_rules_look_at_are_a_fresh_mapping():
-    spec = ToolSpec("a", permission_arguments={"path": "path"})
-    spec.permission_arguments["path"] = "text"
-    assert spec.evolve(title="t").permission_arguments == {"path": "path"}
 
 
 @pytest.mark.parametrize("facts", [{"description": None}, {"description": 5}, {"title": 5}])
@@ -297,11 +267,6 @@ def test_a_freeform_tool_takes_a_text():
 VALID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 
-@pytest.mark.parametrize("name", ["a", "_", "read_file", "get", "constructor", "__class__", "x-1", "a" * MAX_LENGTH])
-def test_ordinary_names_are_valid(name):
-    assert check_name(name) == name
-
-
 @pytest.mark.parametrize("name", ["", "1a", "-a", "a b", "a.b", "größe", "a" * 65, "a\n", "٣", "a\u0000"])
 def test_what_some_provider_refuses_is_no_name(name):
     with pytest.raises(InvalidNameError) as caught:
@@ -323,10 +288,6 @@ def test_every_foreign_name_gets_a_valid_one(foreign):
 @given(st.lists(st.text(alphabet="ab_-. ", max_size=6), unique=True))
 def test_two_foreign_names_get_two_names(foreign):
     assert len({mapped_name(each) for each in foreign}) == len(foreign)
-
-
-def test_a_name_that_is_valid_stays():
-    assert mapped_name("read_file") == "read_file"
 
 
 def test_a_mapped_name_stays_readable():
@@ -383,10 +344,15 @@ def test_small_texts_are_known_to_fit_without_a_look(options, small):
     assert ResultLimits(**options).small == small
 
 
-def test_without_limits_every_text_is_small():
-    assert ResultLimits(lines=None, bytes=None).small > 10**12
-
-
 def test_a_policy_by_hand_is_held_to_the_least_memory_too():
     with pytest.raises(ValueError, match="memory_limit"):
         Policy(memory_limit=1000)
+
+
+def test_a_spec_is_no_equal_of_other_things():
+    assert ToolSpec("a") != "a"
+
+
+def test_a_name_is_needed():
+    with pytest.raises(ValueError, match="name: missing"):
+        ToolSpec.from_json({})

@@ -222,11 +222,6 @@ def test_entries_are_ranked_by_shared_words_then_the_newest_first():
     assert texts(asyncio.run(memory.search("cat", limit=1))) == ["the dog, the cat!"]
 
 
-@pytest.mark.parametrize(("query", "limit"), [("fish", 10), ("", 10), ("...", 10), ("cat", 0), ("cat", -1)])
-def test_nothing_fits(query, limit):
-    assert asyncio.run(filled("the cat sat").search(query, limit=limit)) == ()
-
-
 def test_users_never_meet():
     memory = filled("cat of ann", user="ann")
     asyncio.run(memory.add("cat of nobody"))
@@ -250,11 +245,6 @@ def test_a_full_memory_costs_the_one_who_fills_it():
     assert texts(asyncio.run(memory.search("cat", user="bob"))) == ["cat 8", "cat 7"]
 
 
-def test_a_memory_of_nothing_keeps_nothing():
-    memory = filled("cat", most=0)
-    assert asyncio.run(memory.search("cat")) == ()
-
-
 def test_long_texts_are_cut():
     assert len(asyncio.run(_InMemoryMemory().add("x" * (MOST_CHARACTERS + 1))).text) == MOST_CHARACTERS
 
@@ -275,15 +265,6 @@ def test_a_call_remembers_for_its_user_and_conversation():
     assert entry.time > 0
     assert asyncio.run(context.memory.search("cat")) == (entry,)
     assert asyncio.run(context.memory.add("x", author="ann")).author == "ann"
-
-
-def test_a_call_may_search_its_conversation_only():
-    services = Services()
-    for session in "12":
-        asyncio.run(ToolContext(ReadonlyContext(session=session), services=services).memory.add(f"cat {session}"))
-    context = ToolContext(ReadonlyContext(session="1"), services=services)
-    assert texts(asyncio.run(context.memory.search("cat", session_only=True))) == ["cat 1"]
-    assert texts(asyncio.run(context.memory.search("cat", limit=1))) == ["cat 2"]
 
 
 def test_the_default_is_shared_by_all_calls_with_these_services():

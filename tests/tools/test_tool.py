@@ -18,11 +18,9 @@ import typing_extensions
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
 from pegboard.tools.context import ToolContext
-from pegboard.tools.handler import Preview
 from pegboard.tools.spec import (
     DEFAULT_POLICY,
     EXCLUSIVE,
-    HOST,
     Concurrency,
     Grammar,
     Origin,
@@ -43,11 +41,6 @@ def made():
     return Tool.from_function(function)
 
 
-def test_a_tool_is_named_by_its_spec(made):
-    assert made.name == "function"
-    assert made.origin is HOST
-
-
 def test_judges_and_binder_are_made_once(made):
     assert made.validator is made.validator
     assert made.output_validator is made.output_validator
@@ -58,10 +51,6 @@ def test_judges_and_binder_are_made_once(made):
 def test_results_are_judged_by_the_output_schema(made):
     assert made.output_validator.accepts({"result": "2026-01-02"})
     assert made.output_validator.problems({"result": 5}) == ("result: must be a string, got number 5",)
-
-
-def test_the_way_back_is_there_without_a_call(made):
-    assert made.unstructure(dt.date(2026, 1, 2)) == "2026-01-02"
 
 
 def test_a_check_judges_structures_and_asks_the_tool(made):
@@ -82,11 +71,6 @@ def test_a_check_judges_structures_and_asks_the_tool(made):
     assert asked == [{"day": "2026-01-02"}]
 
 
-def test_what_fits_has_no_problems(made):
-    assert made.check({"day": "2026-01-02"}) == ()
-    assert made.evolve(checks=lambda arguments: None).check({"day": "2026-01-02"}) == ()
-
-
 def test_a_check_takes_any_mapping(made):
     assert made.check(types.MappingProxyType({"day": "2026-01-02"})) == ()
     assert made.check(types.MappingProxyType({"day": b""}))[0].startswith("day: must be JSON")
@@ -104,15 +88,6 @@ def test_a_changed_tool_is_judged_anew(made):
     closed = made.with_spec(input_schema={"type": "object", "maxProperties": 0})
     assert closed.check({"day": "2026-01-02"}) == ("(root): must have at most 0 keys, got 1",)
     assert made.evolve(origin=Origin("p")).origin.plugin == "p"
-
-
-def test_tools_are_told_apart_by_identity(made):
-    assert made != made.evolve()
-    assert made.spec == made.evolve().spec
-
-
-def test_a_preview_has_a_summary_and_perhaps_details():
-    assert Preview("delete a") == Preview("delete a", "")
 
 
 @pytest.mark.parametrize(
@@ -264,18 +239,6 @@ def test_a_decorated_function_stays_what_it_was():
     assert run(tool_of(add), {"a": 1}) == 2
 
 
-def test_the_decorator_takes_options():
-    @tool(name="plus", description="Sum.", tags=["b", "a"], read_only=True)
-    def add(a: int, b: int) -> int:
-        """Not this."""
-        return a + b
-
-    spec = tool_of(add).spec
-    assert (spec.name, spec.description, spec.tags) == ("plus", "Sum.", ("a", "b"))
-    assert spec.annotations == ToolAnnotations(read_only_hint=True)
-    assert tool_of(tool(add, name="other")).name == "other"
-
-
 def test_all_flavours_are_kept():
     @tool
     async def coroutine(a: int) -> int:
@@ -365,11 +328,6 @@ def test_a_lambda_needs_a_name():
     assert Tool.from_function(lambda a: a, name="same").name == "same"
 
 
-def test_a_name_that_some_provider_refuses_is_refused():
-    with pytest.raises(InvalidNameError):
-        Tool.from_function(search, name="no name")
-
-
 def test_a_class_is_no_function():
     with pytest.raises(DefinitionError, match="Adder is a class"):
         tool(Adder)
@@ -449,12 +407,6 @@ def test_a_function_without_types_takes_anything():
     made = Tool.from_function(function)
     assert made.spec.input_schema["properties"] == {"a": {}, "b": {"default": 1}}
     assert run(made, {"a": None, "c": [1]}) == (None, 1, {"c": [1]})
-
-
-def test_a_function_without_parameters_takes_nothing():
-    made = Tool.from_function(lambda: "pong", name="ping")
-    assert run(made, {}) == "pong"
-    assert made.check({"a": 1}) == ("a: unknown key (none is known here)",)
 
 
 def test_every_option_finds_its_place():
@@ -584,12 +536,6 @@ def test_wrong_options_are_refused_at_definition(options, said):
         Tool.from_function(search, **options)
     assert said in str(caught.value)
     assert caught.value.tool == "search"
-
-
-def test_examples_are_kept():
-    example = {"query": "q", "filters": [{"field": "f", "value": 1}]}
-    made = Tool.from_function(search, examples=[example], check=lambda arguments: ["never asked"])
-    assert made.spec.examples == (example,)
 
 
 INPUT = {
@@ -723,15 +669,18 @@ def test_a_raw_schema_has_a_handler_on_a_mapping():
     assert made.check({}) == ("query: required, missing",)
 
 
-def test_a_tool_without_a_handler_is_legal():
-    made = Tool.from_schema("raw", INPUT, description="D", output_schema=INPUT)
-    assert (made.handler, made.spec.description, made.spec.output_schema) == (None, "D", INPUT)
-    assert made.check({"query": "abc"}) == ()
+@pytest.mark.parametrize("schema", [None, {}])
+def test_a_raw_tool_without_a_schema_takes_no_arguments(schema):
+    made = Tool.from_schema("raw", schema, lambda arguments: arguments)
+
+    assert made.spec.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert made.validator.problems({"a": 1}) == ("a: unknown key (none is known here)",)
 
 
-def test_a_raw_schema_is_checked():
+@pytest.mark.parametrize("schema", [False, [], "", 0])
+def test_what_is_no_schema_is_refused(schema):
     with pytest.raises(SchemaError):
-        Tool.from_schema("raw", {"type": "object", "$ref": "#"})
+        Tool.from_schema("raw", schema)
 
 
 def test_a_freeform_tool_gets_its_text():
@@ -768,21 +717,10 @@ def test_options_of_functions_only_are_refused_elsewhere():
         Tool.from_schema("raw", INPUT, nmae="x")
 
 
-def test_from_function_makes_what_the_decorator_makes():
-    assert Tool.from_function(search, title="T").spec == Tool.from_function(search, title="T").spec
-
-
 @pytest.mark.parametrize("thing", [5, "name", None])
 def test_options_go_by_name(thing):
     with pytest.raises(DefinitionError, match=re.escape("is no function. Options go by name: write @tool(name=...)")):
         tool()(thing) if thing is None else tool(thing)
-
-
-def test_a_check_may_be_a_generator():
-    def check(arguments):
-        yield "query: no"
-
-    assert Tool.from_function(search, check=check).check({"query": "q"}) == ("query: no",)
 
 
 @pytest.mark.parametrize("default", [10**5000, -(10**5000), "x" * 10_000, ["x" * 100] * 100], ids=range(4))
@@ -797,30 +735,12 @@ def test_a_long_default_is_left_out(default):
     assert "required" not in schema
 
 
-@pytest.mark.parametrize("default", [10**4000, "x" * 9_000, ["x"] * 100], ids=range(3))
-def test_a_short_default_is_kept(default):
-    def short(x: Any = default):
-        return x
-
-    assert Tool.from_function(short).spec.input_schema["properties"]["x"]["default"] == default
-
-
 def test_a_default_that_utf_8_cannot_say_is_refused():
     def odd(x: str = "\ud800"):
         return x
 
     with pytest.raises(DefinitionError, match=r"input_schema: properties\.x\.default: must not hold"):
         Tool.from_function(odd)
-
-
-def test_a_context_too_many_says_what_to_do():
-    def two(a: ToolContext, b: ToolContext): ...
-    def starred(*a: ToolContext): ...
-
-    with pytest.raises(DefinitionError, match=r"takes the context\. Keep one"):
-        Tool.from_function(two)
-    with pytest.raises(DefinitionError, match=r"can't be starred\. Give it"):
-        Tool.from_function(starred)
 
 
 def test_rules_may_look_at_what_only_kwargs_take():
@@ -843,11 +763,6 @@ def test_one_that_only_processes_requests_has_no_handler_and_is_never_offered():
     assert made.spec.tags == ("memory",)
 
 
-def test_it_may_be_described_and_speak():
-    made = Tool.processor("memory", remember, description="Remembers.", instructions="You remember.")
-    assert (made.spec.description, made.instructions) == ("Remembers.", "You remember.")
-
-
 @pytest.mark.parametrize(
     ("name", "function", "error"),
     [("memory", 5, DefinitionError), ("memory", None, DefinitionError), ("a b", remember, InvalidNameError)],
@@ -864,15 +779,6 @@ def test_what_it_has_to_do_with_requests_is_no_part_of_what_is_approved():
     assert (made.process_request, made.instructions, made.offered) == (remember, "x", False)
     assert made.spec.digest == plain.spec.digest
     assert (plain.process_request, plain.instructions, plain.offered) == (None, None, True)
-
-
-def test_functions_say_it_as_options():
-    @tool(process_request=remember, instructions="Add with me.", offered=True)
-    def add(a: int) -> int:
-        return a
-
-    made = tool_of(add)
-    assert (made.process_request, made.instructions, made.offered) == (remember, "Add with me.", True)
 
 
 @pytest.mark.parametrize("option", [{"instructions": 5}, {"offered": "no"}, {"process_request": "no"}])

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from pegboard.tools.context import ReadonlyContext
-from pegboard.toolsets.predicate import FLAGS, KEYS, Flag, Matches, StateMatches
-from pegboard.toolsets.predicates import all_of, any_of, custom
+from pegboard.toolsets.predicates import FLAGS, KEYS, Flag, Matches, StateMatches, all_of, any_of, custom
 from toolsets.samples import make_tool
 
 WORDS = ("a", "b", "ab", "git_push", "x y", "", 'q"uote', "back\\slash", "(", "é", "and", "*", "\n", "a:b")

@@ -12,21 +12,18 @@ from hypothesis import given, strategies as st
 
 from pegboard.errors import DuplicateToolError, ToolsetError
 from pegboard.schema.json import digest_of
-from pegboard.tools.context import NOBODY, ReadonlyContext
-from pegboard.tools.spec import Origin, ToolSpec
-from pegboard.tools.tool import Tool
-from pegboard.toolsets.predicates import custom, for_user, from_toolset, named, tagged
-from pegboard.toolsets.resolve import Explanation, _Reason, resolve_tools, settled_names
-from pegboard.toolsets.toolset import Offer, OwnedToolset, ToolsetProblem
-from pegboard.toolsets.toolsets import StaticToolset
-from pegboard.toolsets.wrappers import RenamedToolset
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
+from pegboard.toolsets.predicates import custom, for_user, named, tagged
+from pegboard.toolsets.resolve import Explanation, resolve_tools, settled_names
+from pegboard.toolsets.toolset import Offer
+from pegboard.toolsets.toolsets import StaticToolset, wrap
 from toolsets.predicate_strategies import contexts, predicates
-from toolsets.samples import BOMB, CallingToolset, Hanging, PlainToolset, called, late_tool, make_tool, names
+from toolsets.samples import BOMB, Hanging, PlainToolset, make_tool, names
 
 STATIC = [make_tool("a", tags=["x"]), make_tool("b"), make_tool("c", tags=["x"]), make_tool("d")]
 
 
-def resolved(static=STATIC, toolsets=(), context=NOBODY, **options):
+def resolved(static=STATIC, toolsets=(), context=EMPTY_CONTEXT, **options):
     return asyncio.run(resolve_tools(static, toolsets, context, **options))
 
 
@@ -74,19 +71,6 @@ def test_names_are_settled_before_predicates_look():
     assert tools.was_held_back("a")
 
 
-def test_tools_of_a_toolset_carry_its_name():
-    tools = resolved([], [PlainToolset("one", [make_tool("a")]), PlainToolset("two", [make_tool("b")])])
-    assert [tool.origin.toolset for tool in tools] == ["one", "two"]
-    assert names(resolved([], [PlainToolset("one", [make_tool("a")])], where=from_toolset("two"))) == []
-
-
-def test_an_owned_toolset_keeps_its_owner():
-    owner = Origin(plugin="p")
-    tools = resolved([], [OwnedToolset(PlainToolset("one", [make_tool("a"), 3]), owner)])
-    assert tools.tools[0].origin == Origin("p", toolset="one")
-    assert tools.problems[0].origin == owner
-
-
 @pytest.mark.parametrize("answer", [None, [None], [make_tool("x"), make_tool("x")]])
 @pytest.mark.parametrize("error", [None, OSError("down")])
 def test_a_toolset_that_fails_or_lies_costs_only_its_own(answer, error):
@@ -106,15 +90,6 @@ def test_a_request_may_rather_fail():
     with pytest.raises(ToolsetError, match="'odd' failed: OSError: down") as caught:
         resolved(toolsets=[PlainToolset("whole"), PlainToolset("odd", error=error)], on_toolset_error="fail")
     assert (caught.value.toolset, caught.value.__cause__) == ("odd", error)
-
-
-def test_a_request_that_may_fail_goes_on_where_nothing_does():
-    assert len(resolved(toolsets=[PlainToolset("whole", [make_tool("e")])], on_toolset_error="fail")) == 5
-
-
-def test_a_clash_may_rather_fail():
-    with pytest.raises(DuplicateToolError):
-        resolved(toolsets=[PlainToolset("t", [make_tool("a")])], conflicts="error")
 
 
 def fails(tool, context):
@@ -138,11 +113,6 @@ def test_the_context_reaches_toolsets_and_predicates():
     toolset = PlainToolset("t", [make_tool("e")])
     tools = resolved(toolsets=[toolset], context=context, where=for_user("ann"))
     assert (len(tools), tools.context, toolset.contexts) == (5, context, [context])
-
-
-def test_a_toolset_runs_the_tools_that_it_lists():
-    toolset = CallingToolset("t", [Tool(ToolSpec("e", "", {"type": "object"}))])
-    assert called(resolved([], [toolset]).get("e"), {}) == {"ran": "e"}
 
 
 tool_names = st.sampled_from("abcdef")
@@ -190,7 +160,7 @@ print(*sorted(heavy & set(sys.modules)))
 
 
 def test_a_note_is_no_reason_to_fail():
-    toolset = RenamedToolset(PlainToolset("t", [make_tool("e")]), {"absent": "x"})
+    toolset = wrap(PlainToolset("t", [make_tool("e")])).renamed({"absent": "x"})
     tools = resolved(toolsets=[toolset], on_toolset_error="fail")
     assert ("e" in tools.names, [each.note for each in tools.problems]) == (True, [True])
 
@@ -203,16 +173,6 @@ SECOND = make_tool("a", plugin="q", toolset="second")
 
 def settled(static, *offers, policy="keep"):
     return settled_names(static, [Offer(offer) for offer in offers], policy)
-
-
-def test_everything_is_one_list_sorted_by_name():
-    candidates = settled([make_tool("b"), make_tool("d")], [make_tool("e"), make_tool("a")], [make_tool("c")])
-    assert (names(candidates.tools), candidates.held, candidates.problems) == (list("abcde"), (), ())
-
-
-def test_without_toolsets_the_static_tools_are_taken_as_they_are():
-    static = (STATIC_NAMES,)
-    assert settled_names(static, []).tools is static
 
 
 @pytest.mark.parametrize(
@@ -257,12 +217,6 @@ def test_a_prefix_tells_where_the_later_comes_from():
     assert (names(candidates.tools), candidates.held) == (["a", "p_a", "q_a"], ())
 
 
-def test_a_tool_found_late_is_found_under_its_prefix():
-    late, _ = late_tool(FIRST)
-    _, prefixed = settled([STATIC_NAMES], [late], policy="prefix").tools
-    assert prefixed.handler.load().name == "p_a"
-
-
 @pytest.mark.parametrize("taken", [[make_tool("a"), make_tool("p_a")], [make_tool("a" * 63)]])
 def test_a_prefix_that_makes_no_free_name_holds_back(taken):
     tool = make_tool(taken[0].name, plugin="p")
@@ -270,18 +224,8 @@ def test_a_prefix_that_makes_no_free_name_holds_back(taken):
     assert (names(candidates.tools), candidates.held) == (names(taken), ((tool, taken[0]),))
 
 
-def test_a_hosts_toolset_is_prefixed_by_its_own_name():
-    candidates = settled([STATIC_NAMES], [make_tool("a", toolset="mine")], [make_tool("a")], policy="prefix")
-    assert names(candidates.tools) == ["a", "host_a", "mine_a"]
-
-
 def test_the_same_tool_twice_is_no_clash():
     assert settled([STATIC_NAMES], [STATIC_NAMES], policy="error").held == ()
-
-
-def test_problems_and_what_was_dropped_are_kept():
-    offer = Offer([], [ToolsetProblem("t", "x")])
-    assert settled_names([], [offer]).problems == offer.problems
 
 
 THREE = STATIC[:3]
@@ -355,12 +299,6 @@ def test_an_explanation_tells_who_was_held_back():
     )
 
 
-def test_an_explanation_tells_what_a_toolset_dropped():
-    toolset = StaticToolset("t", [make_tool("push")]).filtered("edit").prefixed("git")
-    explanation = resolved(THREE, toolsets=[toolset]).explain("git_push")
-    assert str(explanation) == "git_push: not offered\n  - filtered: edit is not so"
-
-
 def test_an_explanation_names_toolsets_that_failed():
     """They might have had it."""
     tools = resolved(THREE, toolsets=[PlainToolset("down", error=OSError("gone"))])
@@ -369,13 +307,6 @@ def test_an_explanation_names_toolsets_that_failed():
     )
     assert "note: toolset 'down': OSError: gone" in str(tools.explain("zzz"))
     assert tools.explain("a").notes == ()
-
-
-def test_the_reasons_of_all_are_those_of_each():
-    tools = resolved(THREE, toolsets=[PlainToolset("t", [make_tool("a")])], where=tagged("x"), active=["c"])
-    assert list(tools.reasons) == ["a", "b", "c"]
-    assert tools.reasons == {name: tools.explain(name).reasons for name in "abc"}
-    assert tools.reasons["a"][-1] == _Reason("active", "out", "not among the active names")
 
 
 FILES = make_tool("files", plugin="files")
@@ -389,19 +320,6 @@ def test_what_is_left_out_says_by_which_step_and_why():
         "c: offered\n  + offered: by the host\n  + budget: kept\n  + order: place 2 of 2"
     )
     assert tools.was_held_back("b")
-
-
-def test_leaving_out_what_isnt_there_changes_nothing():
-    tools = resolved(THREE, where=tagged("x"))
-    assert tools.without("budget", {"b": "", "nosuch": ""}) is tools
-
-
-def test_what_came_before_stays_as_it_is():
-    tools = resolved(THREE)
-    tools.without("budget", {"b": "it is too long"})
-    tools.with_tools(FILES)
-    assert tools.names == ("a", "b", "c")
-    assert "files" not in tools.considered
 
 
 def test_more_tools_stand_behind_the_others_and_say_who_brought_them():
@@ -466,3 +384,14 @@ def test_every_tool_has_its_explanation_whatever_is_done(changes):
         explanation = tools.explain(name)
         assert explanation.offered is (name in tools)
         assert explanation.reasons[-1].verdict == ("in" if name in tools else "out")
+
+
+def test_leaving_out_what_isnt_there_changes_nothing():
+    tools = resolved(THREE, where=tagged("x"))
+    assert tools.without("budget", {"b": "", "nosuch": ""}) is tools
+
+
+def test_the_reasons_of_all_are_those_of_each():
+    tools = resolved(THREE, toolsets=[PlainToolset("t", [make_tool("a")])], where=tagged("x"), active=["c"])
+    assert list(tools.reasons) == ["a", "b", "c"]
+    assert tools.reasons == {name: tools.explain(name).reasons for name in "abc"}

@@ -35,7 +35,6 @@ from pegboard.toolsets.search import (
     _MOST_FOUND,
     _MOST_INDEXED,
     _MOST_PARAMETERS,
-    _MOST_RESULTS,
     Found,
     ToolIndex,
     _arguments_text,
@@ -46,7 +45,7 @@ from pegboard.toolsets.search import (
     found_names,
     search_tool,
 )
-from toolsets.samples import Closing, PlainToolset, called, late_tool, make_tool, names as names_toolset, offered
+from toolsets.samples import PlainToolset, late_tool, make_tool, names as names_toolset, offered
 
 PATH = {"type": "object", "properties": {"path": {"type": "string"}}}
 
@@ -122,19 +121,6 @@ def test_a_name_weighs_more_than_labels_and_those_more_than_a_description():
     assert found("pony", index) == ["pony_three", "two", "one"]
 
 
-def test_names_of_parameters_within_others_count_as_labels():
-    schema = {"type": "object", "properties": {"a": {"type": "object", "properties": {"pony": {}}}}}
-    index = ToolIndex([ToolSpec("one", "A pony."), ToolSpec("two", "A horse.", schema), ToolSpec("three"), *SPECS])
-    assert found("pony", index) == ["two", "one"]
-
-
-def test_the_more_words_are_found_the_better():
-    assert found("read file")[:2] == ["read_file", "write_file"]
-    assert found("write the text file")[0] in {"read_file", "write_file"}
-    scores = {each.name: each.score for each in INDEX.search("write file")}
-    assert scores["write_file"] > scores["read_file"] > 0
-
-
 @given(st.lists(names, min_size=1, max_size=8, unique=True), st.data())
 def test_of_two_tools_the_one_that_has_another_word_too_is_better(others, data):
     more, word = data.draw(st.sampled_from(["first", "second"])), "wanted"
@@ -160,13 +146,6 @@ def test_names_of_several_words_in_a_question_come_first():
     assert found(asked)[2] == "read_file"
 
 
-def test_the_very_name_comes_first_in_its_own_spelling():
-    index = ToolIndex([ToolSpec("Get_user"), ToolSpec("get_user"), ToolSpec("get_user_user", "get user get user")])
-    assert found("get_user", index)[0] == "get_user"
-    assert found("Get_user", index)[0] == "Get_user"
-    assert found("GET_USER", index)[0] == "Get_user"
-
-
 @given(st.lists(specs, min_size=1, max_size=12, unique_by=lambda spec: spec.name))
 def test_every_tool_is_found_first_by_its_own_name(given):
     index = ToolIndex(given)
@@ -184,11 +163,6 @@ def test_no_question_raises(question):
     hits = INDEX.search(question)
     assert len(hits) <= 10
     assert {hit.name for hit in hits} <= set(INDEX.names)
-
-
-@pytest.mark.parametrize("question", ['"' * 100_000, "file " * 20_000, "x" * 100_000, "天" * 100_000, "a_b " * 30_000])
-def test_huge_questions_are_cut(question):
-    assert len(INDEX.search(question)) <= 10
 
 
 @pytest.mark.parametrize("question", ["", "  ", "\x00", '"', "“”", "🌤", "\ud800", "*"])
@@ -370,10 +344,6 @@ def test_names_of_parameters_are_found_at_any_depth_and_data_is_none():
     ]
 
 
-def test_a_tool_that_takes_nothing_has_no_names_of_parameters():
-    assert _parameter_names(ToolSpec("a", input_schema={"type": "object"})) == []
-
-
 def test_what_is_indexed_is_bounded():
     schema = {"type": "object", "properties": {f"p{n}": {"properties": {f"q{n}": {}}} for n in range(600)}}
     assert len(_parameter_names(ToolSpec("a", input_schema=schema))) == _MOST_PARAMETERS
@@ -415,15 +385,6 @@ def test_the_whole_answer():
     )
 
 
-def test_what_is_only_near_is_told_so():
-    text = found_text("wether", [ToolSpec("weather")], near=True)
-    assert text.startswith("No tool speaks of 'wether'; these have names that are near.\n1 tool was found. It can")
-
-
-def test_nothing_found_says_what_to_try():
-    assert _found_text("x" * 500, []).startswith("No tool fits '" + "x" * 79 + "…'. Try other words")
-
-
 def test_it_is_bounded_whatever_a_tool_says():
     schema = {"type": "object", "properties": {f"{n}{'p' * 5_000}": {"type": "string"} for n in range(300)}}
     specs = [ToolSpec(f"t{n}", "x" * 100_000, schema) for n in range(20)]
@@ -450,21 +411,10 @@ def test_a_state_may_say_anything(kept, names):
     assert found_names({_FOUND_TOOLS: kept}) == names
 
 
-def test_the_last_names_of_a_long_list_count():
-    assert found_names({_FOUND_TOOLS: [f"t{n}" for n in range(1000)]})[0] == f"t{1000 - _MOST_FOUND}"
-    assert found_names({}) == ()
-
-
 def test_names_are_added_and_the_latest_stand_last():
     call = context("a", "b")
     _remember(call, ["c", "a"])
     assert call.state[_FOUND_TOOLS] == ["b", "c", "a"]
-
-
-def test_finding_nothing_changes_nothing():
-    call = context("a")
-    _remember(call, [])
-    assert call.actions.state_delta == {}
 
 
 def test_the_oldest_names_go_first():
@@ -480,13 +430,6 @@ def test_calls_of_one_answer_say_what_those_before_them_have_found():
     _remember(first, ["a"])
     _remember(second, ["b"])
     assert second.state[_FOUND_TOOLS] == ["a", "b"]
-
-
-def test_another_request_knows_nothing_of_it():
-    _remember(context(request=ReadonlyContext(state={})), ["a"])
-    call = context(request=ReadonlyContext(state={}))
-    _remember(call, ["b"])
-    assert call.state[_FOUND_TOOLS] == ["b"]
 
 
 def test_what_the_host_has_taken_over_and_then_dropped_stays_dropped():
@@ -544,17 +487,6 @@ def test_what_the_model_is_told_of_it():
     assert spec.concurrency == Concurrency("key")
 
 
-@pytest.mark.parametrize("limit", [0, -1, _MOST_RESULTS + 1])
-def test_a_limit_outside_of_its_bounds_is_refused(limit):
-    with pytest.raises(ValueError, match="from 1 to 20"):
-        search_tool(limit=limit)
-
-
-def test_a_name_that_no_tool_may_have_is_refused():
-    with pytest.raises(InvalidNameError):
-        search_tool("no name")
-
-
 def test_deferred_tools_of_the_request_are_found_and_noted():
     outcome = searched(board(MAIL, POST, SHOWN), "mail")
     (result,) = outcome.results
@@ -562,10 +494,6 @@ def test_deferred_tools_of_the_request_are_found_and_noted():
     assert "send_mail: Sends a mail." in result.text
     assert (result.is_error, result.title, result.metadata) == (False, "Tools for mail", {"found": ["send_mail"]})
     assert outcome.actions.state_delta == {_FOUND_TOOLS: ["send_mail"]}
-
-
-def test_tools_that_are_shown_anyway_are_not_found():
-    assert searched(board(MAIL, SHOWN), "fax").results[0].metadata == {"found": []}
 
 
 def test_tools_that_were_found_before_are_found_again():
@@ -583,20 +511,11 @@ def test_what_the_request_does_not_offer_is_not_found():
     assert asyncio.run(turn()).results[0].metadata == {"found": ["send_post"]}
 
 
-def test_several_searches_of_one_answer_add_up():
-    outcome = searched(board(MAIL, POST), "mail", "letter", "nothing like it")
-    assert outcome.actions.state_delta == {_FOUND_TOOLS: ["send_mail", "send_post"]}
-
-
 def test_the_limit_is_the_models_or_else_the_hosts():
     registry = board(*(make_tool(f"send_{n}", deferred=True) for n in range(9)), limit=2)
     assert len(searched(registry, "send").results[0].metadata["found"]) == 2
     assert len(searched(registry, "send", limit=4).results[0].metadata["found"]) == 4
     assert searched(registry, "send", limit=99).results[0].kind == "invalid_arguments"
-
-
-def test_near_names_are_told_as_such():
-    assert "near" in searched(board(MAIL), "sned_mial").results[0].text
 
 
 def test_nothing_found_is_no_error_and_leaves_the_state_alone():
@@ -608,11 +527,6 @@ def test_nothing_found_is_no_error_and_leaves_the_state_alone():
 @pytest.mark.parametrize("query", ["", '"', "NEAR(", "*", "\x00", "天气", "a" * 100_000])
 def test_no_query_fails(query):
     assert not searched(board(MAIL), query).results[0].is_error
-
-
-def test_tools_without_a_handler_are_found_too():
-    bare = Tool(ToolSpec("bare", deferred=True))
-    assert searched(board(bare), "bare").actions.state_delta == {_FOUND_TOOLS: ["bare"]}
 
 
 def test_a_call_outside_of_any_request_finds_nothing():
@@ -646,15 +560,6 @@ def test_a_request_that_leaves_deferred_tools_out_lets_them_be_found_and_none_be
     search, call = asyncio.run(turn()).results
     assert search.metadata == {"found": ["send_mail"]}
     assert call.kind == "not_offered"
-
-
-def test_a_request_without_tools_stays_as_it_is():
-    assert search_tool().process_request(ModelRequest(), ReadonlyContext(state={_FOUND_TOOLS: ["a"]})) is None
-
-
-def test_tools_that_only_process_requests_are_not_found():
-    silent = make_tool("send_silently", deferred=True).evolve(offered=False)
-    assert searched(board(silent, MAIL), "send").results[0].metadata == {"found": ["send_mail"]}
 
 
 MAIL_TOOLSET = make_tool("send_mail", description="Sends a mail.", tags=["net"])
@@ -692,12 +597,6 @@ def test_what_was_found_is_not_deferred_any_more():
     assert deferred(offered(toolset)) == ["send_mail", "read_file", "current_user"]
 
 
-@pytest.mark.parametrize("kept", ["read_file", {"read_file": 1}, [["read_file"], 3, None], None])
-def test_a_state_that_makes_no_sense_finds_nothing(kept):
-    offer = offered(searchable(INNER), ReadonlyContext(state={_FOUND_TOOLS: kept}))
-    assert len(deferred(offer)) == 3
-
-
 @pytest.mark.parametrize(
     "always",
     [
@@ -710,10 +609,6 @@ def test_a_state_that_makes_no_sense_finds_nothing(kept):
 )
 def test_always_is_never_deferred(always):
     assert deferred(offered(searchable(INNER, always=always))) == ["read_file", "current_user"]
-
-
-def test_always_shows_what_its_author_defers():
-    assert "current_user" not in deferred(offered(searchable(INNER, always=["current_user"])))
 
 
 def test_where_always_fails_the_tool_is_deferred_and_a_note_says_so():
@@ -733,12 +628,6 @@ def test_what_only_processes_requests_is_left_alone():
     silent = make_tool("memory").evolve(offered=False)
     assert deferred(offered(searchable(PlainToolset("inner", [silent, READ])))) == ["read_file"]
     assert names_toolset(offered(searchable(PlainToolset("inner", [silent])))) == ["memory"]
-
-
-def test_with_everything_found_the_search_tool_stays():
-    """What is offered changes as little as may be from request to request."""
-    offer = offered(searchable(INNER), state_of("send_mail", "read_file", "current_user"))
-    assert (names_toolset(offer)[0], deferred(offer)) == ("search_tools", [])
 
 
 def test_the_same_tools_come_out_each_time():
@@ -773,11 +662,6 @@ def test_wrong_options_are_refused_at_once(options, error):
         searchable(INNER, **options)
 
 
-def test_found_tools_run_as_before():
-    (tool,) = [tool for tool in offered(searchable(INNER), state_of("read_file")) if tool.name == "read_file"]
-    assert called(tool, {}) == {}
-
-
 def test_tools_that_are_loaded_late_stay_deferred_once_they_are_loaded():
     late, _ = late_tool(READ)
     (_, tool) = offered(searchable(PlainToolset("late", [late])))
@@ -789,19 +673,6 @@ def test_tools_that_the_host_runs_are_deferred_and_found_too():
     inner = PlainToolset("inner", [Tool(ToolSpec("bare", "Runs elsewhere."))])
     assert deferred(offered(searchable(inner))) == ["bare"]
     assert deferred(offered(searchable(inner), state_of("bare"))) == []
-
-
-def test_closing_closes_the_inner_toolset():
-    inner = Closing()
-    asyncio.run(searchable(inner).close())
-    assert inner.closed == 1
-
-
-def test_the_limit_is_what_a_search_finds_at_most():
-    registry = ToolRegistry()
-    registry.register(searchable(PlainToolset("many", [make_tool(f"send_{n}") for n in range(9)]), limit=2))
-    _, outcome = turn(registry, ReadonlyContext(), ("search_tools", {"query": "send"}, "1"))
-    assert len(outcome.results[0].metadata["found"]) == 2
 
 
 class TestOnABoard:
@@ -877,3 +748,9 @@ def test_a_call_outside_of_any_request_searches_what_the_toolset_offers_now():
     assert result.metadata == {"found": ["read_file"]}
     assert call.state[_FOUND_TOOLS] == ["read_file"]
     assert INNER.contexts[-1] is call.request
+
+
+@pytest.mark.parametrize("limit", [0, -1, 21])
+def test_a_limit_outside_of_its_bounds_is_refused(limit):
+    with pytest.raises(ValueError, match="from 1 to 20"):
+        search_tool(limit=limit)

@@ -11,12 +11,11 @@ from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, SchemaError
 from pegboard.schema import validator
 from pegboard.schema.json import JsonText
-from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
-from pegboard.tools.spec import HOST, Origin, ToolSpec
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
+from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets import toolset as module
-from pegboard.toolsets.predicate import Predicate
-from pegboard.toolsets.predicates import custom, edit, everything, named, state, tagged
+from pegboard.toolsets.predicates import Predicate, custom, edit, everything, named, state, tagged
 from pegboard.toolsets.toolset import (
     ChangedToolset,
     Offer,
@@ -25,14 +24,14 @@ from pegboard.toolsets.toolset import (
     ToolMapper,
     Toolset,
     ToolsetAdapter,
-    ToolsetProblem,
+    _abandoned,
     _close,
+    ask_all,
     check_schemas,
     check_tools,
     close_all,
     error_text,
     explain_filter,
-    failed_offer,
     filter_tools,
     is_toolset,
     map_tool,
@@ -40,7 +39,18 @@ from pegboard.toolsets.toolset import (
     with_instructions,
 )
 from pegboard.toolsets.toolsets import StaticToolset
-from toolsets.samples import BOMB, CallingToolset, Closing, PlainToolset, called, late_tool, make_tool, names, offered
+from toolsets.samples import (
+    BOMB,
+    CallingToolset,
+    Closing,
+    Hanging,
+    PlainToolset,
+    called,
+    late_tool,
+    make_tool,
+    names,
+    offered,
+)
 
 
 class Nameless:
@@ -156,26 +166,9 @@ def test_the_hosts_toolset_may_pass_on_a_plugins_tools():
     assert tool.origin == Origin("files", toolset="mine", trusted=False)
 
 
-def test_a_tool_that_says_it_already_stays_itself():
-    tool = make_tool("a", toolset="mine")
-    assert offered(OwnedToolset(PlainToolset("mine", [tool])))[0] is tool
-
-
-def test_a_tool_found_late_is_owned_once_it_is_found():
-    late, _ = late_tool(make_tool("a"))
-    (tool,) = offered(OwnedToolset(PlainToolset("server", [late]), OWNER))
-    assert tool.handler.load().origin.plugin == "mcp"
-
-
 def test_problems_are_the_owners():
     (problem,) = offered(OwnedToolset(PlainToolset("server", [None]), OWNER)).problems
     assert (problem.toolset, problem.origin) == ("server", OWNER)
-
-
-def test_closing_closes_the_inner_one():
-    inner = PlainToolset()
-    asyncio.run(OwnedToolset(inner, OWNER).close())
-    assert inner.closed == 1
 
 
 def test_an_unsound_tool_of_a_made_up_offer_costs_only_itself():
@@ -196,11 +189,6 @@ def test_a_tool_found_late_is_changed_once_it_is_found():
     assert (loaded.name, loaded.spec.description, loads.count) == ("A", "loaded", 1)
 
 
-def test_what_isnt_changed_is_the_same():
-    late, _ = late_tool(make_tool("a"))
-    assert map_tool(late, lambda tool: tool) is late
-
-
 def test_the_same_tool_gives_the_same_tool():
     mapper, tool = ToolMapper(shout), make_tool("a")
     assert mapper.one(tool) is mapper.one(tool)
@@ -218,22 +206,10 @@ def test_tools_that_are_no_longer_offered_are_forgotten():
     assert mapper.one(kept) is first
 
 
-def test_an_offer_is_its_tools():
-    tool = make_tool()
-    offer = Offer([tool], [ToolsetProblem("t", "x")])
-    assert (list(offer), len(offer), offer.problems[0].cause, offer.dropped) == ([tool], 1, "x", ())
-
-
 @pytest.mark.parametrize("kind", [list, tuple, collections.UserList])
 def test_any_sequence_of_tools_will_do(kind):
     tool = make_tool()
     assert check_tools("t", kind([tool])) == ([tool], [])
-
-
-@pytest.mark.parametrize("answer", [None, "tools", b"", {"a": 1}, {1}, iter([]), (tool for tool in ()), 7, make_tool()])
-def test_what_is_no_list_is_refused(answer):
-    with pytest.raises(TypeError, match="list of tools"):
-        check_tools("t", answer)
 
 
 def test_what_is_no_tool_costs_only_itself():
@@ -284,23 +260,6 @@ def test_an_error_in_one_short_line(error, text):
     assert error_text(error) == text
 
 
-def test_the_offer_of_a_toolset_that_failed():
-    error = OSError("down")
-    (problem,) = failed_offer("t", error).problems
-    assert (problem.toolset, problem.cause, problem.error) == ("t", "OSError: down", error)
-
-
-def test_problems_get_an_owner():
-    origin = Origin(plugin="p")
-    assert failed_offer("t", OSError()).with_origin(origin).problems[0].origin == origin
-    whole = failed_offer("t", OSError())
-    assert whole.with_origin(HOST) is whole
-
-
-def test_a_problem_without_a_toolset_prints_its_cause():
-    assert str(ToolsetProblem("", "no tool is called 'x'")) == "no tool is called 'x'"
-
-
 def test_an_unsound_tool_costs_only_itself():
     good, bad = make_tool("good"), make_tool("bad", input_schema=BOMB)
     tools, problems = check_tools("t", [bad, good])
@@ -318,16 +277,11 @@ def test_an_interrupt_while_an_error_is_described_passes_on():
         error_text(RudeError())
 
 
-def test_notes_are_no_failures():
-    assert not Offer((), [ToolsetProblem("t", "x", note=True)]).has_failed
-    assert Offer((), [ToolsetProblem("t", "x", note=True), ToolsetProblem("t", "x")]).has_failed
-
-
 TOOLS = [make_tool(name) for name in ("b", "a", "c")]
 
 
 def test_what_is_so_stays_in_order():
-    kept, faults = filter_tools(TOOLS, named("?") & ~named("a"), NOBODY)
+    kept, faults = filter_tools(TOOLS, named("?") & ~named("a"), EMPTY_CONTEXT)
     assert (names(kept), faults) == (["b", "c"], {})
 
 
@@ -337,21 +291,12 @@ def fails_for_a(tool, context):
     return True
 
 
-def exits(tool, context):
-    raise SystemExit(2)
-
-
 def test_where_it_raises_that_tool_is_out_even_behind_a_not():
     for predicate in (custom(fails_for_a), ~~custom(fails_for_a), ~(~custom(fails_for_a) & everything)):
-        kept, faults = filter_tools(TOOLS, predicate, NOBODY)
+        kept, faults = filter_tools(TOOLS, predicate, EMPTY_CONTEXT)
         assert (names(kept), faults) == (["b", "c"], {"a": "KeyError: 'owner'"})
-    kept, faults = filter_tools(TOOLS, ~custom(fails_for_a), NOBODY)
+    kept, faults = filter_tools(TOOLS, ~custom(fails_for_a), EMPTY_CONTEXT)
     assert (names(kept), list(faults)) == ([], ["a"])
-
-
-def test_a_predicate_cannot_end_the_program():
-    kept, faults = filter_tools(TOOLS, custom(exits), NOBODY)
-    assert (kept, len(faults)) == ([], 3)
 
 
 class Broken(dict):
@@ -366,11 +311,11 @@ def test_where_it_cannot_even_be_bound_every_tool_is_out():
 
 def test_why_names_the_part_and_what_the_tool_says():
     tool = make_tool("a", tags=["x", "y z"])
-    assert explain_filter(named("a") & tagged("net"), tool, NOBODY) == 'tag:net is not so (tag: x, "y z")'
-    assert explain_filter(named("a") & ~tagged("x"), tool, NOBODY) == 'tag:x is so (tag: x, "y z")'
-    assert explain_filter(edit | named("a"), tool, NOBODY) == "name:a is so (name: a)"
-    assert explain_filter(edit, tool, NOBODY) == "edit is not so"
-    assert explain_filter(custom(exits), tool, NOBODY) == "<custom> failed: SystemExit: 2"
+    assert explain_filter(named("a") & tagged("net"), tool, EMPTY_CONTEXT) == 'tag:net is not so (tag: x, "y z")'
+    assert explain_filter(named("a") & ~tagged("x"), tool, EMPTY_CONTEXT) == 'tag:x is so (tag: x, "y z")'
+    assert explain_filter(edit | named("a"), tool, EMPTY_CONTEXT) == "name:a is so (name: a)"
+    assert explain_filter(edit, tool, EMPTY_CONTEXT) == "edit is not so"
+    assert explain_filter(custom(exits), tool, EMPTY_CONTEXT) == "<custom> failed: SystemExit: 2"
 
 
 def odd(error):
@@ -381,17 +326,17 @@ def odd(error):
 
 
 def test_whatever_a_predicate_raises_costs_only_the_tool():
-    assert filter_tools(TOOLS[:1], odd(GeneratorExit()), NOBODY) == ([], {"b": "GeneratorExit"})
-    assert "GeneratorExit" in explain_filter(odd(GeneratorExit()), TOOLS[0], NOBODY)
+    assert filter_tools(TOOLS[:1], odd(GeneratorExit()), EMPTY_CONTEXT) == ([], {"b": "GeneratorExit"})
+    assert "GeneratorExit" in explain_filter(odd(GeneratorExit()), TOOLS[0], EMPTY_CONTEXT)
 
 
 def test_an_interrupt_passes_on():
     with pytest.raises(KeyboardInterrupt):
-        filter_tools(TOOLS, odd(KeyboardInterrupt()), NOBODY)
+        filter_tools(TOOLS, odd(KeyboardInterrupt()), EMPTY_CONTEXT)
     with pytest.raises(KeyboardInterrupt):
-        explain_filter(odd(KeyboardInterrupt()), TOOLS[0], NOBODY)
+        explain_filter(odd(KeyboardInterrupt()), TOOLS[0], EMPTY_CONTEXT)
     with pytest.raises(KeyboardInterrupt):
-        filter_tools(TOOLS, Interrupted(), NOBODY)
+        filter_tools(TOOLS, Interrupted(), EMPTY_CONTEXT)
 
 
 class Interrupted(Predicate):
@@ -409,21 +354,9 @@ def bare(name="bare", **facts):
 
 def test_a_tool_without_a_handler_is_run_by_its_toolset():
     toolset = CallingToolset(tools=[bare("a")])
-    (tool,) = asyncio.run(ToolsetAdapter(toolset).offer(NOBODY))
+    (tool,) = asyncio.run(ToolsetAdapter(toolset).offer(EMPTY_CONTEXT))
     assert called(tool, {"x": 1}, ToolContext(ReadonlyContext(user="ann"))) == {"ran": "a"}
     assert toolset.calls == [("a", {"x": 1}, "ann")]
-
-
-def test_what_has_a_handler_keeps_it():
-    late, _ = late_tool(make_tool("late"))
-    tools = [make_tool("a"), late, bare("web", kind="provider", provider_id="openai.web_search")]
-    assert list(asyncio.run(ToolsetAdapter(CallingToolset(tools=tools)).offer(NOBODY))) == tools
-
-
-def test_a_toolset_without_call_leaves_its_tools_as_they_are():
-    tool = bare()
-    (offered,) = asyncio.run(ToolsetAdapter(PlainToolset(tools=[tool])).offer(NOBODY))
-    assert offered is tool
 
 
 class Plain(PlainToolset):
@@ -432,7 +365,7 @@ class Plain(PlainToolset):
 
 
 def test_a_plain_call_runs_where_plain_functions_run():
-    (tool,) = asyncio.run(ToolsetAdapter(Plain(tools=[bare("a")])).offer(NOBODY))
+    (tool,) = asyncio.run(ToolsetAdapter(Plain(tools=[bare("a")])).offer(EMPTY_CONTEXT))
     assert (tool.handler.flavour, tool.handler.blocking) == (Flavour.PLAIN, True)
     assert called(tool, {}) == "a"
 
@@ -440,22 +373,8 @@ def test_a_plain_call_runs_where_plain_functions_run():
 def test_the_same_tool_is_served_by_the_same_tool():
     """What is compiled for it is compiled once."""
     source = ToolsetAdapter(CallingToolset(tools=[bare("a")]))
-    first, second = (asyncio.run(source.offer(NOBODY)) for _ in range(2))
+    first, second = (asyncio.run(source.offer(EMPTY_CONTEXT)) for _ in range(2))
     assert first[0] is second[0]
-
-
-class Unasked(PlainToolset):
-    def tools(self, context):
-        return [make_tool("plain")]
-
-
-def test_a_plain_tools_method_will_do():
-    assert [tool.name for tool in asyncio.run(ToolsetAdapter(Unasked()).offer(NOBODY))] == ["plain"]
-
-
-def test_what_a_toolset_raises_is_raised():
-    with pytest.raises(OSError, match="down"):
-        asyncio.run(ToolsetAdapter(PlainToolset(error=OSError("down"))).offer(NOBODY))
 
 
 def changing(error):
@@ -480,3 +399,148 @@ def test_whatever_a_change_raises_costs_only_the_tool(error):
 def test_an_interrupt_passes_on_wrapper():
     with pytest.raises(KeyboardInterrupt):
         offered(changing(KeyboardInterrupt()))
+
+
+def asked(*toolsets, timeout=30):
+    return asyncio.run(ask_all([ToolsetAdapter(toolset) for toolset in toolsets], EMPTY_CONTEXT, timeout))
+
+
+def causes(offer):
+    return [problem.cause for problem in offer.problems]
+
+
+class Meeting(PlainToolset):
+    """Answers only when all of a party are being asked."""
+
+    def __init__(self, name, party):
+        super().__init__(name, [make_tool(name)])
+        self.party = party
+
+    async def tools(self, context):
+        await self.party.wait()
+        return self.answer
+
+
+def test_all_are_asked_at_the_same_time():
+    party = asyncio.Barrier(3)
+    offers = asked(*(Meeting(name, party) for name in "abc"))
+    assert [[tool.name for tool in offer] for offer in offers] == [["a"], ["b"], ["c"]]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError("down"), SystemExit(3), asyncio.CancelledError("odd"), RecursionError("deep"), TimeoutError("slow")],
+)
+def test_one_that_raises_costs_only_its_own(error):
+    broken, whole = asked(PlainToolset("broken", error=error), PlainToolset("whole", [make_tool("a")]))
+    assert [problem.toolset for problem in broken.problems] == ["broken"]
+    assert type(error).__name__ in causes(broken)[0]
+    assert (len(broken), [tool.name for tool in whole], whole.problems) == (0, ["a"], ())
+
+
+@pytest.mark.parametrize("answer", [None, "abc", {}, 3])
+def test_one_that_lies_costs_only_its_own(answer):
+    liar, whole = asked(PlainToolset("liar", answer), PlainToolset("whole", [make_tool("a")]))
+    assert "list of tools" in causes(liar)[0]
+    assert [tool.name for tool in whole] == ["a"]
+
+
+def test_one_that_hangs_is_cancelled_and_costs_only_its_own():
+    hanging = Hanging()
+    offer, whole = asked(hanging, PlainToolset("whole", [make_tool("a")]), timeout=0.01)
+    assert causes(offer) == ["TimeoutError: no answer within 0.01 s (toolset_timeout)"]
+    assert hanging.cancelled == 1
+    assert [tool.name for tool in whole] == ["a"]
+
+
+def test_one_that_ignores_its_cancellation_is_left_behind():
+    async def scenario():
+        stubborn = Hanging(stubborn=True)
+        (offer,) = await ask_all([ToolsetAdapter(stubborn)], EMPTY_CONTEXT, 0.01)
+        (left_behind,) = _abandoned
+        stubborn.release.set()
+        await left_behind
+        await asyncio.sleep(0)
+        return offer, stubborn.cancelled
+
+    offer, cancelled = asyncio.run(scenario())
+    assert (len(offer), len(offer.problems), cancelled) == (0, 1, 1)
+    assert not _abandoned
+
+
+class Suicidal(PlainToolset):
+    async def tools(self, context):
+        asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+
+
+def test_one_that_cancels_its_own_task_costs_only_its_own():
+    (offer,) = asked(Suicidal("odd"))
+    assert "CancelledError" in causes(offer)[0]
+
+
+def test_whoever_gives_up_waiting_takes_the_toolsets_with_it():
+    async def scenario():
+        hanging = Hanging()
+        waiting = asyncio.ensure_future(ask_all([ToolsetAdapter(hanging)], EMPTY_CONTEXT, 30))
+        await hanging.asked.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await asyncio.sleep(0)
+        return hanging.cancelled
+
+    assert asyncio.run(scenario()) == 1
+
+
+class OddError(BaseException):
+    """Neither an `Exception` nor an end of the program."""
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_an_interrupt_passes_on_and_asyncio_has_nothing_to_complain_of(caplog, slow):
+    async def scenario():
+        hanging = [Hanging()] if slow else []
+        toolsets = [*hanging, PlainToolset("interrupted", error=KeyboardInterrupt())]
+        await ask_all([ToolsetAdapter(toolset) for toolset in toolsets], EMPTY_CONTEXT, 30)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(scenario())
+    gc.collect()
+    assert caplog.messages == []
+
+
+class Dying(Hanging):
+    """Raises when it is cancelled."""
+
+    async def tools(self, context):
+        try:
+            await super().tools(context)
+        finally:
+            raise OddError
+
+
+def test_what_one_raises_that_was_given_up_is_looked_at(caplog):
+    async def scenario():
+        offers = await ask_all([ToolsetAdapter(Dying())], EMPTY_CONTEXT, 0.01)
+        await asyncio.sleep(0)
+        return offers
+
+    (offer,) = asyncio.run(scenario())
+    gc.collect()
+    assert ("no answer within" in causes(offer)[0], caplog.messages) == (True, [])
+
+
+def exits(tool, context):
+    raise SystemExit(2)
+
+
+def test_a_predicate_cannot_end_the_program():
+    kept, faults = filter_tools(TOOLS, custom(exits), EMPTY_CONTEXT)
+    assert (kept, len(faults)) == ([], 3)
+
+
+def test_what_has_a_handler_keeps_it():
+    late, _ = late_tool(make_tool("late"))
+    tools = [make_tool("a"), late, bare("web", kind="provider", provider_id="openai.web_search")]
+    assert list(asyncio.run(ToolsetAdapter(CallingToolset(tools=tools)).offer(EMPTY_CONTEXT))) == tools

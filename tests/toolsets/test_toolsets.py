@@ -6,13 +6,13 @@ import threading
 import pytest
 
 from pegboard.errors import DefinitionError, DuplicateToolError, RegistrationError
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.toolsets.predicates import named, read_only, tagged
 from pegboard.toolsets.toolset import is_toolset
 from pegboard.toolsets.toolsets import CombinedToolset, StaticToolset, ToolsetBase, ToolsetFunction, wrap
-from pegboard.toolsets.wrappers import FilteredToolset, Reshape
-from toolsets.samples import BOMB, Closing, Hanging, PlainToolset, called, make_tool, names, object_schema, offered
+from pegboard.toolsets.wrappers import Reshape
+from toolsets.samples import Closing, Hanging, PlainToolset, called, make_tool, names, object_schema, offered
 
 TOOLS = [make_tool("push", tags=["net"], input_schema=object_schema(branch={"type": "string"})), make_tool("log")]
 
@@ -44,14 +44,8 @@ def test_every_wrapper_is_a_method_and_they_chain():
     history, push = offered(toolset)
     assert (toolset.name, history.name, push.name) == ("git", "git_history", "git_push")
     assert (history.spec.requires_confirmation, push.spec.requires_confirmation) == (False, True)
-    assert (read_only(history, NOBODY), read_only(push, NOBODY)) == (True, False)
+    assert (read_only(history, EMPTY_CONTEXT), read_only(push, EMPTY_CONTEXT)) == (True, False)
     assert called(push, {}) == {"branch": "main"}
-
-
-def test_wrapping_again_gives_the_same_tools():
-    """What is compiled for a tool is compiled once, however deep it is wrapped."""
-    toolset = Git().renamed({"log": "history"}).prefixed("git").requiring_approval()
-    assert [a is b for a, b in zip(offered(toolset), offered(toolset), strict=True)] == [True, True]
 
 
 def test_a_class_of_the_users_own_gets_the_methods_by_wrap():
@@ -71,11 +65,6 @@ def test_a_cached_toolset_can_be_cleared():
     toolset.clear()
     offered(toolset)
     assert git.asked == 2
-
-
-def test_a_base_without_tools_cannot_be_made():
-    with pytest.raises(TypeError, match="tools"):
-        ToolsetBase()
 
 
 def add(a: int, b: int) -> int:
@@ -145,14 +134,6 @@ def test_a_plain_function_runs_off_the_loop_where_it_may_block():
     assert threads[0].daemon
 
 
-def awaitable(context):
-    return asynchronous(context)
-
-
-def test_a_plain_function_may_give_something_to_await():
-    assert names(offered(ToolsetFunction("f", awaitable), ReadonlyContext(user="x"))) == ["async_x"]
-
-
 def test_what_can_become_a_tool_becomes_one_once():
     toolset = ToolsetFunction("f", lambda: [add, TOOL])
     first, second = offered(toolset), offered(toolset)
@@ -165,11 +146,6 @@ def test_what_cannot_become_a_tool_costs_only_itself():
     assert names(offer) == ["a"]
     assert [problem.tool for problem in offer.problems] == [None, "a"]
     assert "item 0 can't become a tool" in offer.problems[0].cause
-
-
-def test_giving_nothing_is_an_error():
-    with pytest.raises(TypeError, match="list of tools"):
-        offered(ToolsetFunction("f", lambda: None))
 
 
 def stops():
@@ -207,12 +183,6 @@ def fails():
     raise OSError("down")
 
 
-@pytest.mark.parametrize(("function", "error"), [(stops, RuntimeError), (interrupted, RuntimeError), (fails, OSError)])
-def test_what_it_raises_in_its_thread_is_raised(function, error):
-    with pytest.raises(error, match=r"odd|down"):
-        offered(ToolsetFunction("f", function))
-
-
 def test_giving_up_leaves_the_thread_behind():
     """Neither its answer nor the closed loop hurts anybody."""
     begun, gate, ended = threading.Event(), threading.Event(), threading.Event()
@@ -224,7 +194,7 @@ def test_giving_up_leaves_the_thread_behind():
         return []
 
     async def scenario():
-        task = asyncio.ensure_future(ToolsetFunction("f", blocks).tools(NOBODY))
+        task = asyncio.ensure_future(ToolsetFunction("f", blocks).tools(EMPTY_CONTEXT))
         assert await asyncio.to_thread(begun.wait, 30)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -254,11 +224,6 @@ def test_a_builtin_that_tells_no_signature_gets_the_context():
     assert ToolsetFunction("f", iter)._takes_context
 
 
-def test_an_unsound_tool_costs_only_itself():
-    offer = offered(ToolsetFunction("f", lambda: [make_tool("bad", input_schema=BOMB), TOOL]))
-    assert (names(offer), [each.tool for each in offer.problems]) == (["a"], ["bad"])
-
-
 def test_the_tools_of_all_in_their_order():
     toolset = CombinedToolset("all", [PlainToolset("x", [make_tool("b")]), PlainToolset("y", [make_tool("a")])])
     assert (toolset.name, names(offered(toolset))) == ("all", ["b", "a"])
@@ -278,11 +243,6 @@ def test_one_that_fails_costs_only_its_own():
     offer = offered(CombinedToolset("all", toolsets, timeout=0.01))
     assert names(offer) == ["a"]
     assert [problem.toolset for problem in offer.problems] == ["broken", "hanging"]
-
-
-def test_what_members_dropped_is_still_told():
-    inner = FilteredToolset(PlainToolset("x", [make_tool("a")]), "edit")
-    assert [each.step for each in offered(CombinedToolset("all", [inner])).dropped] == ["filtered"]
 
 
 def test_closing_closes_all_and_tells_what_failed():

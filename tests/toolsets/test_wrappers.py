@@ -5,30 +5,24 @@ import asyncio
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.errors import DefinitionError, ExpressionError, InvalidNameError, RegistrationError, SchemaError
+from pegboard.errors import DefinitionError, InvalidNameError, RegistrationError, SchemaError
 from pegboard.schema.json import StructureError
-from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import Concurrency, ToolAnnotations, ToolSpec, is_valid_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets import wrappers as module
 from pegboard.toolsets.predicates import for_user, named, read_only, tagged
-from pegboard.toolsets.toolsets import CombinedToolset
+from pegboard.toolsets.toolsets import CombinedToolset, wrap
 from pegboard.toolsets.wrappers import (
-    AnnotatedToolset,
-    ApprovalToolset,
     CachedToolset,
     FilteredToolset,
-    PrefixedToolset,
     PreparedToolset,
-    RenamedToolset,
     Reshape,
-    ReshapedToolset,
     _reshaped,
     prefixed_name,
 )
 from toolsets.samples import (
-    BOMB,
     CallingToolset,
     PlainToolset,
     called,
@@ -47,12 +41,6 @@ def test_only_those_for_which_it_is_so_stay(predicate):
     assert names(offered(FilteredToolset(INNER, predicate))) == ["a", "c"]
 
 
-def test_the_context_is_asked_each_time():
-    toolset = FilteredToolset(INNER, named("a") | for_user("ann"))
-    assert names(offered(toolset, ReadonlyContext(user="ann"))) == ["a", "b", "c"]
-    assert names(offered(toolset, ReadonlyContext(user="bob"))) == ["a"]
-
-
 def test_what_is_dropped_is_told_with_its_reason():
     offer = offered(FilteredToolset(INNER, "tag:net and not name:a"))
     assert [(each.name, each.step, each.text) for each in offer.dropped] == [
@@ -69,11 +57,6 @@ def test_where_it_raises_the_tool_is_out_and_the_problem_is_told():
     offer = offered(FilteredToolset(INNER, fails))
     assert (len(offer), len(offer.dropped)) == (0, 3)
     assert str(offer.problems[0]) == "toolset 'inner': tool 'a' can't be filtered: KeyError: 'a'"
-
-
-def test_a_text_that_does_not_parse_is_refused_at_once():
-    with pytest.raises(ExpressionError):
-        FilteredToolset(INNER, "tag:")
 
 
 tool_names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", fullmatch=True)
@@ -101,69 +84,58 @@ def test_a_separator_stands_between(prefix, name):
 
 def test_a_call_reaches_the_toolset_under_its_own_name():
     toolset = CallingToolset(tools=[Tool(ToolSpec("push", "", {"type": "object"}))])
-    (tool,) = offered(PrefixedToolset(PrefixedToolset(toolset, "git"), "my"))
+    (tool,) = offered(wrap(wrap(toolset).prefixed("git")).prefixed("my"))
     assert tool.name == "my_git_push"
     assert called(tool, {"x": 1}) == {"ran": "push"}
 
 
-def test_a_tool_found_late_is_found_under_the_new_name():
-    late, _ = late_tool(make_tool("push"))
-    (tool,) = offered(PrefixedToolset(PlainToolset(tools=[late]), "git"))
-    assert (tool.name, tool.handler.load().name) == ("git_push", "git_push")
-
-
 def test_tools_that_are_not_there_get_the_prefix_too():
     inner = FilteredToolset(PlainToolset(tools=[make_tool("push")]), "edit")
-    assert [each.name for each in offered(PrefixedToolset(inner, "git")).dropped] == ["git_push"]
+    assert [each.name for each in offered(wrap(inner).prefixed("git")).dropped] == ["git_push"]
 
 
 @pytest.mark.parametrize("prefix", ["", "1", "a b", "é", "a."])
 def test_a_prefix_with_which_no_name_can_start_is_refused(prefix):
     with pytest.raises(InvalidNameError):
-        PrefixedToolset(PlainToolset(), prefix)
-
-
-def test_the_name_of_the_toolset_stays_and_the_order_too():
-    toolset = PrefixedToolset(PlainToolset("git", [make_tool("b"), make_tool("a")]), "git")
-    assert (toolset.name, names(offered(toolset))) == ("git", ["git_b", "git_a"])
+        wrap(PlainToolset()).prefixed(prefix)
 
 
 TWO = PlainToolset("inner", [make_tool("a"), make_tool("b")])
 
 
 def test_only_what_is_named_is_renamed():
-    tools = offered(RenamedToolset(TWO, {"a": "alpha", "absent": "x"}))
+    tools = offered(wrap(TWO).renamed({"a": "alpha", "absent": "x"}))
     assert (names(tools), tools.has_failed) == (["alpha", "b"], False)
     assert tools[1] is TWO.answer[1]
     assert called(tools[0], {}) == {}
 
 
 def test_two_tools_can_swap_their_names():
-    assert names(offered(RenamedToolset(TWO, {"a": "b", "b": "a"}))) == ["b", "a"]
+    assert names(offered(wrap(TWO).renamed({"a": "b", "b": "a"}))) == ["b", "a"]
 
 
 def test_a_name_that_is_taken_stays_with_the_first():
-    offer = offered(RenamedToolset(TWO, {"b": "a"}))
+    offer = offered(wrap(TWO).renamed({"b": "a"}))
     assert (names(offer), [problem.tool for problem in offer.problems]) == (["a"], ["a"])
 
 
 def test_tools_that_are_not_there_are_known_by_the_new_name():
-    offer = offered(RenamedToolset(FilteredToolset(TWO, "edit"), {"a": "alpha"}))
+    offer = offered(wrap(FilteredToolset(TWO, "edit")).renamed({"a": "alpha"}))
     assert [each.name for each in offer.dropped] == ["alpha", "b"]
 
 
 def test_a_name_that_isnt_one_is_refused():
     with pytest.raises(InvalidNameError):
-        RenamedToolset(TWO, {"a": "al pha"})
+        wrap(TWO).renamed({"a": "al pha"})
 
 
 def test_two_tools_cannot_get_one_name():
     with pytest.raises(RegistrationError, match="'a' and 'b' can't both be renamed to 'c'"):
-        RenamedToolset(TWO, {"a": "c", "b": "c"})
+        wrap(TWO).renamed({"a": "c", "b": "c"})
 
 
 def test_a_name_that_nobody_has_is_noted():
-    offer = offered(RenamedToolset(TWO, {"bb": "x"}))
+    offer = offered(wrap(TWO).renamed({"bb": "x"}))
     assert [(each.cause, each.note) for each in offer.problems] == [
         ("no tool is called 'bb', which was to be renamed. Did you mean 'b'?", True)
     ]
@@ -172,21 +144,21 @@ def test_a_name_that_nobody_has_is_noted():
 
 def test_a_tool_that_was_there_before_or_is_filtered_out_is_not_noted():
     inner = PlainToolset("inner", [make_tool("a")])
-    toolset = RenamedToolset(inner, {"a": "alpha"})
+    toolset = wrap(inner).renamed({"a": "alpha"})
     offered(toolset)
     inner.answer = []
     assert offered(toolset).problems == ()
-    assert offered(RenamedToolset(FilteredToolset(TWO, "edit"), {"a": "alpha"})).problems == ()
+    assert offered(wrap(FilteredToolset(TWO, "edit")).renamed({"a": "alpha"})).problems == ()
 
 
 def test_where_something_failed_nobody_knows_which_names_there_are():
     broken = CombinedToolset("both", [PlainToolset("down", error=OSError("down"))])
-    (problem,) = offered(RenamedToolset(broken, {"a": "alpha"})).problems
+    (problem,) = offered(wrap(broken).renamed({"a": "alpha"})).problems
     assert problem.toolset == "down"
 
 
 def test_many_names_that_nobody_has_are_noted_without_near_misses():
-    offer = offered(RenamedToolset(TWO, {f"a{n}": f"x{n}" for n in range(30)}))
+    offer = offered(wrap(TWO).renamed({f"a{n}": f"x{n}" for n in range(30)}))
     assert len(offer.problems) == 20
     assert "Did you mean" not in str(offer.problems[0])
 
@@ -196,30 +168,23 @@ READ = ToolAnnotations(read_only_hint=True)
 
 def test_given_hints_replace_and_unset_ones_leave():
     inner = PlainToolset(tools=[make_tool("a", hints={"read_only": False, "open_world": True})])
-    (tool,) = offered(AnnotatedToolset(inner, READ))
+    (tool,) = offered(wrap(inner).with_annotations(READ))
     assert tool.spec.annotations == ToolAnnotations(read_only_hint=True, open_world_hint=True)
 
 
 def test_a_predicate_picks_the_tools():
     inner = PlainToolset(tools=[make_tool("get_x"), make_tool("set_x")])
-    tools = offered(AnnotatedToolset(inner, READ, named("get_*")))
-    assert [read_only(tool, NOBODY) for tool in tools] == [True, False]
+    tools = offered(wrap(inner).with_annotations(READ, named("get_*")))
+    assert [read_only(tool, EMPTY_CONTEXT) for tool in tools] == [True, False]
     assert tools[1] is inner.answer[1]
 
 
 def test_of_an_untrusted_tool_only_caution_stays_beside_what_is_vouched_for():
     claims = {"read_only": True, "idempotent": True, "destructive": False, "open_world": True, "edit": True}
     inner = PlainToolset(tools=[make_tool("a", hints=claims, trusted=False)])
-    (tool,) = offered(AnnotatedToolset(inner, ToolAnnotations(idempotent_hint=True)))
+    (tool,) = offered(wrap(inner).with_annotations(ToolAnnotations(idempotent_hint=True)))
     assert tool.spec.annotations == ToolAnnotations(idempotent_hint=True, open_world_hint=True, edit_hint=True)
     assert tool.origin.trusted
-
-
-def test_where_the_predicate_raises_the_tool_is_out():
-    offer = offered(AnnotatedToolset(PlainToolset("t", [make_tool("a")]), READ, fails))
-    assert names(offer) == []
-    assert str(offer.problems[0]) == "toolset 't': tool 'a' can't be annotated: KeyError: 'a'"
-    assert [(each.name, each.step) for each in offer.dropped] == [("a", "annotated")]
 
 
 def needs(tool):
@@ -228,22 +193,15 @@ def needs(tool):
 
 def test_every_call_is_confirmed_even_where_the_tool_picks_its_own():
     picky = make_tool("a").evolve(confirms=lambda arguments: False)
-    (tool,) = offered(ApprovalToolset(PlainToolset(tools=[picky])))
+    (tool,) = offered(wrap(PlainToolset(tools=[picky])).requiring_approval())
     assert (needs(tool), tool.confirms) == (True, None)
 
 
 def test_a_predicate_picks_the_tools_for_each_context():
     inner = PlainToolset(tools=[make_tool("a"), make_tool("b")])
-    toolset = ApprovalToolset(inner, named("a") & for_user("guest"))
+    toolset = wrap(inner).requiring_approval(named("a") & for_user("guest"))
     assert [needs(tool) for tool in offered(toolset, ReadonlyContext(user="guest"))] == [True, False]
     assert [needs(tool) for tool in offered(toolset, ReadonlyContext(user="root"))] == [False, False]
-
-
-def test_a_tool_found_late_still_asks_once_it_is_found():
-    late, _ = late_tool(make_tool("a").evolve(confirms=lambda arguments: False))
-    (tool,) = offered(ApprovalToolset(PlainToolset(tools=[late])))
-    loaded = tool.handler.load()
-    assert (needs(loaded), loaded.confirms) == (True, None)
 
 
 def for_users_only(context, tools):
@@ -263,21 +221,6 @@ def test_the_function_makes_the_tools_for_each_context():
 
 def test_it_may_be_async_and_add_tools():
     assert names(offered(PreparedToolset(TWO, with_one_more))) == ["a", "b", "c"]
-
-
-def test_what_is_no_tool_costs_only_itself():
-    offer = offered(PreparedToolset(TWO, lambda context, tools: [*tools, "x"]))
-    assert (names(offer), len(offer.problems)) == (["a", "b"], 1)
-
-
-def test_giving_nothing_is_an_error():
-    with pytest.raises(TypeError, match="list of tools"):
-        offered(PreparedToolset(TWO, lambda context, tools: None))
-
-
-def test_an_unsound_tool_costs_only_itself():
-    offer = offered(PreparedToolset(TWO, lambda context, tools: [*tools, make_tool("bad", input_schema=BOMB)]))
-    assert (names(offer), [each.tool for each in offer.problems]) == (["a", "b"], ["bad"])
 
 
 class Clock:
@@ -317,23 +260,6 @@ def test_the_key_can_be_chosen():
     for user, plan in (("ann", "pro"), ("bob", "pro"), ("ann", "free")):
         offered(toolset, ReadonlyContext(user=user, state={"plan": plan}))
     assert [context.state["plan"] for context in inner.contexts] == ["pro", "free"]
-
-
-def test_a_failure_is_not_kept():
-    inner, _, toolset = counting()
-    inner.error = OSError("down")
-    for _ in range(2):
-        with pytest.raises(OSError, match="down"):
-            offered(toolset)
-    inner.error = None
-    assert names(offered(toolset)) == ["a"]
-    assert len(inner.contexts) == 3
-
-
-def test_an_answer_with_problems_is_not_kept():
-    inner, _, toolset = counting(make_tool("a"), None)
-    assert [names(offered(toolset)) for _ in range(2)] == [["a"], ["a"]]
-    assert len(inner.contexts) == 2
 
 
 def test_clearing_forgets():
@@ -378,7 +304,7 @@ class Gated(PlainToolset):
 
 
 def waiting(toolset, count):
-    return [asyncio.ensure_future(toolset.tools(NOBODY)) for _ in range(count)]
+    return [asyncio.ensure_future(toolset.tools(EMPTY_CONTEXT)) for _ in range(count)]
 
 
 async def until(condition):
@@ -399,76 +325,34 @@ def test_resolutions_at_the_same_time_share_one_asking():
     assert (begun, len(answers)) == (1, 1)
 
 
-def test_a_shared_failure_reaches_everybody_and_is_not_kept():
+@pytest.mark.parametrize("error", [OSError("down"), SystemExit(3)])
+def test_a_failure_is_not_cached_and_the_next_asks_for_itself(error):
     async def scenario():
-        inner = Gated(OSError("down"))
+        inner = Gated(error)
         toolset = CachedToolset(inner, 60)
-        tasks = waiting(toolset, 3)
-        await until(lambda: inner.begun)
         inner.gate.set()
-        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(2):
+            with pytest.raises(type(error)):
+                await toolset.tools(EMPTY_CONTEXT)
         inner.error = None
-        return answers, await toolset.tools(NOBODY), inner.begun
+        inner.answer = [make_tool("a"), None]  # an answer with problems isn't cached either
+        return [names(await toolset.tools(EMPTY_CONTEXT)) for _ in range(2)], inner.begun
 
-    failures, answer, begun = asyncio.run(scenario())
-    assert {str(failure) for failure in failures} == {"down"}
-    assert (names(answer), begun) == (["a"], 2)
+    assert asyncio.run(scenario()) == ([["a"], ["a"]], 4)
 
 
-def test_one_that_gives_up_does_not_stop_the_others():
+def test_one_that_gives_up_leaves_the_question_to_the_next():
     async def scenario():
         inner = Gated()
-        first, second = waiting(CachedToolset(inner, 60), 2)
+        toolset = CachedToolset(inner, 60)
+        first, second, third = waiting(toolset, 3)
         await until(lambda: inner.begun)
         first.cancel()
-        await until(first.done)
-        inner.gate.set()
-        return await second, inner.cancelled
-
-    answer, cancelled = asyncio.run(scenario())
-    assert (names(answer), cancelled) == (["a"], 0)
-
-
-def test_when_everybody_gives_up_the_asking_ends_and_the_next_begins_anew():
-    async def scenario():
-        inner = Gated()
-        toolset = CachedToolset(inner, 60)
-        for task in (tasks := waiting(toolset, 2)):
-            await until(lambda: inner.begun)
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await until(lambda: inner.cancelled)
-        inner.gate.set()
-        return names(await toolset.tools(NOBODY)), inner.begun
-
-    assert asyncio.run(scenario()) == (["a"], 2)
-
-
-class Lingering(Gated):
-    """Takes its time to end when it is cancelled."""
-
-    async def tools(self, context):
-        try:
-            return await super().tools(context)
-        except asyncio.CancelledError:
-            await self.gate.wait()
-            raise
-
-
-def test_nobody_joins_an_asking_that_is_ending():
-    async def scenario():
-        inner = Lingering()
-        toolset = CachedToolset(inner, 60)
-        (given_up,) = waiting(toolset, 1)
-        await until(lambda: inner.begun)
-        given_up.cancel()
-        await until(lambda: inner.cancelled)
-        first, second = waiting(toolset, 2)
         await until(lambda: inner.begun == 2)
         inner.gate.set()
-        return await first is await second, inner.begun, given_up.cancelled()
+        return await second is await third, inner.begun, inner.cancelled
 
-    assert asyncio.run(scenario()) == (True, 2, True)
+    assert asyncio.run(scenario()) == (True, 2, 1)
 
 
 def test_what_was_asked_before_clearing_is_not_kept():
@@ -481,7 +365,7 @@ def test_what_was_asked_before_clearing_is_not_kept():
         (after,) = waiting(toolset, 1)
         await until(lambda: inner.begun == 2)
         inner.gate.set()
-        return await before is await after, await toolset.tools(NOBODY) is await after
+        return await before is await after, await toolset.tools(EMPTY_CONTEXT) is await after
 
     assert asyncio.run(scenario()) == (False, True)
 
@@ -492,29 +376,8 @@ def test_each_event_loop_asks_for_itself():
     inner.error = OSError("down")
     for _ in range(2):
         with pytest.raises(OSError, match="down"):
-            asyncio.run(toolset.tools(NOBODY))
+            asyncio.run(toolset.tools(EMPTY_CONTEXT))
     assert len(inner.contexts) == 2
-
-
-def test_one_that_wants_to_end_the_program_does_not_end_the_event_loop():
-    """A task that raises `SystemExit` would; and the time of one that fails isn't kept."""
-
-    async def scenario():
-        inner = PlainToolset("odd", error=SystemExit(3))
-        toolset = CachedToolset(inner, 10)
-        for _ in range(2):
-            with pytest.raises(SystemExit):
-                await toolset.tools(NOBODY)
-        return len(inner.contexts)
-
-    assert asyncio.run(scenario()) == 2
-
-
-def test_an_answer_with_notes_is_kept():
-    inner = PlainToolset("t", [make_tool("a")])
-    toolset = CachedToolset(RenamedToolset(inner, {"absent": "x"}), 10)
-    assert [len(offered(toolset).problems) for _ in range(2)] == [1, 1]
-    assert len(inner.contexts) == 1
 
 
 SCHEMA = object_schema(
@@ -543,15 +406,6 @@ def test_each_argument_is_shown_as_asked():
     assert list(reshape.shown(SCHEMA)["properties"]) == ["query", "limit", "thorough"]
 
 
-def test_nothing_asked_changes_nothing():
-    assert Reshape().shown(SCHEMA) == SCHEMA
-    assert Reshape().given({"q": 1}) == {"q": 1}
-
-
-def test_required_disappears_with_the_last():
-    assert "required" not in Reshape(hide={"q": "x"}, default={"limit": 1}).shown(SCHEMA)
-
-
 def test_a_hidden_value_never_reaches_the_schema():
     schema = {**SCHEMA, "examples": [{"q": "s3cret"}], "default": {"q": "s3cret"}}
     assert "s3cret" not in str(Reshape(hide={"q": "s3cret"}).shown(schema))
@@ -562,11 +416,6 @@ def test_arguments_are_turned_back():
     assert reshape.given({"query": "a"}) == {"q": "a", "limit": 5, "lang": ["en"]}
     assert reshape.given({"query": "a", "limit": 7}) == {"q": "a", "limit": 7, "lang": ["en"]}
     assert reshape.shown_arguments({"q": "a", "limit": 7, "lang": ["en"]}) == {"query": "a", "limit": 7}
-
-
-def test_two_arguments_can_swap_their_names():
-    reshape = Reshape(rename={"q": "lang", "lang": "q"})
-    assert reshape.given({"q": "en", "lang": "text"}) == {"lang": "en", "q": "text"}
 
 
 def test_a_value_is_fresh_for_every_call():
@@ -600,11 +449,6 @@ def test_a_name_that_the_model_cannot_know_is_refused(name):
 def test_a_reshape_that_contradicts_itself_is_refused(wishes, reason):
     with pytest.raises(DefinitionError, match=reason):
         Reshape(**wishes)
-
-
-def test_a_value_that_json_cannot_say_is_refused():
-    with pytest.raises(TypeError):
-        Reshape(hide={"a": object()})
 
 
 @pytest.mark.parametrize(
@@ -666,18 +510,12 @@ def search(*, checks=None, **facts):
 
 def test_what_is_listed_and_what_is_called_change_together():
     reshape = Reshape(rename={"q": "query"}, hide={"lang": "en"}, default={"limit": 3})
-    (tool,) = offered(ReshapedToolset(PlainToolset(tools=[search()]), {"search": reshape}))
+    (tool,) = offered(wrap(PlainToolset(tools=[search()])).reshaped({"search": reshape}))
     assert list(tool.spec.input_schema["properties"]) == ["query", "limit"]
     assert called(tool, {"query": "a"}) == {"q": "a", "limit": 3, "lang": "en"}
     assert called(tool, {"query": "a", "limit": 9}) == {"q": "a", "limit": 9, "lang": "en"}
     assert not tool.validator.accepts({"q": "a"})
     assert not tool.validator.accepts({"query": "a", "lang": "de"})
-
-
-def test_only_what_is_named_is_reshaped():
-    other = make_tool("other")
-    tools = offered(ReshapedToolset(PlainToolset(tools=[search(), other]), {"search": Reshape(), "absent": Reshape()}))
-    assert tools[1] is other
 
 
 @given(
@@ -766,11 +604,6 @@ def test_the_tools_own_parts_see_its_own_names():
     assert seen == [{"q": "", "limit": 1, "lang": "en"}] * 3
 
 
-def test_a_tool_without_such_parts_gets_none():
-    shown = _reshaped(search(), Reshape())
-    assert (shown.preview, shown.confirms) == (None, None)
-
-
 def test_examples_follow_and_those_that_may_be_invalid_go():
     tool = search(examples=[{"q": "a", "limit": 1, "lang": "en"}, {"q": "b", "limit": 2}])
     shown = _reshaped(tool, Reshape(rename={"q": "query"}, hide={"lang": "de"}))
@@ -788,16 +621,9 @@ def test_the_key_of_concurrency_follows_or_becomes_exclusive():
 def test_a_tool_found_late_is_reshaped_once_it_is_found():
     late, loads = late_tool(search())
     inner = PlainToolset(tools=[late])
-    (tool,) = offered(ReshapedToolset(inner, {"search": Reshape(rename={"q": "query"})}))
+    (tool,) = offered(wrap(inner).reshaped({"search": Reshape(rename={"q": "query"})}))
     assert ("query" in tool.spec.input_schema["properties"], loads.count) == (True, 0)
     assert called(tool.handler.load(), {"query": "a", "limit": 1}) == {"q": "a", "limit": 1}
-
-
-def test_a_toolsets_own_tools_are_called_by_their_own_arguments():
-    toolset = CallingToolset(tools=[Tool(ToolSpec("search", "", SCHEMA_RESHAPED))])
-    (tool,) = offered(ReshapedToolset(toolset, {"search": Reshape(rename={"q": "query"})}))
-    called(tool, {"query": "a", "limit": 1})
-    assert toolset.calls == [("search", {"q": "a", "limit": 1}, None)]
 
 
 @pytest.mark.parametrize("tool", [make_tool("t", kind="freeform"), Tool(ToolSpec("t"))])
@@ -808,7 +634,7 @@ def test_only_functions_with_a_handler_can_be_reshaped(tool):
 
 def test_a_tool_that_cannot_be_reshaped_costs_only_itself():
     inner = PlainToolset("t", [search(), make_tool("other")])
-    offer = offered(ReshapedToolset(inner, {"search": Reshape(rename={"limits": "x"})}))
+    offer = offered(wrap(inner).reshaped({"search": Reshape(rename={"limits": "x"})}))
     assert names(offer) == ["other"]
     assert "tool 'search' can't be reshaped: 'limits': there is no such argument" in str(offer.problems[0])
     assert [(each.name, each.step) for each in offer.dropped] == [("search", "reshaped")]
@@ -817,7 +643,7 @@ def test_a_tool_that_cannot_be_reshaped_costs_only_itself():
 @pytest.mark.parametrize("wishes", [{"hide": {"limit": "many"}}, {"default": {"limit": "many"}}])
 def test_a_value_that_the_argument_does_not_take_costs_the_tool(wishes):
     inner = PlainToolset("t", [search(), make_tool("other")])
-    offer = offered(ReshapedToolset(inner, {"search": Reshape(**wishes)}))
+    offer = offered(wrap(inner).reshaped({"search": Reshape(**wishes)}))
     assert names(offer) == ["other"]
     assert "doesn't fit: (root): must be an integer" in str(offer.problems[0])
 
@@ -829,8 +655,8 @@ def test_a_schema_that_only_becomes_unsound_by_its_place_is_refused():
         _reshaped(search(), Reshape(retype={"q": retype}))
 
 
-def test_a_tool_that_nobody_has_is_noted():
-    offer = offered(ReshapedToolset(PlainToolset(tools=[search()]), {"serch": Reshape()}))
-    assert [str(each) for each in offer.problems] == [
-        "toolset 'plain': no tool is called 'serch', which was to be reshaped. Did you mean 'search'?"
-    ]
+def test_where_the_predicate_raises_the_tool_is_out():
+    offer = offered(wrap(PlainToolset("t", [make_tool("a")])).with_annotations(READ, fails))
+    assert names(offer) == []
+    assert str(offer.problems[0]) == "toolset 't': tool 'a' can't be annotated: KeyError: 'a'"
+    assert [(each.name, each.step) for each in offer.dropped] == [("a", "annotated")]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pegboard import Completion, Operation, ToolCall, ToolResult
-from pegboard.messages.message import Message
-from pegboard.messages.response import ModelResponse
+from pegboard.messages import Message, ModelResponse
 from pegboard.turn.history import TurnProgress, _with_own_ids
 
 

@@ -24,8 +24,7 @@ from pegboard import (
     tool,
 )
 from pegboard.errors import CallbackError, ModelError, PendingError
-from pegboard.messages.message import Message, TextPart
-from pegboard.messages.response import CallDelta, ModelResponse, ReasoningDelta, TextDelta, Usage
+from pegboard.messages import CallDelta, Message, ModelResponse, ReasoningDelta, TextDelta, TextPart, Usage
 from pegboard.request.model_request import ModelRequest
 from pegboard.testing import ScriptedModel
 from pegboard.turn.events import AnswerDelta, Answered, MessageAdded, ModelRetried, RoundStarted, TurnEnded, TurnOutcome

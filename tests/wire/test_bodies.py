@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.messages.response import ModelResponse
+from pegboard.messages import ModelResponse
 from pegboard.tools.call import ToolCall
 from pegboard.wire.bodies import (
     EARLY,

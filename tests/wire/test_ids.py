@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from fake_vendors.rules.samples import json_values, nested
 from pegboard import Tool
-from pegboard.messages.message import Message
+from pegboard.messages import Message
 from pegboard.request.model_request import ModelConfig, ModelRequest
 from pegboard.tools.call import ToolCall
 from pegboard.toolsets.resolve import resolve_tools

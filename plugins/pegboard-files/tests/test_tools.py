@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 import pytest
 
 import pegboard_files
-from pegboard import ToolRegistry
+from pegboard import Permissions, ReadonlyContext, Rule, ToolRegistry
 from pegboard.testing import check_plugin
 from pegboard_files.tools import Settings, settings_from
 
@@ -114,6 +114,80 @@ def test_what_a_model_does_wrong_is_an_error_result_that_says_what(top, write, b
     assert result.is_error
     assert text in result.text
     assert str(top) not in result.text
+
+
+DENY_ENV = Rule("*", "*.env", "deny", forbid=True)
+SECRETS = {"a.txt": "KEY=1\n", ".env": "KEY=2\n", "secret/key": "KEY=3\n", "src/b.env": "KEY=4\n"}
+
+
+def seen(files, *rules, work_dir=None, mode="default"):
+    """What each tool gives, by its name, with the tools at `files` and these rules."""
+    registry = ToolRegistry(permissions=Permissions(rules, mode))
+    pegboard_files.pegboard_register_tools(registry.register, files)
+
+    def see(name, **arguments):
+        return registry.call_sync(name, arguments, ReadonlyContext(work_dir=work_dir)).text
+
+    return see
+
+
+@pytest.mark.parametrize("root", ["absolute", "relative", "link", "work_dir"])
+def test_rules_judge_the_path_as_the_tools_resolve_it(tmp_path, top, write, monkeypatch, root):
+    write(SECRETS)
+    (top / "way").symlink_to("secret")
+    (tmp_path / "elsewhere" / "secret").mkdir(parents=True)
+    (tmp_path / "alias").symlink_to(top)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    settings = {"absolute": {"root": str(top)}, "relative": {"root": "../top"}, "link": {"root": f"{tmp_path}/alias"}}
+    work_dir = str(top) if root == "work_dir" else None
+    see = seen(settings.get(root, {}), Rule("read_file", f"{top}/secret/*", "deny", forbid=True), work_dir=work_dir)
+    assert see("read_file", path="a.txt") == "1\tKEY=1"
+    for path in ("secret/key", "./a/../secret//key", "way/key", f"{top}/secret/key", f"{top}/way/../secret/key"):
+        assert "KEY=3" not in see("read_file", path=path)
+        assert "isn't given" in see("read_file", path=path)
+    elsewhere = Rule("read_file", f"{tmp_path}/elsewhere/*", "allow")
+    asks = seen(settings.get(root, {}), Rule("read_file", "*", "ask"), elsewhere, work_dir=work_dir)
+    assert "no approver" in asks("read_file", path="a.txt")
+
+
+@pytest.mark.parametrize("rule", [DENY_ENV, Rule("read_file", "*.env", "deny"), Rule("*", "*.env", "ask")])
+def test_what_rules_deny_is_neither_found_nor_listed_nor_searched(top, write, rule):
+    write(SECRETS)
+    see = seen({"root": str(top)}, rule)
+    left_out = "[What the permission rules deny is left out.]"
+    assert see("grep", pattern="KEY", hidden=True) == f"a.txt\n1:KEY=1\n\nsecret/key\n1:KEY=3\n{left_out}"
+    assert see("glob", pattern="**", hidden=True) == f"a.txt\nsecret/key\n{left_out}"
+    assert see("list_directory", hidden=True) == f"a.txt  6 bytes\nsecret/\nsrc/\n{left_out}"
+    assert see("list_directory", path="secret") == "key  6 bytes"
+    for path in (".env", "src/b.env"):
+        assert "KEY" not in see("read_file", path=path) + see("grep", pattern="KEY", path=path)
+    assert "b.env" not in see("read_file", path="src/b.en")
+
+
+def test_a_denied_folder_is_not_listed_and_what_was_asked_about_as_a_whole_is(top, write):
+    write(SECRETS)
+    see = seen({"root": str(top)}, Rule("read_file", f"{top}/secret", "deny"))
+    assert "secret" not in see("list_directory") + see("glob", pattern="*")
+    assert "deny it" in see("list_directory", path="secret")
+    asks = seen({"root": str(top)}, Rule("grep", "*", "ask"), Rule("grep", f"{top}", "allow"))
+    assert asks("grep", pattern="KEY").startswith("a.txt\n1:KEY=1")
+
+
+def test_a_file_that_is_swapped_for_a_denied_one_after_it_was_judged_is_not_read(top, write):
+    """What was judged is what is opened: the tool looks again, at the file that it has found."""
+    write(SECRETS)
+    rules = Permissions([Rule("read_file", "*/secret/*", "deny")])
+    registry = ToolRegistry(permissions=rules)
+    pegboard_files.pegboard_register_tools(registry.register, {"root": str(top)})
+
+    def swap(context, tool, arguments, call_next):
+        (top / "a.txt").unlink()
+        (top / "a.txt").symlink_to("secret/key")
+        return call_next()
+
+    registry.add_callback("wrap_tool", swap)
+    result = registry.call_sync("read_file", {"path": "a.txt"})
+    assert result.text == "'secret/key' can't be read: the permission rules of this program deny it."
 
 
 def test_results_are_json_whatever_files_are_called(top, board):

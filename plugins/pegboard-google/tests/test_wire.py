@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from fake_vendors.cases import cases_in, check
 from pegboard import ModelConfig, ModelRequest, Tool, ToolSpec
-from pegboard.messages.response import CallDelta, ModelResponse
+from pegboard.messages import CallDelta, ModelResponse
 from pegboard.toolsets.resolve import resolve_tools
 from pegboard.wire.bodies import Room
 from pegboard_google._gemini import error_of

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from fake_vendors.cases import cases_in, check
 from fake_vendors.rules.samples import asked, called
-from pegboard.messages.message import Message, ReasoningPart, TextPart
+from pegboard.messages import Message, ReasoningPart, TextPart
 from pegboard.schema.json import json_text
 from pegboard_openai._openai import CHAT, RESPONSES, JsonEnd
 from pegboard_openai.openai_chat import OpenAIChat

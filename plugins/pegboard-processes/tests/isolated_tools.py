@@ -463,6 +463,12 @@ def ask_plainly(context: ToolContext, permission: str) -> str:
 
 
 @tool
+def keep_allowed(context: ToolContext, paths: list[str]) -> list[str]:
+    """The paths that the rules allow."""
+    return [path for path in paths if context.allows("read_file", path)]
+
+
+@tool
 async def ask_and_go_on(context: ToolContext, permission: str) -> str:
     """Takes no for an answer."""
     try:

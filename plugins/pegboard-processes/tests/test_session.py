@@ -38,6 +38,9 @@ class Host:
         if isinstance(self.answer, BaseException):
             raise self.answer
 
+    def allows(self, context, permission, subject):
+        return permission == "read_file" and not subject.endswith(".env")
+
     async def request_confirmation(self, context, hint, payload):
         earlier = (Confirmation("before", confirmed=False),)
         return Confirmation(hint, confirmed=True, payload=payload, feedback="fine").after(earlier)
@@ -261,6 +264,10 @@ def test_a_pool_whose_children_are_all_taken_still_runs_calls_from_inside(pool):
         return await asyncio.gather(*(execute(pool, "call_one", each, name="add") for each in contexts))
 
     assert [answer.output for answer in asyncio.run(both())] == ['{"result": 7}', '{"result": 7}']
+
+
+def test_rules_of_the_parent_decide_what_a_tool_in_a_child_may_access(talk):
+    assert talk("keep_allowed", ToolContext(host=Host()), paths=["a", "b.env"]).output == '{"result": ["a"]}'
 
 
 def test_time_stands_still_while_a_person_is_asked(talk, host, monkeypatch):

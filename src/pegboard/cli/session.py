@@ -29,7 +29,7 @@ from pegboard.cli.warm import COMPLETE_VARIABLE
 from pegboard.config.config import Config, load_config, normalised
 from pegboard.errors import ConfigError, DuplicateToolError, ExpressionError, PegboardError, UnknownToolError, suggest
 from pegboard.registry import ToolRegistry
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.tool import Tool
 from pegboard.tools.visible import visible
 from pegboard.typing import JsonSchema
@@ -37,7 +37,7 @@ from pegboard.typing import JsonSchema
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import Discovery, FoundPlugin
     from pegboard.registry import ToolRegistry
-    from pegboard.toolsets.predicate import Predicate
+    from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
 
 T = TypeVar("T")
@@ -147,7 +147,7 @@ class Session:
             return as_predicate(predicate, self.registry.catalogue.extras.get("predicates"))
 
     def resolved(
-        self, *where: Predicate | str | None, context: ReadonlyContext = NOBODY, live: bool = False
+        self, *where: Predicate | str | None, context: ReadonlyContext = EMPTY_CONTEXT, live: bool = False
     ) -> ResolvedTools:
         """What this context is offered.
 
@@ -226,7 +226,7 @@ class Session:
             UnknownToolError: There is none, or `-T` leaves it out; with near misses.
         """
         live = self.asks_live(name)
-        offered = self.resolved(live=True) if live else self._resolved_static(self.where(), NOBODY, None)
+        offered = self.resolved(live=True) if live else self._resolved_static(self.where(), EMPTY_CONTEXT, None)
         tool = offered.get(name)
         if tool is None:
             raise UnknownToolError(name, suggest(name, offered.names))
@@ -337,7 +337,7 @@ def load_registry(config: Config, options: Options, discovery: Discovery) -> Too
 
 def only_expression(specs: Sequence[str]) -> str | None:
     """The predicate that `-T` stands for: `git_*,plugin:files` is `name:git_* or plugin:files`."""
-    from pegboard.toolsets.predicate import written
+    from pegboard.toolsets.predicates import written
 
     parts: list[str] = []
     for item in ",".join(specs).split(","):

@@ -17,8 +17,9 @@ from pegboard.dialects.dialect import (
     everywhere,
     exchanged,
     here,
+    in_words,
+    into_description,
     only,
-    told,
     without,
 )
 from pegboard.dialects.references import named_definitions, target_of, types_of
@@ -55,16 +56,16 @@ def same(one: Any, other: Any) -> bool:
 
 
 def member_of(schema: JsonSchema, name: str) -> Any:
-    """What a schema says of one property."""
+    """The schema of one property, as far as a schema has one."""
     properties: JsonSchema = schema.get("properties", {})
     if name in properties:
         return properties[name]
-    # A pattern may fit the name: then nothing is said of it here, which takes more.
+    # A pattern may fit the name: then anything is taken here, which takes more.
     return True if "patternProperties" in schema else schema.get("additionalProperties", True)
 
 
 def item_of(schema: JsonSchema, index: int) -> Any:
-    """What a schema says of the item at one position."""
+    """The schema of the item at one position."""
     first: list[Any] = schema.get("prefixItems", [])
     return first[index] if index < len(first) else schema.get("items", True)
 
@@ -110,8 +111,8 @@ def with_notes(new: JsonSchema, one: JsonSchema, other: JsonSchema) -> JsonSchem
     """The notes of both; where both have one, the first's, but for descriptions, which both stand."""
     merged = {**new, **{keyword: rule for keyword, rule in other.items() if keyword in NOTES and keyword not in one}}
     merged.update(only(one, NOTES))
-    said, also = one.get("description"), other.get("description")
-    return described(merged, also) if said and also else merged
+    first, second = one.get("description"), other.get("description")
+    return described(merged, second) if first and second else merged
 
 
 MOST_MERGED: Final = 5_000
@@ -176,7 +177,7 @@ class Conjunction:
         pair = (id(one), id(other))
         self.left -= 1
         if self.left < 0 or level > MOST_LEVELS or pair in self._open:
-            place.lost("allOf", "too much to be merged; only a part of it is said")
+            place.lost("allOf", "too much to be merged; only a part of it is left")
             return one
         self._open.add(pair)
         try:
@@ -198,8 +199,16 @@ class Conjunction:
             self.left -= 1
             own = self._merged(own, part, place, level) if self.left >= 0 else own
         if self.left < 0:
-            place.lost("allOf", "too much to be merged; only a part of it is said")
+            place.lost("allOf", "too much to be merged; only a part of it is left")
         return own
+
+    def flat_or_lost(self, schema: JsonSchema, place: Place) -> JsonSchema:
+        """The same; where its parts contradict each other, without them."""
+        try:
+            return self.flat(schema, place)
+        except NothingFitsError:
+            place.lost("allOf", "its parts contradict each other; left out")
+            return without(schema, ("allOf", "$ref"))
 
     def _gather(self, schema: JsonSchema, parts: list[JsonSchema], seen: list[JsonSchema]) -> None:
         """What a schema's reference and `allOf` come to, each without any; one within itself is left out."""
@@ -233,7 +242,7 @@ class Conjunction:
                 new[keyword] = merged
         for keyword in left_out:
             place.lost(keyword, "stands twice and can't be merged; moved into the description")
-        return described(fitting(with_notes(new, one, other)), *(told(keyword, other) for keyword in left_out))
+        return described(fitting(with_notes(new, one, other)), *(in_words(keyword, other) for keyword in left_out))
 
     def _rule(self, keyword: str, new: JsonSchema, rule: Any, place: Place, level: int) -> Any:
         if keyword == "type":
@@ -338,7 +347,7 @@ class Conjunction:
 def merge_all_of(schema: JsonSchema) -> Rewritten:
     """Merges the parts of `allOf`, and what stands beside a `$ref`, into one schema.
 
-    Notes alone beside a `$ref` stay there. What can't be merged (two patterns, two conditions) is said of the first
+    Notes alone beside a `$ref` stay there. What can't be merged (two patterns, two conditions) stays of the first
     part only and goes into the description.
     """
     merging = _Merging(Conjunction(schema.get("$defs", {})))
@@ -354,24 +363,15 @@ class _Merging:
         if "allOf" in schema or ("$ref" in schema and without(schema, NOTES | {"$ref", "$defs"})):
             within, own = (*within, id(schema)), schema
             again = id(schema) in within[:-1] or len(within) > MOST_LEVELS
-            schema = self._cut(schema, place) if again else self._flat(schema, place)
+            reference = None if again else _only_reference(schema)
+            schema = self._cut(schema, place) if again else reference or self.conjunction.flat_or_lost(schema, place)
             if schema is not own and again:
                 return schema
         return mapped(schema, lambda part, steps: self.merged(part, place.below(steps), within))
 
-    def _flat(self, schema: JsonSchema, place: Place) -> JsonSchema:
-        reference = _only_reference(schema)
-        if reference is not None:
-            return reference
-        try:
-            return self.conjunction.flat(schema, place)
-        except NothingFitsError:
-            place.lost("allOf", "its parts contradict each other; left out")
-            return without(schema, ("allOf", "$ref"))
-
     def _cut(self, schema: JsonSchema, place: Place) -> JsonSchema:
         """What stands for a schema that is merged within itself: one of its parts."""
-        place.lost("allOf", "merged with itself without end; only a part of it is said")
+        place.lost("allOf", "merged with itself without end; only a part of it is left")
         references = [part["$ref"] for part in (schema, *_objects(schema.get("allOf", ()))) if "$ref" in part]
         return {"$ref": references[0], **only(schema, NOTES)} if references else without(schema, ("allOf",))
 
@@ -462,13 +462,13 @@ def _simplified(schema: JsonSchema) -> JsonSchema:
     if not is_object(only_one) or "$ref" in only_one:
         return schema
     merged = {**only_one, **only(schema, NOTES)}
-    said = only_one.get("description", "")
-    return described(merged, said) if "description" in schema and said else merged
+    inner = only_one.get("description", "")
+    return described(merged, inner) if "description" in schema and inner else merged
 
 
 @everywhere
 def one_of_to_any_of(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Says `oneOf` as `anyOf`, which also takes what fits several.
+    """Writes `oneOf` as `anyOf`, which also takes what fits several.
 
     Nothing is lost where the alternatives exclude each other by their types, or by a `const` or `enum` of a property
     that each requires. Beside an `anyOf`, both become parts of `allOf`.
@@ -477,7 +477,7 @@ def one_of_to_any_of(schema: JsonSchema, place: Place) -> JsonSchema:
     if members is None:
         return schema
     if not _exclusive(members):
-        place.lost("oneOf", "said as anyOf: values that fit several alternatives are taken")
+        place.lost("oneOf", "written as anyOf: values that fit several alternatives are taken")
         schema = described(schema, "Exactly one of the alternatives.")
     if "anyOf" not in schema:
         return exchanged(schema, "oneOf", "anyOf", members)
@@ -503,14 +503,14 @@ def _by_types(members: list[JsonSchema]) -> bool:
 
 
 def _by_tag(members: list[JsonSchema]) -> bool:
-    """Whether one property, required by each of them as an object, tells them apart."""
+    """Whether one property, required by each of them as an object, has other values in each."""
     if any(member.get("type") != "object" for member in members):
         return False
     shared = set(members[0].get("required", ())).intersection(*(member.get("required", ()) for member in members))
-    return any(_tells_apart(name, members) for name in sorted(shared))
+    return any(_differs(name, members) for name in sorted(shared))
 
 
-def _tells_apart(name: str, members: list[JsonSchema]) -> bool:
+def _differs(name: str, members: list[JsonSchema]) -> bool:
     seen: set[str] = set()
     for member in members:
         rule = member.get("properties", {}).get(name)
@@ -535,7 +535,7 @@ def root_object(*unwanted: str) -> Step:
     A reference at the root is written out, `allOf` merged, and the alternatives of `anyOf` and `oneOf` folded into
     one object that names the properties of all and requires what all require; others go into the description.
     Arguments are always objects, so a root that takes other values too loses nothing. A property that only some
-    alternatives name is told as they tell it, though others may take more.
+    alternatives name stands as they have it, though others may take more.
 
     Args:
         unwanted: Keywords that the provider takes below the root only (`"anyOf"`, `"enum"`).
@@ -558,29 +558,21 @@ class _Folding:
     conjunction: Conjunction
 
     def folded(self, schema: JsonSchema, place: Place) -> JsonSchema:
-        schema = _as_object(self._flat(schema, place), place)
+        if "$ref" in schema or ("allOf" in self.unwanted and "allOf" in schema):
+            schema = self.conjunction.flat_or_lost(schema, place)
+        schema = _as_object(schema, place)
         for keyword in UNIONS:
             if keyword in self.unwanted and keyword in schema:
                 schema = self._united(schema, keyword, place)
         others = [keyword for keyword in self.unwanted if keyword in schema]
-        for keyword in others:
-            place.lost(keyword, "not taken at the root, moved into the description")
-        return described(without(schema, others), *(told(keyword, schema) for keyword in others)) if others else schema
-
-    def _flat(self, schema: JsonSchema, place: Place) -> JsonSchema:
-        if "$ref" not in schema and ("allOf" not in self.unwanted or "allOf" not in schema):
-            return schema
-        try:
-            return self.conjunction.flat(schema, place)
-        except NothingFitsError:
-            place.lost("allOf", "its parts contradict each other; left out")
-            return without(schema, ("allOf", "$ref"))
+        what = "not taken at the root, moved into the description"
+        return into_description(schema, place, others, what) if others else schema
 
     def _united(self, schema: JsonSchema, keyword: str, place: Place) -> JsonSchema:
         members = [self._member(part, place) for part in schema[keyword]]
         objects = [part for part in members if part is not None and "object" in _types(part)]
         base = without(schema, (keyword,))
-        place.lost(keyword, "not taken at the root; its alternatives are told as one object")
+        place.lost(keyword, "not taken at the root; its alternatives are written as one object")
         if not objects:
             return base
         new = {**base, "properties": self._properties(base, objects, place)}

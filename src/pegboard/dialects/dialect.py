@@ -15,9 +15,9 @@ from pegboard.typing import JsonObject, JsonSchema
 
 @frozen
 class Change:
-    """One thing that the rewritten schema no longer says as the schema did.
+    """One thing that the rewritten schema no longer asks as the schema did.
 
-    What is only said otherwise (`const` as `enum`, a reference replaced by what it means, an optional property as a
+    What is only written otherwise (`const` as `enum`, a reference replaced by what it means, an optional property as a
     required one that may be null) is no change: nothing is lost by it.
 
     Attributes:
@@ -25,7 +25,7 @@ class Change:
             earlier steps have moved something, it is the place that it was moved to.
         keyword: The keyword at fault (`"minimum"`, `"$ref"`).
         what: What became of it, for people (`"moved into the description"`).
-        refused: Whether the provider takes no schema that says this: not at all, or not strictly.
+        refused: Whether the provider takes no schema of this kind: not at all, or not strictly.
     """
 
     path: str
@@ -89,7 +89,7 @@ class Place:
         return Place(self, steps, self.changes)
 
     def lost(self, keyword: str, what: str) -> None:
-        """Takes down what the schema here no longer says."""
+        """Takes down what the schema here no longer asks."""
         self.changes.append(Change(self.path, keyword, what))
 
     def refused(self, keyword: str, what: str) -> None:
@@ -232,7 +232,7 @@ def exchanged(schema: Mapping[str, Any], old: str, new: str, value: Any) -> Json
 
 
 def distinct(values: list[Any]) -> list[Any]:
-    """JSON values, each once, in their order; equal as JSON says it (`true` is not 1)."""
+    """JSON values, each once, in their order; equal as in JSON (`true` is not 1)."""
     found: dict[str, Any] = {}
     for value in values:
         found.setdefault(canonical_json(value), value)
@@ -317,8 +317,8 @@ _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
 }
 
 
-def told(keyword: str, schema: JsonSchema) -> str:
-    """What a keyword of a schema asks, as a sentence; empty where nothing need or can be said."""
+def in_words(keyword: str, schema: JsonSchema) -> str:
+    """What a keyword of a schema asks, as a sentence; empty where there is none."""
     if keyword == "if":
         return _condition(schema)
     words = _WORDS.get(keyword)
@@ -327,8 +327,8 @@ def told(keyword: str, schema: JsonSchema) -> str:
 
 def _condition(schema: JsonSchema) -> str:
     ways = (("then", "it"), ("else", "otherwise it"))
-    said = [f"{who} fits {shown(schema[way])}" for way, who in ways if way in schema]
-    return f"If it fits {shown(schema['if'])}: {'; '.join(said)}." if said else ""
+    branches = [f"{what} fits {shown(schema[way])}" for way, what in ways if way in schema]
+    return f"If it fits {shown(schema['if'])}: {'; '.join(branches)}." if branches else ""
 
 
 def described(schema: JsonSchema, *sentences: str) -> JsonSchema:
@@ -338,6 +338,13 @@ def described(schema: JsonSchema, *sentences: str) -> JsonSchema:
         if sentence not in text:
             text = f"{text} {sentence}" if text else sentence
     return {**schema, "description": text} if text else dict(schema)
+
+
+def into_description(schema: JsonSchema, place: Place, keywords: Sequence[str], what: str) -> JsonSchema:
+    """A copy without some keywords, which are in words at the end of its description, and taken down as lost."""
+    for keyword in keywords:
+        place.lost(keyword, what)
+    return described(without(schema, keywords), *(in_words(keyword, schema) for keyword in keywords))
 
 
 @frozen
@@ -353,7 +360,7 @@ class Dialect:
     steps: tuple[Step, ...] = field(default=(), repr=False)
 
     def rewrite(self, schema: JsonSchema) -> Rewritten:
-        """The schema as this dialect says it; never raises for what stands in a schema, and ends fast for any.
+        """The schema as this dialect has it; never raises for what stands in a schema, and ends fast for any.
 
         The same schema always gives the same text, key for key. Rewriting it again changes nothing more.
 
@@ -373,7 +380,7 @@ class Dialect:
             stepped = step(own)
             changes += stepped.changes
             if stepped.schema is not own and size_of(stepped.schema) > max(MOST_WRITTEN, size_of(own)):
-                changes.append(Change("", "$defs", "comes to too much once written out; only the root is told"))
+                changes.append(Change("", "$defs", "comes to too much once written out; only the root is left"))
                 own = _outline(stepped.schema)
             else:
                 own = stepped.schema

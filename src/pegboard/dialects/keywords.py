@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import frozen
 
 from pegboard.dialects.dialect import (
     Change,
@@ -18,8 +19,9 @@ from pegboard.dialects.dialect import (
     everywhere,
     exchanged,
     from_outside,
+    in_words,
+    into_description,
     only,
-    told,
     without,
 )
 from pegboard.dialects.references import target_of
@@ -147,13 +149,12 @@ def _mended(schema: JsonSchema, place: Place) -> JsonSchema:
     return kept
 
 
-_OLD: Final = frozenset({"$schema", "$ref", "id", "dependencies", "exclusiveMinimum", "exclusiveMaximum"})
 _CURRENT: Final = "2020-12"
 _BESIDE_A_REFERENCE: Final = NOTES | {"$ref", "$defs", "definitions", "$id", "$schema"}
 
 
 def modern_draft(schema: JsonSchema) -> Rewritten:
-    """Says what older drafts say otherwise as draft 2020-12 does; nothing is lost.
+    """Writes what older drafts write otherwise as draft 2020-12 does; nothing is lost.
 
     These are lists under `items` with `additionalItems`, `dependencies`, exclusive bounds that are true or false,
     `id`, and what stands hidden beside a `$ref`. A `$schema` that names another draft goes.
@@ -199,7 +200,7 @@ def _with_dependents(schema: JsonSchema) -> JsonSchema:
 
 
 def _with_bound(schema: JsonSchema, exclusive: str, bound: str) -> JsonSchema:
-    """Draft 4 says of `minimum` whether it is exclusive; later drafts have two keywords."""
+    """Draft 4 has a flag beside `minimum` for exclusive ones; later drafts have two keywords."""
     flag = schema.get(exclusive)
     if not isinstance(flag, bool):
         return schema
@@ -213,7 +214,7 @@ _WITH_ANOTHER: Final = {"then": "if", "else": "if", "minContains": "contains", "
 
 
 def only_keywords(kept: Collection[str], *, untold: Collection[str] = ()) -> Step:
-    """The step that leaves out all keywords but some, and tells in the description what the others asked.
+    """The step that leaves out all keywords but some, and puts into the description what the others asked.
 
     Args:
         kept: The keywords that stay.
@@ -225,12 +226,12 @@ def only_keywords(kept: Collection[str], *, untold: Collection[str] = ()) -> Ste
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if stay.issuperset(schema):
             return schema
-        said: list[str] = []
+        sentences: list[str] = []
         for keyword in schema:
             if keyword not in stay and keyword not in silent and not _is_idle(keyword, schema):
-                said.append(told(keyword, schema))
-                place.lost(keyword, "moved into the description" if said[-1] else "left out")
-        return described(only(schema, stay), *said)
+                sentences.append(in_words(keyword, schema))
+                place.lost(keyword, "moved into the description" if sentences[-1] else "left out")
+        return described(only(schema, stay), *sentences)
 
     return from_outside(visit)
 
@@ -238,7 +239,7 @@ def only_keywords(kept: Collection[str], *, untold: Collection[str] = ()) -> Ste
 def _is_idle(keyword: str, schema: JsonSchema) -> bool:
     """Whether a keyword asks nothing by itself, or nothing that the model has to know.
 
-    Other keys than those that are told don't come to a model's mind, whether they are refused or welcome.
+    Keys that aren't named don't come to a model's mind, whether they are refused or welcome.
     """
     rule = schema[keyword]
     idle = rule is False or rule in ({}, []) or (rule is True and keyword in _OTHERS)
@@ -257,8 +258,21 @@ def drop_keywords(*dropped: str) -> Step:
     return everywhere(visit)
 
 
+def short_descriptions(most: int) -> Step:
+    """The step that cuts descriptions to a number of characters."""
+
+    def visit(schema: JsonSchema, place: Place) -> JsonSchema:
+        text = schema.get("description")
+        if not isinstance(text, str) or len(text) <= most:
+            return schema
+        place.lost("description", f"cut to {most:,} of {len(text):,} characters")
+        return {**schema, "description": text[: most - 1] + "…"}
+
+    return everywhere(visit)
+
+
 def formats(known: Collection[str]) -> Step:
-    """The step that tells formats that a provider doesn't know in the description.
+    """The step that puts formats that a provider doesn't know into the description.
 
     Args:
         known: Those that stay.
@@ -267,8 +281,7 @@ def formats(known: Collection[str]) -> Step:
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if "format" not in schema or schema["format"] in known:
             return schema
-        place.lost("format", "not known to the provider, moved into the description")
-        return described(without(schema, ("format",)), told("format", schema))
+        return into_description(schema, place, ["format"], "not known to the provider, moved into the description")
 
     return everywhere(visit)
 
@@ -277,7 +290,7 @@ _TOKEN: Final = re.compile(r"\\(?P<escape>.)|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<look
 
 
 def patterns(*, word_bounds: bool = True) -> Step:
-    r"""The step that tells patterns with look-around or backreferences in the description.
+    r"""The step that puts patterns with look-around or backreferences into the description.
 
     Args:
         word_bounds: Whether the provider reads `\b` and `\B`.
@@ -286,8 +299,8 @@ def patterns(*, word_bounds: bool = True) -> Step:
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if "pattern" not in schema or is_plain(schema["pattern"], word_bounds=word_bounds):
             return schema
-        place.lost("pattern", "needs more than the provider's engine has, moved into the description")
-        return described(without(schema, ("pattern",)), told("pattern", schema))
+        why = "needs more than the provider's engine has, moved into the description"
+        return into_description(schema, place, ["pattern"], why)
 
     return everywhere(visit)
 
@@ -304,7 +317,7 @@ def is_plain(pattern: str, *, word_bounds: bool = True) -> bool:
 
 
 def bounds_into_description(*keywords: str) -> Step:
-    """The step that tells some keywords in the description instead.
+    """The step that puts some keywords into the description instead.
 
     Args:
         keywords: Those that the provider doesn't read (`"minimum"`, `"maxLength"`).
@@ -312,34 +325,30 @@ def bounds_into_description(*keywords: str) -> Step:
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         moved = [keyword for keyword in keywords if keyword in schema]
-        if not moved:
-            return schema
-        for keyword in moved:
-            place.lost(keyword, "moved into the description")
-        return described(without(schema, moved), *(told(keyword, schema) for keyword in moved))
+        return into_description(schema, place, moved, "moved into the description") if moved else schema
 
     return everywhere(visit)
 
 
 def least_items(most: int) -> Step:
-    """The step that keeps `minItems` up to a number, and tells a larger one in the description.
+    """The step that keeps `minItems` up to a number, and puts a larger one into the description.
 
     Args:
-        most: The largest that the provider reads; a larger bound is said as this one.
+        most: The largest that the provider reads; a larger bound is written as this one.
     """
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if schema.get("minItems", 0) <= most:
             return schema
-        place.lost("minItems", f"said as {most}, and told in the description")
-        return described({**schema, "minItems": most}, told("minItems", schema))
+        place.lost("minItems", f"written as {most}, and in full in the description")
+        return described({**schema, "minItems": most}, in_words("minItems", schema))
 
     return everywhere(visit)
 
 
 @everywhere
 def whole_bounds(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Says exclusive bounds of integers as inclusive ones: more than 3 is at least 4. Nothing is lost."""
+    """Writes exclusive bounds of integers as inclusive ones: more than 3 is at least 4. Nothing is lost."""
     if schema.get("type") != "integer":
         return schema
     for exclusive, bound, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
@@ -418,60 +427,40 @@ def limited(steps: tuple[Step, ...], limits: Counts) -> tuple[Step, ...]:
 
 def counts_of(schema: JsonSchema) -> Counts:
     """What a schema holds; its references point to `$defs` at the root."""
-    counting = _Counting(schema.get("$defs", {}))
-    levels = counting.height(schema)
-    for name, part in counting.definitions.items():
-        counting.characters += len(name)
-        counting.height(part)
-    return Counts(
-        properties=counting.properties,
-        levels=levels,
-        enum_values=counting.enum_values,
-        characters=counting.characters,
-        optional=counting.optional,
-        unions=counting.unions,
-    )
+    definitions: dict[str, JsonSchema] = schema.get("$defs", {})
+    found: Counter[str] = Counter()
+    known: dict[int, int] = {}
+    levels = _height(schema, definitions, found, known)
+    for name, part in definitions.items():
+        found["characters"] += len(name)
+        _height(part, definitions, found, known)
+    return Counts(**{name: levels if name == "levels" else found[name] for name in _WORDS})
 
 
-@define
-class _Counting:
-    definitions: Mapping[str, JsonSchema]
-    properties: int = 0
-    enum_values: int = 0
-    characters: int = 0
-    optional: int = 0
-    unions: int = 0
-    known: dict[int, int] = field(factory=dict[int, int])
-
-    def height(self, schema: JsonSchema, level: int = 0) -> int:
-        """The levels of objects that a schema comes to, everything else being counted on the way, once."""
-        known = self.known.get(id(schema))
-        if known is not None:
-            return known
-        if level > MOST_LEVELS:
-            return 0
-        self.known[id(schema)] = 0  # what a type within itself adds
-        self._count(schema)
-        highest = 0
-        for steps, part in parts_of(schema):
-            if steps[0] != "$defs":
-                highest = max(highest, self.height(part, level + 1))
-        if (target := target_of(schema, self.definitions)) is not None:
-            highest = max(highest, self.height(target, level + 1))
-        self.known[id(schema)] = height = highest + ("properties" in schema)
-        return height
-
-    def _count(self, schema: JsonSchema) -> None:
-        if properties := schema.get("properties"):
-            self.properties += len(properties)
-            self.optional += len(properties.keys() - frozenset(schema.get("required", ())))
-            self.unions += sum(_is_union(part) for part in properties.values())
-            self.characters += sum(map(len, properties))
-        if "enum" in schema or "const" in schema:
-            values: list[Any] = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
-            self.enum_values += len(values)
-            self.characters += sum(len(each) for each in values if isinstance(each, str))
+def _height(
+    schema: JsonSchema, definitions: dict[str, JsonSchema], found: Counter[str], known: dict[int, int], level: int = 0
+) -> int:
+    """The levels of objects that a schema comes to, everything else being counted on the way, once."""
+    if id(schema) in known or level > MOST_LEVELS:
+        return known.get(id(schema), 0)
+    known[id(schema)] = 0  # what a type within itself adds
+    _add(schema, found)
+    inner = [part for steps, part in parts_of(schema) if steps[0] != "$defs"]
+    if (target := target_of(schema, definitions)) is not None:
+        inner.append(target)
+    heights = [_height(part, definitions, found, known, level + 1) for part in inner]
+    known[id(schema)] = height = max(heights, default=0) + ("properties" in schema)
+    return height
 
 
-def _is_union(part: Any) -> bool:
-    return isinstance(part, dict) and ("anyOf" in part or isinstance(part.get("type"), list))  # pyright: ignore[reportUnknownMemberType]
+def _add(schema: JsonSchema, found: Counter[str]) -> None:
+    if properties := schema.get("properties"):
+        found["properties"] += len(properties)
+        found["optional"] += len(properties.keys() - frozenset(schema.get("required", ())))
+        parts: list[JsonSchema] = [part for part in properties.values() if is_object(part)]
+        found["unions"] += sum("anyOf" in part or is_array(part.get("type")) for part in parts)
+        found["characters"] += sum(map(len, properties))
+    if "enum" in schema or "const" in schema:
+        values: list[Any] = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
+        found["enum_values"] += len(values)
+        found["characters"] += sum(len(each) for each in values if isinstance(each, str))

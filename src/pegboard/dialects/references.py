@@ -166,7 +166,7 @@ def _types_within(schema: JsonSchema, definitions: Mapping[str, JsonSchema], hop
 
 
 def widen(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSchema:
-    """A schema of the same types and notes that says nothing of what is within.
+    """A schema of the same types and notes that takes anything within.
 
     An array takes any items, an object any keys.
     """
@@ -181,7 +181,7 @@ def widen(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> JsonSche
 
 Cycles: TypeAlias = Literal["keep", "keep_optional", "loosen", "refuse"]
 """What to do with a type that is made of itself: keep the reference; keep it below properties that aren't required
-and loosen it elsewhere (Gemini); loosen it to a value of its type of which nothing more is said; refuse it."""
+and loosen it elsewhere (Gemini); loosen it to any value of its type; refuse it."""
 
 MOST_INLINED: Final = 2_000
 """Schemas that all references of a schema may come to, written out; what is beyond is loosened."""

@@ -8,7 +8,18 @@ from typing import Any, Final, cast
 from attrs import define, field
 
 from pegboard.dialects.combinators import same
-from pegboard.dialects.dialect import Place, Step, described, distinct, everywhere, exchanged, only, told, without
+from pegboard.dialects.dialect import (
+    Place,
+    Step,
+    described,
+    distinct,
+    everywhere,
+    exchanged,
+    in_words,
+    into_description,
+    only,
+    without,
+)
 from pegboard.dialects.references import type_of_value, types_of
 from pegboard.schema.json import is_array, is_object, json_faults
 from pegboard.schema.messages import SchemaSearch
@@ -26,7 +37,7 @@ def any_value(schema: JsonSchema, place: Place) -> JsonSchema:
         return schema
     new = {**schema, "type": list(_ALL)}
     if "items" not in schema:
-        place.lost("type", "any value is told by all types; lists within its lists are left out")
+        place.lost("type", "any value is written as all types; lists within its lists are left out")
         new["items"] = {"type": list(_WITHIN)}
     return new
 
@@ -46,34 +57,26 @@ _MAY_GO: Final = (ONE | SOME | NAMED).difference(_MAY_STAY)
 
 @everywhere
 def boolean_schemas(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Says `true` as `{}`, and `false` by what it means: no such property, no more items, no such alternative.
+    """Writes `true` as `{}`, and `false` as what it means: no such property, no more items, no such alternative.
 
-    Where that can't be said it becomes `{"not": {}}`. `additionalProperties` stays as it is.
+    Where there is no such form it becomes `{"not": {}}`. `additionalProperties` stays as it is.
     """
-    if _MAY_GO.isdisjoint(schema) or not any(_holds_boolean(keyword, rule) for keyword, rule in schema.items()):
-        return schema
-    new = {keyword: _said(keyword, rule) for keyword, rule in schema.items()}
-    return _without_forbidden(_without_items(new), place)
+    if not _MAY_GO.isdisjoint(schema):
+        new = {keyword: _without_booleans(keyword, rule) for keyword, rule in schema.items()}
+        if any(new[keyword] is not schema[keyword] for keyword in schema):
+            schema = new
+    return _without_forbidden(_without_items(schema), place)
 
 
-def _holds_boolean(keyword: str, rule: Any) -> bool:
-    if keyword not in _MAY_GO:
-        return False
-    if isinstance(rule, bool):
-        return keyword in ONE
-    if is_object(rule):
-        return keyword in NAMED and any(isinstance(part, bool) for part in rule.values())
-    return is_array(rule) and keyword in SOME and any(isinstance(part, bool) for part in rule)
-
-
-def _said(keyword: str, rule: Any) -> Any:
+def _without_booleans(keyword: str, rule: Any) -> Any:
     """The rule of one keyword without booleans, but for those that the object or array itself has to answer to."""
     if keyword in _MAY_STAY or (keyword == "items" and rule is False):
         return rule
     if keyword in ONE and isinstance(rule, bool):
         return _plain(rule)
-    if keyword in SOME and is_array(rule):
-        return _listed(keyword, rule)
+    if keyword in SOME and is_array(rule) and any(isinstance(part, bool) for part in rule):
+        possible = [part for part in rule if part is not False] if keyword in ("anyOf", "oneOf") else rule
+        return [_plain(part) for part in possible] or [{"not": {}}]
     if keyword in NAMED and is_object(rule) and any(isinstance(part, bool) for part in rule.values()):
         stays = keyword == "properties"
         return {name: part if part is False and stays else _plain(part) for name, part in rule.items()}
@@ -82,13 +85,6 @@ def _said(keyword: str, rule: Any) -> Any:
 
 def _plain(part: Any) -> Any:
     return ({} if part else {"not": {}}) if isinstance(part, bool) else part
-
-
-def _listed(keyword: str, rule: list[Any]) -> list[Any]:
-    if not any(isinstance(part, bool) for part in rule):
-        return rule
-    possible = [part for part in rule if part is not False] if keyword in ("anyOf", "oneOf") else rule
-    return [_plain(part) for part in possible] or [{"not": {}}]
 
 
 def _without_items(schema: JsonSchema) -> JsonSchema:
@@ -114,7 +110,7 @@ def _without_forbidden(schema: JsonSchema, place: Place) -> JsonSchema:
 
 @everywhere
 def const_to_enum(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Says `const` as an `enum` of one value; nothing is lost, unless an `enum` beside it doesn't have the value."""
+    """Writes `const` as an `enum` of one value; nothing is lost, unless an `enum` beside it doesn't have the value."""
     if "const" not in schema:
         return schema
     only = schema["const"]
@@ -126,7 +122,7 @@ def const_to_enum(schema: JsonSchema, place: Place) -> JsonSchema:
 
 @everywhere
 def nullable(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Says the alternative `{"type": "null"}` as `"nullable": true`; nothing is lost.
+    """Writes the alternative `{"type": "null"}` as `"nullable": true`; nothing is lost.
 
     One alternative that is left takes the place of the union.
     """
@@ -179,12 +175,12 @@ def takes_null(schema: JsonSchema) -> bool:
 
 
 def tuple_items(*, closed: bool = False) -> Step:
-    """The step that says `prefixItems` as `items` of any of their schemas, and tells the order in the description.
+    """The step that writes `prefixItems` as `items` of any of their schemas, the order being put into the description.
 
     Nothing is lost where all are the same.
 
     Args:
-        closed: Whether items beyond the first ones are ruled out where nothing is said of them; else they make
+        closed: Whether items beyond the first ones are ruled out where there is no rule for them; else they make
             `items` take anything.
     """
 
@@ -202,7 +198,7 @@ def tuple_items(*, closed: bool = False) -> Step:
         kinds = distinct(members)
         if len(kinds) > 1 or new.get("maxItems") != schema.get("maxItems"):
             place.lost("prefixItems", "the order of its items is moved into the description")
-            new = described(new, told("prefixItems", schema))
+            new = described(new, in_words("prefixItems", schema))
         return {**new, "items": _any(kinds)}
 
     return everywhere(visit)
@@ -245,7 +241,7 @@ _OF_SOME_TYPE: Final = frozenset[str]().union(*KEYWORDS.values())
 
 @everywhere
 def type_lists(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Says `{"type": ["string", "null"], ...}` as an `anyOf` of one schema a type; nothing is lost.
+    """Writes `{"type": ["string", "null"], ...}` as an `anyOf` of one schema a type; nothing is lost.
 
     Each takes the keywords that concern its type, and the values of `enum` that are of it.
     """
@@ -284,7 +280,7 @@ def is_of(value: Any, name: str) -> bool:
 
 @everywhere
 def typed_enums(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Says the types of the values of an `enum`; nothing is lost."""
+    """Adds the types of the values of an `enum`; nothing is lost."""
     if "type" in schema or not schema.get("enum"):
         return schema
     types: Any = types_of(schema, {})
@@ -293,14 +289,14 @@ def typed_enums(schema: JsonSchema, _place: Place) -> JsonSchema:
 
 @everywhere
 def typed_values(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Says the type that the other keywords speak of, where none is said; refuses a schema that takes any value."""
+    """Adds the type that the other keywords speak of, where there is none; refuses a schema that takes any value."""
     if not {"type", "anyOf", "$ref", "enum"}.isdisjoint(schema):
         return schema
     spoken_of = [name for name in ("string", "number", "array", "object") if not KEYWORDS[name].isdisjoint(schema)]
     if len(spoken_of) == 1:
-        place.lost("type", f"not said; taken to be {spoken_of[0]}")
+        place.lost("type", f"not given; taken to be {spoken_of[0]}")
         return {"type": spoken_of[0], **schema}
-    place.refused("type", "a value of any type can't be told strictly")
+    place.refused("type", "a value of any type has no strict form")
     return schema
 
 
@@ -308,29 +304,29 @@ def typed_values(schema: JsonSchema, place: Place) -> JsonSchema:
 def simple_enums(schema: JsonSchema, place: Place) -> JsonSchema:
     """Refuses `enum` with objects or arrays among its values."""
     if "enum" in schema and any(isinstance(value, (dict, list)) for value in schema["enum"]):
-        place.refused("enum", "objects and arrays as values can't be told strictly")
+        place.refused("enum", "objects and arrays as values have no strict form")
     return schema
 
 
 @everywhere
 def string_enums(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Tells an `enum` with other values than strings, or with an empty one, in the description."""
+    """Puts an `enum` with other values than strings, or with an empty one, into the description."""
     if "enum" not in schema or (schema["enum"] and all(value and isinstance(value, str) for value in schema["enum"])):
         return schema
-    place.lost("enum", "only strings can be listed; moved into the description")
-    return described(without(schema, ("enum",)), told("enum", schema))
+    return into_description(schema, place, ["enum"], "only strings can be listed; moved into the description")
 
 
 @everywhere
 def plain_enums(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Tells an `enum` with booleans, objects or arrays in the description; the others are strings, numbers, null.
+    """Puts an `enum` with booleans, objects or arrays into the description; the others are strings, numbers, null.
 
-    What `google.genai.types` says of Gemini's JSON Schema: "`enum` (for strings and numbers)".
+    As `google.genai.types` has it of Gemini's JSON Schema: "`enum` (for strings and numbers)".
     """
     if "enum" not in schema or not any(isinstance(value, (bool, dict, list)) for value in schema["enum"]):
         return schema
-    place.lost("enum", "only strings and numbers can be listed; moved into the description")
-    return described(without(schema, ("enum",)), told("enum", schema))
+    return into_description(
+        schema, place, ["enum"], "only strings and numbers can be listed; moved into the description"
+    )
 
 
 _ELSEWHERE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "$ref", "contains")
@@ -338,7 +334,7 @@ _ELSEWHERE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "de
 
 @everywhere
 def unevaluated(schema: JsonSchema, _place: Place) -> JsonSchema:
-    """Says `unevaluatedProperties` as `additionalProperties`, and `unevaluatedItems` as `items`.
+    """Writes `unevaluatedProperties` as `additionalProperties`, and `unevaluatedItems` as `items`.
 
     That is the same where no other schema speaks of the same value; elsewhere it stays. Where the simpler keyword
     stands already, nothing is left unevaluated, and the other goes.
@@ -366,7 +362,7 @@ def _simply(schema: JsonSchema, keyword: str, simple: str) -> JsonSchema:
 def close_objects(schema: JsonSchema, place: Place) -> JsonSchema:
     """Closes every object: `"additionalProperties": false`, and `properties` where there are none.
 
-    That an object said nothing of other keys is lost by it; one that welcomes them is for `open_objects`, which
+    That an object left other keys open is lost by it; one that welcomes them is for `open_objects`, which
     comes before.
     """
     if not is_object_schema(schema) or (schema.get("additionalProperties") is False and "properties" in schema):
@@ -393,15 +389,15 @@ def open_objects(schema: JsonSchema, place: Place) -> JsonSchema:
     if not is_object_schema(schema) or schema.get("additionalProperties") is False:
         return schema
     if "additionalProperties" in schema:
-        place.refused("additionalProperties", "keys of any name can't be told strictly")
+        place.refused("additionalProperties", "keys of any name have no strict form")
     elif not schema.get("properties") and not place.is_root:
-        place.refused("properties", "an object of which no key is named can't be told strictly")
+        place.refused("properties", "an object of which no key is named has no strict form")
     return schema
 
 
 @everywhere
 def pattern_properties(schema: JsonSchema, place: Place) -> JsonSchema:
-    """Lets any other key hold what a pattern's keys may hold, and tells the patterns in the description.
+    """Lets any other key hold what a pattern's keys may hold, and puts the patterns into the description.
 
     Leaving patterns out alone would refuse their keys wherever `additionalProperties` is false.
     """
@@ -409,7 +405,9 @@ def pattern_properties(schema: JsonSchema, place: Place) -> JsonSchema:
     if patterns is None:
         return schema
     rest = schema.get("additionalProperties", True)
-    new = described(without(schema, ("patternProperties", "additionalProperties")), told("patternProperties", schema))
+    new = described(
+        without(schema, ("patternProperties", "additionalProperties")), in_words("patternProperties", schema)
+    )
     if patterns:
         place.lost("patternProperties", "which keys hold what is moved into the description")
     members: list[Any] = distinct([*patterns.values(), *([] if isinstance(rest, bool) else [rest])])
@@ -508,7 +506,7 @@ def without_added_nulls(arguments: JsonObject, schema: JsonSchema) -> JsonObject
     try:
         return _Giving(SchemaSearch(References(schema))).given(arguments, schema)
     except (AttributeError, KeyError, TypeError, ValueError):
-        return arguments  # a schema that isn't one; whoever judges the call says so
+        return arguments  # a schema that isn't one: the validator refuses it
 
 
 def _holds_null(value: Any) -> bool:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-from pegboard.dispatch.approval.grants import session_key
+from pegboard.dispatch.approval.grants import session_key, tool_key
 from pegboard.dispatch.approval.pending import (
     Approval,
     PendingCall,
@@ -51,7 +51,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
     policy = cached[1] if cached is not None and cached[0]() is tool else policy_of(permissions, tool)
     if policy.conditions == () or policy.runs(state.arguments):
         return None
-    if tool.confirms is not None:
+    if tool.confirms is not None or tool.work_dir is not None:
         return _decide_in_time(state, permissions, policy)
     if _is_long(state.arguments):
         return state.services.threads.run(_decide, state, permissions, policy)
@@ -60,7 +60,7 @@ def permit(state: CallState) -> Awaitable[None] | None:
 
 
 async def _decide_in_time(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
-    """Decides in a thread, as the tool's own predicate is asked, which may take long."""
+    """Decides in a thread, as the tool's own functions are asked, which may take long."""
     import asyncio
 
     try:
@@ -81,12 +81,12 @@ def _is_long(arguments: Mapping[str, Any]) -> bool:
 
 
 def _decide(state: CallState, permissions: Permissions, policy: ToolPolicy) -> None:
-    granted, arguments, folder = granted_to(state), state.arguments, state.context.work_dir
-    decision = policy.decide(arguments, folder, granted)
+    granted, arguments, context = granted_to(state), state.arguments, state.context.request
+    decision = policy.decide(arguments, context, granted)
     if decision.action == "deny":
         raise denial(permissions, tool_of(state), decision)
     if decision.action == "ask":
-        state.asks = permissions.ask(tool_of(state), arguments, decision, work_dir=folder, grants=granted)
+        state.asks = permissions.ask(tool_of(state), arguments, decision, grants=granted, context=context)
 
 
 def denial(permissions: Permissions, tool: Tool, decision: Decision, permission: str | None = None) -> CallError:
@@ -123,7 +123,7 @@ def tool_of(state: CallState) -> Tool:
 def granted_to(state: CallState) -> tuple[Rule, ...]:
     """What people have allowed in this call's session."""
     grants = state.services.grants
-    return () if grants is None else grants.rules(session_key(state.context.request))
+    return () if grants is None else grants.rules(session_key(state.context.request), tool_key(tool_of(state)))
 
 
 def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
@@ -232,7 +232,7 @@ async def ask_inside(
         state: The call.
         permission: What is asked for.
         patterns: What it is asked for.
-        always: What an answer "always" would allow; `patterns` by default, as far as they are no wildcards.
+        always: Wider patterns, which a person may choose for an answer "always".
         metadata: Facts for the user interface.
 
     Raises:
@@ -259,18 +259,30 @@ async def ask_inside(
         raise RefusedError.of(denial(permissions, tool, decision, permission))
     if decision.action == "allow" or _was_allowed(state, permission, patterns):
         return
-    lasting = _lasting(patterns, always)
-    wider = (*granted, *(Rule(permission, each, "allow") for each in lasting))
+    exact = permissions.exactly(tool, permission, patterns, folder)
+    allowed = (*granted, *(Rule(permission, each, "allow") for each in always))
     request = request_of(
         state,
         permission=permission,
         patterns=patterns,
-        always=lasting if decide(wider).action == "allow" else (),
+        always=() if exact is None else (exact,),
+        wider=always if always and decide(allowed).action == "allow" else (),
         reason=decision.reason,
         subject="permission",
         metadata=dict(metadata or {}),
     )
     await ask_person(state, request, decide)
+
+
+def allows_inside(state: CallState, permission: str, subject: str) -> bool:
+    """Whether the rules let a running call access something; see `ToolContext.allows`."""
+    permissions, context = state.services.permissions, state.context
+    if permissions is None:
+        return True
+    if state.access is None:
+        grants, request = granted_to(state), context.request
+        state.access = permissions.access(tool_of(state), state.arguments, grants=grants, context=request)
+    return state.access(permission, subject)
 
 
 async def confirm_inside(state: CallState, hint: str, payload: Any = None) -> Confirmation:
@@ -336,17 +348,6 @@ def _texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
     return tuple(writable(text) for text in texts)
 
 
-def _lasting(patterns: tuple[str, ...], always: tuple[str, ...]) -> tuple[str, ...]:
-    """What "always" would allow.
-
-    A pattern that is asked for may come from the model. In a rule its `*` and `?` would stand for anything, so only
-    what the tool itself gives is taken as a wildcard, and the bare `*`, which a person can't miss.
-    """
-    if always and always != patterns:
-        return always
-    return tuple(each for each in patterns if each == "*" or exactly(each) is not None)
-
-
 def _was_allowed(state: CallState, permission: str, patterns: tuple[str, ...]) -> bool:
     """Whether an answer that came with the call allows this; each is good for one ask."""
     if state not in _answers:
@@ -387,16 +388,21 @@ def consume_approval(state: CallState) -> None:
 
 
 async def _approve(state: CallState, asks: PermissionPrompt) -> None:
-    tool, permissions, folder = tool_of(state), state.services.permissions, state.context.work_dir
+    tool, permissions, context = tool_of(state), state.services.permissions, state.context.request
     request = request_of(
-        state, permission=asks.permission, patterns=asks.patterns, always=asks.always, reason=asks.reason
+        state,
+        permission=asks.permission,
+        patterns=asks.patterns,
+        always=asks.always,
+        wider=asks.wider,
+        reason=asks.reason,
     )
     arguments = json.loads(request.arguments_text)
 
     def decide(granted: tuple[Rule, ...]) -> Decision:
         if permissions is None:
             return asks.decision
-        return permissions.decide(tool, arguments, work_dir=folder, grants=granted)
+        return permissions.decide(tool, arguments, grants=granted, context=context)
 
     await ask_person(state, request, decide)
     state.approval = Approval.of_text(tool.spec.digest, request.arguments_text, request.id)

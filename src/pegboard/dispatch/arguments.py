@@ -1,11 +1,12 @@
-"""The stages `parse`, `validate` and `revalidate`: arguments from JSON text to validated data."""
+"""The stages `parse`, `validate` and `revalidate`: arguments from JSON text to validated data, converted if allowed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias, cast
 
 import attrs
 from attrs import define, field, frozen
@@ -13,132 +14,51 @@ from jiter import from_json
 
 from pegboard.callbacks import may_block
 from pegboard.dispatch.events import note
-from pegboard.dispatch.find import not_offered, unknown
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.errors import detail_of
-from pegboard.schema.json import MAX_DEPTH, MAX_DIGITS, MOST_PROBLEMS, is_object, is_unicode, json_faults, problem
+from pegboard.schema.json import (
+    MAX_DEPTH,
+    MAX_DIGITS,
+    MOST_PROBLEMS,
+    canonical_json,
+    is_array,
+    is_object,
+    is_unicode,
+    json_faults,
+    kind_shown,
+    path_text,
+    problem,
+)
+from pegboard.schema.references import References
 from pegboard.tools.call import CallError, CallFault, ToolCall
-from pegboard.tools.handler import Checker, ErrorWriter
+from pegboard.tools.handler import Checker
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits
 from pegboard.tools.tool import Tool
+from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
-    from pegboard.toolsets.resolve import ResolvedTools
+    from pegboard.schema.messages import SchemaSearch
 
-_INFINITY: Final = float("inf")
-_TOO_LARGE: Final = 10**MAX_DIGITS
-_TOO_SMALL: Final = -_TOO_LARGE
-
-
-class _NotPlainError(Exception):
-    """A value that isn't a plain JSON object.
-
-    Attributes:
-        problems: Why, as `"path: reason"`.
-    """
-
-    def __init__(self, *problems: str) -> None:
-        self.problems = problems
-        super().__init__(*problems)
-
-
-class _FaultError(Exception):
-    """Something in it is no JSON; `json_faults` finds what."""
-
-
-def _plain_object(given: object, *, most_nodes: int) -> dict[str, Any]:
-    """A copy of a mapping, as deep as it goes, of JSON's own types only. A tuple becomes a list.
-
-    Some 3 us for what a model usually writes, which is less than to look at it twice.
-
-    Args:
-        given: Anything. The outermost may be any mapping; what is in it has to be of JSON's own types, exactly.
-        most_nodes: How many values it may hold.
-
-    Raises:
-        NotPlainError: It isn't a mapping, holds what isn't JSON, holds too much, or holds itself.
-        Exception: Whatever a mapping of another type raises when it is read.
-    """
-    members = cast("dict[Any, Any]", given) if type(given) is dict else _members_in(given, most_nodes)
-    left = [most_nodes]
-    try:
-        return _copied(members, MAX_DEPTH, left)
-    except _FaultError:
-        if left[0] < 0:
-            raise _NotPlainError(_too_many_in(most_nodes)) from None
-        faults = json_faults(members, most_nodes) or (
-            problem((), "must be JSON"),
-        )  # it may have been repaired meanwhile
-        raise _NotPlainError(*faults) from None
-
-
-def _members_in(given: object, most_nodes: int) -> dict[Any, Any]:
-    """What a mapping of another type gives when it is read, once."""
-    if not isinstance(given, Mapping):
-        raise _NotPlainError(problem((), f"expected a JSON object, found {_named(given)}"))
-    mapping = cast("Mapping[Any, Any]", given)
-    members: dict[Any, Any] = {}
-    for count, key in enumerate(mapping):
-        if count >= most_nodes:
-            raise _NotPlainError(_too_many_in(most_nodes))
-        members[key] = mapping[key]
-    return members
-
+# Parse ----------------------------------------------------------------------------------------------------------------
 
 _FLAT: Final = frozenset({bool, type(None)})
-
-
-def _copied(value: Any, levels: int, left: list[int]) -> Any:  # noqa: C901  in one frame, for each value
-    kind = cast("type[Any]", type(value))
-    if kind is dict or kind is list or kind is tuple:
-        left[0] -= len(value)
-        if levels == 0 or left[0] < 0:  # one that holds itself uses up the levels
-            raise _FaultError
-        if kind is not dict:
-            return [item if type(item) in _FLAT else _copied(item, levels - 1, left) for item in value]
-        copy: dict[str, Any] = dict(value)
-        for key, item in copy.items():
-            if type(key) is not str or not (key.isascii() or is_unicode(key)):
-                raise _FaultError
-            if type(item) is str and item.isascii():  # what most are
-                continue
-            if type(item) not in _FLAT:
-                copy[key] = _copied(item, levels - 1, left)
-        return copy
-    if kind is str:
-        if value.isascii() or is_unicode(value):
-            return value
-    elif (kind is int and _TOO_SMALL < value < _TOO_LARGE) or (kind is float and -_INFINITY < value < _INFINITY):
-        return value  # a number that JSON can write, and Python too
-    raise _FaultError
-
-
-def _too_many_in(most_nodes: int) -> str:
-    return problem((), f"holds more than {most_nodes:,} values")
-
-
-_NAMES: Final[dict[type[Any], str]] = {
-    str: "a string",
-    list: "an array",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    type(None): "null",
-}
-
-
-def _named(value: object) -> str:
-    """A JSON value by its kind; anything else by the name of its type."""
-    return _NAMES.get(type(value), type(value).__name__)
-
-
+_INFINITY: Final = float("inf")
+_TOO_LARGE: Final = 10**MAX_DIGITS
 _MARKS: Final = bytes.maketrans(b"123456789E[", b"000000000e{")
 """Brings out what depth needs (brackets), and what a number beyond a double's range needs: an exponent (a digit before
 an e), or very many digits."""
 
 _MANY_DIGITS: Final = b"0" * 200
-_MOST_REASON: Final = 200
+_STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+"""A string that isn't closed goes on to the end: nothing is looked at twice."""
+
+
+class _NotPlainError(Exception):
+    """Something in it is no JSON, or there is too much of it; `json_faults` finds what."""
+
+
+_DICT: Final[type[Any]] = dict
 
 
 def parse(state: CallState) -> None:
@@ -147,21 +67,13 @@ def parse(state: CallState) -> None:
     Raises:
         CallError: `invalid_arguments`, with the reason.
     """
-    given = state.call.arguments
-    limits = state.services.limits
-    kind = type(given)
     state.parsed = True
-    if kind is str or kind is bytes:
-        state.arguments = parse_arguments(given, most_bytes=limits.argument_bytes, most_nodes=limits.argument_nodes)  # pyright: ignore[reportArgumentType]  its type has been looked at
-        return
-    if kind is dict:
-        try:
-            state.arguments = _copied(given, MAX_DEPTH, [limits.argument_nodes])
-        except _FaultError:
-            pass  # worded below
-        else:
-            return
-    state.arguments = _take_arguments(given, limits)
+    given, limits = state.call.arguments, state.services.limits
+    if type(given) is str:  # what models write
+        most_bytes, most_nodes = limits.argument_bytes, limits.argument_nodes
+        state.arguments = parse_arguments(given, most_bytes=most_bytes, most_nodes=most_nodes)
+    else:
+        state.arguments = _taken(given, limits)
 
 
 def parse_arguments(
@@ -185,16 +97,16 @@ def parse_arguments(
         _refuse("the text holds a lone surrogate")
     if len(data) > most_bytes:
         _refuse(f"{len(data):,} bytes of JSON, at most {most_bytes:,} are taken")
-    if _is_too_wide(data, most_nodes):
+    if len(data) > most_nodes and _is_too_wide(data, most_nodes):
         _refuse(_too_many(most_nodes))
     try:
-        value = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+        value: Any = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
     except ValueError as error:
         if not data.strip():
             return {}
-        _refuse(f"not JSON: {str(error)[:_MOST_REASON]}")
-    if not is_object(value):
-        _refuse(f"expected a JSON object, found {_named(value)}")
+        _refuse(f"not JSON: {str(error)[:200]}")
+    if type(value) is not _DICT:
+        _refuse(f"expected a JSON object, found {kind_shown(value)}")
     # What a look at the text can't rule out is looked for in the value.
     marks = data.translate(_MARKS)
     brackets = marks.count(b"{")
@@ -203,12 +115,12 @@ def parse_arguments(
         or b"0e" in marks
         or _MANY_DIGITS in marks
         or (len(data) > most_nodes and brackets + data.count(b",") > most_nodes)
-    ) and (reason := _excess_of(value, most_nodes)) is not None:
-        _refuse(reason)
+    ):
+        return _plain_object(value, most_nodes)
     return value
 
 
-def _take_arguments(given: object, limits: Limits) -> dict[str, Any]:
+def _taken(given: object, limits: Limits) -> dict[str, Any]:
     """What a host passes on as arguments, whatever it is: text of a type of its own, a mapping, or neither.
 
     A mapping is copied, as deep as it goes: what is judged, approved and run stays the same, and a tool that changes
@@ -223,70 +135,82 @@ def _take_arguments(given: object, limits: Limits) -> dict[str, Any]:
             return parse_arguments(str.__str__(given), most_bytes=most_bytes, most_nodes=most_nodes)
         if isinstance(given, bytes):
             return parse_arguments(b"".join((given,)), most_bytes=most_bytes, most_nodes=most_nodes)
-        return _plain_object(given, most_nodes=most_nodes)
-    except _NotPlainError as error:
-        raise _refused(error.problems) from None
+        return _plain_object(given, most_nodes)
     except CallError:
         raise
     except Exception as error:  # a mapping of the host's own may do anything when it is read
         raise _refused((problem((), "they can't be read"),), detail=detail_of(error)) from error
 
 
-def _excess_of(value: Any, most_nodes: int) -> str | None:
-    """What there is too much of in a parsed value: levels, values, or a number's size."""
-    left = most_nodes + 1
-    for level, row in enumerate(_rows(value), 1):
-        left -= len(row)
-        if left < 0:
-            return _too_many(most_nodes)
-        if level > MAX_DEPTH and any(type(item) is dict or type(item) is list for item in row):
-            return f"nested deeper than {MAX_DEPTH} levels"
-        if any(type(item) is float and item - item != 0 for item in row):
-            return "a number is too large"
-    return None
+def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
+    """A copy of any mapping, as deep as it goes; what is in it has to be of JSON's own types. A tuple becomes a list.
+
+    Some 3 us for what a model usually writes, which is less than to look at it twice.
+
+    Raises:
+        CallError: It isn't a mapping, holds what isn't JSON, holds too much, or holds itself.
+        Exception: Whatever a mapping of another type raises when it is read.
+    """
+    if type(given) is not dict:
+        if not isinstance(given, Mapping):
+            _refuse(f"expected a JSON object, found {type(given).__name__}")
+        mapping = cast("Mapping[Any, Any]", given)
+        keys = [*islice(mapping, most_nodes + 1)]
+        if len(keys) > most_nodes:
+            _refuse(_too_many(most_nodes))
+        given = {key: mapping[key] for key in keys}
+    left = [most_nodes]
+    try:
+        return _copied(given, MAX_DEPTH, left)
+    except _NotPlainError:
+        if left[0] < 0:
+            _refuse(_too_many(most_nodes))
+        raise _refused(json_faults(given, most_nodes)) from None
+
+
+def _copied(value: Any, levels: int, left: list[int]) -> Any:  # noqa: C901  in one frame, for each value
+    kind = cast("type[Any]", type(value))
+    if kind is dict or kind is list or kind is tuple:
+        left[0] -= len(value)
+        if levels == 0 or left[0] < 0:  # one that holds itself uses up the levels
+            raise _NotPlainError
+        if kind is not dict:
+            return [item if type(item) in _FLAT else _copied(item, levels - 1, left) for item in value]
+        copy: dict[str, Any] = dict(value)
+        for key, item in copy.items():
+            if type(key) is not str or not (key.isascii() or is_unicode(key)):
+                raise _NotPlainError
+            if type(item) is str and item.isascii():  # what most are
+                continue
+            if type(item) not in _FLAT:
+                copy[key] = _copied(item, levels - 1, left)
+        return copy
+    if kind is str:
+        if value.isascii() or is_unicode(value):
+            return value
+    elif (kind is int and -_TOO_LARGE < value < _TOO_LARGE) or (kind is float and -_INFINITY < value < _INFINITY):
+        return value  # a number that JSON can write, and Python too
+    raise _NotPlainError
+
+
+def _is_too_wide(data: bytes, most_nodes: int) -> bool:
+    """Whether a JSON text shows by its commas that it holds more values; in linear time, before any is made."""
+    if data.count(b",") <= most_nodes:
+        return False
+    return _STRINGS.sub(b"", data).count(b",") > most_nodes
 
 
 def _too_many(most_nodes: int) -> str:
     return f"it holds more than {most_nodes:,} values"
 
 
-def _is_too_wide(data: bytes, most_nodes: int) -> bool:
-    """Whether a JSON text shows by its commas that it holds more values; in linear time, before any is made."""
-    if len(data) <= most_nodes or data.count(b",") <= most_nodes:
-        return False
-    import re
-
-    # A string that isn't closed goes on to the end: nothing is looked at twice.
-    bare = re.sub(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', b"", data, flags=re.DOTALL)
-    return bare.count(b",") > most_nodes
-
-
-def _rows(value: Any) -> Iterator[list[Any]]:
-    """The values of each level, from the root down."""
-    row: list[Any] = [value]
-    while row:
-        yield row
-        row = [member for item in row for member in _members(item)]
-
-
-def _members(item: Any) -> Sequence[Any]:
-    if type(item) is dict:
-        return item.values()  # pyright: ignore[reportReturnType, reportUnknownVariableType]  only iterated
-    return item if type(item) is list else ()  # pyright: ignore[reportUnknownVariableType]
-
-
 def _refused(problems: Sequence[str], *, detail: str | None = None) -> CallError:
-    """The error of a call whose arguments can't be taken, whatever its tool wants.
-
-    Args:
-        problems: `"path: reason"` each.
-        detail: For the operator.
-    """
-    listed = (
-        f" {problems[0].removeprefix('(root): ')}." if len(problems) == 1 else "".join(f"\n- {p}" for p in problems)
-    )
-    end = " " if len(problems) == 1 else "\n"
-    text = f"The arguments were refused:{listed}{end}Send one JSON object that fits the tool's schema."
+    """The error of a call whose arguments can't be taken, whatever its tool wants."""
+    if len(problems) == 1:
+        listed = f" {problems[0].removeprefix('(root): ')}. "
+    else:
+        listed = "".join(f"\n- {each}" for each in problems) + "\n"
+    text = f"The arguments were refused:{listed}Send one JSON object that fits the tool's schema."
     return CallError("invalid_arguments", text, detail=detail, problems=tuple(problems))
 
 
@@ -294,8 +218,7 @@ def _refuse(reason: str) -> NoReturn:
     raise _refused((problem((), reason),))
 
 
-_MOST_OF_A_PROBLEM = 1000
-"""Characters of one problem that the model reads; a union of a thousand members would fill pages."""
+# Validate -------------------------------------------------------------------------------------------------------------
 
 
 def validate(state: CallState) -> Awaitable[None] | None:
@@ -309,7 +232,15 @@ def validate(state: CallState) -> Awaitable[None] | None:
     tool = state.tool
     assert tool is not None
     # The short way is for plain JSON; the judge looks at anything else with more care.
-    problems = () if state.parsed and tool.validator.accepts(state.arguments) else _judged(state, tool)
+    is_valid = state.parsed and tool.validator.accepts(state.arguments)
+    problems = () if is_valid else tool.validator.problems(state.arguments)
+    if problems and _coerces(tool, state.services.limits):
+        converted = coerced(tool, state.arguments)
+        if converted is not None:
+            state.arguments, changes = converted
+            state.coercions = (*state.coercions, *changes)
+            note(state, "coerced", state.coercions)
+            problems = ()
     if problems:
         return refused(state, tool, problems)
     return None if tool.checks is None else _check(state, tool, tool.checks)
@@ -321,27 +252,18 @@ def revalidate(state: CallState) -> Awaitable[None] | None:
 
 
 def _coerces(tool: Tool, limits: Limits) -> bool:
-    """Whether arguments of this tool may be converted."""
     return limits.coerce if tool.policy.coerce is None else tool.policy.coerce
 
 
-def _judged(state: CallState, tool: Tool) -> tuple[str, ...]:
-    """What the schema finds wrong, once what may be converted has been."""
-    problems = tool.validator.problems(state.arguments)
-    if problems and _coerces(tool, state.services.limits):
-        from pegboard.dispatch.coerce import coerced  # loaded only where arguments don't fit
-
-        converted = coerced(tool, state.arguments)
-        if converted is not None:
-            state.arguments, state.coercions = converted.arguments, (*state.coercions, *converted.changes)
-            note(state, "coerced", state.coercions)
-            return ()
-    return problems
-
-
 async def _check(state: CallState, tool: Tool, check: Checker) -> None:
+    def own_problems() -> tuple[str, ...]:
+        found: Iterable[str] | None = check(state.arguments)
+        if isinstance(found, str):
+            return (found,)
+        return tuple(f"{each}" for each in islice(found or (), MOST_PROBLEMS))  # it may go on without end
+
     try:
-        problems = await _asked(state, lambda: _own_problems(check(state.arguments)), check)
+        problems = await _asked(state, own_problems, check)
     except LimitExpiredError:
         seconds = state.services.limits.callback_timeout
         text = f"{tool.name} was not run: it didn't say within {seconds:g} s whether it takes these arguments."
@@ -358,25 +280,15 @@ async def _asked(state: CallState, ask: Callable[[], Any], asked: Callable[..., 
     return await within(limits.callback_timeout, state.services.threads.run(ask), grace=limits.grace)
 
 
-def _own_problems(found: Iterable[str] | None) -> tuple[str, ...]:
-    """What the tool's own check has found; it may go on without end."""
-    if isinstance(found, str):
-        return (found,)
-    return tuple(f"{problem}" for problem in islice(found or (), MOST_PROBLEMS))
-
-
-def refused(state: CallState, tool: Tool, problems: tuple[str, ...]) -> Awaitable[None]:
-    """Refuses the arguments, at once or, where the tool has words of its own for it, when awaited.
+async def refused(state: CallState, tool: Tool, problems: tuple[str, ...]) -> None:
+    """Refuses the arguments, in words of the tool's own where it has some.
 
     Raises:
         CallError: `invalid_arguments`, which lists what is wrong.
     """
-    if tool.format_validation_error is None:
+    write = tool.format_validation_error
+    if write is None:
         raise refusal(tool, problems)
-    return _refused_in_its_words(state, tool, problems, tool.format_validation_error)
-
-
-async def _refused_in_its_words(state: CallState, tool: Tool, problems: tuple[str, ...], write: ErrorWriter) -> None:
     try:
         error = await _asked(state, partial(refusal, tool, problems), write)
     except LimitExpiredError:
@@ -386,7 +298,8 @@ async def _refused_in_its_words(state: CallState, tool: Tool, problems: tuple[st
 
 def refusal(tool: Tool, problems: tuple[str, ...]) -> CallError:
     """The error that lists what is wrong with the arguments, in the tool's own words where it has some."""
-    problems = tuple(_cut(problem) for problem in problems)
+    most = 1000  # characters that the model reads; a union of a thousand members would fill pages
+    problems = tuple(each if len(each) <= most else f"{each[:most]}..." for each in problems)
     detail = None
     if tool.format_validation_error is not None:
         try:
@@ -398,84 +311,56 @@ def refusal(tool: Tool, problems: tuple[str, ...]) -> CallError:
     return CallError("invalid_arguments", text, detail=detail, problems=problems)
 
 
-def _cut(problem: str) -> str:
-    return problem if len(problem) <= _MOST_OF_A_PROBLEM else f"{problem[:_MOST_OF_A_PROBLEM]}..."
+# Calls as they come -------------------------------------------------------------------------------------------------
 
-
-_Finder: TypeAlias = "Callable[[str], Tool]"
-"""Gives the tool of a name, or raises `CallError`."""
-
-_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "name": ("name",),
+_OTHER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "arguments": ("arguments", "input", "args"),
-    "id": ("id",),
-    "title": ("title",),
-    "dynamic": ("dynamic",),
-    "error": ("error",),
     "provider_executed": ("providerExecuted", "provider_executed"),
     "provider_metadata": ("providerMetadata", "provider_metadata"),
 }
-"""Where a mapping may have what a call knows; the first that is there counts."""
+"""Where a mapping may have what a call knows, if not by its name; the first that is there counts."""
 
-_MOST_OF_A_NAME: Final = 80
-
-_NO_CALL: Final = CallFault(
-    "unknown_tool", "This is no call of a tool: a call is an object with name, arguments and id."
-)
-
-_MARKED: Final = CallFault("invalid_arguments", "The call was marked invalid.")
-_NO_NAME: Final = CallFault("unknown_tool", "The call names no tool: a call is an object with name, arguments and id.")
+_A_CALL: Final = "a call is an object with name, arguments and id."
+_NO_CALL: Final = CallFault("unknown_tool", f"This is no call of a tool: {_A_CALL}")
+_NO_NAME: Final = CallFault("unknown_tool", f"The call names no tool: {_A_CALL}")
 
 
-def parse_call(raw: object, tools: _Finder | ResolvedTools, limits: Limits = DEFAULT_LIMITS) -> ToolCall:
+def parse_call(raw: object, find: Callable[[str], Tool], limits: Limits = DEFAULT_LIMITS) -> ToolCall:
     """A call as dispatch takes it. Never raises: one that can't run is marked invalid, with its error.
 
     A valid call has its arguments as a mapping, judged by the tool's schema. (The tool's own check, conversions and
-    repairs are for dispatch.) Its title is the tool's, and it is `dynamic` where the tool comes from a toolset. An
-    invalid one keeps the arguments that were written, where they are text or JSON. A call that the provider has
-    executed is not validated here, and one that is marked already keeps its mark.
+    repairs are for dispatch.) An invalid one keeps the arguments that were written, where they are text or JSON. A call
+    that the provider has executed is not validated here, and one that is marked already keeps its mark.
 
     Args:
         raw: A `ToolCall`, or a mapping `{"id", "name", "arguments"}`, with `input` or `args` for `arguments` too, as
-            text or as an object; `ToolCall.to_json` writes one, and MCP's `{"name", "arguments"}` is one.
-        tools: Those of the request that the call answers, or what gives the tool of a name.
+            text or as an object.
+        find: Gives the tool of a name, or raises `CallError`.
         limits: What the arguments may use.
     """
     try:
-        facts = _facts(raw)
-        if facts is None:
-            return ToolCall("", error=_NO_CALL)
-        call = _call(facts)
+        call = _read_call(raw)
         if call.error is not None or call.provider_executed:
             return attrs.evolve(call, arguments=_kept(call.arguments, limits))
-        return _judged_call(call, _finder(tools), limits)
+        return _judged_call(call, find, limits)
     except Exception:  # noqa: BLE001  a host's object may do anything when it is looked at
         return ToolCall("", error=_NO_CALL)
 
 
-def _judged_call(call: ToolCall, find: _Finder, limits: Limits) -> ToolCall:
+def _judged_call(call: ToolCall, find: Callable[[str], Tool], limits: Limits) -> ToolCall:
     try:
         tool = find(call.name)
         call = attrs.evolve(call, title=tool.spec.title or call.title, dynamic=tool.origin.toolset is not None)
-        return attrs.evolve(call, arguments=_fitting(call.arguments, tool, limits))
-    except CallError as error:
-        fault = CallFault(error.kind, error.text, error.problems)
-    except Exception as error:  # noqa: BLE001  a schema that was never compiled before
-        fault = CallFault("tool_failure", f"{call.name[:_MOST_OF_A_NAME]} can't be called: {type(error).__name__}.")
+        arguments = _taken(call.arguments, limits)
+        if tool.validator.accepts(arguments) or (_coerces(tool, limits) and coerced(tool, arguments) is not None):
+            return attrs.evolve(call, arguments=arguments)
+        error = refusal(tool, tool.validator.problems(arguments))
+    except CallError as raised:
+        error = raised
+    except Exception as raised:  # noqa: BLE001  a schema that was never compiled before
+        error = CallError("tool_failure", f"{call.name[:80]} can't be called: {type(raised).__name__}.")
+    fault = CallFault(error.kind, error.text, error.problems)
     return attrs.evolve(call, arguments=_kept(call.arguments, limits), error=fault)
-
-
-def _fitting(given: object, tool: Tool, limits: Limits) -> dict[str, Any]:
-    """The arguments, where they fit the schema, or dispatch may convert them so that they do."""
-    arguments = _take_arguments(given, limits)
-    if tool.validator.accepts(arguments):
-        return arguments
-    if _coerces(tool, limits):
-        from pegboard.dispatch.coerce import coerced
-
-        if coerced(tool, arguments) is not None:
-            return arguments
-    raise refusal(tool, tool.validator.problems(arguments))
 
 
 def _kept(given: Any, limits: Limits) -> Any:
@@ -483,65 +368,32 @@ def _kept(given: Any, limits: Limits) -> Any:
     if isinstance(given, str | bytes):
         return given
     try:
-        return _take_arguments(given, limits)
+        return _taken(given, limits)
     except CallError:
         return {}
 
 
-def _finder(tools: _Finder | ResolvedTools) -> _Finder:
-    if callable(tools):
-        return tools
-
-    def find(name: str) -> Tool:
-        tool = tools.get(name)
-        if tool is not None:
-            return tool
-        raise (not_offered if tools.was_held_back(name) else unknown)(name, tools.names)
-
-    return find
-
-
-# Reading what was given ----------------------------------------------------------------------------------------------
-
-
-def _facts(raw: object) -> dict[str, Any] | None:
-    """What is known of the call, in ToolCall's words and whatever it is; `None` where it is no call."""
+def _read_call(raw: object) -> ToolCall:
     if isinstance(raw, ToolCall):
-        return {name: getattr(raw, name) for name in _KEYS}
-    if isinstance(raw, Mapping):
-        return {name: _member(cast("Mapping[Any, Any]", raw), keys) for name, keys in _KEYS.items()}
-    return None
-
-
-def _member(raw: Mapping[Any, Any], keys: tuple[str, ...]) -> Any:
-    """What stands under the first key that is there; one that can't be read costs the others nothing."""
-    for key in keys:
-        try:
-            if key in raw:
-                return raw[key]
-        except Exception:  # noqa: BLE001, S112  whatever a mapping of the host's own raises
-            continue
-    return None
-
-
-def _call(facts: dict[str, Any]) -> ToolCall:
-    name, title, arguments = facts["name"], facts["title"], facts["arguments"]
-    named = isinstance(name, str) and name != ""
+        facts = attrs.asdict(raw, recurse=False)
+    elif isinstance(raw, Mapping):
+        mapping = cast("Mapping[str, Any]", raw)
+        keys = {each.name: _OTHER_KEYS.get(each.name, (each.name,)) for each in attrs.fields(ToolCall)}
+        facts = {name: next((mapping[key] for key in among if key in mapping), None) for name, among in keys.items()}
+    else:
+        return ToolCall("", error=_NO_CALL)
+    name, title, arguments, id_ = facts["name"], facts["title"], facts["arguments"], facts["id"]
+    name = name if isinstance(name, str) else ""
     return ToolCall(
-        name if named else "",
+        name,
         {} if arguments is None else arguments,
-        _id(facts["id"]),
+        id_ if isinstance(id_, str) else f"{id_}" if type(id_) is int else "",  # some count their calls
         title=title if isinstance(title, str) else None,
         dynamic=facts["dynamic"] is True,
-        error=_fault(facts["error"]) if named else _NO_NAME,
+        error=_fault(facts["error"]) if name else _NO_NAME,
         provider_executed=facts["provider_executed"] is True,
         provider_metadata=facts["provider_metadata"],
     )
-
-
-def _id(given: Any) -> str:
-    """What the answer refers to; some count their calls."""
-    return given if isinstance(given, str) else f"{given}" if type(given) is int else ""
 
 
 def _fault(given: Any) -> CallFault | None:
@@ -549,9 +401,11 @@ def _fault(given: Any) -> CallFault | None:
         return given
     try:
         return CallFault.from_json(given)
-    except Exception:  # noqa: BLE001  a mark that can't be read is a mark
-        return _MARKED
+    except ValueError:  # a mark that can't be read is a mark
+        return CallFault("invalid_arguments", "The call was marked invalid.")
 
+
+# Arguments that are still being written -------------------------------------------------------------------------------
 
 _READ_EACH_TIME: Final = 4096
 """Bytes up to which every look reads the text anew: some 10 us for a kibibyte."""
@@ -593,21 +447,17 @@ def parse_partial(
     try:
         value = parse_arguments(text, most_bytes=most_bytes, most_nodes=most_nodes)
     except CallError:
-        return Partial(_begun(text, most_bytes, most_nodes))
-    return Partial(value, complete=bool(text.strip()))
-
-
-def _begun(text: str | bytes, most_bytes: int, most_nodes: int) -> dict[str, Any]:
-    if not isinstance(text, str | bytes) or len(text) > most_bytes:  # pyright: ignore[reportUnnecessaryIsInstance]  it never raises
-        return {}
+        pass
+    else:
+        return Partial(value, complete=bool(text.strip()))
     try:
         data = text.encode() if isinstance(text, str) else text
-        if _is_too_wide(data, most_nodes):
-            return {}
-        value = from_json(data, allow_inf_nan=False, cache_mode="none", partial_mode="trailing-strings")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) and _excess_of(value, most_nodes) is None else {}  # pyright: ignore[reportUnknownVariableType]
+        if len(data) > most_bytes or (len(data) > most_nodes and _is_too_wide(data, most_nodes)):
+            return Partial({})
+        begun = from_json(data, allow_inf_nan=False, cache_mode="none", partial_mode="trailing-strings")
+        return Partial(_plain_object(begun, most_nodes))
+    except (CallError, TypeError, ValueError):
+        return Partial({})
 
 
 @define
@@ -654,4 +504,196 @@ class ArgumentsSoFar:
         return parse_partial(self.text, most_bytes=self.most_bytes, most_nodes=self.most_nodes)
 
 
-__all__ = ["ArgumentsSoFar", "Partial", "parse", "parse_arguments", "parse_call", "parse_partial"]
+# Conversions ----------------------------------------------------------------------------------------------------------
+# What is tried, only where a value doesn't fit, and only in the places that don't:
+#
+# - a string that is the JSON text of a value of the wanted type becomes that value: `"42"`, `"true"`, `"null"`,
+#   `"[1, 2]"`, `'{"a": 1}'` (but not `"True"`, `"yes"`, `"1,000"`: JSON has none of them);
+# - an integer becomes the string of its digits (a fraction doesn't: `1.10` was written, `1.1` would arrive);
+# - a single value becomes an array of it, where the array may hold it, and nothing better fits;
+# - null for a property that may be left out, and mayn't be null, is left out;
+# - a string becomes the one word of an `enum` that differs from it only in case.
+#
+# Never: a boolean from or to a number, a fraction to an integer, words out of a string, an unknown key away. Where
+# several alternatives (`anyOf`) could be meant, the one that takes the fewest changes is; with two such, none.
+
+_Path: TypeAlias = tuple[str | int, ...]
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "null": (type(None),),
+    "integer": (int,),
+    "number": (int, float),
+    "array": (list, tuple),
+    "object": (dict,),
+}
+
+
+def coerced(tool: Tool, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
+    """These arguments as the tool's schema takes them, or `None` where they can't be made to fit without a loss.
+
+    Linear in what is given, within a budget of some 100 ms. Never raises.
+
+    Returns:
+        The arguments, and what was changed: `"path: from -> to"` each; at most 20, then how many more.
+    """
+    from pegboard.schema.messages import SchemaSearch  # loaded only where arguments don't fit
+
+    if json_faults(arguments):
+        return None
+    coercion = _Coercion(SchemaSearch(References(tool.spec.input_schema)))
+    try:
+        value, changes, _ = coercion.fitted(coercion.search.references.root, arguments, ())
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return None  # a keyword that its own draft doesn't know may hold anything
+    if not is_object(value) or json_faults(value) or not tool.validator.accepts(value):
+        return None
+    more = len(changes) - MOST_PROBLEMS
+    return value, changes if more <= 0 else (*changes[:MOST_PROBLEMS], f"and {more} more")
+
+
+class _Fitted(NamedTuple):
+    """A value as it fits best, what was changed for it, and how far it is from what was given."""
+
+    value: Any
+    changes: tuple[str, ...] = ()
+    cost: int = 0
+
+
+@define
+class _Coercion:
+    """One search.
+
+    Attributes:
+        search: Finds what fits; its budget is this one's too.
+    """
+
+    search: SchemaSearch
+    _known: dict[tuple[int, int, _Path], _Fitted] = field(factory=dict[tuple[int, int, _Path], _Fitted], init=False)
+    _kept: list[Any] = field(factory=list[Any], init=False)
+    """Every value made on the way: the search knows values by their identity, which must not be taken by another."""
+
+    def fitted(self, schema: JsonSchema | bool, value: Any, path: _Path) -> _Fitted:
+        """The value as it fits the schema best; itself where nothing helps."""
+        if not isinstance(schema, dict) or self.search.fits(schema, value):
+            return _Fitted(value)
+        if len(path) > MAX_DEPTH or not self.search.pays(1):
+            return _Fitted(value)
+        key = (id(schema), id(value), path)
+        if (known := self._known.get(key)) is None:
+            known = self._known[key] = self._made_to_fit(schema, value, path)
+            self._kept.append(known.value)
+        return known
+
+    def _made_to_fit(self, schema: JsonSchema, value: Any, path: _Path) -> _Fitted:
+        best = _Fitted(value)
+        parts = schema.get("allOf")
+        for part in (*self.search.references.targets(schema), *(parts if is_array(parts) else ())):
+            best = _after(best, self.fitted(part, best.value, path))
+        if self.search.references.legacy and "$ref" in schema:
+            return best
+        for keyword in ("anyOf", "oneOf"):
+            if is_array(branches := schema.get(keyword)):
+                best = _after(best, self._branch(branches, best.value, path))
+        best = _after(best, self._converted(schema, best.value, path))
+        return _after(best, self._inside(schema, best.value, path))
+
+    def _branch(self, branches: Sequence[Any], value: Any, path: _Path) -> _Fitted:
+        """The alternative that takes the fewest changes; none where the value fits one, or several are as near."""
+        if any(self.search.fits(branch, value) for branch in branches):
+            return _Fitted(value)
+        found = [(branch, self.fitted(branch, value, path)) for branch in branches]
+        return _cheapest([each for branch, each in found if self.search.fits(branch, each.value)], value)
+
+    def _converted(self, schema: JsonSchema, value: Any, path: _Path) -> _Fitted:
+        """The value as another type, or as the word that was meant."""
+        found: list[_Fitted] = []
+        for candidate, cost in self._candidates(schema, value):
+            self._kept.append(candidate)
+            change = f"{path_text(path)}: {kind_shown(value)} -> {kind_shown(candidate)}"
+            best = _after(_Fitted(candidate, (change,), cost), self._inside(schema, candidate, path))
+            if self.search.fits(schema, best.value):
+                found.append(best)
+        return _cheapest(found, value)
+
+    def _candidates(self, schema: JsonSchema, value: Any) -> Iterator[tuple[Any, int]]:
+        """What else the value could have been meant as, each with its cost."""
+        words: list[Any] = schema["enum"] if is_array(schema.get("enum")) else []
+        if "const" in schema:
+            words = [schema["const"]]
+        types = schema.get("type", [])
+        wanted = {types} if isinstance(types, str) else set(types)
+        wanted = wanted or {next(name for name, kinds in _TYPES.items() if type(word) in kinds) for word in words}
+        if isinstance(value, str):
+            yield from ((word, 1) for word in words if isinstance(word, str) and word.casefold() == value.casefold())
+        if _fits_type(value, wanted) and not words:
+            return
+        read = self._read(value) if isinstance(value, str) else ()
+        yield from ((each, 1) for each in read if _fits_type(each, wanted))
+        if "string" in wanted and type(value) is int:
+            yield str(value), 1
+        if "array" in wanted and value is not None and not any(is_array(each) for each in read):
+            yield [value], 2
+
+    def _read(self, text: str) -> tuple[Any, ...]:
+        """The value that the string is the JSON text of, if it is one."""
+        if not self.search.pays(len(text) // 100):
+            return ()
+        try:
+            return (from_json(text.encode(), allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none"),)
+        except ValueError:
+            return ()
+
+    def _inside(self, schema: JsonSchema, value: Any, path: _Path) -> _Fitted:
+        """The value with its members made to fit."""
+        if is_object(value):
+            return self._members(schema, value, path)
+        return self._items(schema, value, path) if is_array(value) else _Fitted(value)
+
+    def _members(self, schema: JsonSchema, value: dict[str, Any], path: _Path) -> _Fitted:
+        properties: dict[str, Any] = schema.get("properties") or {}
+        others = schema.get("additionalProperties", True)
+        members, best = dict(value), _Fitted(value)
+        for name, item in value.items():
+            part = properties.get(name, others)
+            may_go = name in properties and name not in (schema.get("required") or ())
+            if item is None and may_go and not self.search.fits(part, None):
+                del members[name]
+                each = _Fitted(None, (f"{path_text((*path, name))}: null -> left out",), 1)
+            else:
+                each = self.fitted(part, item, (*path, name))
+                members[name] = each.value
+            best = _after(best, each)
+        return best._replace(value=members if best.changes else value)
+
+    def _items(self, schema: JsonSchema, value: list[Any], path: _Path) -> _Fitted:
+        first: list[Any] = schema.get("prefixItems") or []
+        rest = schema.get("items", True)
+        if is_array(rest):  # as drafts before 2020-12 have it
+            first, rest = rest, schema.get("additionalItems", True)
+        items, best = list[Any](), _Fitted(value)
+        for place, item in enumerate(value):
+            each = self.fitted(first[place] if place < len(first) else rest, item, (*path, place))
+            items.append(each.value)
+            best = _after(best, each)
+        return best._replace(value=items if best.changes else value)
+
+
+def _after(one: _Fitted, other: _Fitted) -> _Fitted:
+    """What `other` made of `one`."""
+    return _Fitted(other.value, one.changes + other.changes, one.cost + other.cost)
+
+
+def _cheapest(found: Sequence[_Fitted], value: Any) -> _Fitted:
+    """The nearest of several; the value as it was where two are equally near, and differ."""
+    least = min((each.cost for each in found), default=0)
+    best = [each for each in found if each.cost == least]
+    if best and all(canonical_json(each.value) == canonical_json(best[0].value) for each in best):
+        return best[0]
+    return _Fitted(value)
+
+
+def _fits_type(value: Any, wanted: set[str]) -> bool:
+    if type(value) is float:
+        return "number" in wanted or ("integer" in wanted and value.is_integer())
+    return any(type(value) in _TYPES[name] for name in wanted)

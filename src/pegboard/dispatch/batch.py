@@ -17,7 +17,7 @@ from pegboard.dispatch.events import CallEvent, CallUpdated, emit_end, emit_pend
 from pegboard.dispatch.results import failure_result
 from pegboard.dispatch.run import may_go_on, overtaking
 from pegboard.dispatch.stages import finish, run_stages
-from pegboard.dispatch.state import CallPipeline, CallState
+from pegboard.dispatch.state import CallState
 from pegboard.errors import did_you_mean, log_failure, suggest
 from pegboard.tools.call import Actions, CallError, ToolCall, merged
 from pegboard.tools.content import ToolResult
@@ -66,14 +66,9 @@ class Outcome:
     def to_json(self) -> list[dict[str, Any]]:
         """`[{"id", "name", "isError", "kind", "content", "structuredContent"}]`, in call order."""
         return [
-            {"id": call.id, "name": call.name, "isError": result.is_error, "kind": result.kind, **_content(result)}
+            {"id": call.id, "name": call.name, "isError": result.is_error, "kind": result.kind, **result.to_json()}
             for call, result in self
         ]
-
-
-def _content(result: ToolResult) -> dict[str, Any]:
-    written = result.to_json()
-    return {"content": written["content"], "structuredContent": written["structuredContent"]}
 
 
 class BatchOptions(TypedDict, total=False):
@@ -143,7 +138,6 @@ class Batch:
 
     Attributes:
         states: The calls, in their order.
-        way: The stages that they pass.
         sequential: Whether each waits for the one before it.
         steering: Asked between calls whether the user spoke, or `None`.
         on_steering: What becomes of the batch then.
@@ -154,7 +148,6 @@ class Batch:
     """
 
     states: Sequence[CallState]
-    way: CallPipeline
     sequential: bool = False
     steering: _Steering | None = None
     on_steering: Interruption = "skip"
@@ -253,7 +246,7 @@ class Batch:
     def _take_in(self) -> None:
         if self.listener is not None and self.states:
             services = self.states[0].services
-            services = services.evolve(events=_both(_guarded(self.listener), services.events))
+            services = services.evolve(events=_emitter(self.listener, services.events))
             for state in self.states:
                 state.services = services
         for state in self.states:
@@ -285,28 +278,24 @@ class Batch:
         for state in self.states:
             if state.index not in self._settled:
                 state.error = self._interrupted(state)
-                await finish(state, self.way)
+                await finish(state)
                 self._settle(state)
 
     async def _one(self, state: CallState) -> None:
         self._begun.add(state.index)
         try:
-            await self._travel_to_the_end(state)
-        finally:  # even where it was cancelled once more, while callbacks saw the end
-            self._settle(state)
-            self._count(state)
-
-    async def _travel_to_the_end(self, state: CallState) -> None:
-        try:
-            await self._travel(state)
+            await self._run_or_refuse(state)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
                 task.uncancel()
             state.error = self._interrupted(state)
-            await finish(state, self.way)
+            await finish(state)
+        finally:  # even where it was cancelled once more, while callbacks saw the end
+            self._settle(state)
+            self._count(state)
 
-    async def _travel(self, state: CallState) -> None:
+    async def _run_or_refuse(self, state: CallState) -> None:
         if self.cut_off:
             text = f"{state.call.name} was not run: the answer was cut off before it was whole. Call it again, in full."
             state.error = CallError("cut_off", text)
@@ -317,8 +306,8 @@ class Batch:
         elif self.sequential and any(earlier.pending is not None for earlier in self.states[: state.index]):
             state.error = overtaking(state)
         else:
-            return await run_stages(state, self.way)
-        return await finish(state, self.way)
+            return await run_stages(state)
+        return await finish(state)
 
     def _interrupted(self, state: CallState) -> CallError:
         reason = self._ended or "cancelled"
@@ -390,30 +379,21 @@ class Batch:
         )
 
 
-def _guarded(listener: Callable[[CallEvent], None]) -> Callable[[CallEvent], None]:
-    """The listener, which disturbs no call even where it raises; the first failure is logged."""
+def _emitter(
+    listener: Callable[[CallEvent], None], observers: Callable[[CallEvent], None] | None
+) -> Callable[[CallEvent], None]:
+    """Emits an event to a listener, which disturbs no call even where it raises, and to the registry's observers."""
     failed = False
 
-    def tell(event: CallEvent) -> None:
+    def emit(event: CallEvent) -> None:
         nonlocal failed
         try:
             listener(event)
         except Exception as error:  # noqa: BLE001  the host's own
             if not failed:
                 failed = True
-                log_failure("the listener of a batch (told once)", error)
+                log_failure("the listener of a batch (logged once)", error)
+        if observers is not None:
+            observers(event)
 
-    return tell
-
-
-def _both(
-    first: Callable[[CallEvent], None], second: Callable[[CallEvent], None] | None
-) -> Callable[[CallEvent], None]:
-    if second is None:
-        return first
-
-    def tell(event: CallEvent) -> None:
-        first(event)
-        second(event)
-
-    return tell
+    return emit

@@ -13,8 +13,8 @@ from attrs import define, field, frozen
 from pegboard.callbacks import Callback, ChainError
 from pegboard.dispatch.results import hold_to_limits
 from pegboard.dispatch.state import CallServices, CallState, plain, read_only
-from pegboard.dispatch.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, watched, within
-from pegboard.errors import FatalToolError, TurnAbortedError, log_failure
+from pegboard.dispatch.timeout import Deadline, LimitExpiredError, cancels_the_call, running_task, within
+from pegboard.errors import FatalToolError, TurnAbortedError, detail_of, log_failure
 from pegboard.tools.call import CallError
 from pegboard.tools.content import ToolResult
 
@@ -22,80 +22,12 @@ _MOST_RUNS: Final = 100
 """How often one wrapper may run what stands inside it."""
 
 
-async def _answer_of(link: Callback, services: CallServices, *facts: Any) -> Any:
-    """What one member answers to the facts.
-
-    A plain one is called in a thread, unless it is marked as quick: whatever it waits for, the loop goes on.
-
-    Raises:
-        TimeoutError: It gave no answer in time.
-        BaseException: Whatever it raised.
-    """
-    limits, watchdog = services.limits, services.watchdog
-    name = "" if watchdog is None else f"callback of {link.owner}"
-    try:
-        if link.blocking:
-            running = services.threads.run(link.function, *facts)
-            answer = await within(limits.callback_timeout, running, grace=limits.grace)
-        else:
-            answer = watched(watchdog, name, link.function, *facts)
-        if answer is not None and isawaitable(answer):
-            rest = within(limits.callback_timeout, answer, grace=limits.grace, watchdog=watchdog, name=name)
-            answer = await rest
-    except LimitExpiredError:
-        raise TimeoutError(f"gave no answer within {limits.callback_timeout:g} s") from None
-    return answer
-
-
-class _InnerError(Exception):
-    """What stands inside a wrapper has raised, and the wrapper let it through.
-
-    Attributes:
-        error: What it raised.
-    """
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-        super().__init__(str(error))
-
-
-async def _answer_round(
-    link: Callback, services: CallServices, run_inner: Callable[[], Awaitable[Any]], *facts: Any
-) -> Any:
-    """What one wrapper gives; it gets the facts and `call_next`, and its own time stands still while that runs.
-
-    Args:
-        link: The wrapper.
-        services: How it is asked.
-        run_inner: Runs what stands inside, and gives what that gave.
-        facts: What it is handed before `call_next`.
-
-    Raises:
-        InnerError: What `run_inner` raised, where the wrapper let it through.
-        TimeoutError: It took too long by itself.
-        BaseException: Whatever the wrapper itself raised.
-    """
-    limits, watchdog = services.limits, services.watchdog
-    name = "" if watchdog is None else f"callback of {link.owner}"
-    deadline = Deadline(running_task(), limits.callback_timeout, limits.grace, watchdog, name)
-    call_next = _CallNext(run_inner, deadline)
-    try:
-        return await within(deadline, _answer(link, services, *facts, call_next))
-    except LimitExpiredError:
-        raise TimeoutError(f"took more than {limits.callback_timeout:g} s beside what it stands round") from None
-    except BaseException as error:
-        if call_next.has_raised(error):
-            raise _InnerError(error) from error
-        raise
-    finally:
-        await call_next.end(limits.grace)
-
-
-async def _answer(link: Callback, services: CallServices, *arguments: Any) -> Any:
+async def _called(link: Callback, services: CallServices, *facts: Any) -> Any:
+    """What one member answers. A plain one runs in a thread, unless it is marked as quick: it may block."""
     if link.blocking:
-        answer = await services.threads.run(link.function, *arguments)
+        answer = await services.threads.run(link.function, *facts)
     else:
-        answer = link.function(*arguments)
+        answer = link.function(*facts)
     return await answer if isawaitable(answer) else answer
 
 
@@ -148,29 +80,12 @@ class _CallNext:
         self._runs += 1
 
 
-async def _asked(link: Callback, state: CallState, *facts: Any) -> Any:
-    """What one callback answers; it gets the context, the tool and the facts.
-
-    A plain one is called in a thread, unless it is marked as quick: whatever it waits for, the loop goes on.
-
-    Raises:
-        CallError: `callback_failure`: it raised, or took too long.
-        asyncio.CancelledError: The caller was cancelled.
-    """
-    try:
-        return await _answer_of(link, state.services, state.context, state.tool, *facts)
-    except BaseException as error:  # a callback's SystemExit costs this call only
-        if cancels_the_call(error) or isinstance(error, CallError):  # what it asked for was denied
-            raise
-        raise _failure(state, link, error) from error
-
-
 def _failure(state: CallState, link: Callback, error: BaseException) -> CallError:
     """The model learns that something failed; the operator, who and how, and what was being handled."""
-    from pegboard.errors import detail_of
-
+    if isinstance(error, CallError):
+        return error  # what the callback asked for was denied
     if state.services.observe is not None:
-        state.services.observe(f"callback of {link.owner}", error)
+        state.services.observe(_title_of(link), error)
     if isinstance(state.error, FatalToolError):
         state.fatal = state.error
     detail = f"{ChainError(link, error)}\n{detail_of(error)}"
@@ -184,7 +99,7 @@ def shown(state: CallState) -> Mapping[str, Any]:
     """The arguments as callbacks see them; made once for as long as they stay what they are."""
     made = state.shown
     if made is None or made[0] is not state.arguments:
-        made = state.shown = state.arguments, read_only(state.arguments, is_tree=state.parsed)
+        made = state.shown = state.arguments, read_only(state.arguments)
     return made[1]
 
 
@@ -199,25 +114,47 @@ class Chain:
 
     links: tuple[Callback, ...]
     services: CallServices
+    _failure: Callable[[Callback, BaseException], BaseException] = ChainError
 
     def __bool__(self) -> bool:
-        """Whether anybody is there."""
+        """Whether there is any."""
         return bool(self.links)
 
+    def __iter__(self) -> Iterator[Callback]:
+        return iter(self.links)
+
+    async def ask(self, link: Callback, *facts: Any) -> Any:
+        """What one of them answers.
+
+        Raises:
+            ChainError: It failed, or took too long; `callback` is the member, `__cause__` what it raised.
+            asyncio.CancelledError: The caller was cancelled.
+        """
+        limits, watchdog = self.services.limits, self.services.watchdog
+        running = _called(link, self.services, *facts)
+        try:
+            return await within(
+                limits.callback_timeout, running, grace=limits.grace, watchdog=watchdog, name=_title_of(link)
+            )
+        except LimitExpiredError:
+            raise self._late(link, f"gave no answer within {limits.callback_timeout:g} s") from None
+        except BaseException as error:  # a callback's SystemExit costs this call only
+            failure = error if cancels_the_call(error) else self._failure(link, error)
+            if failure is error:
+                raise
+            raise failure from error
+
     async def answers(self, *facts: Any) -> Any:
-        """The first answer that is not `None`, and who gave it; no later one is asked.
+        """The first answer that is not `None`, and its callback; no later one is asked.
 
         Returns:
             `(answer, link)`, or `None` where none answers.
 
         Raises:
-            ChainError: A callback failed, or took too long; `link` is who, `__cause__` what it raised.
+            ChainError: As `ask`.
         """
         for link in self.links:
-            try:
-                answer = await _answer_of(link, self.services, *facts)
-            except BaseException as error:
-                raise _own(link, error) from error
+            answer = await self.ask(link, *facts)
             if answer is not None:
                 return answer, link
         return None
@@ -226,11 +163,9 @@ class Chain:
         """Calls all of them; a failure is logged, and disturbs no other."""
         for link in self.links:
             try:
-                await _answer_of(link, self.services, *facts)
-            except BaseException as error:
-                if cancels_the_call(error):
-                    raise
-                log_failure(f"callback of {link.owner}", error)
+                await self.ask(link, *facts)
+            except ChainError as error:
+                log_failure(_title_of(link), error.__cause__ or error)
 
     async def around_all(self, run: Callable[[], Awaitable[Any]], *facts: Any) -> Any:
         """What the outermost wrapper gives; the first in order is the outermost, `run` the innermost.
@@ -244,20 +179,36 @@ class Chain:
         return await run()
 
     async def _round(self, link: Callback, run: Callable[[], Awaitable[Any]], facts: tuple[Any, ...]) -> Any:
+        limits = self.services.limits
+        deadline = Deadline(
+            running_task(), limits.callback_timeout, limits.grace, self.services.watchdog, _title_of(link)
+        )
+        call_next = _CallNext(run, deadline)
         try:
-            return await _answer_round(link, self.services, run, *facts)
-        except _InnerError as inner:
-            raise inner.error from None
+            return await within(deadline, _called(link, self.services, *facts, call_next))
+        except LimitExpiredError:
+            text = f"took more than {limits.callback_timeout:g} s beside what it stands round"
+            raise self._late(link, text) from None
         except BaseException as error:
-            raise _own(link, error) from error
+            if call_next.has_raised(error) or cancels_the_call(error):
+                raise
+            raise self._failure(link, error) from error
+        finally:
+            await call_next.end(limits.grace)
 
-    def __iter__(self) -> Iterator[Callback]:
-        return iter(self.links)
+    def _late(self, link: Callback, text: str) -> BaseException:
+        error = TimeoutError(text)
+        failure = self._failure(link, error)
+        failure.__cause__ = error
+        return failure
 
 
-def _own(link: Callback, error: BaseException) -> BaseException:
-    """The failure of one callback; a cancellation of the caller stays one."""
-    return error if cancels_the_call(error) else ChainError(link, error)
+def _title_of(link: Callback) -> str:
+    return f"callback of {link.owner}"
+
+
+def _chain_of(state: CallState, stage: str) -> Chain:
+    return Chain(getattr(state.services.callbacks, stage), state.services, partial(_failure, state))
 
 
 async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
@@ -267,29 +218,11 @@ async def wrapped(state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> 
     all; never twice at once, nor when its wrapper is done. For a call that a person approved it runs once: an approval
     is for one run.
 
-    Args:
-        state: The call; its `services.callbacks.wrap` stand round it, the first one outermost.
-        run_inner: Runs the tool once, and gives what it gave.
-
     Raises:
         CallError: `callback_failure`: a wrapper raised something of its own, or took too long by itself.
         BaseException: What the tool raised, where the wrappers let it through.
     """
-    run = run_inner
-    for link in reversed(state.services.callbacks.wrap):
-        run = partial(_round, link, state, run)
-    return await run()
-
-
-async def _round(link: Callback, state: CallState, run_inner: Callable[[], Awaitable[Any]]) -> Any:
-    try:
-        return await _answer_round(link, state.services, run_inner, state.context, state.tool, shown(state))
-    except _InnerError as inner:
-        raise inner.error from None
-    except BaseException as error:  # a wrapper's SystemExit costs this call only
-        if cancels_the_call(error):
-            raise
-        raise _failure(state, link, error) from error
+    return await _chain_of(state, "wrap").around_all(run_inner, state.context, state.tool, shown(state))
 
 
 @frozen
@@ -333,8 +266,9 @@ async def before(state: CallState) -> None:
     Raises:
         CallError: `denied`, or `callback_failure` where a callback raised, took too long or answered nonsense.
     """
-    for link in state.services.callbacks.before:
-        answer = await _asked(link, state, shown(state))
+    chain = _chain_of(state, "before")
+    for link in chain:
+        answer = await chain.ask(link, state.context, state.tool, shown(state))
         if isinstance(answer, ToolResult):
             state.result = await hold_to_limits(state, answer)
             return
@@ -356,13 +290,10 @@ async def on_error(state: CallState) -> None:
     Raises:
         CallError: `callback_failure`, which then stands instead of the error.
     """
-    for link in state.services.callbacks.on_error:
-        answer = await _asked(link, state, shown(state), state.error)
-        if answer is not None:
-            if not isinstance(answer, ToolResult):
-                raise _nonsense(state, link, answer, "ToolResult")
-            state.result, state.error = await hold_to_limits(state, answer), None
-            return
+    answered = await _chain_of(state, "on_error").answers(state.context, state.tool, shown(state), state.error)
+    if answered is not None:
+        answer, link = answered
+        state.result, state.error = await _result_of(state, answer, link, "ToolResult"), None
 
 
 async def after(state: CallState) -> None:
@@ -371,21 +302,25 @@ async def after(state: CallState) -> None:
     Raises:
         CallError: `callback_failure`, which then stands instead of the result.
     """
-    for link in state.services.callbacks.after:
-        answer = await _asked(link, state, shown(state), state.result)
-        if isinstance(answer, Abort):
-            return _abort(state, answer)
-        if answer is not None:
-            if not isinstance(answer, ToolResult):
-                raise _nonsense(state, link, answer, "ToolResult, Abort")
-            state.result = await hold_to_limits(state, answer)
-            return None
-    return None
+    answered = await _chain_of(state, "after").answers(state.context, state.tool, shown(state), state.result)
+    if answered is None:
+        return
+    answer, link = answered
+    if isinstance(answer, Abort):
+        _abort(state, answer)
+    else:
+        state.result = await _result_of(state, answer, link, "ToolResult, Abort")
 
 
 def _abort(state: CallState, answer: Abort) -> None:
     if state.fatal is None:
         state.fatal = TurnAbortedError(answer.reason)
+
+
+async def _result_of(state: CallState, answer: object, link: Callback, wanted: str) -> ToolResult:
+    if not isinstance(answer, ToolResult):
+        raise _nonsense(state, link, answer, wanted)
+    return await hold_to_limits(state, answer)
 
 
 def _nonsense(state: CallState, link: Callback, answer: object, wanted: str) -> CallError:

@@ -1,106 +1,25 @@
-"""The stage `find`: the tool of a name, and near names."""
+"""The stages `find` and `repair`: the tool of a name, and one second chance for a wrong name or invalid arguments."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Collection, Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NoReturn
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from pegboard.dispatch.state import CallState
-from pegboard.errors import PluginError, StaleSpecError, did_you_mean, suggest
-from pegboard.tools.call import CallError, ToolCall
+import attrs
+from attrs import frozen
+
+from pegboard.callbacks import Callback, ChainError
+from pegboard.errors import PluginError, StaleSpecError, detail_of, did_you_mean, suggest
+from pegboard.tools.call import CallError, CallFault, ToolCall
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.tool import LateHandler, Tool
+from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
+    from pegboard.dispatch.state import CallState  # it loads asyncio, which listing tools doesn't need
     from pegboard.toolsets.resolve import ResolvedTools
-
-SHORTEST: Final = 6
-"""Letters and digits that a name needs for a typing slip to differ from another word."""
-
-_LONGEST: Final = 80
-
-
-def meant_name(name: str, names: Sequence[str]) -> str | None:
-    """The name that was meant, or `None` where that isn't sure.
-
-    In this order, each only where exactly one name fits; where several do, none is taken:
-
-    1. the same but for upper and lower case;
-    2. the same but for case and what separates words (`readFile`, `read.file` for `read_file`);
-    3. one letter more or less, or two neighbours swapped, in a name of six or more letters and digits with the same
-       first one. Another letter is another word (`get_user`, `set_user`), and so is another digit; yet a name that is
-       as near by such a change counts as a second one.
-
-    Some 10 ms among 10,000 names.
-
-    Args:
-        name: As the model wrote it.
-        names: Of tools: ASCII letters, digits, `_` and `-`.
-    """
-    if len(name) > _LONGEST or not name.isascii():
-        return None
-    lowered = name.lower()
-    same = [each for each in names if each.lower() == lowered]
-    if same:
-        return _only(same)
-    word = "".join(filter(str.isalnum, lowered))
-    bare = [_bare(each) for each in names]
-    same = [names[place] for place, each in enumerate(bare) if each == word != ""]
-    if same:
-        return _only([each for each in same if _numbers(each) == _numbers(name)])
-    return _slip(word, names, bare) if len(word) >= SHORTEST else None
-
-
-def _slip(word: str, names: Sequence[str], bare: Sequence[str]) -> str | None:
-    length = len(word)
-    near = [place for place, each in enumerate(bare) if -2 < len(each) - length < 2 and _is_one_change(word, each)]
-    return _only([names[place] for place in near]) if all(_is_slip(word, bare[place]) for place in near) else None
-
-
-def _only(names: Sequence[str]) -> str | None:
-    return names[0] if len(names) == 1 else None
-
-
-def _bare(name: str) -> str:
-    """A tool's name without case and what separates words."""
-    return name.lower().replace("_", "").replace("-", "")
-
-
-def _numbers(name: str) -> list[str]:
-    """`v1_2` isn't `v12`."""
-    import re
-
-    return re.findall("[0-9]+", name)
-
-
-def _is_one_change(one: str, other: str) -> bool:
-    """Whether a single letter differs: it is more, less, another, or swapped with its neighbour."""
-    start = _common(one, other)
-    rest, others = one[start:], other[start:]
-    return rest[1:] == others or rest == others[1:] or rest[1:] == others[1:] or _is_swapped(rest, others)
-
-
-def _is_slip(one: str, other: str) -> bool:
-    """Whether that difference is one that fingers make."""
-    start = _common(one, other)
-    rest, others = one[start:], other[start:]
-    changed = rest[:1] + others[:1]
-    same_length = len(one) == len(other)
-    return start > 0 and not any(map(str.isdigit, changed)) and (not same_length or _is_swapped(rest, others))
-
-
-def _is_swapped(rest: str, others: str) -> bool:
-    return len(rest) > 1 and rest[:2] == others[1::-1] and rest[2:] == others[2:]
-
-
-def _common(one: str, other: str) -> int:
-    """How many letters at the start are the same."""
-    place = 0
-    for mine, yours in zip(one, other, strict=False):
-        if mine != yours:
-            break
-        place += 1
-    return place
-
 
 _MOST_LISTED: Final = 50
 _MOST_OF_A_NAME: Final = 80
@@ -177,16 +96,221 @@ def refuse_resolved(name: str, resolved: ResolvedTools, registered: Container[st
 
 def unknown(name: str, available: Sequence[str]) -> UnknownNameError:
     """No tool of that name: what is available, and up to three near misses."""
-    listed = ", ".join(available[:_MOST_LISTED]) or "none"
-    more = f" and {len(available) - _MOST_LISTED} more" if len(available) > _MOST_LISTED else ""
     near = did_you_mean(suggest(name, available))
-    return UnknownNameError(
-        f"No tool is called {name[:_MOST_OF_A_NAME]!r}.{near} Available: {listed}{more}.", available
-    )
+    return UnknownNameError(f"No tool is called {name[:_MOST_OF_A_NAME]!r}.{near} {_listed(available)}", available)
 
 
 def not_offered(name: str, offered: Collection[str]) -> CallError:
     """The tool exists, but this request doesn't offer it."""
-    listed = ", ".join(list(offered)[:_MOST_LISTED]) or "none"
-    more = f" and {len(offered) - _MOST_LISTED} more" if len(offered) > _MOST_LISTED else ""
-    return CallError("not_offered", f"{name} is not available for this request. Available: {listed}{more}.")
+    return CallError("not_offered", f"{name} is not available for this request. {_listed([*offered])}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return f"Available: {', '.join(names[:_MOST_LISTED]) or 'none'}{more}."
+
+
+# Near names ----------------------------------------------------------------------------------------------------------
+
+_SHORTEST: Final = 6
+"""Letters and digits that a name needs for a typing slip to differ from another word."""
+
+
+def meant_name(name: str, names: Sequence[str]) -> str | None:
+    """The name that was meant, or `None` where that isn't sure.
+
+    In this order, each only where exactly one name fits; where several do, none is taken:
+
+    1. the same but for upper and lower case;
+    2. the same but for case and what separates words (`readFile`, `read.file` for `read_file`);
+    3. one letter more or less, or two neighbours swapped, in a name of six or more letters and digits with the same
+       first one. Another letter is another word (`get_user`, `set_user`), and so is another digit; yet a name that is
+       as near by such a change counts as a second one.
+
+    Some 10 ms among 10,000 names.
+
+    Args:
+        name: As the model wrote it.
+        names: Of tools: ASCII letters, digits, `_` and `-`.
+    """
+    if len(name) > _MOST_OF_A_NAME or not name.isascii():
+        return None
+    lowered = name.lower()
+    meant = [each for each in names if each.lower() == lowered]
+    if not meant:
+        word = "".join(filter(str.isalnum, lowered))
+        bare = [(each, each.lower().replace("_", "").replace("-", "")) for each in names]
+        meant = [each for each, letters in bare if letters == word != ""]
+        if meant:  # `v1_2` isn't `v12`
+            meant = [each for each in meant if re.findall("[0-9]+", each) == re.findall("[0-9]+", name)]
+        elif len(word) >= _SHORTEST:
+            near = [(each, letters) for each, letters in bare if _is_one_change(word, letters)]
+            meant = [each for each, _ in near] if all(_is_slip(word, letters) for _, letters in near) else []
+    return meant[0] if len(meant) == 1 else None
+
+
+def _is_one_change(one: str, other: str) -> bool:
+    """Whether a single letter differs: it is more, less, another, or swapped with its neighbour."""
+    if not -2 < len(one) - len(other) < 2:
+        return False
+    rest, others, _ = _from_first_difference(one, other)
+    return rest[1:] == others or rest == others[1:] or rest[1:] == others[1:] or _is_swapped(rest, others)
+
+
+def _is_slip(one: str, other: str) -> bool:
+    """Whether that difference is one that fingers make."""
+    rest, others, start = _from_first_difference(one, other)
+    has_digit = any(map(str.isdigit, rest[:1] + others[:1]))
+    return start > 0 and not has_digit and (len(one) != len(other) or _is_swapped(rest, others))
+
+
+def _from_first_difference(one: str, other: str) -> tuple[str, str, int]:
+    letters = enumerate(zip(one, other, strict=False))
+    start = next((place for place, (mine, yours) in letters if mine != yours), min(len(one), len(other)))
+    return one[start:], other[start:], start
+
+
+def _is_swapped(rest: str, others: str) -> bool:
+    return len(rest) > 1 and rest[:2] == others[1::-1] and rest[2:] == others[2:]
+
+
+# Repair --------------------------------------------------------------------------------------------------------------
+# Callbacks are asked first, in order, then the built-in repair of names; the first answer counts. What comes of it is
+# found, parsed and validated as any call, and permitted and approved after that: a repair allows nothing.
+
+_REPAIRED_KINDS: Final = ("unknown_tool", "invalid_arguments")
+
+
+@frozen
+class RepairRequest:
+    """What a repairer gets to know: a callback that answers another call, other arguments for the same tool, or `None`.
+
+    Attributes:
+        call: As the model made it.
+        tools: Those that the call may use.
+        schema: The JSON Schema of the named tool's arguments; `None` where no tool has the name.
+        instructions: The request's instructions (its system prompt), or `None`.
+        messages: The conversation so far, as the host keeps it.
+        error: Why the call can't run.
+        context: The user that the call runs for.
+    """
+
+    call: ToolCall
+    tools: Sequence[Tool]
+    schema: JsonSchema | None
+    instructions: str | None
+    messages: Sequence[Any]
+    error: CallFault
+    context: ReadonlyContext = EMPTY_CONTEXT
+
+
+def repair(state: CallState) -> Awaitable[None] | None:
+    """Puts the repaired call into `state.call`, ready to be found, parsed and validated; else raises the error again.
+
+    Args:
+        state: `state.error` is why the call can't run. With `state.repaired` set, the one chance is used up.
+
+    Raises:
+        CallError: The first error, where no repairer answers; with both in its detail where one failed; and what is
+            wrong with the repaired call.
+    """
+    error = state.error
+    assert error is not None
+    if not isinstance(error, CallError) or error.kind not in _REPAIRED_KINDS:
+        raise error
+    if state.repaired is not None:
+        raise _again(error, f"{error.detail or error.text}\nBefore that, the call was repaired: {state.repaired}")
+    if state.services.callbacks.repair:
+        return _ask(state, error)
+    _mend_name(state, error)
+    return None
+
+
+async def _ask(state: CallState, error: CallError) -> None:
+    """Asks each callback, within its time, plain ones off the loop; the first that answers has repaired the call."""
+    from pegboard.dispatch.timeout import LimitExpiredError, cancels_the_call, within  # they load asyncio
+
+    services, asker, limits = state.services, state.context.request, state.services.limits
+    schema = None if state.tool is None else state.tool.spec.input_schema
+    fault = CallFault(error.kind, error.text, error.problems)
+    request = RepairRequest(state.call, _tools(state), schema, services.instructions, asker.messages, fault, asker)
+    for link in services.callbacks.repair:
+        try:
+            answer: Any = services.threads.run(link.function, request) if link.blocking else link.function(request)
+            for _ in range(2):  # what ran in a thread may give an awaitable
+                if isawaitable(answer):
+                    answer = await within(limits.callback_timeout, answer, grace=limits.grace)
+            call = None if answer is None else _call_of(answer, state.call)
+        except LimitExpiredError as failed:
+            late = TimeoutError(f"it gave no answer within {limits.callback_timeout:g} s")
+            raise _failure(state, error, link, late) from failed
+        except BaseException as failed:  # a repairer's SystemExit costs this call only
+            if cancels_the_call(failed):
+                raise
+            raise _failure(state, error, link, failed) from failed
+        if call is not None:
+            renamed = f"{call.name!r:.80} for {state.call.name!r:.80}"
+            _take(state, call, f"by {link.owner}: {'other arguments' if call.name == state.call.name else renamed}")
+            return
+    _mend_name(state, error)
+
+
+def _call_of(answer: object, call: ToolCall) -> ToolCall:
+    """The call that an answer makes of this one: its id, and what the provider wants back, stay."""
+    if isinstance(answer, ToolCall):
+        return attrs.evolve(call, name=answer.name, arguments=answer.arguments, title=answer.title, error=None)
+    if isinstance(answer, Mapping):
+        return attrs.evolve(call, arguments=answer, error=None)
+    raise TypeError(f"answered {type(answer).__name__}; it may answer ToolCall, a mapping of arguments, or None")
+
+
+def _mend_name(state: CallState, error: CallError) -> None:
+    """The built-in repair: the one tool that a wrong name can only be a slip for, where running it does no harm."""
+    call = state.call
+    name = _meant(state, error) if state.services.limits.repair and error.kind == "unknown_tool" else None
+    if name is None:
+        raise error
+    _take(state, attrs.evolve(call, name=name, error=None), f"the name {call.name!r} was taken for {name!r}")
+
+
+def _meant(state: CallState, error: CallError) -> str | None:
+    if not isinstance(state.call.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  hosts may pass on anything
+        return None
+    names = error.available if isinstance(error, UnknownNameError) else [tool.name for tool in _tools(state)]
+    name = meant_name(state.call.name, names)
+    return None if name is None or _is_delicate(state.services.find(name)) else name
+
+
+def _tools(state: CallState) -> Sequence[Tool]:
+    offered = state.services.tools
+    return cast("Sequence[Tool]", state.context.offered) if offered is None else offered
+
+
+def _is_delicate(tool: Tool) -> bool:
+    """Whether a guess mustn't run it: it may destroy something, or a person has to be asked."""
+    spec = tool.spec
+    asks = spec.requires_confirmation or tool.confirms is not None or spec.permission is not None
+    return asks or spec.annotations.destructive_hint is True
+
+
+def _take(state: CallState, call: ToolCall, done: str) -> None:
+    """Starts anew with another call, and emits a note."""
+    from pegboard.dispatch.events import note  # they load asyncio
+    from pegboard.dispatch.state import NO_ARGUMENTS
+
+    note(state, "repaired", (done,))
+    state.call, state.repaired, state.error = call, done, None
+    state.tool, state.arguments, state.parsed, state.coercions = None, NO_ARGUMENTS, False, ()
+    state.context.tool = call.name
+
+
+def _failure(state: CallState, error: CallError, link: Callback, failed: BaseException) -> CallError:
+    """The model learns what was wrong with its call; the operator, that the repair failed too, and how."""
+    if state.services.observe is not None:
+        state.services.observe(f"repairer of {link.owner}", failed)
+    failure = f"{ChainError(link, failed)}\n{detail_of(failed)}"
+    return _again(error, f"The repair failed: {failure}\nIt was to mend: {error.detail or error.text}")
+
+
+def _again(error: CallError, detail: str) -> CallError:
+    return CallError(error.kind, error.text, detail=detail, problems=error.problems)

@@ -9,7 +9,7 @@ from functools import partial
 from inspect import isawaitable
 from math import isfinite
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.approve import consume_approval
@@ -18,7 +18,15 @@ from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import emit_note, emit_running
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
 from pegboard.dispatch.state import CallState, plain
-from pegboard.dispatch.timeout import Deadline, LimitExpiredError, finish_within, within
+from pegboard.dispatch.timeout import (
+    Deadline,
+    LimitExpiredError,
+    as_coroutine,
+    finish_within,
+    running_task,
+    watched,
+    within,
+)
 from pegboard.errors import CallStoppedError, ToolError
 from pegboard.schema.json import StructureError, problem
 from pegboard.threads import WorkerPool
@@ -91,80 +99,34 @@ LONGEST_PAUSE: Final = 30.0
 """Seconds between two attempts, at most, unless the tool asks for more."""
 
 
-def _retries(tool: Tool) -> bool:
-    """Whether calls of this tool may be tried again.
-
-    Its host allows it, and the tool declares that the same call twice has the effect of one; the word of an untrusted
-    origin doesn't count.
-    """
-    return tool.policy.retries > 0 and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted
-
-
-async def _retried(
-    attempt: Callable[[], Awaitable[Any]],
-    tool: Tool,
-    *,
-    on_retry: Callable[[int, BaseException, float], None],
-    limit: float | None = None,
-    sleep: Callable[[float], Awaitable[None]] | None = None,
-) -> Any:
-    """Makes attempts until one succeeds, fails for good, or as many have been made as the tool's policy allows.
-
-    A tool whose calls may not be tried again gets one attempt.
-
-    Only a `ToolError` with `retryable` leads to another attempt. Before each there is a pause: of a random length
-    up to 0.5 s, 1 s, 2 s ... 30 s, so that calls that failed together don't come back together ("full jitter",
-    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/); or as long as the error's
-    `retry_after` asks for, in seconds, if that is longer.
-
-    Args:
-        attempt: Runs the tool once. The time limit holds for all attempts together.
-        tool: Whose policy counts.
-        on_retry: Called before each pause: the attempts made so far, the error of the last, the pause in seconds.
-        limit: Seconds for all attempts: no pause is begun that would not end within them. `None` is no limit.
-        sleep: How to pause, for a number of seconds; `asyncio.sleep` by default.
-
-    Returns:
-        What the first attempt that succeeds gives.
-
-    Raises:
-        ToolError: The last attempt's.
-        BaseException: Whatever else an attempt raised.
-    """
-    if not _retries(tool):
-        return await attempt()
-    return await tried_again(
-        attempt, tool.policy.retries, _asks_for_another, on_retry=on_retry, limit=limit, sleep=sleep
-    )
-
-
-async def tried_again(  # noqa: PLR0913  facets of one question, by name
+async def tried_again(
     attempt: Callable[[], Awaitable[Any]],
     retries: int,
     asks: Callable[[BaseException], bool],
     *,
     on_retry: Callable[[int, BaseException, float], None],
     limit: float | None = None,
-    sleep: Callable[[float], Awaitable[None]] | None = None,
 ) -> Any:
-    """Makes one attempt and, while its error asks for another, so many more, with pauses as for `_retried`.
+    """Makes one attempt and, while its error asks for another, so many more.
+
+    Before each there is a pause: of a random length up to 0.5 s, 1 s, 2 s ... 30 s, so that calls that failed together
+    don't come back together ("full jitter",
+    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/); or as long as the error's
+    `retry_after` asks for, in seconds, if that is longer.
 
     Args:
         attempt: Tries once.
         retries: How many attempts may follow the first.
         asks: Whether an error asks for another.
-        on_retry: As for `_retried`.
-        limit: As for `_retried`.
-        sleep: As for `_retried`.
+        on_retry: Called before each pause: the attempts made so far, the error of the last, the pause in seconds.
+        limit: Seconds for all attempts: no pause is begun that would not end within them. `None` is no limit.
     """
-    import asyncio
-
-    import tenacity
+    import tenacity  # only where something is tried again
 
     async def attempt_once() -> Any:  # tenacity awaits what an async function gives, and nothing else
         return await attempt()
 
-    def tell(state: RetryCallState) -> None:
+    def note_retry(state: RetryCallState) -> None:
         assert state.outcome is not None
         error = state.outcome.exception()
         assert error is not None
@@ -174,11 +136,11 @@ async def tried_again(  # noqa: PLR0913  facets of one question, by name
     if limit is not None:
         stop |= tenacity.stop_before_delay(limit)
     attempts = tenacity.AsyncRetrying(
-        sleep=sleep or asyncio.sleep,
+        sleep=asyncio.sleep,
         stop=stop,
         wait=_pause,
         retry=tenacity.retry_if_exception(asks),
-        before_sleep=tell,
+        before_sleep=note_retry,
         reraise=True,
     )
     return await attempts(attempt_once)
@@ -199,14 +161,9 @@ def _pause(state: RetryCallState) -> float:
 
 
 _ASYNC: Final = Flavour.ASYNC
+_COROUTINE: Final[type] = CoroutineType
 _HERE: Final = (None, "loop", "thread")
 """The executors that are this process."""
-
-_COROUTINE: Final[type] = CoroutineType
-
-Starter: TypeAlias = Callable[
-    [Handler, Sequence[Any], Mapping[str, Any], ToolContext, WorkerPool | None], Coroutine[Any, Any, Any]
-]
 
 
 def run(state: CallState) -> Awaitable[None] | None:
@@ -236,20 +193,15 @@ def run(state: CallState) -> Awaitable[None] | None:
         or services.callbacks.wrap
     ):
         return _in_turn(state, tool)
-    if locks is None:
-        return _start(state, tool, handler)
-    lock = state.lock = locks.try_acquire()
-    if lock is None:
+    if not locks.enter(state):
         return _in_turn(state, tool)
+    pending = None
     try:
         pending = _start(state, tool, handler)
-    except BaseException:
-        locks.release(lock)
-        raise
-    if pending is None:
-        locks.release(lock)
-        return None
-    return _released_after(pending, lock)
+    finally:
+        if pending is None:
+            locks.leave(state)
+    return None if pending is None else _leave_after(pending, state)
 
 
 async def _in_turn(state: CallState, tool: Tool) -> None:
@@ -287,7 +239,6 @@ async def _turn(state: CallState, tool: Tool) -> LockHandle:
     request = locks_known(state, tool)
     if scheduler is not None:
         await scheduler.turn(state.index)
-    assert services.locks is not None
     limit = _limit_of(state, tool)
     try:
         lock = await within(limit, services.locks.acquire(request, slots=services.slots, parent=state.parent))
@@ -319,20 +270,20 @@ async def _attempts(state: CallState, tool: Tool, given: dict[str, Any] | None =
     if given is not None:
         state.arguments = plain(given)
     consume_approval(state)
-    if tool.policy.retries:
-        pristine = plain(state.arguments)
+    # Its host allows it, and the tool declares that twice has the effect of once; an untrusted origin's word is none.
+    if not (tool.policy.retries and tool.spec.annotations.idempotent_hint is True and tool.origin.trusted):
+        return await _attempt(state, tool)
+    pristine = plain(state.arguments)
 
-        async def attempt() -> Any:
-            state.arguments = plain(pristine)
-            return await _attempt(state, tool)
+    async def attempt() -> Any:
+        state.arguments = plain(pristine)
+        return await _attempt(state, tool)
 
-        return await _retried(attempt, tool, on_retry=partial(_tell_retry, state), limit=_limit_of(state, tool))
-    return await _attempt(state, tool)
-
-
-def _tell_retry(state: CallState, number: int, error: BaseException, seconds: float) -> None:
-    if state.services.events is not None:
+    def note_retry(number: int, error: BaseException, seconds: float) -> None:
         emit_note(state, f"retry {number} in {seconds:.1f} s: {type(error).__name__}")
+
+    limit = _limit_of(state, tool)
+    return await tried_again(attempt, tool.policy.retries, _asks_for_another, on_retry=note_retry, limit=limit)
 
 
 async def _attempt(state: CallState, tool: Tool) -> Any:
@@ -350,11 +301,11 @@ async def _attempt(state: CallState, tool: Tool) -> Any:
     return state.value
 
 
-async def _released_after(pending: Awaitable[None], lock: LockHandle) -> None:
+async def _leave_after(pending: Awaitable[None], state: CallState) -> None:
     try:
         await pending
     finally:
-        lock.release()
+        state.services.locks.leave(state)
 
 
 def _limit_of(state: CallState, tool: Tool) -> float | None:
@@ -367,14 +318,14 @@ def _limit_of(state: CallState, tool: Tool) -> float | None:
 
 def _note_start(state: CallState, tool: Tool) -> float | None:
     """Notes when the tool was started, at its first attempt, and gives the seconds that are left to it."""
-    services, limit = state.services, tool.policy.timeout
-    if limit is None or services.longest is not None:
-        limit = services.limits.timeout if services.longest is None else _limit_of(state, tool)
     now = time.monotonic()
     if state.since is None:
+        services, limit = state.services, tool.policy.timeout
+        if limit is None or services.longest is not None:  # here: another frame would cost every call
+            limit = services.limits.timeout if services.longest is None else _limit_of(state, tool)
         state.since = now
         state.context.deadline = None if limit is None else now + limit
-        if state.services.events is not None:
+        if services.events is not None:
             emit_running(state)
         return limit
     deadline = state.context.deadline
@@ -394,20 +345,15 @@ def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | 
         return refused(state, tool, (problem(error.path, error.reason),))
     if handler.flavour is _ASYNC:
         running = handler.function(*args, **kwargs)
+        coroutine: Coroutine[Any, Any, Any] = running if type(running) is _COROUTINE else as_coroutine(running)
     else:
         threads = state.services.threads if off_the_loop else None
-        running = _STARTERS[handler.flavour](handler, args, kwargs, context, threads)
-    coroutine: Coroutine[Any, Any, Any] = running if type(running) is _COROUTINE else _awaited(running)
-    watchdog = state.services.watchdog
-    seen = None if watchdog is None else watchdog.enter(state.call.name)
+        coroutine = _called(handler, args, kwargs, context, threads)
     try:
-        waits_for = coroutine.send(None)
+        waits_for = watched(state.services.watchdog, state.call.name, coroutine.send, None)
     except StopIteration as end:
         state.value = end.value
         return None
-    finally:
-        if watchdog is not None and seen is not None:
-            watchdog.leave(seen)
     return _finish(state, tool, limit, coroutine, waits_for)
 
 
@@ -431,15 +377,11 @@ async def _finish(
 def deadline_of(state: CallState) -> Deadline:
     """The deadline of a running call; its first step may ask a person, and so pause it before it starts."""
     if state.deadline is None:
-        task = asyncio.current_task()
-        assert task is not None
         services = state.services
-        state.deadline = Deadline(task, None, services.limits.grace, services.watchdog, state.call.name, state.context)
+        state.deadline = Deadline(
+            running_task(), None, services.limits.grace, services.watchdog, state.call.name, state.context
+        )
     return state.deadline
-
-
-async def _awaited(running: Awaitable[Any]) -> Any:
-    return await running
 
 
 def _off_the_loop(tool: Tool, handler: Handler) -> bool:
@@ -466,43 +408,22 @@ def may_go_on(state: CallState) -> bool:
     return state.context.internals.portal is not None or (state.deadline is not None and state.deadline.was_ignored)
 
 
-async def _plain(
+async def _called(
     handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, threads: WorkerPool | None
 ) -> Any:
-    if threads is not None:
-        value = await _in_thread(threads, context, partial(handler.function, *args, **kwargs))
-    else:
+    """What a plain function, a generator or an async generator gives; in a thread, where it may block."""
+    if handler.flavour is Flavour.ASYNC_GENERATOR:
+        return await exhausted_async(handler.function(*args, **kwargs), context)
+
+    def call() -> Any:
         value = handler.function(*args, **kwargs)
-    # A lambda round an async function looks plain and isn't.
-    return (await value) if isawaitable(value) else value
+        return exhausted(value, context) if handler.flavour is Flavour.GENERATOR else value
 
-
-async def _generator(
-    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, threads: WorkerPool | None
-) -> Any:
-    if threads is None:
-        return exhausted(handler.function(*args, **kwargs), context)
-    return await _in_thread(threads, context, lambda: exhausted(handler.function(*args, **kwargs), context))
-
-
-async def _in_thread(threads: WorkerPool, context: ToolContext, function: Callable[[], Any]) -> Any:
     def not_begun() -> None:
         context.internals.portal = None  # nothing is on its other side, nor will be
 
-    return await threads.run_or(not_begun, function)
-
-
-async def _async_generator(
-    handler: Handler, args: Sequence[Any], kwargs: Mapping[str, Any], context: ToolContext, _threads: WorkerPool | None
-) -> Any:
-    return await exhausted_async(handler.function(*args, **kwargs), context)
-
-
-_STARTERS: Final[dict[Flavour, Starter]] = {
-    Flavour.PLAIN: _plain,
-    Flavour.GENERATOR: _generator,
-    Flavour.ASYNC_GENERATOR: _async_generator,
-}
+    value = call() if threads is None else await threads.run_or(not_begun, call)
+    return await value if isawaitable(value) else value  # a lambda round an async function looks plain and isn't
 
 
 __all__ = ["exhausted", "exhausted_async", "tried_again"]

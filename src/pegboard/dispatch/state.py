@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeAlias, cast
 
-from attrs import frozen
+from attrs import field, frozen
 
 from pegboard.callbacks import Callback
+from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import ReadonlyContext, ToolContext
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.grants import Grants
     from pegboard.dispatch.approval.pending import Approval, PendingCall
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
-    from pegboard.dispatch.locks import BatchScheduler, LockHandle, LockManager, LockRequest, Semaphore
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.timeout import Deadline, Watchdog
-    from pegboard.dispatch.truncate import TextStore
+    from pegboard.dispatch.truncate import ResultStore
     from pegboard.threads import WorkerPool
     from pegboard.tools.context import CallHost
     from pegboard.tools.services import Services
@@ -59,26 +59,10 @@ class _ReadOnlyList(list[Any]):
         return list, (list(self),)
 
 
-def _shown_tree(value: Any) -> Any:
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        return _ReadOnlyDict({key: each if type(each) in _FLAT else _shown_tree(each) for key, each in members.items()})
-    if isinstance(value, list):
-        return _ReadOnlyList([each if type(each) in _FLAT else _shown_tree(each) for each in cast("list[Any]", value)])
-    return value
-
-
-def read_only(arguments: Mapping[str, Any], *, is_tree: bool = False) -> Mapping[str, Any]:
-    """The arguments as callbacks see them: read-only all the way down, equal to what they show, plain when copied.
-
-    Args:
-        arguments: What they see.
-        is_tree: Whether they were made by our own parser: plain dicts and lists, of bounded depth, without cycles.
-    """
+def read_only(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments as callbacks see them: read-only all the way down, equal to what they show, plain when copied."""
     if all(type(value) in _FLAT for value in arguments.values()):
         return MappingProxyType(arguments)
-    if is_tree:
-        return MappingProxyType(_shown_tree(arguments))
     return MappingProxyType(_remade(dict(arguments), _ReadOnlyDict, _ReadOnlyList))
 
 
@@ -147,18 +131,13 @@ class CallPipeline:
 
     Attributes:
         prepare: What the open calls pass first: a call that fails here may be repaired, and then passes them once more.
-        repair: What a call passes that can't run as the model wrote it.
         execute: What the open calls pass then, until one fails or is answered.
-        afterwards: The other stages, in order: each with whether it sees every call, or those only that failed.
+        afterwards: The other stages.
     """
 
-    prepare: tuple[StageFunction, ...]
-    repair: StageFunction
-    execute: tuple[StageFunction, ...]
-    afterwards: tuple[tuple[StageFunction, bool], ...] = ()
-
-
-_NO_STAGES: Final = CallPipeline((), _not_prepared, ())
+    prepare: tuple[StageFunction, ...] = ()
+    execute: tuple[StageFunction, ...] = ()
+    afterwards: tuple[StageFunction, ...] = ()
 
 
 class BackgroundWork(Protocol):
@@ -183,7 +162,7 @@ class CallServices:
         callbacks: The chains round each call.
         limits: What a call may use.
         observe: Gets what only the operator should see: who failed, and how.
-        locks: Where calls wait for each other; `None`: none has to.
+        locks: Where calls wait for each other.
         slots: How many of the batch may run at once; `None` is no limit.
         permissions: What may run; `None` lets everything run.
         grants: What people have allowed for longer than one call.
@@ -211,7 +190,7 @@ class CallServices:
     callbacks: Callbacks = NO_CALLBACKS
     limits: Limits = DEFAULT_LIMITS
     observe: Callable[[str, BaseException], None] | None = None
-    locks: LockManager | None = None
+    locks: LockManager = field(factory=LockManager)
     slots: Semaphore | None = None
     permissions: Permissions | None = None
     grants: Grants | None = None
@@ -219,7 +198,7 @@ class CallServices:
     approver: AnyApprover | None = None
     remote: Callable[[CallState], Awaitable[ToolResult]] | None = None
     events: Callable[[Any], None] | None = None
-    kept: TextStore | None = None
+    kept: ResultStore | None = None
     operations: BackgroundWork | None = None
     watchdog: Watchdog | None = None
     host: CallHost | None = None
@@ -229,7 +208,7 @@ class CallServices:
     catalogue: Any = None
     named: Mapping[str, Tool] = _NO_TOOLS
     provided: Services | None = None
-    pipeline: CallPipeline = _NO_STAGES
+    pipeline: CallPipeline = CallPipeline()
     begin: Callable[[ToolCall, ReadonlyContext | ToolContext, CallServices], CallState] = _not_prepared
     run: Callable[[CallState], Awaitable[None]] = _not_prepared
 
@@ -265,12 +244,13 @@ class CallState:
         changed: By `before`: whether a callback changed the arguments.
         shown: By the callbacks' stages: the arguments, and as callbacks see them.
         asks: By `permit`: what a person has to allow, or `None`.
+        access: By the running tool: what decides about each thing that it accesses, once it asks.
         approval: By `approve`: that a person has allowed exactly this, once.
         pending: By `approve`: what has to be kept where the answer comes later.
         calls: How many tools its tool has called.
         ends: Why the turn should end after this call, or `None`.
         request: By `run`: the arguments, and the locks that the call needs with them.
-        lock: By `run`: the locks that the call holds.
+        lock: By `run`: the locks that the call holds, where it had to wait for them.
         deadline: By `run`: what is left of the time limit; paused while a person is asked.
         since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
         goes_on: By `run`: whether the result will be a pending one.
@@ -292,6 +272,7 @@ class CallState:
     changed: bool = False
     shown: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
     asks: PermissionPrompt | None = None
+    access: Callable[[str, str], bool] | None = None
     approval: Approval | None = None
     pending: PendingCall | None = None
     calls: int = 0

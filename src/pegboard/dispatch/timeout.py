@@ -9,14 +9,16 @@ import threading
 import time
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from math import inf
 from threading import get_ident
 from time import monotonic
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from attrs import define, field
 
 import pegboard
+from pegboard.errors import log_failure
 
 if TYPE_CHECKING:
     from pegboard.tools.context import ToolContext
@@ -31,23 +33,6 @@ IDLE_LOOKS: Final = 40
 """So many looks at nothing, and the thread that looks ends."""
 
 
-@define(eq=False)
-class _Step:
-    """One step of a coroutine, from where it goes on to where it waits again.
-
-    Attributes:
-        name: The tool's name.
-        since: When it began, by `time.monotonic()`.
-        outer: The step that it stands in, where a tool calls a tool, or `None`.
-        is_reported: Whether it was reported already.
-    """
-
-    name: str
-    since: float
-    outer: _Step | None
-    is_reported: bool = False
-
-
 Report: TypeAlias = Callable[[str, float, str], None]
 """Gets who blocks, for how many seconds up to now, and where; in another thread than the loop's."""
 
@@ -58,6 +43,11 @@ def _log_blocked(name: str, seconds: float, where: str) -> None:
 
     log = logging.getLogger("pegboard")
     log.warning("%s blocks the event loop, for %.1f s up to now%s; run it off the loop", name, seconds, where)
+
+
+_Step: TypeAlias = list[Any]
+"""One step of a coroutine, from where it goes on to where it waits again: its name, when it began (never, once it was
+reported), and the step that it stands in, where a tool calls a tool, or `None`."""
 
 
 @define(eq=False)
@@ -72,86 +62,78 @@ class Watchdog:
         report: Called for one that takes longer, once.
         blocked: How often that has happened.
         given_up: How many coroutines ignored that they were cancelled, and were closed by force.
+        steps: The innermost step that is under way, by thread.
+        is_looking: Whether a thread looks.
     """
 
     limit: float = LIMIT_SECONDS
     report: Report = _log_blocked
     blocked: int = field(default=0, init=False)
     given_up: int = field(default=0, init=False)
-    _steps: dict[int, _Step] = field(factory=dict[int, _Step], init=False)
-    _is_looking: bool = field(default=False, init=False)
+    steps: dict[int, _Step] = field(factory=dict[int, "_Step"], init=False)
+    is_looking: bool = field(default=False, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
-
-    def enter(self, name: str) -> _Step:
-        """A step begins in this thread; give what this gives to `leave`."""
-        steps, here = self._steps, get_ident()
-        step = steps[here] = _Step(name, monotonic(), steps.get(here))
-        if not self._is_looking:
-            self._look_out()
-        return step
-
-    def leave(self, step: _Step) -> None:
-        """The step is over. One that the thread couldn't see, as other code held the interpreter, is reported now."""
-        here = get_ident()
-        if step.outer is None:
-            self._steps.pop(here, None)
-        else:
-            self._steps[here] = step.outer
-        seconds = monotonic() - step.since
-        if seconds > self.limit and not step.is_reported:
-            self._tell(step, seconds, "")
 
     def look(self) -> bool:
         """Reports the steps that take too long; whether any step is under way."""
         now = monotonic()
-        under_way = list(self._steps.items())
+        under_way = list(self.steps.items())
         for thread, step in under_way:
-            if now - step.since > self.limit and not step.is_reported:
-                self._tell(step, now - step.since, place_of(thread))
+            if now - step[1] > self.limit:
+                self.report_step(step, now - step[1], place_of(thread))
         return bool(under_way)
 
-    def _tell(self, step: _Step, seconds: float, where: str) -> None:
-        step.is_reported = True
+    def report_step(self, step: _Step, seconds: float, where: str = "") -> None:
+        """Reports a step that takes too long, and none of those round it, which aren't to blame."""
         self.blocked += 1
-        # The step round it has taken as long, and isn't to blame.
-        outer = step.outer
-        while outer is not None:
-            outer.is_reported = True
-            outer = outer.outer
+        each: _Step | None = step
+        while each is not None:
+            each[1], each = inf, each[2]
         try:
-            self.report(step.name, seconds, where)
+            self.report(step[0], seconds, where)
         except Exception as error:  # noqa: BLE001  the host's own fault; the looking goes on
-            from pegboard.errors import log_failure
-
             log_failure("the watchdog's report", error)
 
-    def _look_out(self) -> None:
+    def look_out(self) -> None:
+        """Starts the thread that looks, where there is none."""
         with self._lock:
-            if self._is_looking:
+            if self.is_looking:
                 return
-            self._is_looking = True
+            self.is_looking = True
         try:
             threading.Thread(target=self._keep_looking, name="pegboard-watchdog", daemon=True).start()
         except RuntimeError:  # the system gives no thread: what blocks is reported when it is over
-            self._is_looking = False
+            self.is_looking = False
 
     def _keep_looking(self) -> None:
         idle = 0
-        while idle < IDLE_LOOKS or self._goes_on():
+        while idle < IDLE_LOOKS:
             time.sleep(self.limit / 2)
             idle = 0 if self.look() else idle + 1
+        self.is_looking = False
+        if self.steps:  # one that began just before has started no thread
+            self.look_out()
 
-    def _goes_on(self) -> bool:
-        """Whether to go on all the same: a step that began before the flag was down has started no thread."""
-        with self._lock:
-            self._is_looking = False
-        if not self.look():
-            return False
-        with self._lock:
-            if self._is_looking:  # another thread has been started since
-                return False
-            self._is_looking = True
-        return True
+
+def watched(watchdog: Watchdog | None, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a function on the event loop, such as the next step of a coroutine, watched for blocking it."""
+    if watchdog is None:
+        return function(*arguments)
+    steps, thread = watchdog.steps, get_ident()
+    outer = steps.get(thread)
+    step = steps[thread] = [name, monotonic(), outer]
+    if not watchdog.is_looking:
+        watchdog.look_out()
+    try:
+        return function(*arguments)
+    finally:
+        if outer is None:
+            del steps[thread]
+        else:
+            steps[thread] = outer
+        seconds = monotonic() - step[1]
+        if seconds > watchdog.limit:  # other code held the interpreter, so that the thread couldn't see it
+            watchdog.report_step(step, seconds)
 
 
 def place_of(thread: int) -> str:
@@ -169,8 +151,6 @@ def place_of(thread: int) -> str:
 
 _GRACE_SECONDS: Final = 1.0
 """How long a coroutine may take to end once it is cancelled at its limit."""
-
-_COROUTINE: Final[type] = CoroutineType
 
 
 class LimitExpiredError(Exception):
@@ -275,9 +255,7 @@ class Deadline:
 
 
 @types.coroutine
-def finish_within(  # noqa: C901  in one frame, which each step enters
-    deadline: Deadline, coroutine: Coroutine[Any, Any, Any], waits_for: Any
-) -> Generator[Any, Any, Any]:
+def finish_within(deadline: Deadline, coroutine: Coroutine[Any, Any, Any], waits_for: Any) -> Generator[Any, Any, Any]:
     """Awaits the rest of a coroutine that has begun; cancels it at its limit, as `asyncio.timeout` does.
 
     The first step is made by hand before, as `coroutine.send(None)`: a coroutine that returns at once needs no limit,
@@ -309,13 +287,8 @@ def finish_within(  # noqa: C901  in one frame, which each step enters
                 step, word = coroutine.throw, error
             else:
                 step, word = coroutine.send, sent
-            seen = None if watchdog is None else watchdog.enter(name)
-            try:
-                waits_for = step(word)
-            finally:
-                if watchdog is not None and seen is not None:
-                    watchdog.leave(seen)
-                del step, word
+            waits_for = watched(watchdog, name, step, word)
+            del step, word
             if deadline.in_grace:
                 deadline.undo()
     except StopIteration as end:
@@ -348,7 +321,7 @@ async def within(
         LimitExpiredError: It was cancelled at the limit.
         BaseException: Whatever it raised.
     """
-    coroutine = cast("Coroutine[Any, Any, Any]", awaitable if type(awaitable) is _COROUTINE else _awaited(awaitable))
+    coroutine = as_coroutine(awaitable)
     if isinstance(seconds, Deadline):
         watchdog, name = seconds.watchdog, seconds.name
     try:
@@ -357,17 +330,6 @@ async def within(
         return end.value
     deadline = seconds if isinstance(seconds, Deadline) else Deadline(running_task(), seconds, grace, watchdog, name)
     return await finish_within(deadline, coroutine, waits_for)
-
-
-def watched(watchdog: Watchdog | None, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function on the event loop, watched for blocking it."""
-    if watchdog is None:
-        return function(*arguments)
-    step = watchdog.enter(name)
-    try:
-        return function(*arguments)
-    finally:
-        watchdog.leave(step)
 
 
 def running_task() -> asyncio.Task[Any]:
@@ -383,6 +345,13 @@ def cancels_the_call(error: BaseException) -> bool:
         return False
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
+    """Something that can be awaited, as what is stepped by hand."""
+    if type(awaitable) is CoroutineType:
+        return awaitable  # pyright: ignore[reportUnknownVariableType]
+    return _awaited(awaitable)
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:

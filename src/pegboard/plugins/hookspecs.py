@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
     from pegboard.dispatch.callbacks import Abort, ChangeArguments, Deny
     from pegboard.dispatch.events import CallEvent
-    from pegboard.dispatch.repair import RepairRequest
-    from pegboard.messages.message import Message
-    from pegboard.messages.response import ModelResponse
+    from pegboard.dispatch.find import RepairRequest
+    from pegboard.messages import Message, ModelResponse
     from pegboard.request.model_request import ModelRequest
     from pegboard.tools.call import ToolCall
     from pegboard.tools.content import ToolResult

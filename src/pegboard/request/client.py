@@ -27,8 +27,7 @@ from weakref import WeakKeyDictionary
 from attrs import define, evolve, field, frozen
 
 from pegboard.errors import ModelError
-from pegboard.messages.message import ReasoningPart
-from pegboard.messages.response import Delta, ModelResponse
+from pegboard.messages import Delta, ModelResponse, ReasoningPart
 from pegboard.request.exporter import Exporter, ResponseReader
 from pegboard.request.model_request import ModelRequest
 from pegboard.typing import JsonObject
@@ -87,7 +86,7 @@ def http_error(  # noqa: PLR0913  facts, all by name
     """What a provider answered instead of what was asked.
 
     Args:
-        message: What it says; cut where it is very long.
+        message: The provider's text; cut where it is very long.
         provider: The provider's name.
         status: The HTTP status, or `None` where there was no answer: no connection, or none in time.
         headers: Those of the answer; names in any case.
@@ -96,41 +95,41 @@ def http_error(  # noqa: PLR0913  facts, all by name
             header `x-should-retry` do.
         request_id: The provider's id of the request.
     """
-    said = {name.lower(): value for name, value in headers.items()}
+    sent = {name.lower(): value for name, value in headers.items()}
     return ModelError(
         message[:LONGEST_MESSAGE],
         provider=provider,
         status=status,
         code=code if isinstance(code, str) and code else None,
-        retryable=_may_succeed_later(status, said.get("x-should-retry")) if retryable is None else retryable,
-        retry_after=retry_after(said),
+        retryable=_may_succeed_later(status, sent.get("x-should-retry")) if retryable is None else retryable,
+        retry_after=retry_after(sent),
         request_id=request_id,
     )
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds after which a request may be made again, never below 0; `None` where that isn't said, or can't be read.
+    """Seconds after which a request may be made again, never below 0; `None` where they are missing or unreadable.
 
     That is `retry-after-ms`, in milliseconds, as some providers send it; or `Retry-After`, a number of seconds or a
     date (RFC 9110, section 10.2.3; fractions are taken, too).
 
     Args:
         headers: Names in lower case.
-        now: Seconds since 1970; by default what the clock says.
+        now: Seconds since 1970; by default those of the clock.
     """
     exact = _number(headers.get("retry-after-ms"))
     if exact is not None:
         return max(exact / 1000, 0.0)
-    said = headers.get("retry-after")
-    seconds = _number(said)
-    if seconds is None and said is not None:
-        date = _date(said)
+    sent = headers.get("retry-after")
+    seconds = _number(sent)
+    if seconds is None and sent is not None:
+        date = _date(sent)
         seconds = None if date is None else date - (time.time() if now is None else now)
     return None if seconds is None else max(seconds, 0.0)
 
 
-def told(error: BaseException) -> str:
-    """What an error says, with its cause: of a lost connection, that says more than an SDK's own error does."""
+def with_cause(error: BaseException) -> str:
+    """The text of an error, with its cause, which of a lost connection is more than an SDK's own error has."""
     text = str(error) or type(error).__name__
     cause = error.__cause__
     return text if cause is None or str(cause) == text else f"{text} ({type(cause).__name__}: {cause})"
@@ -143,7 +142,7 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
     counts where it stands alone, and fewer than four hide nothing: servers that want no key are given any word.
 
     Args:
-        text: Such as an SDK's error, or what a server says.
+        text: Such as an SDK's error, or a server's answer.
         secrets: What it must not show.
     """
     written = {form for secret in secrets for form in _written(secret.strip()) if len(form) >= _SHORTEST_SECRET}
@@ -250,8 +249,8 @@ class Secrets:
 
 def secrets_in(headers: Mapping[str, Any]) -> list[str]:
     """What headers carry that are for credentials, with the scheme before it and without."""
-    said = [value for name, value in headers.items() if name.lower() in _SECRET_HEADERS and isinstance(value, str)]
-    return [part for value in said for part in (value, value.partition(" ")[2])]
+    sent = [value for name, value in headers.items() if name.lower() in _SECRET_HEADERS and isinstance(value, str)]
+    return [part for value in sent for part in (value, value.partition(" ")[2])]
 
 
 Given = TypeVar("Given")
@@ -262,7 +261,7 @@ class Clients(Generic[C]):
     """One client of a provider's for each event loop: open connections belong to theirs, and fail in any other.
 
     Attributes:
-        first: For the first loop, and for whoever asks without one.
+        first: For the first loop, and for callers without one.
         again: Makes one for a further loop; `None`: the first was given, serves all, and is its owner's to close.
         close: Closes one.
     """
@@ -304,7 +303,7 @@ class Clients(Generic[C]):
     async def aclose(self) -> None:
         """Closes the client of the running loop, unless it was given; those of other loops are theirs to close.
 
-        Whoever asks again gets another one.
+        A later `now` makes another one.
         """
         from asyncio import get_running_loop
 
@@ -318,18 +317,18 @@ class Clients(Generic[C]):
 
 
 def check_alone(client: object, beside: Mapping[str, Any]) -> None:
-    """Checks that nothing is said beside a client that is given, which has all that it needs.
+    """Checks that nothing is given beside a client, which has all that it needs.
 
     Args:
         client: The client, or `None`.
-        beside: What makes one, by name; `None` where it isn't said.
+        beside: What makes one, by name; `None` where it isn't given.
 
     Raises:
-        TypeError: Something is said that the client would not use.
+        TypeError: Something is given that the client would not use.
     """
-    said = [name for name, value in beside.items() if value is not None]
-    if client is not None and said:
-        raise TypeError(f"client=... is used as it is; leave out {', '.join(said)}")
+    given = [name for name, value in beside.items() if value is not None]
+    if client is not None and given:
+        raise TypeError(f"client=... is used as it is; leave out {', '.join(given)}")
 
 
 class SDKStream(Protocol):
@@ -355,7 +354,7 @@ class SDKMethod(Generic[C]):
         clients: Of whose the running loop's is asked.
         method: The method of a client.
         error: Whatever the SDK, or its transport, has raised, as the error that hosts know.
-        event: The provider's body of an error, as the event by which its streams say it.
+        event: Makes of the provider's body of an error the event of its streams.
     """
 
     clients: Clients[C]
@@ -382,8 +381,8 @@ class SDKMethod(Generic[C]):
         """The events of a stream, as JSON data; leaving early closes the connection.
 
         Raises:
-            ModelError: The provider can't be asked or answered with an error, or the stream broke off. Where the
-                provider said the error within the stream, which the SDK raises, that event comes before.
+            ModelError: The provider can't be asked or answered with an error, or the stream broke off. An error within
+                the stream, which the SDK raises, comes as an event before.
         """
         try:
             stream: SDKStream = await self._sent({**body, "stream": True})
@@ -393,9 +392,9 @@ class SDKMethod(Generic[C]):
             async for event in stream:
                 yield as_data(event)
         except Exception as error:
-            said = getattr(error, "body", None)
-            if isinstance(said, Mapping):
-                yield self.event(dict(cast("Mapping[str, Any]", said)))
+            within = getattr(error, "body", None)
+            if isinstance(within, Mapping):
+                yield self.event(dict(cast("Mapping[str, Any]", within)))
             raise self.error(error) from error
         finally:
             await stream.close()
@@ -416,7 +415,7 @@ def as_data(answer: Any) -> Any:
     """What an SDK gives, as the JSON data that came: without what its models add, with what they don't know.
 
     Raises:
-        ValueError: It is nested deeper than its models can say.
+        ValueError: It is nested deeper than its models can be.
     """
     to_dict: Any = getattr(answer, "to_dict", None)
     return answer if to_dict is None else to_dict(mode="json", warnings=False)
@@ -436,9 +435,9 @@ async def streamed(
 ) -> AsyncGenerator[Delta | ModelResponse]:
     """Pieces as they come, and last the response; what a broken stream has brought is not lost.
 
-    Where a stream breaks off before the model has said anything (thoughts are nothing said), there is nothing to lose,
-    and another attempt may do better: then the error is raised. A `ModelError` may come behind the event in which the
-    provider says it; it knows more than the event does.
+    Where a stream breaks off before the first words or calls (thoughts don't count), there is nothing to lose, and
+    another attempt may do better: then the error is raised. A `ModelError` may come behind the event of the same error;
+    it knows more than the event does.
 
     Args:
         chunks: The provider's events, as JSON data.
@@ -459,7 +458,7 @@ async def streamed(
         if not begun:
             raise
         broken = error
-    finally:  # whoever reads may leave in the middle
+    finally:  # the reader may leave in the middle
         if isinstance(chunks, AsyncGenerator):
             await chunks.aclose()
     response = reader.response(broken=None if broken is None else f"{type(broken).__name__}: {broken}")
@@ -475,7 +474,7 @@ async def streamed(
 class ProviderModel(ABC):
     """A model behind a provider's client: an exporter writes and reads, and a subclass carries.
 
-    A subclass says how one body is asked: `_answer` for an answer in one piece, `_events` for a stream; and by
+    A subclass sends one body: `_answer` for an answer in one piece, `_events` for a stream; and gives by
     `_known_secrets` what its errors must not show.
 
     Args:
@@ -512,18 +511,18 @@ class ProviderModel(ABC):
 
         Raises:
             ModelError: The provider can't be asked, or answered with an error.
-            ExportError: The request can't be said to it.
+            ExportError: The request can't be written for it.
         """
         return await self._whole(self._body(request), request)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
         """Pieces as they come, and last the whole `ModelResponse`; leaving early closes the connection.
 
-        A stream that breaks off, once it has said something, ends with a response that says so.
+        A stream that breaks off behind its first words ends with a response that is marked so.
 
         Raises:
-            ModelError: The provider can't be asked, or answered with an error before it said anything.
-            ExportError: The request can't be said to it.
+            ModelError: The provider can't be asked, or answered with an error before the first words.
+            ExportError: The request can't be written for it.
         """
         async with aclosing(self._pieces(self._body(request), request)) as pieces:
             async for piece in pieces:
@@ -558,12 +557,12 @@ class ProviderModel(ABC):
             The events as JSON data; `aclose` closes the connection.
 
         Raises:
-            ModelError: The provider can't be asked or answered with an error, or the stream broke off. Where the
-                provider says the error within the stream, that event comes before.
+            ModelError: The provider can't be asked or answered with an error, or the stream broke off. An error within
+                the stream comes as an event before.
         """
 
     def _known_secrets(self) -> Iterable[str]:
-        """Keys and the like, which neither errors nor the error of an answer show, whoever echoes them."""
+        """Keys and the like, which neither errors nor the error of an answer show, whatever echoes them."""
         return ()
 
     def _body(self, request: ModelRequest) -> JsonObject:

@@ -9,8 +9,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.errors import ModelError
-from pegboard.messages.message import Message, Writable
-from pegboard.messages.response import Delta, ModelResponse
+from pegboard.messages import Delta, Message, ModelResponse, Writable
 from pegboard.tools.spec import HOST, Origin, check_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import ResolvedTools

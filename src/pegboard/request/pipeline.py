@@ -14,10 +14,9 @@ from pegboard.callbacks import Callback, ChainError, by_name, settle
 from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, suggest
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST, Origin
-from pegboard.toolsets.gather import abandon, is_cancelled
-from pegboard.toolsets.toolset import error_text
+from pegboard.toolsets.toolset import abandon, error_text, is_cancelled
 
 _TIMEOUT: Final = 10.0
 """Seconds that one processor, one tool or one toolset has for its part."""
@@ -290,7 +289,7 @@ class Pipeline:
     async def process(
         self,
         request: ModelRequest,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         *,
         run: _OffLoop = off_loop,
         observe: _Observer | None = None,

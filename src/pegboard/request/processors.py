@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 
 from pegboard.callbacks import Callback, ChainError, by_name, quick
 from pegboard.errors import RegistrationError
-from pegboard.messages.message import CallPart, Message, Part, ResultPart
+from pegboard.messages import CallPart, Message, Part, ResultPart
 from pegboard.request.model_request import ModelRequest, NamedTool, ProcessorProblem
 from pegboard.request.pipeline import Processor, Runner, answered, built_in
 from pegboard.tools.call import ToolCall, writable

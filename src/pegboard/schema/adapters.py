@@ -1,4 +1,4 @@
-"""Type adapters: what each kind of type says in JSON Schema."""
+"""Type adapters: each kind of type, as it is written in JSON Schema."""
 
 from __future__ import annotations
 
@@ -21,22 +21,19 @@ NUMBERS: Final[Kinds] = frozenset({int, float})
 ARRAYS: Final[Kinds] = frozenset({list, tuple})
 OBJECTS: Final[Kinds] = frozenset({dict})
 ALL_KINDS: Final[Kinds] = TEXTS | NUMBERS | ARRAYS | OBJECTS | {bool, NONE}
-_NAMES: Final[Mapping[type[Any], str]] = {str: "string", int: "integer", float: "number", bool: "boolean", NONE: "null"}
 
 
 class TypeAdapter:
     """One type's view of JSON.
 
     Attributes:
-        KINDS: What `kinds` gives, where that is the same for all of the class.
-        HASHABLE: What `is_hashable` gives, likewise.
+        KINDS: The classes of the JSON values that it may take.
         name: Under which it stands in a schema's `$defs` where it is made of itself; `""` where it can't be.
     """
 
     __slots__ = ()
 
     KINDS: ClassVar[Kinds] = ALL_KINDS
-    HASHABLE: ClassVar[bool] = True
     name: str = ""
 
     def kinds(self) -> Kinds:
@@ -44,8 +41,10 @@ class TypeAdapter:
         return self.KINDS
 
     def is_hashable(self) -> bool:
-        """Whether its Python values can stand in a set."""
-        return self.HASHABLE
+        """Whether its Python values can stand in a set: by their class, and by what they are made of."""
+        return issubclass(getattr(self, "cls", None) or str, Hashable) and all(
+            each.is_hashable() for each in self.parts()
+        )
 
     def parts(self) -> Sequence[TypeAdapter]:
         """The adapters that it is made of."""
@@ -95,8 +94,8 @@ class SchemaWriter:
         return free
 
 
-def reach(adapter: TypeAdapter) -> Iterator[TypeAdapter]:
-    """`adapter` and every adapter that it is made of, each once."""
+def reach(adapter: TypeAdapter, *, in_place: bool = False) -> Iterator[TypeAdapter]:
+    """`adapter` and every adapter that it is made of, each once; only those of the same value, not of what it holds."""
     seen: set[int] = set()
     waiting = [adapter]
     while waiting:
@@ -104,7 +103,8 @@ def reach(adapter: TypeAdapter) -> Iterator[TypeAdapter]:
         if id(here) not in seen:
             seen.add(id(here))
             yield here
-            waiting.extend(here.parts())
+            if not in_place or isinstance(here, UnionAdapter | WrappedAdapter):
+                waiting.extend(here.parts())
 
 
 # Scalars --------------------------------------------------------------------------------------------------------------
@@ -112,17 +112,19 @@ def reach(adapter: TypeAdapter) -> Iterator[TypeAdapter]:
 
 @frozen(eq=False)
 class ScalarAdapter(TypeAdapter):
-    """One of JSON's own scalars.
+    """One of JSON's own scalars, or a class derived from `str`, `int` or `float`, which is called with the scalar.
 
     Attributes:
         type: JSON Schema's name for it.
         taken: The classes of its JSON values.
         classes: The classes of its Python values, taken exactly: a boolean is no number.
+        cls: The derived class.
     """
 
     type: str
     taken: Kinds
     classes: Kinds
+    cls: type[Any] | None = None
 
     def kinds(self) -> Kinds:
         """Of its JSON values."""
@@ -139,32 +141,13 @@ class ScalarAdapter(TypeAdapter):
 class AnyAdapter(TypeAdapter):
     """`Any` and `object`: JSON as it is."""
 
-    HASHABLE = False
+    def is_hashable(self) -> bool:
+        """Arrays and objects aren't."""
+        return False
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:  # noqa: ARG002  (as all have it)
         """Anything."""
         return {}
-
-
-@frozen(eq=False)
-class DerivedAdapter(TypeAdapter):
-    """A class derived from `str`, `int` or `float`: made of the scalar by calling the class.
-
-    Attributes:
-        scalar: The adapter of the scalar.
-        cls: The class.
-    """
-
-    scalar: ScalarAdapter
-    cls: type[Any]
-
-    def kinds(self) -> Kinds:
-        """As the scalar."""
-        return self.scalar.taken
-
-    def schema(self, writer: SchemaWriter) -> JsonSchema:
-        """As the scalar."""
-        return self.scalar.schema(writer)
 
 
 @frozen(eq=False)
@@ -180,10 +163,6 @@ class TextAdapter(TypeAdapter):
     notation: Notation
 
     KINDS = TEXTS
-
-    def is_hashable(self) -> bool:
-        """As the class is."""
-        return issubclass(self.cls, Hashable)
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """A string, with its format."""
@@ -214,8 +193,6 @@ SCALARS: Final[Mapping[Any, ScalarAdapter]] = {NONE: NULL, bool: BOOLEAN, int: I
 
 def scalar_type(adapter: TypeAdapter) -> str:
     """JSON Schema's type of a scalar, or of a class derived from one; `""` for others."""
-    if isinstance(adapter, DerivedAdapter):
-        adapter = adapter.scalar
     return adapter.type if isinstance(adapter, ScalarAdapter) else ""
 
 
@@ -270,7 +247,7 @@ class ChoiceAdapter(TypeAdapter):
         """The values, and their type where they are all of one."""
         values = [each.json for each in self.choices]
         types = self._types()
-        name = "number" if types == NUMBERS else _NAMES[next(iter(types))] if len(types) == 1 else None
+        name = "number" if types == NUMBERS else SCALARS[next(iter(types))].type if len(types) == 1 else None
         schema: JsonSchema = {"type": name} if name else {}
         return {**schema, "const": values[0]} if len(values) == 1 else {**schema, "enum": values}
 
@@ -347,10 +324,6 @@ class TupleAdapter(TypeAdapter):
 
     KINDS = ARRAYS
 
-    def is_hashable(self) -> bool:
-        """If all items are."""
-        return all(each.is_hashable() for each in self.items)
-
     def parts(self) -> Sequence[TypeAdapter]:
         """Of the places."""
         return self.items
@@ -382,8 +355,6 @@ class MappingAdapter(TypeAdapter):
 
     KINDS = OBJECTS
 
-    HASHABLE = False
-
     def parts(self) -> Sequence[TypeAdapter]:
         """The values'."""
         return (self.item,)
@@ -399,7 +370,7 @@ def key_schema(adapter: TypeAdapter, writer: SchemaWriter) -> JsonSchema | None:
     """The schema of a mapping's keys, which JSON always writes as text; `None` where they have no text."""
     if isinstance(adapter, NotedAdapter):
         return key_schema(adapter.inner, writer)
-    if adapter is TEXT or (isinstance(adapter, DerivedAdapter) and adapter.scalar is TEXT):
+    if scalar_type(adapter) == "string":
         return {}
     if adapter is INTEGER:
         return {"pattern": _INTEGER_KEY}
@@ -432,7 +403,7 @@ class Member:
         attribute: Where the value stands on an instance; `None` where it can't be read back (`InitVar`).
         adapter: Of the value.
         required: Whether it must be given.
-        notes: What the schema says of it beside: description, default.
+        notes: Further keywords of its schema: description, default.
     """
 
     key: str
@@ -449,8 +420,7 @@ class RecordAdapter(TypeAdapter):
     Attributes:
         name: Under which it stands in a schema's `$defs` where it is made of itself.
         cls: The class, or `dict` for a `TypedDict`.
-        notes: What the schema says of it beside.
-        hashes: Whether instances can stand in a set.
+        notes: Further keywords of its schema.
         is_generic: Whether instances of different types share the class.
         members: Its fields; set once they are read.
     """
@@ -458,15 +428,14 @@ class RecordAdapter(TypeAdapter):
     name: str
     cls: type[Any]
     notes: JsonMapping
-    hashes: bool
     is_generic: bool
     members: tuple[Member, ...] = field(init=False)
 
     KINDS = OBJECTS
 
     def is_hashable(self) -> bool:
-        """As the class is."""
-        return self.hashes
+        """As the class is, whatever its fields are."""
+        return issubclass(self.cls, Hashable)
 
     def parts(self) -> Sequence[TypeAdapter]:
         """The fields'."""
@@ -483,19 +452,6 @@ class RecordAdapter(TypeAdapter):
 
 
 # Types made of one or several others ----------------------------------------------------------------------------------
-
-
-@frozen
-class Tag:
-    """The field by whose value the members of a union are distinguished.
-
-    Attributes:
-        key: Its key, the same in all.
-        members: Value -> the member that has it.
-    """
-
-    key: str
-    members: Mapping[str, TypeAdapter]
 
 
 @frozen(eq=False)
@@ -515,41 +471,34 @@ class UnionAdapter(TypeAdapter):
         """Those of all members."""
         return frozenset(kind for each in self.members for kind in each.kinds())
 
-    def is_hashable(self) -> bool:
-        """If all members are."""
-        return all(each.is_hashable() for each in self.members)
-
     def parts(self) -> Sequence[TypeAdapter]:
         """The members."""
         return self.members
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """`anyOf` of the members' schemas; the tag is required in each."""
-        tag = self.tag()
-        tagged = [] if tag is None else list(tag.members.values())
+        key, tagged = self.tag()
         schemas: list[JsonSchema] = []
         for member in self.members:
             schema = writer.write(member)
-            if tag is not None and any(member is each for each in tagged):
-                required = dict.fromkeys((*schema.get("required", ()), tag.key))
-                schema = {**schema, "required": list(required)}
+            if member in tagged.values():
+                schema = {**schema, "required": list(dict.fromkeys((*schema.get("required", ()), key)))}
             if schema not in schemas:
                 schemas.append(schema)
         return {"anyOf": schemas} if len(schemas) > 1 else schemas[0]
 
-    def tag(self) -> Tag | None:
-        """What distinguishes the members that are objects, or `None`."""
+    def tag(self) -> tuple[str, Mapping[str, TypeAdapter]]:
+        """The key by whose value the members that are objects are distinguished, and value -> member; or `"", {}`."""
         objects = [each for each in self.members if each.kinds() & OBJECTS]
         records = [record for each in objects if isinstance(record := bare(each), RecordAdapter)]
-        if len(records) < 2 or len(records) < len(objects):
-            return None
-        for key in [each.key for each in records[0].members]:
+        are_records = 2 <= len(records) == len(objects)
+        for key in [each.key for each in records[0].members] if are_records else ():
             options = [_options(each, key) for each in records]
             values = [value for each in options for value in each]
             if all(options) and len(set(values)) == len(values):
                 pairs = zip(objects, options, strict=True)
-                return Tag(key, {value: member for member, each in pairs for value in each})
-        return None
+                return key, {value: member for member, each in pairs for value in each}
+        return "", {}
 
 
 def _options(record: RecordAdapter, key: str) -> list[str]:
@@ -574,10 +523,6 @@ class WrappedAdapter(TypeAdapter):
     def kinds(self) -> Kinds:
         """As the other."""
         return self.inner.kinds()
-
-    def is_hashable(self) -> bool:
-        """As the other."""
-        return self.inner.is_hashable()
 
     def parts(self) -> Sequence[TypeAdapter]:
         """The other."""
@@ -615,7 +560,7 @@ class AliasAdapter(WrappedAdapter):
 
 @frozen(eq=False)
 class NotedAdapter(WrappedAdapter):
-    """An adapter with something that its schema says beside: a description, examples.
+    """An adapter with further keywords in its schema: a description, examples.
 
     Attributes:
         inner: What it is noted on.
@@ -637,7 +582,7 @@ class Check:
     Attributes:
         text: The constraint: `"must be at least 1"`.
         accepts: Whether a Python value meets it; may raise for one that it can't be asked of.
-        keywords: What the schema says of it; `{}` where JSON Schema has no words for it.
+        keywords: Its keywords; `{}` where JSON Schema has none for it.
     """
 
     text: str

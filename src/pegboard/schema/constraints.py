@@ -58,11 +58,11 @@ class Constraint:
         raise NotImplementedError
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """The constraint as it is put on a type's values, or `None` where it says nothing of them."""
+        """The constraint as it is put on a type's values, or `None` where it has no meaning for them."""
         raise NotImplementedError
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """The adapter of the values that meet it, or `None` where it says nothing of them.
+        """The adapter of the values that meet it, or `None` where it has no meaning for them.
 
         Raises:
             NothingLeftError: No value meets it.
@@ -89,9 +89,9 @@ def _chosen(choices: Iterable[Choice]) -> ChoiceAdapter:
 
 
 def constrained(adapter: TypeAdapter, constraint: Constraint, *, skips_null: bool) -> TypeAdapter | None:
-    """The adapter of the values that meet a constraint, or `None` where it says nothing of them.
+    """The adapter of the values that meet a constraint, or `None` where it has no meaning for them.
 
-    A constraint on a union is put on each member that it says something of; the others stay as they are.
+    A constraint on a union is put on each member that it has a meaning for; the others stay as they are.
 
     Args:
         adapter: Of the values.
@@ -150,7 +150,7 @@ class _Bound(Constraint):
         return _COMPARISONS[self.comparison][0](value, self.limit)
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """Said by the schema of numbers; asked of dates, decimals and text when they are structured."""
+        """In the schema of numbers; asked of dates, decimals and text when they are structured."""
         _, keyword, words = _COMPARISONS[self.comparison]
         number = _json_number(self.limit)
         text = f"must be {words} {self.limit if number is None else number}"
@@ -184,7 +184,7 @@ class _MultipleOf(Constraint):
         return Fraction(str(value)) % Fraction(str(self.number)) == 0
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """Said by the schema of numbers; asked of decimals when they are structured."""
+        """In the schema of numbers; asked of decimals when they are structured."""
         number = _json_number(self.number)
         text = f"must be a multiple of {self.number if number is None else number}"
         if scalar_type(adapter) in ("integer", "number") and number is not None and number > 0:
@@ -205,7 +205,7 @@ class _Length(Constraint):
         return len(value) >= self.count if self.way == "min" else len(value) <= self.count
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """Said by the schema of text, arrays and objects; asked of bytes when they are structured."""
+        """In the schema of text, arrays and objects; asked of bytes when they are structured."""
         if scalar_type(adapter) == "string":
             noun, keyword = "character", "Length"
         elif isinstance(adapter, ArrayAdapter | TupleAdapter):
@@ -231,7 +231,7 @@ class _Match(Constraint):
         return getattr(self.pattern, self.way)(value) is not None
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """Said by the schema where it can say the pattern, and then matched in linear time, as the validator does."""
+        """In the schema where it can hold the pattern, and then matched in linear time, as the validator does."""
         if scalar_type(adapter) != "string":
             return None
         text = _portable(self.pattern, self.way)
@@ -243,7 +243,7 @@ class _Match(Constraint):
 
 @frozen
 class _Passes(Constraint):
-    """Any question in Python: a function that says whether a value is fine."""
+    """Any question in Python: a function that answers whether a value is fine."""
 
     function: Callable[[Any], object]
 
@@ -268,12 +268,12 @@ class _OneOf(Constraint):
         """Scalars become a choice of those options that they can be."""
         if adapter is NULL and None in self.options:
             return adapter
-        if not isinstance(adapter, ScalarAdapter) or adapter is NULL:
+        if adapter is NULL or not isinstance(adapter, ScalarAdapter) or adapter.cls is not None:
             return super().on(adapter)
         return _chosen(_choices(adapter.type, self.options))
 
     def check(self, adapter: TypeAdapter) -> Check | None:
-        """Said by the schema of a scalar with other constraints."""
+        """In the schema of a scalar with other constraints."""
         options = [each.json for each in _choices(scalar_type(adapter), self.options)]
         return (
             Check(f"must be one of {', '.join(map(repr, options))}", self.accepts, {"enum": options})
@@ -313,7 +313,7 @@ class _Unknown(Constraint):
     """A constraint that only Python knows: its owner asks it."""
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:  # noqa: ARG002  (as all have it)
-        """Says nothing."""
+        """Nothing is known of it."""
         return None
 
 
@@ -385,44 +385,37 @@ class _Not(Constraint):
 
 
 @frozen
-class _Items(Constraint):
-    """Constraints on the items of an array, and on the array (`deep_iterable`)."""
+class _Inside(Constraint):
+    """Constraints on what a container holds, and on the container.
 
-    items: Constraint
-    whole: Constraint | None
+    Attributes:
+        kind: Of an array (`deep_iterable`) or a mapping (`deep_mapping`).
+        items: On its items or values.
+        keys: On the keys of a mapping.
+        whole: On the container.
+    """
 
-    def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """With other items."""
-        if isinstance(adapter, ConstrainedAdapter):
-            return _inside(adapter, self)
-        if adapter is NULL:
-            raise NothingLeftError
-        if not isinstance(adapter, ArrayAdapter):
-            return None
-        return _with_whole(attrs.evolve(adapter, item=_if_any_left(adapter.item, self.items)), self.whole)
-
-
-@frozen
-class _Entries(Constraint):
-    """Constraints on the keys and values of a mapping, and on the mapping (`deep_mapping`)."""
-
+    kind: type[ArrayAdapter | MappingAdapter]
+    items: Constraint | None
     keys: Constraint | None
-    values: Constraint | None
     whole: Constraint | None
 
     def on(self, adapter: TypeAdapter) -> TypeAdapter | None:
-        """With other keys and values."""
-        if isinstance(adapter, ConstrainedAdapter):
-            return _inside(adapter, self)
+        """With other items and keys."""
         if adapter is NULL:
             raise NothingLeftError
-        if not isinstance(adapter, MappingAdapter):
+        if isinstance(adapter, ConstrainedAdapter):
+            inner = self.on(adapter.inner)
+            if isinstance(inner, ConstrainedAdapter):
+                return ConstrainedAdapter(inner.inner, (*adapter.checks, *inner.checks))
+            return None if inner is None else ConstrainedAdapter(inner, adapter.checks)
+        if not isinstance(adapter, self.kind):
             return None
-        key = _if_any_left(adapter.key, self.keys)
-        if key_schema(key, SchemaWriter()) is None:
-            key = adapter.key
-        item = _if_any_left(adapter.item, self.values)
-        return _with_whole(attrs.evolve(adapter, key=key, item=item), self.whole)
+        found = attrs.evolve(adapter, item=_if_any_left(adapter.item, self.items))
+        if isinstance(found, MappingAdapter):
+            key = _if_any_left(found.key, self.keys)
+            found = found if key_schema(key, SchemaWriter()) is None else attrs.evolve(found, key=key)
+        return found if self.whole is None else constrained(found, self.whole, skips_null=False) or found
 
 
 def _if_any_left(adapter: TypeAdapter, constraint: Constraint | None) -> TypeAdapter:
@@ -435,35 +428,11 @@ def _if_any_left(adapter: TypeAdapter, constraint: Constraint | None) -> TypeAda
         return adapter
 
 
-def _with_whole(adapter: TypeAdapter, constraint: Constraint | None) -> TypeAdapter:
-    return adapter if constraint is None else constrained(adapter, constraint, skips_null=False) or adapter
-
-
-def _inside(adapter: ConstrainedAdapter, constraint: _Items | _Entries) -> TypeAdapter | None:
-    inner = constraint.on(adapter.inner)
-    if isinstance(inner, ConstrainedAdapter):
-        return ConstrainedAdapter(inner.inner, (*adapter.checks, *inner.checks))
-    return None if inner is None else ConstrainedAdapter(inner, adapter.checks)
-
-
 # Metadata of `Annotated` ----------------------------------------------------------------------------------------------
 
 
-@frozen
-class Metadata:
-    """What stands in an `Annotated`.
-
-    Attributes:
-        notes: For the schema.
-        constraints: On the value, each with the object that makes it.
-    """
-
-    notes: JsonSchema
-    constraints: tuple[tuple[object, Constraint], ...]
-
-
-def read_metadata(given: Iterable[object]) -> Metadata:
-    """Reads the metadata of an `Annotated`.
+def read_metadata(given: Iterable[object]) -> tuple[JsonSchema, list[tuple[object, Constraint]]]:
+    """The metadata of an `Annotated`: notes for the schema, and constraints, each with the object that makes it.
 
     A text is the description (of several the last, which stands furthest out), so is what has `documentation`
     (`typing_extensions.Doc`) or a text as `description`. A mapping is written into the schema as it is; so is one
@@ -485,7 +454,7 @@ def read_metadata(given: Iterable[object]) -> Metadata:
         elif not isinstance(each, type):
             notes.update(_notes(each))
             constraints.extend((each, constraint) for constraint in _constraints(each))
-    return Metadata(notes, tuple(constraints))
+    return notes, constraints
 
 
 def _notes(marker: object) -> JsonSchema:
@@ -597,18 +566,19 @@ _READERS: Final[Mapping[str, Callable[[Any], Constraint]]] = {
     "_MinLengthValidator": lambda validator: _Length("min", validator.min_length),
     "_InValidator": _in,
     "_MatchesReValidator": lambda validator: _Match(validator.pattern, validator.match_func.__name__),
-    "_DeepIterable": lambda validator: _Items(
-        validator_constraint(validator.member_validator), _if_given(validator.iterable_validator)
+    "_DeepIterable": lambda validator: _Inside(
+        ArrayAdapter, _if_given(validator.member_validator), None, _if_given(validator.iterable_validator)
     ),
-    "_DeepMapping": lambda validator: _Entries(
-        _if_given(validator.key_validator),
+    "_DeepMapping": lambda validator: _Inside(
+        MappingAdapter,
         _if_given(validator.value_validator),
+        _if_given(validator.key_validator),
         _if_given(validator.mapping_validator),
     ),
 }
 
 
-# Patterns of Python as JSON Schema says them --------------------------------------------------------------------------
+# Patterns of Python as JSON Schema has them -------------------------------------------------------------------------
 
 
 _PORTABLE: Final = re.compile(
@@ -636,7 +606,7 @@ _UNPORTABLE_FLAGS: Final = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE
 
 
 def _portable(pattern: re.Pattern[str], way: _Way) -> str | None:
-    r"""The pattern as JSON Schema says it (searched, not anchored), or `None` where it can't.
+    r"""The pattern as JSON Schema has it (searched, not anchored), or `None` where it can't.
 
     `\d` and `\w` mean ASCII there, and `$` means the end alone, not also before a last line break: the schema is
     as strict as the pattern or a little stricter.

@@ -7,7 +7,7 @@ met. JSON Schema validates first, so a model gets only what its own schema takes
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from threading import RLock
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 
 from pegboard.schema.adapters import ALL_KINDS, OBJECTS, Kinds, SchemaWriter, TypeAdapter
 from pegboard.schema.json import StructureError, path_text
-from pegboard.schema.references import inlined
+from pegboard.schema.references import inlined, mapped
 from pegboard.typing import JsonMapping, JsonSchema
 
 if TYPE_CHECKING:
@@ -177,12 +177,8 @@ class ForeignAdapter(TypeAdapter):
     given: JsonMapping
 
     def kinds(self) -> Kinds:
-        """Objects, if its schema says so; else any."""
+        """Objects, if its schema is for those; else any."""
         return OBJECTS if self.given.get("type") == "object" else ALL_KINDS
-
-    def is_hashable(self) -> bool:
-        """As the class is."""
-        return issubclass(self.cls, Hashable)
 
     def schema(self, writer: SchemaWriter) -> JsonSchema:
         """As it was given; what it defines beside is named anew among the definitions."""
@@ -190,19 +186,14 @@ class ForeignAdapter(TypeAdapter):
         if not definitions:
             return dict(self.given)
         names = {name: writer.reserve(name) for name in definitions}
-        written = cast("JsonSchema", _renamed({**self.given, "$defs": {}}, names))
-        del written["$defs"]
+        written = _renamed({key: rule for key, rule in self.given.items() if key != "$defs"}, names)
         writer.definitions.update({names[name]: _renamed(each, names) for name, each in definitions.items()})
         return written
 
 
-def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
+def _renamed(schema: JsonSchema, names: Mapping[str, str]) -> JsonSchema:
     """A schema whose references lead to definitions of other names."""
-    if isinstance(schema, list):
-        return [_renamed(each, names) for each in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    renamed = {key: _renamed(each, names) for key, each in cast("dict[str, Any]", schema).items()}
+    renamed = mapped(schema, lambda part, _: _renamed(part, names))
     name = str(renamed.get("$ref", "")).removeprefix("#/$defs/")
     return {**renamed, "$ref": f"#/$defs/{names[name]}"} if name in names else renamed
 

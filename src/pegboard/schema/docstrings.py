@@ -45,7 +45,7 @@ _OWN_LINE: Final = re.compile(r"\s|[-*+>|]|\d+[.)]\s")
 
 @frozen
 class Docstring:
-    """What a docstring says.
+    """The parts of a docstring.
 
     Attributes:
         description: Summary and body as they were written, without the sections.
@@ -64,7 +64,7 @@ class Docstring:
 
 
 def parse_docstring(text: str) -> Docstring:
-    """Reads a docstring of any of the three styles; never raises, prose in an odd form says nothing of parameters.
+    """Reads a docstring of any of the three styles; never raises, prose in an odd form has no parameters.
 
     A library parses the sections; it is asked only where there are some, and for the one style that they are in.
     """

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import attrs
 
 from pegboard.schema.adapters import (
+    INTEGER,
     NULL,
-    TEXT,
     AliasAdapter,
     AnyAdapter,
     ArrayAdapter,
     ChoiceAdapter,
     ConstrainedAdapter,
-    DerivedAdapter,
     FlagAdapter,
     MappingAdapter,
     NotedAdapter,
@@ -210,7 +209,7 @@ def _key_writer(adapter: TypeAdapter) -> UnstructureHook:
     adapter = bare(adapter)
     if isinstance(adapter, ChoiceAdapter):
         return lambda key: str(_unlisted(key))
-    return unstructure_hook(adapter) if adapter is TEXT or not isinstance(adapter, ScalarAdapter) else str
+    return str if adapter is INTEGER else unstructure_hook(adapter)
 
 
 @cache
@@ -331,7 +330,9 @@ def _matches_inner(adapter: Any, value: Any, depth: int) -> bool:
 
 
 _MATCHERS: Final[Mapping[type[TypeAdapter], Callable[[Any, Any, int], bool]]] = {
-    ScalarAdapter: lambda adapter, value, _: type(value) in adapter.classes,
+    ScalarAdapter: lambda adapter, value, _: (
+        type(value) in adapter.classes if adapter.cls is None else isinstance(value, adapter.cls)
+    ),
     AnyAdapter: lambda _, value, depth: True,  # noqa: ARG005  (every value)
     TextAdapter: lambda adapter, value, _: (
         isinstance(value, adapter.cls) and nearest_notation(cast("type[Any]", type(value))) is adapter.notation
@@ -359,9 +360,9 @@ def _unstructure_foreign(adapter: ForeignAdapter) -> UnstructureHook:
 _BARE: Final[Mapping[str, UnstructureHook]] = {"string": str.__str__, "integer": int.__int__, "number": float.__float__}
 
 _UNSTRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], UnstructureHook]]] = {
-    ScalarAdapter: lambda _: same,
+    # Of a derived class, whatever it makes of `str()` and its kin.
+    ScalarAdapter: lambda adapter: same if adapter.cls is None else _BARE[adapter.type],
     AnyAdapter: lambda _: to_json_data,
-    DerivedAdapter: lambda adapter: _BARE[adapter.scalar.type],  # whatever the class makes of `str()` and its kin
     TextAdapter: lambda adapter: adapter.notation.write,
     ChoiceAdapter: lambda adapter: (
         _unlisted if any(isinstance(each.value, enum.Enum) for each in adapter.choices) else same

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, Union, cast
 
@@ -88,26 +88,24 @@ def _of_attrs(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
             key=each.alias,
             annotation=annotation if each.converter is None else _input_of(each.converter, annotation),
             required=each.default is attrs.NOTHING,
-            default=_attrs_default(each.default),
+            default=_default(each.default),
             description=_described(each.metadata),
-            # A converter stands before the validator, which then says nothing of what is given.
+            # A converter stands before the validator, which then is about another value than what is given.
             validator=None if each.converter else each.validator,
         )
 
 
-def _attrs_default(default: Any) -> Any:
+def _default(default: Any, factory: Any = None) -> Any:
+    """The default; of factories, what the class of a container makes: others may do anything, and aren't called."""
     if isinstance(default, attrs.Factory):  # pyright: ignore[reportArgumentType]
-        return _made_by(default.factory) if not default.takes_self else MISSING
-    return MISSING if default is attrs.NOTHING else default
-
-
-def _made_by(factory: Callable[[], Any]) -> Any:
-    """What an empty container's class makes; other factories may do anything, and aren't called."""
+        factory = None if default.takes_self else default.factory
+    elif default is not attrs.NOTHING and default is not dataclasses.MISSING:
+        return default
     return factory() if any(factory is each for each in _PURE) else MISSING
 
 
 def _input_of(converter: Any, annotation: Any) -> Any:
-    """What a converter says that it takes; the field's own type where it says nothing."""
+    """What a converter takes by its annotation; the field's own type where there is none."""
     function = getattr(converter, "converter", converter)
     if not inspect.isroutine(function):
         return annotation
@@ -137,16 +135,10 @@ def _of_dataclass(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:
             key=name,
             annotation=cast("Any", annotation).type if passed_on else annotation,
             required=each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING,
-            default=_dataclass_default(each),
+            default=_default(each.default, each.default_factory),
             readable=not passed_on,
             description=_described(each.metadata) or getattr(each, "doc", None),
         )
-
-
-def _dataclass_default(each: dataclasses.Field[Any]) -> Any:
-    if each.default is not dataclasses.MISSING:
-        return each.default
-    return MISSING if each.default_factory is dataclasses.MISSING else _made_by(each.default_factory)
 
 
 def _of_named_tuple(cls: Any, hints: Mapping[str, Any]) -> Iterator[ClassField]:

@@ -268,7 +268,7 @@ def is_unicode(text: str) -> bool:
 
 
 def is_short(value: Any) -> bool:
-    """Whether JSON says `value` in at most 10,000 characters; what is no JSON isn't short."""
+    """Whether `value` is written in at most 10,000 characters; what is no JSON isn't short."""
     if value is None or value is True or value is False or value == "":
         return True
     try:

@@ -216,7 +216,7 @@ class _Alternative(NamedTuple):
     problems: Sequence[_Problem]
 
     def is_something_else(self) -> bool:
-        """Whether the value is of another type altogether, so that its inside says nothing."""
+        """Whether the value is of another type altogether, so that its inside is of no interest."""
         return all(not each.path and each.kind in ("type", "value") for each in self.problems)
 
     def is_null(self) -> bool:
@@ -357,10 +357,6 @@ def _rule(
     return check
 
 
-_ABOVE: Final = _rule("must be more than {}, got {}", lambda value, rule: not isinstance(rule, bool) and value <= rule)
-_BELOW: Final = _rule("must be less than {}, got {}", lambda value, rule: not isinstance(rule, bool) and value >= rule)
-
-
 def _sizes(keyword: str, noun: str) -> dict[str, Callable[..., _Found]]:
     shows = partial(counted, noun=noun), len
     return {
@@ -468,8 +464,12 @@ _NUMBER: Final[Mapping[str, Callable[..., _Found]]] = {
     **_ANY,
     "minimum": _rule("must be at least {}, got {}", lambda value, rule: value < rule),
     "maximum": _rule("must be at most {}, got {}", lambda value, rule: value > rule),
-    "exclusiveMinimum": _ABOVE,
-    "exclusiveMaximum": _BELOW,
+    "exclusiveMinimum": _rule(
+        "must be more than {}, got {}", lambda value, rule: type(rule) is not bool and value <= rule
+    ),
+    "exclusiveMaximum": _rule(
+        "must be less than {}, got {}", lambda value, rule: type(rule) is not bool and value >= rule
+    ),
     "multipleOf": _rule("must be a multiple of {}, got {}", _unless("multipleOf")),
 }
 _TEXT: Final = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote
 
 from attrs import define, field
@@ -51,10 +51,9 @@ NAMED: Final = frozenset(
 NOTES: Final = frozenset(
     {"$comment", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"}
 )
-"""Keywords that say something to people and models, and nothing to a validator."""
+"""Keywords for people and models, which a validator doesn't look at."""
 
 _HOLDERS: Final = ONE | SOME | NAMED
-_DATA: Final = frozenset({"const", "default", "enum", "examples"})
 
 
 def parts_of(schema: JsonSchema) -> Sequence[tuple[Steps, JsonSchema]]:
@@ -105,16 +104,6 @@ def mapped(schema: JsonSchema, part: Callable[[JsonSchema, Steps], JsonSchema]) 
     return with_parts(schema, changed) if changed else schema
 
 
-def below(schema: JsonSchema) -> Iterator[tuple[str | int | None, JsonSchema]]:
-    """The schemas directly within `schema` that apply to what its value holds.
-
-    Each with the property or the position that it applies to; `None` where that may be any, or a key.
-    """
-    for steps, part in parts_of(schema):
-        if steps[0] not in _IN_PLACE | _ASIDE:
-            yield (steps[1] if len(steps) > 1 and steps[0] != "patternProperties" else None), part
-
-
 def schemas(root: JsonSchema) -> Iterator[JsonSchema]:
     """`root` and every schema written within it, definitions too."""
     waiting = [root]
@@ -142,7 +131,7 @@ def compiled(
     """Compiles a schema.
 
     Patterns run in linear time (no lookaround, no backreferences). References outside the schema are refused,
-    never fetched. `format` says something to people and isn't asserted, as JSON Schema 2020-12 has it by
+    never fetched. `format` is for people and isn't asserted, as JSON Schema 2020-12 has it by
     default. The draft is the one that `$schema` names, else 2020-12.
 
     Args:
@@ -230,12 +219,6 @@ class References:
         return self._anchors
 
 
-def _compared(schema: JsonSchema) -> int:
-    """How many listed values a value is compared with one by one, as texts aren't."""
-    options = schema.get("enum")
-    return len(options) if is_array(options) and not all(isinstance(option, str) for option in options) else 0
-
-
 @define
 class Expansion:
     """How large a schema is with every reference replaced by its target, a recursive one counted once.
@@ -273,7 +256,8 @@ class Expansion:
         self._refuse_depth(level)
         self.reached[id(schema)] = schema
         self._measured[id(schema)] = 1, 0
-        size, height = 1 + _compared(schema), 0
+        options: list[Any] = schema["enum"] if is_array(schema.get("enum")) else []
+        size, height = 1 + len(options) * (not all(isinstance(option, str) for option in options)), 0
         for part, _ in self._steps(schema):
             part_size, part_height = self._measure(part, level + 1)
             size, height = size + part_size, max(height, part_height + 1)
@@ -294,22 +278,13 @@ class Expansion:
             raise EndlessSchemaError(f"it is nested more than {self.most_levels} levels deep")
 
     def _refuse_loops(self) -> None:
-        """Takes away, again and again, what nothing left applies in place; what stays applies itself."""
-        appliers = dict.fromkeys(self.reached, 0)
-        for schema in self.reached.values():
-            for part in self._in_place(schema):
-                appliers[id(part)] += 1
-        free = [each for each, count in appliers.items() if count == 0]
-        for each in free:
-            for part in self._in_place(self.reached[each]):
-                appliers[id(part)] -= 1
-                if appliers[id(part)] == 0:
-                    free.append(id(part))
-        if len(free) < len(appliers):
-            raise EndlessSchemaError("it applies itself to the same value without end")
+        from graphlib import CycleError, TopologicalSorter  # a call of a tool without references needs none
 
-    def _in_place(self, schema: JsonSchema) -> Iterator[JsonSchema]:
-        return (part for part, in_place in self._steps(schema) if in_place)
+        in_place = {key: [id(part) for part, same in self._steps(each) if same] for key, each in self.reached.items()}
+        try:
+            TopologicalSorter(in_place).prepare()
+        except CycleError:
+            raise EndlessSchemaError("it applies itself to the same value without end") from None
 
 
 # References put in place ----------------------------------------------------------------------------------------------
@@ -317,13 +292,13 @@ class Expansion:
 
 def inlined(schema: JsonMapping) -> JsonSchema:
     """A schema with its `$defs` in place of the references to them; what is made of itself stays in `$defs`."""
-    definitions: JsonMapping = schema.get("$defs", {})
-    recursive = {name for name in definitions if name in _named(definitions[name], definitions, set())}
-    written = cast("JsonSchema", _inlined({**schema, "$defs": {}}, definitions, recursive))
-    del written["$defs"]
+    definitions: dict[str, JsonSchema] = schema.get("$defs", {})
+    leads = {name: [_definition(each) for each in schemas(part)] for name, part in definitions.items()}
+    recursive = {name for name in definitions if name in _reached(leads[name], leads)}
+    written = _inlined({key: rule for key, rule in schema.items() if key != "$defs"}, definitions, recursive)
     if (name := _definition(written)) in recursive:  # the root is written out
         del written["$ref"]
-        written = {**cast("JsonSchema", _inlined(definitions[name], definitions, recursive)), **written}
+        written = {**_inlined(definitions[name], definitions, recursive), **written}
     if recursive:
         written["$defs"] = {name: _inlined(definitions[name], definitions, recursive) for name in sorted(recursive)}
     return written
@@ -335,28 +310,20 @@ def _definition(schema: JsonMapping) -> str:
     return reference.removeprefix("#/$defs/") if isinstance(reference, str) else ""
 
 
-def _named(value: Any, definitions: JsonMapping, found: set[str]) -> set[str]:
-    """The names of all definitions that a schema comes to."""
-    if isinstance(value, list):
-        for each in cast("list[Any]", value):
-            _named(each, definitions, found)
-    elif is_object(value):
-        name = _definition(value)
-        if name in definitions and name not in found:
-            found.add(name)
-            _named(definitions[name], definitions, found)
-        for each in value.values():
-            _named(each, definitions, found)
+def _reached(names: Iterable[str], leads: Mapping[str, Iterable[str]]) -> Collection[str]:
+    """These names and all that they lead to."""
+    found = dict.fromkeys(names)
+    waiting = [*found]
+    for name in waiting:  # grows as others are found
+        new = [each for each in leads.get(name, ()) if each not in found]
+        found.update(dict.fromkeys(new))
+        waiting += new
     return found
 
 
-def _inlined(value: Any, definitions: JsonMapping, recursive: Collection[str]) -> Any:
-    if isinstance(value, list):
-        return [_inlined(each, definitions, recursive) for each in cast("list[Any]", value)]
-    if not is_object(value):
-        return value
-    written = {key: each if key in _DATA else _inlined(each, definitions, recursive) for key, each in value.items()}
-    if is_object(discriminator := written.get("discriminator")) and "mapping" in discriminator:
+def _inlined(schema: JsonSchema, definitions: Mapping[str, JsonSchema], recursive: Collection[str]) -> JsonSchema:
+    written = dict(mapped(schema, lambda part, _: _inlined(part, definitions, recursive)))
+    if "mapping" in written.get("discriminator", ()):
         del written["discriminator"]  # OpenAPI's, which leads to what is no longer there
     name = _definition(written)
     if name not in definitions or name in recursive:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
 from pegboard.schema.adapters import (
     ARRAYS,
+    INTEGER,
     NULL,
     NUMBERS,
     OBJECTS,
@@ -25,7 +27,6 @@ from pegboard.schema.adapters import (
     ArrayAdapter,
     ChoiceAdapter,
     ConstrainedAdapter,
-    DerivedAdapter,
     FlagAdapter,
     MappingAdapter,
     NotedAdapter,
@@ -161,8 +162,10 @@ def _structure_number(value: Any, _type: Any) -> float:
         raise StructureError("must be a number that fits a 64-bit float") from None
 
 
-def _structure_derived(adapter: DerivedAdapter) -> StructureHook:
-    hook, cls = structure_hook(adapter.scalar), adapter.cls
+def _structure_scalar(adapter: ScalarAdapter) -> StructureHook:
+    hook = {"integer": _structure_integer, "number": _structure_number}.get(adapter.type, same)
+    if (cls := adapter.cls) is None:
+        return hook
 
     def structure_derived(value: Any, _type: Any) -> Any:
         scalar = hook(value, None)
@@ -218,12 +221,15 @@ def _structure_array(adapter: ArrayAdapter) -> StructureHook:
     return items if make is None else lambda value, _: make(items(value, None))
 
 
-def _structure_items(hook: StructureHook) -> StructureHook:
+def _structure_items(hook: StructureHook | Sequence[StructureHook]) -> StructureHook:
+    """Of a hook for each item, or of one for each place of a tuple."""
+    hooks = repeat(hook) if callable(hook) else hook
+
     def structure_items(value: Any, _type: Any) -> list[Any]:
         done: list[Any] = []
         try:
-            for item in value:
-                done.append(hook(item, None))  # noqa: PERF401  (its length says which item failed)
+            for each, item in zip(hooks, value, strict=False):
+                done.append(each(item, None))
         except Exception as error:  # noqa: BLE001  (handled there)
             raise refusal(error, len(done)) from error.__cause__ or error
         return done
@@ -251,18 +257,8 @@ def _structure_set(adapter: ArrayAdapter, hook: StructureHook) -> StructureHook:
 
 
 def _structure_tuple(adapter: TupleAdapter) -> StructureHook:
-    hooks = [structure_hook(each) for each in adapter.items]
-
-    def structure_tuple(value: Any, _type: Any) -> tuple[Any, ...]:
-        done: list[Any] = []
-        try:
-            for hook, item in zip(hooks, value, strict=True):
-                done.append(hook(item, None))
-        except Exception as error:  # noqa: BLE001  (handled there)
-            raise refusal(error, len(done)) from error.__cause__ or error
-        return tuple(done)
-
-    return structure_tuple
+    structure_items = _structure_items([structure_hook(each) for each in adapter.items])
+    return lambda value, _: tuple(structure_items(value, None))
 
 
 def _structure_mapping(adapter: MappingAdapter) -> StructureHook:
@@ -296,14 +292,14 @@ def _key_reader(adapter: TypeAdapter) -> StructureHook:
     """Text -> key."""
     if isinstance(adapter, NotedAdapter):
         return _key_reader(adapter.inner)
-    if isinstance(adapter, ScalarAdapter):
-        return same if adapter is TEXT else _read_integer
+    if adapter is INTEGER:
+        return _read_integer
     if isinstance(adapter, ChoiceAdapter):
         texts = key_texts(adapter)
         return same if all(text is key for text, key in texts.items()) else lambda text, _: texts[text]
     if not isinstance(adapter, ConstrainedAdapter):
         return structure_hook(adapter)
-    # The schema says the constraints on text; those on what the text is read as it can't.
+    # The schema has the constraints on text, and none on what the text is read as.
     is_text = adapter.inner is TEXT
     checks = [each for each in adapter.checks if not (is_text and each.keywords)]
     return _checked(_key_reader(adapter.inner), checks)
@@ -374,13 +370,13 @@ def _structure_typed_dict(hooks: Mapping[str, StructureHook]) -> StructureHook:
 def _structure_union(adapter: UnionAdapter) -> StructureHook:
     """Hands a value to the first member that takes it; the tag decides between objects that have one."""
     hooks = {each: structure_hook(each) for each in adapter.members}
-    tag = adapter.tag()
+    key, tagged = adapter.tag()
     table: dict[type[Any], StructureHook] = {}
     made: dict[tuple[TypeAdapter, ...], StructureHook] = {}
     for kind in adapter.kinds():
         taking = tuple(each for each in adapter.members if kind in each.kinds())
-        if kind is dict and tag is not None:
-            table[kind] = _by_tag(tag.key, {text: hooks[each] for text, each in tag.members.items()})
+        if kind is dict and tagged:
+            table[kind] = _by_tag(key, {text: hooks[each] for text, each in tagged.items()})
         else:
             table[kind] = made[taking] = made.get(taking) or _first(taking, hooks)
     if all(hook is same for hook in table.values()):
@@ -405,7 +401,7 @@ def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, Structure
     """
     if len({id(hooks[each]) for each in members}) == 1:
         return hooks[members[0]]
-    choices = [(_exact(each), hooks[each]) for each in members]
+    choices = [(_test(each, exact=True), hooks[each]) for each in members]
 
     def structure_first(value: Any, _type: Any) -> Any:
         for accepts, hook in choices:
@@ -413,21 +409,17 @@ def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, Structure
                 return hook(value, None)
         if type(value) is str:
             raise _joined([hook for _, hook in choices], value)
-        nearest = next((hook for each, (_, hook) in zip(members, choices, strict=True) if _roughly(each)(value)), None)
-        return (nearest or choices[0][1])(value, None)
+        nearest = next((each for each in members if _test(each, exact=False)(value)), members[0])
+        return hooks[nearest](value, None)
 
     return structure_first
 
 
-def _exact(adapter: TypeAdapter) -> Callable[[Any], bool]:
-    """Whether a value is of a type, formats included, as far as it can be known without making one."""
-    writer = SchemaWriter(exact=True)
-    return compiled(json_text(root_schema(adapter, writer)), writer.formats).is_valid
-
-
 @lru_cache(maxsize=64)
-def _roughly(adapter: TypeAdapter) -> Callable[[Any], bool]:
-    return compiled(json_text(root_schema(adapter))).is_valid
+def _test(adapter: TypeAdapter, *, exact: bool) -> Callable[[Any], bool]:
+    """Whether a value is of a type; exactly, formats included, as far as it can be known without making one."""
+    writer = SchemaWriter(exact=exact)
+    return compiled(json_text(root_schema(adapter, writer)), writer.formats if exact else None).is_valid
 
 
 def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
@@ -497,9 +489,8 @@ def _formats() -> dict[str, Callable[[str], bool]]:
 
 
 _STRUCTURE: Final[Mapping[type[TypeAdapter], Callable[[Any], StructureHook]]] = {
-    ScalarAdapter: lambda adapter: {"integer": _structure_integer, "number": _structure_number}.get(adapter.type, same),
+    ScalarAdapter: _structure_scalar,
     AnyAdapter: lambda _: same,
-    DerivedAdapter: _structure_derived,
     TextAdapter: _structure_text,
     ChoiceAdapter: _structure_choice,
     FlagAdapter: _structure_flag,

@@ -26,8 +26,7 @@ _OTHERWISE: Final = "not written as ISO 8601 has it"
 _DATE: Final = r"\d{4}-\d\d-\d\d"
 _TIME: Final = r"\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d\d:[0-5]\d(?::[0-5]\d(?:\.\d{6})?)?)?"
 _DURATION_PATTERN: Final = re.compile(
-    r"([+-]?)P(?!$)(?:(\d+)W|(?:(\d+)D)?(?:T(?!$)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,6}))?S)?)?)",
-    re.ASCII,
+    r"([+-]?)P(?!$)(?:(\d+)W|(?:(\d+)D)?(?:T(?!$)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,6}))?S)?)?)", re.ASCII
 )
 
 
@@ -91,7 +90,7 @@ def write_duration(value: timedelta) -> str:
 
 
 def write_iso(value: Any) -> str:
-    """What `isoformat` of a datetime or time says."""
+    """A datetime or time by its `isoformat`."""
     return value.isoformat()
 
 
@@ -170,10 +169,7 @@ _BYTES: Final = Notation("base64", {"contentEncoding": "base64"}, _read_bytes, _
 # By name, so that none of these modules is imported here: it has been where one of its classes is in play.
 _NOTATIONS: Final[Mapping[tuple[str, str], Notation]] = {
     ("datetime", "datetime"): Notation(
-        "a date and time such as 2024-02-29T13:30:00Z",
-        {"format": "date-time"},
-        read_datetime,
-        write_iso,
+        "a date and time such as 2024-02-29T13:30:00Z", {"format": "date-time"}, read_datetime, write_iso
     ),
     ("datetime", "date"): Notation("a date such as 2024-02-29", {"format": "date"}, read_date, write_date),
     ("datetime", "time"): Notation("a time such as 13:30:00", {"format": "time"}, read_time, write_iso),

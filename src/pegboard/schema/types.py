@@ -12,9 +12,10 @@ import sys
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NoReturn, TypeVar, Union
 
+import attrs
 from attrs import define, field, frozen
 
 from pegboard.errors import DefinitionError
@@ -27,7 +28,6 @@ from pegboard.schema.adapters import (
     ArrayAdapter,
     Choice,
     ChoiceAdapter,
-    DerivedAdapter,
     FlagAdapter,
     MappingAdapter,
     Member,
@@ -38,7 +38,6 @@ from pegboard.schema.adapters import (
     TupleAdapter,
     TypeAdapter,
     UnionAdapter,
-    WrappedAdapter,
     key_schema,
     reach,
 )
@@ -92,7 +91,7 @@ class Property:
     Attributes:
         name: Its key in the arguments.
         annotation: Its type, resolved.
-        description: For the model; it goes before what the type says of itself.
+        description: For the model; it goes before the type's own.
         default: What it is if it isn't given; `MISSING` makes it required.
     """
 
@@ -326,13 +325,13 @@ class _Reader:
 
     def _annotated(self, annotation: Any, path: str) -> TypeAdapter:
         try:
-            metadata = read_metadata(annotation.__metadata__)
+            notes, constraints = read_metadata(annotation.__metadata__)
         except ValueError as error:
             self.refuse(annotation, path, str(error), "Correct the pattern.")
-        adapter = self._noted(annotation.__origin__, metadata.notes, path)
-        for marker, constraint in metadata.constraints:
+        adapter = self._noted(annotation.__origin__, notes, path)
+        for marker, constraint in constraints:
             adapter = self._constrained(adapter, constraint, marker, annotation, path)
-        return NotedAdapter(adapter, metadata.notes) if metadata.notes else adapter
+        return NotedAdapter(adapter, notes) if notes else adapter
 
     def _noted(self, inner: Any, notes: JsonSchema, path: str) -> TypeAdapter:
         """The adapter of what is annotated; with a schema beside, it may be a class with hooks in the converter."""
@@ -410,7 +409,7 @@ class _Reader:
     def _derived(self, cls: Any, annotation: Any, path: str) -> TypeAdapter:
         for base in (str, int, float):
             if issubclass(cls, base):
-                return DerivedAdapter(SCALARS[base], cls)
+                return attrs.evolve(SCALARS[base], cls=cls)
         text = _annotation_text(annotation)
         return self.refuse(annotation, path, f"{text} has no JSON Schema", _HINTS.get(text.partition("[")[0], _HINT))
 
@@ -491,7 +490,6 @@ class _Reader:
             name=_annotation_name(annotation),
             cls=dict if is_typed_dict(cls) else cls,
             notes=_class_notes(cls),
-            hashes=cls.__hash__ is not None,
             is_generic=bool(typing.get_args(annotation)),
         )
         self.records[key] = (annotation, adapter)
@@ -524,7 +522,7 @@ class _Reader:
             self.refuse(annotation, path, f"{alias.__name__} can't be resolved: {error}", "Define it at module level.")
         adapter = self._aliases[key] = AliasAdapter(_annotation_name(annotation))
         adapter.inner = self.read(value, path)
-        if any(each is adapter for each in _in_place(adapter.inner)):
+        if any(each is adapter for each in reach(adapter.inner, in_place=True)):
             self.refuse(annotation, path, f"{alias.__name__} stands for itself without end", "Take it out of it.")
         if any(each is adapter for each in reach(adapter.inner)):
             return adapter
@@ -550,7 +548,7 @@ def _class_notes(cls: type) -> JsonSchema:
 
 
 def _member_notes(given: ClassField, adapter: TypeAdapter, docs: Mapping[str, str]) -> JsonMapping:
-    """Description and default. What the field itself says of it goes before the class's docstring."""
+    """Description and default. The field's own go before the class's docstring."""
     notes: JsonSchema = {}
     described = isinstance(adapter, NotedAdapter) and "description" in adapter.notes
     documented = None if described else docs.get(given.name) or docs.get(given.key)
@@ -579,37 +577,10 @@ def _alias_value(alias: Any, arguments: tuple[Any, ...]) -> Any:
     return substituted(value, dict(zip(alias.__type_params__, arguments, strict=False)))
 
 
-def _in_place(adapter: TypeAdapter) -> Iterator[TypeAdapter]:
-    """`adapter` and the adapters of the same value, as against those of its items and fields."""
-    seen: set[int] = set()
-    waiting = [adapter]
-    while waiting:
-        here = waiting.pop()
-        if id(here) in seen:
-            continue
-        seen.add(id(here))
-        yield here
-        if isinstance(here, UnionAdapter | WrappedAdapter):
-            waiting.extend(here.parts())
-
-
 _LISTS: Final = frozenset(
-    {
-        list,
-        collections.deque,
-        abc.Sequence,
-        abc.MutableSequence,
-        abc.Collection,
-        abc.Iterable,
-        abc.Reversible,
-    }
+    {list, collections.deque, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable, abc.Reversible}
 )
-_SETS: Final[Mapping[Any, type[Any]]] = {
-    set: set,
-    frozenset: frozenset,
-    abc.Set: frozenset,
-    abc.MutableSet: set,
-}
+_SETS: Final[Mapping[Any, type[Any]]] = {set: set, frozenset: frozenset, abc.Set: frozenset, abc.MutableSet: set}
 _MAPPINGS: Final[Mapping[Any, Callable[[dict[Any, Any]], Any] | None]] = {
     dict: None,
     abc.Mapping: None,

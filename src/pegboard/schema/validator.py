@@ -81,13 +81,6 @@ def _usable(schema: JsonSchema | str) -> JsonText:
         raise SchemaError(f"the schema is no JSON ({error})") from None
 
 
-def _compile(schema: str) -> Callable[[Any], bool]:
-    try:
-        return compiled(schema).is_valid
-    except ValueError as error:
-        raise SchemaError(f"the schema can't be used: {_reason(error)}") from None
-
-
 @frozen(eq=False)
 class Validator:
     """Compiled JSON Schema: whether a value fits, and what is wrong where it doesn't.
@@ -150,7 +143,10 @@ _UNWORDED: Final = (((), "doesn't fit the schema"),)
 
 
 def _acceptance(schema: str, bounds: tuple[int, int] | None) -> Callable[[Any], bool]:
-    fits = _compile(schema)
+    try:
+        fits = compiled(schema).is_valid
+    except ValueError as error:
+        raise SchemaError(f"the schema can't be used: {_reason(error)}") from None
     return fits if bounds is None else lambda value: is_small(value, *bounds) and fits(value)
 
 
@@ -176,7 +172,7 @@ def _bounds(schema: str) -> tuple[int, int] | None:
     return _MOST_STEPS // max(rules, 1), _MOST_STEPS // max(places, 1)
 
 
-def _patterns(schema: JsonSchema) -> Iterable[str]:
+def _patterns(schema: JsonSchema) -> Sequence[str]:
     """Those that a value itself or its keys are compared with."""
     named, own = schema.get("patternProperties"), schema.get("pattern")
     return [*(named if is_object(named) else ()), *((own,) if isinstance(own, str) else ())]
@@ -290,15 +286,9 @@ def _fault_of_cost(root: Any) -> str | None:
     if size > MAX_EXPANDED:
         return f"it comes to more than {MAX_EXPANDED} schemas once its references are followed"
     reached = list(expansion.reached.values())
-    patterns = sum(("pattern" in each) + _size(each.get("patternProperties")) for each in reached)
-    if patterns > MAX_PATTERNS:
+    if sum(len(_patterns(each)) for each in reached) > MAX_PATTERNS:
         return f"it has more than {MAX_PATTERNS} patterns"
     return _fault_of_references(references, reached)
-
-
-def _size(members: Any) -> int:
-    """How many there are; what is no object is refused when it is compiled."""
-    return len(members) if is_object(members) else 0
 
 
 def _fault_of_references(references: References, reached: Sequence[JsonSchema]) -> str | None:
@@ -320,20 +310,17 @@ def _levels(value: Any) -> int:
     """How deep containers are nested in a JSON value."""
     levels = 0
     row: list[Any] = [value]
-    while row:
+    while row := [item for each in row if is_object(each) or is_array(each) for item in _items(each)]:
         levels += 1
-        row = [item for each in row for item in _items(each)]
-    return levels - 1
+    return levels
 
 
 def _items(value: Any) -> Iterable[Any]:
-    if is_object(value):
-        return value.values()
-    return value if is_array(value) else ()
+    return value.values() if is_object(value) else value
 
 
 def _reason(error: ValueError) -> str:
-    """One line of what jsonschema_rs says, with the place in the schema."""
+    """One line of the message of jsonschema_rs, with the place in the schema."""
     place = getattr(error, "instance_path", ())
     text = str(getattr(error, "message", error))[:_MOST_MESSAGE]
     if text.endswith('is not a "regex"'):

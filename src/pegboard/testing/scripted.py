@@ -7,8 +7,19 @@ from types import TracebackType
 from typing import Any, ClassVar, Self, TypeAlias, cast
 
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest
-from pegboard.messages.message import CallPart, Message, Part, ReasoningPart, TextPart, Writable
-from pegboard.messages.response import CallDelta, Delta, ModelResponse, ReasoningDelta, TextDelta
+from pegboard.messages import (
+    CallDelta,
+    CallPart,
+    Delta,
+    Message,
+    ModelResponse,
+    Part,
+    ReasoningDelta,
+    ReasoningPart,
+    TextDelta,
+    TextPart,
+    Writable,
+)
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_text
 from pegboard.tools.call import ToolCall

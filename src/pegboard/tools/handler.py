@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, FatalToolError, MissingServiceError, ToolError
 from pegboard.schema.json import JsonText, StructureError, json_text
-from pegboard.tools.context import ToolContext
+from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.services import Injection
 from pegboard.tools.signature import EMPTY, STARRED, Kind, Parameter, Signature
 from pegboard.typing import JsonSchema
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 Binder: TypeAlias = Callable[[ToolContext, Mapping[str, Any]], tuple[Sequence[Any], Mapping[str, Any]]]
 """Turns arguments that the schema has judged valid into `(args, kwargs)` of the function."""
-
-Unstructure: TypeAlias = Callable[[Any], Any]
-"""Turns what the function gave back into JSON data."""
 
 
 @frozen
@@ -44,6 +41,9 @@ Previewer: TypeAlias = Callable[[Mapping[str, Any]], "Preview | str | None"]
 Confirmer: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Gets the judged arguments; whether this call has to be confirmed."""
 
+WorkDir: TypeAlias = Callable[[Mapping[str, Any], ReadonlyContext], "str | None"]
+"""Gets the judged arguments and the request's context; gives the folder that relative paths in them start from."""
+
 Checker: TypeAlias = Callable[[Mapping[str, Any]], "Iterable[str] | None"]
 """Gets the judged arguments; gives `"path: reason"` for each thing that is wrong with them."""
 
@@ -64,7 +64,7 @@ class Handler:
         blocking: Whether a plain function may block, and so runs off the event loop.
         make_binder: Makes the binder, at the first call.
         make_unstructure: Makes the way back to JSON, at the first call; `None` where the value is JSON already
-            or its type says nothing.
+            or its type declares nothing.
         wraps_result: Whether the structured result is `{"result": value}`, because its type is no object's.
         injects: The parameters that services fill: these are opened before each call and closed after it.
     """
@@ -73,7 +73,7 @@ class Handler:
     make_binder: Callable[[], Binder]
     flavour: Flavour = field(default=Factory(lambda self: Flavour.of(self.function), takes_self=True))
     blocking: bool = True
-    make_unstructure: Callable[[], Unstructure | None] = lambda: None
+    make_unstructure: Callable[[], Callable[[Any], Any] | None] = lambda: None
     wraps_result: bool = False
     injects: tuple[Injection, ...] = ()
 
@@ -81,17 +81,10 @@ class Handler:
 def input_schema_of(
     options: Mapping[str, Any], parameters: Sequence[Parameter], described: Mapping[str, str], tool: str
 ) -> JsonText:
-    """The given schema, held against the parameters, else what they give.
+    """The given schema, held against the parameters that the model may fill, else what they give.
 
-    Args:
-        options: Of the tool.
-        parameters: What the model may fill.
-        described: Their descriptions by the docstring; a text in `Annotated` wins.
-        tool: The tool's name, for errors.
-
-    Raises:
-        DefinitionError: A type can't be expressed, or the given schema lets through what the function can't take.
-        SchemaError: The given schema is refused.
+    `described` has their descriptions by the docstring; a text in `Annotated` wins. Raises `DefinitionError` where a
+    type can't be expressed, or the given schema lets through what the function can't take.
     """
     given = options.get("input_schema")
     if given is None:
@@ -129,18 +122,15 @@ def _derived(parameters: Sequence[Parameter], described: Mapping[str, str], tool
 
 def _is_described(annotation: Any) -> bool:
     """Whether a text stands in `Annotated`, which wins over the docstring's."""
-    return get_origin(annotation) is Annotated and any(map(_describes, get_args(annotation)[1:]))
-
-
-def _describes(marker: Any) -> bool:
-    if isinstance(marker, Mapping):
-        return "description" in marker
-    texts = (marker, getattr(marker, "documentation", None), getattr(marker, "description", None))
-    return any(isinstance(each, str) for each in texts)
+    for marker in get_args(annotation)[1:] if get_origin(annotation) is Annotated else ():
+        texts = (marker, getattr(marker, "documentation", None), getattr(marker, "description", None))
+        if any(isinstance(each, str) for each in texts) or (isinstance(marker, Mapping) and "description" in marker):
+            return True
+    return False
 
 
 def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
-    """Refuses types that no JSON becomes: a schema says what a call may carry, not how it becomes a value."""
+    """Refuses types that no JSON becomes: a schema is about what a call may carry, not how it becomes a value."""
     from pegboard.schema.types import schema_of
 
     for each in parameters:
@@ -174,9 +164,7 @@ def _check_drift(schema: JsonSchema, parameters: Sequence[Parameter], tool: str)
 def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
     """The binder for a signature: arguments that are JSON already are handed on as they are.
 
-    Args:
-        signature: Of the function.
-        strict: Whether the types judge too, because the schema is another than theirs.
+    `strict`: the types judge too, because the schema is another than theirs.
     """
     from pegboard.schema.converter import same  # these are loaded at the first call
     from pegboard.schema.structure import strict_structurer, structure_hook
@@ -202,12 +190,7 @@ def binder_of(signature: Signature, *, strict: bool = False) -> Binder:
 
 
 def binder_of_one(signature: Signature, argument: str | None = None) -> Binder:
-    """The binder of a function that takes one thing, and perhaps the context and services.
-
-    Args:
-        signature: Of the function, one parameter of it visible.
-        argument: The name of the one argument that it gets; `None` for all arguments as a mapping.
-    """
+    """The binder of a function that takes one argument, or (`None`) all arguments as a mapping."""
     binder = _binder(signature, {}, None)
     (one,) = signature.visible
     return lambda context, arguments: binder(
@@ -215,23 +198,16 @@ def binder_of_one(signature: Signature, argument: str | None = None) -> Binder:
     )
 
 
-def _as_they_are(_context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    return (), arguments
-
-
 def _binder(signature: Signature, structures: Mapping[str, StructureHook], rest: StructureHook | None) -> Binder:
     """Passes everything by name; where a parameter can't be, all that may stand before it are passed by position.
 
-    Args:
-        signature: Of the function.
-        structures: What structures an argument, by its name; `*args` as the list that they come in.
-        rest: What structures the values of `**kwargs`.
+    `structures` has what structures an argument, by its name, and `rest` what structures the values of `**kwargs`.
     """
     injects, rest_of = signature.injects, _rest_of(signature)
     its_context = next((each.name for each in signature.parameters if each.is_context), None)
     positional = _by_position(signature.parameters)
     if not (structures or rest_of or injects or its_context or positional):
-        return _as_they_are
+        return lambda _context, arguments: ((), arguments)
 
     def bind(context: ToolContext, arguments: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
         values, hooks, name = dict(arguments), structures, ""
@@ -287,16 +263,10 @@ def _taken_out(positional: Sequence[Parameter], values: dict[str, Any]) -> list[
 
 
 async def opened(injects: Sequence[Injection], context: ToolContext) -> None:
-    """Opens what the parameters of a tool need, so that binding finds it.
+    """Opens what the parameters of a tool need, so that binding finds it; `close_services` closes it.
 
-    Args:
-        injects: Of the tool's handler.
-        context: Of the call; `close_services` closes what was opened.
-
-    Raises:
-        ToolError: It isn't provided, or it can't be opened. The model learns that the tool isn't set up, the operator
-            what to provide (from `__cause__`).
-        FatalToolError: A factory ends the turn.
+    Where one isn't provided or can't be opened, a `ToolError` has the model learn that the tool isn't set up, and the
+    operator what to provide (from `__cause__`).
     """
     for each in injects:
         try:
@@ -327,16 +297,7 @@ def filled(injects: Sequence[Injection], context: ToolContext) -> dict[str, Any]
 
 
 def checked_schema(schema: JsonSchema, tool: str, what: str) -> JsonText:
-    """A given schema as text.
-
-    Args:
-        schema: As an object.
-        tool: The tool's name, for errors.
-        what: `"input_schema"` or `"output_schema"`.
-
-    Raises:
-        SchemaError: It is refused.
-    """
+    """A given schema as text; raises `SchemaError` where it is refused. `what` names it, such as `"input_schema"`."""
     from pegboard.schema.validator import check_schema
 
     check_schema(schema, tool=tool, what=what)

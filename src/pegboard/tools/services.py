@@ -491,11 +491,7 @@ class Services:
         return both
 
     def find(self, kind: Any) -> _Provided | None:
-        """What is provided for this type: exactly for it, else for the one class that inherits from it.
-
-        Raises:
-            MissingServiceError: Several such classes.
-        """
+        """What is provided for this type: exactly for it, else for the one class that inherits from it."""
         found = self._provided.get(kind)
         if found is not None:
             return found
@@ -507,24 +503,14 @@ class Services:
         return self._provided[below[0]] if below else None
 
     async def use(self, kind: Kind[T], context: _Context) -> T:
-        """The service of this type, opened if need be.
-
-        Raises:
-            MissingServiceError: None is provided.
-            BaseException: Whatever its factory raised.
-        """
+        """The service of this type, opened if need be; raises as its factory does."""
         given = self._found(kind)
         if given.make is None:
             return given.value
         return await self._container(given, context).use(given, context)
 
     def use_now(self, kind: Kind[T], context: _Context) -> T:
-        """The same for what needs no waiting.
-
-        Raises:
-            MissingServiceError: None is provided, or it has to be awaited; says what to do.
-            BaseException: Whatever its factory raised.
-        """
+        """The same for what needs no waiting; raises `MissingServiceError` where it has to be awaited."""
         given = self._found(kind)
         if given.make is None:
             return given.value

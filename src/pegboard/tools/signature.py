@@ -22,11 +22,7 @@ from pegboard.tools.services import Injection, injected_kind, is_kind
 
 
 def resolved(annotation: Any, function: Callable[..., Any], *, tool: str, parameter: str) -> Any:
-    """An annotation with every name in it worked out, as it stands where `function` was written.
-
-    Raises:
-        DefinitionError: A name isn't there, or the text is no type.
-    """
+    """An annotation with every name in it worked out, as it stands where `function` was written."""
     if _is_settled(annotation):
         return annotation
     try:
@@ -196,16 +192,10 @@ class Signature:
 
 
 def signature_of(function: Callable[..., Any], *, tool: str, method: bool = False) -> Signature:
-    """Reads a function's signature; wrappers made with `functools.wraps` are seen through.
+    """Reads the signature of any callable but a class; wrappers made with `functools.wraps` are seen through.
 
-    Args:
-        function: Any callable but a class.
-        tool: The tool's name, for errors.
-        method: Whether the first parameter is an instance or class that isn't bound yet.
-
-    Raises:
-        DefinitionError: It has no readable signature, a type names what isn't there, or two parameters take the
-            context.
+    `method`: the first parameter is an instance or class that isn't bound yet. Raises `DefinitionError` where it has
+    no readable signature, a type names what isn't there, or two parameters take the context.
     """
     try:
         raw = inspect.signature(function, **lenient())
@@ -244,7 +234,7 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
         annotation = ToolContext
     elif _is_kind_of_context(annotation):
         what = f"it would be the model's to fill: only {ToolContext.__name__} itself is given by the registry."
-        hint = "Annotate it ToolContext; what the request says is in its `request`."
+        hint = "Annotate it ToolContext; the request is its `request`."
         raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
     service = None if type(annotation) is type else injected_kind(annotation)
     if service is not None:
@@ -335,16 +325,16 @@ _READY: Final = (ToolResult, *CONTENT_TYPES)
 """What is a result, or a part of one, already."""
 
 _SILENT: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoReturn, typing.Never, *_READY)
-"""What says nothing of structured results: text and bytes become content as they are."""
+"""Types without structured results: text and bytes become content as they are."""
 
 
 @frozen
 class Output:
-    """What a return type says of a tool's results.
+    """What a return type declares of a tool's results.
 
     Attributes:
-        annotation: The type of the value that is turned into the result; `EMPTY` where it says nothing.
-        schema: The JSON Schema of the structured result, an object's; `None` where the type says nothing.
+        annotation: The type of the value that is turned into the result; `EMPTY` where it declares none.
+        schema: The JSON Schema of the structured result, an object's; `None` where the type declares none.
         is_wrapped: Whether the value stands in the structured result as `{"result": value}`, because MCP wants
             an object and its type is none.
     """
@@ -362,34 +352,23 @@ class Output:
         return unstructurer(self.annotation)
 
 
-@frozen
-class Returned:
-    """What calling a function gives.
+def returned_by(function: Callable[..., Any], returns: Any) -> tuple[Flavour, Any]:
+    """What calling `function`, annotated to return `returns`, gives, and the type of what the result is made of.
 
-    Attributes:
-        flavour: Settled once, by its code, else by its return type: a plain function may give a coroutine.
-        annotation: The type of what the result is made of: what is awaited, what a generator returns, or the list
-            of its items; `EMPTY` where nothing is said.
+    The flavour is settled by its code, else by its return type: a plain function may give a coroutine. The type is
+    that of what is awaited, of what a generator returns, or of the list of its items; `EMPTY` where there is none.
     """
-
-    flavour: Flavour
-    annotation: Any
-
-
-def returned_by(function: Callable[..., Any], returns: Any) -> Returned:
-    """What calling `function`, annotated to return `returns`, gives."""
     flavour = Flavour.of(function)
     origin: Any = get_origin(returns)
     parts: tuple[Any, ...] = get_args(returns)
     if flavour is Flavour.PLAIN:
         flavour = _flavour_of_type(origin or returns)
     if flavour is Flavour.ASYNC and origin in _AWAITABLES:
-        return Returned(flavour, parts[-1])
+        return flavour, parts[-1]
     if flavour is Flavour.GENERATOR:
         returned = parts[2] if len(parts) > 2 else _NONE
-        value = _list_of(parts) if returned in (None, _NONE) else returned
-        return Returned(flavour, value)
-    return Returned(flavour, _list_of(parts) if flavour is Flavour.ASYNC_GENERATOR else returns)
+        return flavour, _list_of(parts) if returned in (None, _NONE) else returned
+    return flavour, _list_of(parts) if flavour is Flavour.ASYNC_GENERATOR else returns
 
 
 def _flavour_of_type(origin: Any) -> Flavour:
@@ -408,11 +387,7 @@ def _list_of(parts: tuple[Any, ...]) -> Any:
 
 
 def output_of(annotation: Any, *, tool: str) -> Output:
-    """What the type of a result says.
-
-    Raises:
-        DefinitionError: The type can't be written as JSON Schema.
-    """
+    """What the type of a result declares; raises `DefinitionError` where it can't be written as JSON Schema."""
     spoken = _spoken(annotation)
     if spoken is EMPTY:
         return Output()
@@ -429,7 +404,7 @@ def output_of(annotation: Any, *, tool: str) -> Output:
 
 
 def _spoken(annotation: Any) -> Any:
-    """The part of a type that says something of structured results, `EMPTY` where none does."""
+    """The part of a type that declares structured results, `EMPTY` where none does."""
     origin = get_origin(annotation)
     parts: tuple[Any, ...] = get_args(annotation)
     if annotation is None or annotation in _SILENT or isinstance(annotation, typing.TypeVar):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import attrs
 from attrs import Factory, field, frozen
@@ -105,19 +105,7 @@ LEAST_MEMORY: Final = 64 << 20
 
 @frozen
 class Policy:
-    """How calls of a tool are treated; `None` leaves it to the registry.
-
-    Attributes:
-        timeout: Seconds that one call may take.
-        coerce: Whether arguments may be converted to the schema's types (on a copy, reported).
-        expose_errors: Whether the text of unexpected exceptions reaches the model.
-        retries: How often a failed call of an idempotent tool is tried again.
-        max_concurrency: How many calls of the tool may run at once.
-        result_limits: How much of a result the model gets.
-        executor: Where the handler runs: `"loop"`, `"thread"`, `"process"` (a child process, by pegboard-processes),
-            or the name of another executor of a plugin or the host; `None` is in the loop where it is async,
-            else in a thread.
-        memory_limit: Bytes of memory that a call in a child process may use, all of the process counted.
+    """How calls of a tool are treated, by the options of the same names; `None` leaves it to the registry.
 
     Raises:
         ValueError: A `max_concurrency` below 1: no call would ever run. A `memory_limit` below 64 MiB: Python itself
@@ -192,11 +180,7 @@ def is_valid_name(name: str) -> bool:
 
 
 def check_name(name: str) -> str:
-    """`name` as it is.
-
-    Raises:
-        InvalidNameError: It isn't a valid name.
-    """
+    """`name` as it is; raises `InvalidNameError` where it isn't valid."""
     if not is_valid_name(name):
         raise InvalidNameError(name)
     return name
@@ -305,11 +289,7 @@ class ToolAnnotations:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ToolAnnotations:
-        """Reads what `to_json` writes; other keys are passed over.
-
-        Raises:
-            ValueError: A hint that is neither a boolean nor null.
-        """
+        """Reads what `to_json` writes; other keys are passed over, and a hint is a boolean or null."""
         hints = {name: data.get(wire) for name, wire in _HINTS}
         for name, wire in _HINTS:
             if not isinstance(hints[name], bool | None):
@@ -335,7 +315,7 @@ class Grammar:
     Attributes:
         syntax: `"lark"` or `"regex"`.
         definition: The grammar's text. A regular expression is one of Rust's `regex`, which providers take and which
-            runs in linear time; what Lark says of its grammars is left to the provider.
+            runs in linear time; grammars of Lark are left to the provider.
 
     Raises:
         ValueError: Another syntax, or no such regular expression.
@@ -416,26 +396,16 @@ class ToolSpec:
     """What a tool declares: frozen, JSON-serialisable, comparable by its digest.
 
     Schemas, examples, options and meta are kept as JSON text; reading them gives a fresh value each time, so
-    a spec can't be changed by changing what it gave.
+    a spec can't be changed by changing what it gave. Attributes that aren't listed are the options of the same names.
 
     Attributes:
         name: 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first.
         description: For the model. Here and in `title`, lone surrogates become U+FFFD.
         title: For people, or `None`.
         kind: `"function"`, `"freeform"` (text input, see `grammar`) or `"provider"` (see `provider_id`).
-        annotations: Hints about behaviour.
         tags: Sorted, each once.
         grammar: Of a freeform tool's input, or `None` for any text.
         provider_id: Of a provider tool, such as `"openai.web_search"`; else `None`.
-        strict: Whether providers shall hold the model to the schema; `None` leaves it to the exporter.
-        long_running: The tool answers with an id first and with its result later.
-        deferred: Offered only once it was found by a search.
-        concurrency: How calls of it share.
-        permission: The name of the permission that a call asks for, or `None`.
-        permission_arguments: The arguments that rules look at, and how: name -> `"text"`, `"command"`, `"path"` or
-            `"url"`.
-        requires_confirmation: A person confirms each call (or those that the tool's own predicate picks).
-        version: The tool's own version, or `None`.
         original_name: The foreign name that `name` was mapped from, or `None`.
 
     Raises:
@@ -532,7 +502,7 @@ class ToolSpec:
 
     @property
     def digest(self) -> str:
-        """`"sha256:..."` over everything that this spec says; worked out once."""
+        """`"sha256:..."` over all facts of this spec; worked out once."""
         if self._digest is None:
             object.__setattr__(self, "_digest", digest_of(self.to_json()))
         return self._digest or ""
@@ -544,10 +514,10 @@ class ToolSpec:
     def to_json(self) -> JsonObject:
         """All facts that aren't the default, under camel-case names; name, description, kind, inputSchema always."""
         data: JsonObject = {}
-        for wire, (name, _, write) in _FACTS.items():
+        for wire, (name, _) in _FACTS.items():
             value = getattr(self, name)
             if name not in _DEFAULTS or value != _DEFAULTS[name]:
-                data[wire] = write(value)
+                data[wire] = _written(value)
         return data
 
     @classmethod
@@ -562,8 +532,7 @@ class ToolSpec:
         for wire, value in data.items():
             if wire not in _FACTS:
                 raise ValueError(f"{wire}: unknown key")
-            name, read, _ = _FACTS[wire]
-            facts[name] = read(wire, value)
+            facts[_FACTS[wire][0]] = _read(wire, value)
         if "name" not in facts:
             raise ValueError("name: missing")
         return cls(**facts)
@@ -577,84 +546,67 @@ class ToolSpec:
         return hash(self.name)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-def _to_json(value: Any) -> Any:
-    return value.to_json()
-
-
-def _of(*types: type) -> Callable[[str, Any], Any]:
-    """A reader that takes a value of these types as it is."""
-
-    def read(wire: str, value: Any) -> Any:
-        if type(value) not in types:
-            wanted = " or ".join(kind.__name__ for kind in types)
-            raise ValueError(f"{wire}: expected {wanted}, found {type(value).__name__}")
-        return value
-
-    return read
-
-
-def _strings(wire: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
-        raise ValueError(f"{wire}: expected a list of strings")
-    return tuple(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-
-
-def _objects(wire: str, value: Any) -> list[JsonObject]:
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):  # pyright: ignore[reportUnknownVariableType]
-        raise ValueError(f"{wire}: expected a list of objects")
-    return value  # pyright: ignore[reportUnknownVariableType]
-
-
-def _parts(make: Callable[[JsonObject], Any]) -> Callable[[str, Any], Any]:
-    """A reader that makes a value of an object's members."""
-
-    def read(wire: str, value: Any) -> Any:
-        members = _of(dict)(wire, value)
-        try:
-            return make(members)
-        except TypeError as error:
-            raise ValueError(f"{wire}: {error}") from None
-
-    return read
-
-
-_TEXT = _of(str)
-_FLAG = _of(bool)
-_OBJECT = _of(dict)
-
-_FACTS: Final[dict[str, tuple[str, Callable[[str, Any], Any], Callable[[Any], Any]]]] = {
-    "name": ("name", _TEXT, _same),
-    "description": ("description", _TEXT, _same),
-    "kind": ("kind", _TEXT, _same),
-    "inputSchema": ("input_schema", _OBJECT, _same),
-    "outputSchema": ("output_schema", _OBJECT, _same),
-    "title": ("title", _TEXT, _same),
-    "annotations": ("annotations", _parts(ToolAnnotations.from_json), _to_json),
-    "tags": ("tags", _strings, list),
-    "examples": ("examples", _objects, list),
-    "grammar": ("grammar", _parts(lambda members: Grammar(**members)), _to_json),
-    "providerId": ("provider_id", _TEXT, _same),
-    "providerArguments": ("provider_arguments", _OBJECT, _same),
-    "strict": ("strict", _FLAG, _same),
-    "longRunning": ("long_running", _FLAG, _same),
-    "deferred": ("deferred", _FLAG, _same),
-    "concurrency": ("concurrency", _parts(lambda members: Concurrency(**members)), _to_json),
-    "permission": ("permission", _TEXT, _same),
-    "permissionArguments": ("permission_arguments", _parts(_argument_kinds), _same),
-    "requiresConfirmation": ("requires_confirmation", _FLAG, _same),
-    "version": ("version", _TEXT, _same),
-    "originalName": ("original_name", _TEXT, _same),
-    "providerOptions": ("provider_options", _OBJECT, _same),
-    "meta": ("meta", _OBJECT, _same),
+_FACTS: Final[Mapping[str, tuple[str, type]]] = {
+    "name": ("name", str),
+    "description": ("description", str),
+    "kind": ("kind", str),
+    "inputSchema": ("input_schema", dict),
+    "outputSchema": ("output_schema", dict),
+    "title": ("title", str),
+    "annotations": ("annotations", dict),
+    "tags": ("tags", list),
+    "examples": ("examples", list),
+    "grammar": ("grammar", dict),
+    "providerId": ("provider_id", str),
+    "providerArguments": ("provider_arguments", dict),
+    "strict": ("strict", bool),
+    "longRunning": ("long_running", bool),
+    "deferred": ("deferred", bool),
+    "concurrency": ("concurrency", dict),
+    "permission": ("permission", str),
+    "permissionArguments": ("permission_arguments", dict),
+    "requiresConfirmation": ("requires_confirmation", bool),
+    "version": ("version", str),
+    "originalName": ("original_name", str),
+    "providerOptions": ("provider_options", dict),
+    "meta": ("meta", dict),
 }
-"""The facts of a spec as they stand in JSON: each with its attribute, and how it is read and written."""
+"""The facts of a spec as they stand in JSON: each with its attribute and its JSON type."""
+
+_ITEMS: Final = {"tags": (str, "strings"), "examples": (dict, "objects")}
+_PARTS: Final[Mapping[str, Callable[[JsonObject], Any]]] = {
+    "annotations": ToolAnnotations.from_json,
+    "grammar": lambda members: Grammar(**members),
+    "concurrency": lambda members: Concurrency(**members),
+    "permissionArguments": _argument_kinds,
+}
+
+
+def _read(wire: str, value: Any) -> Any:
+    """A fact's value out of JSON."""
+    kind = _FACTS[wire][1]
+    if wire in _ITEMS:
+        item, items = _ITEMS[wire]
+        if not isinstance(value, list) or not all(isinstance(each, item) for each in cast("list[Any]", value)):
+            raise ValueError(f"{wire}: expected a list of {items}")
+    elif type(value) is not kind:
+        raise ValueError(f"{wire}: expected {kind.__name__}, found {type(value).__name__}")
+    read = _PARTS.get(wire)
+    try:
+        return cast("Any", value) if read is None else read(cast("Any", value))
+    except TypeError as error:
+        raise ValueError(f"{wire}: {error}") from None
+
+
+def _written(value: Any) -> Any:
+    """A fact's value as JSON."""
+    if isinstance(value, ToolAnnotations | Grammar | Concurrency):
+        return value.to_json()
+    return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+
 
 _ALWAYS: Final = ("name", "description", "kind", "input_schema")
-_DEFAULTS: Final = {name: getattr(ToolSpec("_"), name) for name, _, _ in _FACTS.values() if name not in _ALWAYS}
+_DEFAULTS: Final = {name: getattr(ToolSpec("_"), name) for name, _ in _FACTS.values() if name not in _ALWAYS}
 
 
 __all__ = [

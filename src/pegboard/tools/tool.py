@@ -22,7 +22,7 @@ from pegboard.tools.handler import (
     ErrorWriter,
     Handler,
     Previewer,
-    Unstructure,
+    WorkDir,
     binder_of,
     binder_of_one,
     checked_schema,
@@ -51,9 +51,8 @@ if TYPE_CHECKING:
 class LateHandler:
     """A handler that is found at the first call: listing and filtering import none of its plugin's code.
 
-    Attributes:
-        load: Gives the tool with its handler. May take long (it imports a plugin): called off the event loop.
-            Raises `PluginError` where the plugin fails, `StaleSpecError` where its code says something else.
+    `load` gives the tool with its handler. It is called off the event loop, as it imports a plugin, and raises
+    `PluginError` where the plugin fails, `StaleSpecError` where its code declares something else.
     """
 
     load: Callable[[], Tool]
@@ -63,21 +62,19 @@ class LateHandler:
 class Tool:
     """A spec plus the handler that runs it.
 
-    A tool without a handler is legal: its calls come back to the host as `not_executed`.
+    A tool without a handler is legal: its calls come back to the host as `not_executed`. Attributes that aren't
+    listed are the options of the same names.
 
     Attributes:
         spec: What the tool declares.
         handler: What runs it; a `LateHandler` is found at the first call.
         origin: Who brought it.
         policy: How its calls are treated.
-        preview: Shows a person what a call would do.
+        work_dir: The folder that relative paths start from, where the tool has its own; `None`: the call's.
         confirms: Picks the calls that need confirmation; `None` leaves it to `spec.requires_confirmation`.
         checks: The tool's own check of judged arguments.
-        format_validation_error: The tool's own wording for invalid arguments.
         process_request: Changes the model request that the tool is resolved for: `(request, context)`, plain or async,
             gives the next request or `None`.
-        instructions: What the model reads of the tool before the conversation, as long as it is resolved.
-        offered: Whether models may be offered it; `False` for one that only processes requests.
         former_names: The names that it had before it was renamed, its own first: permission rules know it by these too.
     """
 
@@ -86,6 +83,7 @@ class Tool:
     origin: Origin = HOST
     policy: Policy = DEFAULT_POLICY
     preview: Previewer | None = None
+    work_dir: WorkDir | None = None
     confirms: Confirmer | None = None
     checks: Checker | None = None
     format_validation_error: ErrorWriter | None = None
@@ -135,7 +133,7 @@ class Tool:
         return self.handler.make_binder()
 
     @cached_property
-    def unstructure(self) -> Unstructure | None:
+    def unstructure(self) -> Callable[[Any], Any] | None:
         """What the function gave back -> JSON data, compiled at first use; `None` where there is nothing to do."""
         assert isinstance(self.handler, Handler)
         return self.handler.make_unstructure()
@@ -189,7 +187,7 @@ class Tool:
     def from_schema(
         cls,
         name: str,
-        input_schema: JsonSchema,
+        input_schema: JsonSchema | None,
         handler: Callable[..., Any] | None = None,
         **options: Unpack[CommonOptions],
     ) -> Tool:
@@ -197,7 +195,7 @@ class Tool:
 
         Args:
             name: The tool's name.
-            input_schema: An object's schema, taken as it is.
+            input_schema: An object's schema, taken as it is; `None` or `{}` for a tool without arguments.
             handler: Called with the arguments as a mapping; a `ToolContext` parameter gets the context.
             options: As `@tool` takes them.
 
@@ -205,6 +203,8 @@ class Tool:
             SchemaError: The schema is invalid or unbounded.
         """
         given = checked_options(options, tool=name)
+        if input_schema is None or input_schema == {}:
+            input_schema = {"type": "object", "properties": {}, "additionalProperties": False}
         facts = {"name": name, "input_schema": checked_schema(input_schema, name, "input_schema")}
         return _raw_tool(facts, handler, given)
 
@@ -277,16 +277,12 @@ class Tool:
 ATTRIBUTE: Final = "__pegboard_tool__"
 """Where a decorated function carries its `Tool`, or its `Method`."""
 
-_HOOKS: Final = ("preview", "confirms", "checks", "format_validation_error", "process_request")
+_HOOKS: Final = ("work_dir", "preview", "confirms", "checks", "format_validation_error", "process_request")
 
 
 @frozen(eq=False)
 class Method:
-    """The tool of a method, waiting for an instance.
-
-    Attributes:
-        tool: Its handler's function takes the instance first, so it can't be called as it is.
-    """
+    """The tool of a method, waiting for an instance, which its handler's function takes first."""
 
     tool: Tool
 
@@ -319,19 +315,13 @@ LONG_RUNNING: Final = (
 def made_tool(
     facts: Mapping[str, Any], options: Mapping[str, Any], handler: Handler | None = None, returns: Any = EMPTY
 ) -> Tool:
-    """The tool of all that was worked out, and of what the options say over it.
+    """The tool of all that was worked out, and of the options over it.
 
     Args:
         facts: For the spec, `name` among them.
         options: Checked.
         handler: With its function, flavour, binder and services.
         returns: The type of what the result is made of.
-
-    Raises:
-        DefinitionError: An option of the wrong form, an example that doesn't fit, or a return type that can't be
-            written as JSON Schema.
-        SchemaError: The given output schema is refused.
-        InvalidNameError: The name isn't one that every provider takes.
     """
     name: str = facts["name"]
     if "output_schema" not in options:
@@ -396,7 +386,7 @@ def snake_case(name: str) -> str:
 
 
 def docstring_of(function: Any) -> Docstring:
-    """What the docstring says of the function behind partials; of a callable object, `__call__`'s or its class's."""
+    """The docstring of the function behind partials; of a callable object, `__call__`'s or its class's."""
     function = _behind_partials(function)
     text = function.__doc__
     if not inspect.isroutine(function):
@@ -484,9 +474,9 @@ def _run_by(
     facts: Mapping[str, Any],
     options: Mapping[str, Any],
 ) -> Tool:
-    returned = returned_by(function, signature.returns)
-    handler = Handler(function, make_binder, returned.flavour, injects=signature.injects)
-    return made_tool(facts, options, handler, returned.annotation)
+    flavour, returned = returned_by(function, signature.returns)
+    handler = Handler(function, make_binder, flavour, injects=signature.injects)
+    return made_tool(facts, options, handler, returned)
 
 
 def _check_named(names: Iterable[str], signature: Signature, tool: str) -> None:

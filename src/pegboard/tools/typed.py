@@ -54,7 +54,7 @@ class TypedTool(Generic[Input, Output]):
 
     Attributes:
         name: By default the class's name in snake case.
-        description: By default what the class's docstring says before its sections.
+        description: By default the class's docstring up to its sections.
     """
 
     name: ClassVar[str] = ""
@@ -97,17 +97,11 @@ def _is_typed_class(thing: object) -> bool:
 
 @frozen
 class _Input:
-    """How arguments become the input.
-
-    Attributes:
-        annotation: The type of the input.
-        argument: The name of the one argument; `None` where the arguments are the input's fields.
-        strict: Whether the type judges too, because the schema is another than its own.
-    """
+    """How arguments become the input."""
 
     annotation: Any
-    argument: str | None
-    strict: bool
+    argument: str | None  # the name of the one argument; `None` where the arguments are the input's fields
+    strict: bool  # whether the type judges too, because the schema is another than its own
 
     def structured(self, arguments: Mapping[str, Any]) -> Any:
         """The input that judged arguments make."""

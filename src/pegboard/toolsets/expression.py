@@ -1,4 +1,4 @@
-r"""A predicate's text, as `--where` takes it and as `str(predicate)` writes it.
+r"""Predicates as text, as `--where` takes it and `str(predicate)` writes it, and as JSON.
 
     any     = all {"or" all}
     all     = one {"and" one}
@@ -13,6 +13,14 @@ r"""A predicate's text, as `--where` takes it and as `str(predicate)` writes it.
 `not` binds closest, then `and`, then `or`. In a value `*` is any run of characters and `?` is one; quotes are needed
 where it holds a space, a round bracket or a quote, and don't change what `*` and `?` mean. The key of a state ends
 at the first colon unless it is quoted: `state."a:b":yes`.
+
+In JSON a predicate is an object with one key:
+
+    {"and": [...]}  {"or": [...]}  {"not": ...}
+    {"is": "read_only"}                                 a flag
+    {"name": "git_*"}                                   a value under a key
+    {"state": {"key": "plan", "pattern": "true"}}       a value of the context's state
+    {"custom": "cheap"}                                 a registered callable
 """
 
 from __future__ import annotations
@@ -20,26 +28,29 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from attrs import define
 
 from pegboard.errors import ExpressionError, PredicateError, did_you_mean, suggest
-from pegboard.toolsets.predicate import (
+from pegboard.toolsets.predicates import (
     FLAGS,
     KEYS,
     MAX_DEPTH,
     OPERATORS,
     STATE,
+    And,
     Custom,
     CustomPredicates,
     Flag,
     Matches,
+    Or,
     Predicate,
     PredicateFunction,
     StateMatches,
+    all_of,
+    any_of,
 )
-from pegboard.toolsets.predicates import all_of, any_of
 
 _MAX_LENGTH: Final = 65_536
 _SPACE: Final = re.compile(r"\s*")
@@ -238,3 +249,93 @@ class _Parser:
 _ALL_KEYS: Final = ", ".join((*KEYS, f"{STATE}.KEY"))
 _ALL_FLAGS: Final = ", ".join(FLAGS)
 _OTHER_WORDS: Final = {"&": "and", "&&": "and", ",": "and", "|": "or", "||": "or", "!": "not", "~": "not"}
+
+
+_MAX_PARTS: Final = 10_000
+_MAX_CHARACTERS: Final = 65_536
+_WORDS: Final = ("and", "or", "not", "is", "custom", STATE, *KEYS)
+
+
+def predicate_from_json(data: Any, custom: CustomPredicates | None = None) -> Predicate:
+    """Reads what `to_json` writes, from a source that isn't trusted.
+
+    Args:
+        data: Parsed JSON.
+        custom: The registered callables by name.
+
+    Raises:
+        PredicateError: It is something else, or has more than 64 levels, 10,000 parts or 65,536 characters of
+            patterns. The text names the place.
+    """
+    return _Reading(custom or {}).predicate(data, "$", 1)
+
+
+@define
+class _Reading:
+    """Reader of a predicate's JSON, with what it has used of its limits."""
+
+    custom: CustomPredicates
+    parts: int = 0
+    characters: int = 0
+
+    def predicate(self, data: Any, place: str, depth: int) -> Predicate:
+        self.parts += 1
+        if depth > MAX_DEPTH or self.parts > _MAX_PARTS:
+            _refuse(place[:80], f"at most {MAX_DEPTH} levels and {_MAX_PARTS:,} parts are taken")
+        word, value = _only_member(data, place)
+        place = f"{place}.{word}"
+        if word in ("and", "or"):
+            return self.joined(And if word == "and" else Or, value, place, depth)
+        if word == "not":
+            return ~self.predicate(value, place, depth + 1)
+        try:
+            return self.leaf(word, value, place)
+        except PredicateError as error:
+            _refuse(place, str(error).removeprefix(f"{place}: "))
+
+    def joined(self, kind: type[And | Or], value: Any, place: str, depth: int) -> Predicate:
+        if not isinstance(value, list) or not value:
+            _refuse(place, "expected a list of at least one predicate")
+        members = tuple(
+            self.predicate(member, f"{place}[{index}]", depth + 1)
+            for index, member in enumerate(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        )
+        return kind(members) if members[1:] else members[0]
+
+    def leaf(self, word: str, value: Any, place: str) -> Predicate:
+        if word == STATE:
+            if not isinstance(value, dict) or value.keys() != {"key", "pattern"}:  # pyright: ignore[reportUnknownMemberType]
+                _refuse(place, 'expected {"key": ..., "pattern": ...}')
+            return StateMatches(self.text(value["key"], place), self.text(value["pattern"], place))
+        text = self.text(value, place)
+        if word == "is":
+            return Flag(text)
+        return self.registered(text, place) if word == "custom" else Matches(word, text)
+
+    def registered(self, name: str, place: str) -> Predicate:
+        if name not in self.custom:
+            _refuse(place, f"no predicate is registered as {name!r}.{did_you_mean(suggest(name, self.custom))}")
+        return Custom(self.custom[name], name)
+
+    def text(self, value: Any, place: str) -> str:
+        if not isinstance(value, str):
+            _refuse(place, f"expected a string, found {type(value).__name__}")
+        self.characters += len(value)
+        if self.characters > _MAX_CHARACTERS:
+            _refuse(place, f"at most {_MAX_CHARACTERS:,} characters are taken")
+        return value
+
+
+def _only_member(data: Any, place: str) -> tuple[str, Any]:
+    members = cast("dict[Any, Any]", data) if isinstance(data, dict) else {}
+    if len(members) != 1:
+        _refuse(place, 'expected an object with one key, such as {"name": "git_*"}')
+    word, value = next(iter(members.items()))
+    if word not in _WORDS:
+        shown = str(word)[:80]
+        _refuse(place, f"unknown key {shown!r}.{did_you_mean(suggest(shown, _WORDS))}")
+    return word, value
+
+
+def _refuse(place: str, reason: str) -> NoReturn:
+    raise PredicateError(f"{place}: {reason}")

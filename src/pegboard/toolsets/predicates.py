@@ -1,43 +1,511 @@
-"""The predicates that a program writes.
+"""Predicates: boolean conditions on a tool in a context, which combine, print, and travel as JSON.
 
     read_only & ~tagged("network") & named("git_*")
 
-is the same as the text `read_only and not tag:network and name:git_*`, which `parse_predicate` reads.
+is the same as the text `read_only and not tag:network and name:git_*`.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
 
-from pegboard.toolsets.predicate import (
-    And,
-    Custom,
-    CustomPredicates,
-    Flag,
-    Matches,
-    Or,
-    Predicate,
-    PredicateFunction,
-    StateMatches,
-    predicate_from_json,
-)
+from attrs import Converter, Factory, field, frozen
+
+from pegboard.errors import PredicateError, did_you_mean, suggest
+from pegboard.tools.spec import KINDS, is_valid_name
+from pegboard.typing import JsonObject
+
+if TYPE_CHECKING:
+    from pegboard.tools.context import ReadonlyContext
+    from pegboard.tools.tool import Tool
+
+Matcher: TypeAlias = Callable[[str], object]
+"""Takes a value; what it gives is true where the pattern matches."""
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_.*?/@+=%,:-]+")
+_quoted: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def is_literal(pattern: str) -> bool:
+    """Whether the pattern matches itself only."""
+    return "*" not in pattern and "?" not in pattern
+
+
+@lru_cache(maxsize=1024)
+def matcher(pattern: str) -> Matcher:
+    """The test for one pattern. What it costs is bounded by length of pattern x length of value."""
+    if is_literal(pattern):
+        return pattern.__eq__
+    head, *middle, tail = re.sub(r"\*+", "*", pattern).split("*") if "*" in pattern else (pattern, None)
+    # Between two stars the leftmost place is as good as any other: an atomic group never tries a second one.
+    steps = "".join(f"(?>.*?{_regex(part or '')})" for part in middle)
+    end = "" if tail is None else f".*{_regex(tail)}"
+    return re.compile(f"{_regex(head or '')}{steps}{end}", re.DOTALL).fullmatch
+
+
+def _regex(part: str) -> str:
+    return ".".join(re.escape(literal) for literal in part.split("?"))
+
+
+def written(value: str) -> str:
+    """`value` in a predicate's text: bare, or as a JSON string where it holds more than plain characters."""
+    return value if _BARE.fullmatch(value) else _quoted(value)
+
+
+_Test: TypeAlias = "Callable[[Tool], bool]"
+"""A predicate bound to a context."""
+
+MAX_DEPTH: Final = 64
+
+
+class Predicate(ABC):
+    """A boolean condition on a tool in a context.
+
+    Predicates are frozen values: they compare, hash, combine with `&`, `|` and `~`, print a text that
+    `parse_predicate` reads back, and turn into JSON. None is nested deeper than 64 levels.
+    """
+
+    __slots__ = ()
+    depth: int = 1
+
+    @abstractmethod
+    def bound(self, context: ReadonlyContext) -> _Test:
+        """The test for tools in this context; what depends on the context alone is evaluated here, once."""
+
+    @abstractmethod
+    def to_json(self) -> JsonObject:
+        """An object with one key; raises `PredicateError` for a callable that isn't registered under a name."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    def __call__(self, tool: Tool, context: ReadonlyContext) -> bool:
+        """Whether it is true for this tool in this context; raises whatever a custom callable raises."""
+        return self.bound(context)(tool)
+
+    def deciding(self, _tool: Tool, _context: ReadonlyContext, /) -> Predicate:
+        """The smallest part that decides the answer for this tool."""
+        return self
+
+    def facts(self, _tool: Tool, _context: ReadonlyContext, /) -> str:
+        """The tool's values, for people; may be empty."""
+        return ""
+
+    def __and__(self, other: Predicate) -> Predicate:
+        return And((self, other)) if isinstance(other, Predicate) else NotImplemented  # pyright: ignore[reportUnnecessaryIsInstance]
+
+    def __or__(self, other: Predicate) -> Predicate:
+        return Or((self, other)) if isinstance(other, Predicate) else NotImplemented  # pyright: ignore[reportUnnecessaryIsInstance]
+
+    def __invert__(self) -> Predicate:
+        return Not(self)
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a predicate is neither true nor false by itself: combine with &, | and ~ (not and, or, not)")
+
+    def __repr__(self) -> str:
+        return f"<Predicate {self}>"
+
+
+def _check_depth(_predicate: Any, _attribute: Any, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise PredicateError(f"a predicate can't be nested deeper than {MAX_DEPTH} levels")
+
+
+def _check_members(_joined: Any, _attribute: Any, members: tuple[Predicate, ...]) -> None:
+    if len(members) < 2:
+        raise PredicateError("at least two predicates can be joined; all_of() and any_of() take any number")
+
+
+def _flat(members: Iterable[Predicate], joined: Any) -> tuple[Predicate, ...]:
+    """The members, with those of a member of the same kind in its place."""
+    nested = (
+        member.members if isinstance(member, _Joined) and type(member) is type(joined) else (member,)
+        for member in members
+    )
+    return tuple(part for parts in nested for part in parts)
+
+
+def _depth(predicate: _Joined | Not) -> int:
+    members = predicate.members if isinstance(predicate, _Joined) else (predicate.member,)
+    return 1 + max((member.depth for member in members), default=0)
+
+
+@frozen(repr=False)
+class _Joined(Predicate):
+    """Two or more predicates joined by a word; evaluated in order, up to the first that decides."""
+
+    word: ClassVar[str]
+    decisive: ClassVar[bool]
+    members: tuple[Predicate, ...] = field(converter=Converter(_flat, takes_self=True), validator=_check_members)
+    depth: int = field(init=False, eq=False, default=Factory(_depth, takes_self=True), validator=_check_depth)
+
+    def bound(self, context: ReadonlyContext) -> _Test:
+        tests = [member.bound(context) for member in self.members]
+        decisive = self.decisive
+
+        def test(tool: Tool) -> bool:
+            for each in tests:  # twice as fast as any() or all() of a generator
+                if bool(each(tool)) is decisive:
+                    return decisive
+            return not decisive
+
+        return test
+
+    def deciding(self, tool: Tool, context: ReadonlyContext, /) -> Predicate:
+        for member in self.members:
+            if member(tool, context) is self.decisive:
+                return member.deciding(tool, context)
+        return self
+
+    def to_json(self) -> JsonObject:
+        return {self.word: [member.to_json() for member in self.members]}
+
+    def __str__(self) -> str:
+        # Only an `or` within an `and` needs brackets: members of the same word are flattened.
+        bracketed = Or if self.word == "and" else ()
+        return f" {self.word} ".join(f"({each})" if isinstance(each, bracketed) else str(each) for each in self.members)
+
+
+@frozen(repr=False)
+class And(_Joined):
+    """All of its members."""
+
+    word = "and"
+    decisive = False
+
+
+@frozen(repr=False)
+class Or(_Joined):
+    """Any of its members."""
+
+    word = "or"
+    decisive = True
+
+
+@frozen(repr=False)
+class Not(Predicate):
+    """The opposite of its member; two of them are none (`~~p == p`)."""
+
+    member: Predicate
+    depth: int = field(init=False, eq=False, default=Factory(_depth, takes_self=True), validator=_check_depth)
+
+    def bound(self, context: ReadonlyContext) -> _Test:
+        """The opposite; where the member raises, it raises too."""
+        test = self.member.bound(context)
+        return lambda tool: not test(tool)
+
+    def deciding(self, tool: Tool, context: ReadonlyContext, /) -> Predicate:
+        """The opposite of what decides the member."""
+        return ~self.member.deciding(tool, context)
+
+    def facts(self, tool: Tool, context: ReadonlyContext, /) -> str:
+        """Those of the member."""
+        return self.member.facts(tool, context)
+
+    def to_json(self) -> JsonObject:
+        """The member under `not`."""
+        return {"not": self.member.to_json()}
+
+    def __invert__(self) -> Predicate:
+        return self.member
+
+    def __str__(self) -> str:
+        return f"not ({self.member})" if isinstance(self.member, _Joined) else f"not {self.member}"
+
+
+# Flags ------------------------------------------------------------------------------------------------------------
+
+
+FLAGS: Final[dict[str, _Test]] = {
+    "read_only": lambda tool: tool.spec.annotations.read_only_hint is True and tool.origin.trusted,
+    "destructive": lambda tool: tool.spec.annotations.destructive_hint is True,
+    "idempotent": lambda tool: tool.spec.annotations.idempotent_hint is True and tool.origin.trusted,
+    "open_world": lambda tool: tool.spec.annotations.open_world_hint is True,
+    "edit": lambda tool: tool.spec.annotations.edit_hint is True,
+    "long_running": lambda tool: tool.spec.long_running,
+    "deferred": lambda tool: tool.spec.deferred,
+}
+"""The words that stand alone. Hints that take caution away count only from an origin that is trusted."""
+
+
+def _check_word(_flag: Any, _attribute: Any, word: str) -> None:
+    if word not in FLAGS:
+        raise PredicateError(f"there is no flag {word!r}.{did_you_mean(suggest(word, FLAGS))}")
+
+
+@frozen(repr=False)
+class Flag(Predicate):
+    """A boolean fact about a tool; a hint that is unset counts as false.
+
+    Attributes:
+        word: One of `FLAGS`.
+    """
+
+    word: str = field(validator=_check_word)
+
+    def bound(self, context: ReadonlyContext) -> _Test:  # noqa: ARG002  no flag depends on it
+        """The test of the flag's table."""
+        return FLAGS[self.word]
+
+    def facts(self, tool: Tool, context: ReadonlyContext, /) -> str:
+        """Names a hint that isn't trusted."""
+        hinted = getattr(tool.spec.annotations, f"{self.word}_hint", None)
+        return "hinted, but by an origin that isn't trusted" if hinted and not self(tool, context) else ""
+
+    def to_json(self) -> JsonObject:
+        """The word under `is`."""
+        return {"is": self.word}
+
+    def __str__(self) -> str:
+        return self.word
+
+
+# Values -----------------------------------------------------------------------------------------------------------
+
+
+def _property_names(schema: str) -> tuple[str, ...]:
+    """The names of the arguments in a schema's text: under `properties` at its root."""
+    root: Any = json.loads(schema)
+    properties: Any = root.get("properties") if isinstance(root, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return tuple(properties) if isinstance(properties, dict) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _one(value: str | None) -> tuple[str, ...]:
+    return () if value is None else (value,)
+
+
+_OF_TOOL: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
+    "name": lambda tool: (tool.spec.name,),
+    "tag": lambda tool: tool.spec.tags,
+    "kind": lambda tool: (tool.spec.kind,),
+    "plugin": lambda tool: _one(tool.origin.plugin) + _one(tool.origin.plugin and tool.origin.distribution),
+    "toolset": lambda tool: _one(tool.origin.toolset),
+    "distribution": lambda tool: _one(tool.origin.distribution),
+    "property": lambda tool: _property_names(tool.spec.input_schema_text),
+}
+
+_OF_CONTEXT: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
+    "user": lambda context: _one(context.user),
+    "agent": lambda context: _one(context.agent),
+    "model": lambda context: _one(context.model),
+    "provider": lambda context: _one(context.provider),
+}
+
+KEYS: Final = (*_OF_TOOL, *_OF_CONTEXT)
+STATE: Final = "state"
+
+
+def _check_key(_matches: Any, _attribute: Any, key: str) -> None:
+    if key not in KEYS:
+        raise PredicateError(f"there is no key {key!r}.{did_you_mean(suggest(key, KEYS))}")
+
+
+def _check_pattern(matches: Matches, _attribute: Any, pattern: str) -> None:
+    if matches.key == "kind" and is_literal(pattern) and pattern not in KINDS:
+        near = did_you_mean(suggest(pattern, KINDS)) or f" There are {', '.join(KINDS)}."
+        raise PredicateError(f"there is no kind {pattern!r}.{near}")
+
+
+@frozen(repr=False)
+class Matches(Predicate):
+    """A value under a key matches a pattern; of several values (tags, properties) one is enough, of none none.
+
+    Attributes:
+        key: One of `KEYS`.
+        pattern: `*` is any run of characters, `?` is one.
+    """
+
+    key: str = field(validator=_check_key)
+    pattern: str = field(validator=_check_pattern)
+
+    def bound(self, context: ReadonlyContext) -> _Test:
+        """A pattern on the context is matched here, once."""
+        matches = matcher(self.pattern)
+        if self.key in _OF_CONTEXT:
+            answer = any(map(matches, _OF_CONTEXT[self.key](context)))
+            return lambda _tool: answer
+        if self.key == "property" and is_literal(self.pattern):
+            return _has_property(self.pattern)
+        if self.key == "name":
+            return lambda tool: bool(matches(tool.spec.name))
+        values = _OF_TOOL[self.key]
+        return lambda tool: any(map(matches, values(tool)))
+
+    def facts(self, tool: Tool, context: ReadonlyContext, /) -> str:
+        """The values under the key."""
+        asks_tool = self.key in _OF_TOOL
+        values = _OF_TOOL[self.key](tool) if asks_tool else _OF_CONTEXT[self.key](context)
+        return f"{self.key}: {', '.join(map(written, values)) or 'none'}"
+
+    def to_json(self) -> JsonObject:
+        """The pattern under the key."""
+        return {self.key: self.pattern}
+
+    def __str__(self) -> str:
+        return f"{self.key}:{written(self.pattern)}"
+
+
+def _has_property(name: str) -> _Test:
+    """Reads a schema only where the name stands in its text; an escape may hide it."""
+    in_quotes = _quoted(name)
+
+    def test(tool: Tool) -> bool:
+        schema = tool.spec.input_schema_text
+        return (in_quotes in schema or "\\" in schema) and name in _property_names(schema)
+
+    return test
+
+
+def scalar_text(value: object) -> str | None:
+    """A scalar as the text that patterns match: a string as it is, others as in JSON; `None` for anything else."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return int.__repr__(value)
+    return float.__repr__(value) if isinstance(value, float) else None
+
+
+@frozen(repr=False)
+class StateMatches(Predicate):
+    """A value of the context's state matches a pattern; a missing key, a list and an object never do.
+
+    Attributes:
+        key: A key of the state; a dot in it is an ordinary character.
+        pattern: `*` is any run of characters, `?` is one.
+    """
+
+    key: str
+    pattern: str
+
+    def bound(self, context: ReadonlyContext) -> _Test:
+        """One answer for every tool."""
+        value = self._value(context)
+        answer = value is not None and bool(matcher(self.pattern)(value))
+        return lambda _tool: answer
+
+    def facts(self, _tool: Tool, context: ReadonlyContext, /) -> str:
+        """The value under the key."""
+        value = self._value(context)
+        return f"state.{written(self.key)}: {'none' if value is None else written(value)}"
+
+    def to_json(self) -> JsonObject:
+        """Key and pattern under `state`."""
+        return {STATE: {"key": self.key, "pattern": self.pattern}}
+
+    def __str__(self) -> str:
+        key = _quoted(self.key) if ":" in self.key else written(self.key)
+        return f"{STATE}.{key}:{written(self.pattern)}"
+
+    def _value(self, context: ReadonlyContext) -> str | None:
+        return scalar_text(context.state[self.key]) if self.key in context.state else None
+
+
+PredicateFunction: TypeAlias = "Callable[[Tool, ReadonlyContext], bool]"
+"""A custom predicate: plain, not async. Where it raises, the tool is out, whatever it is combined with."""
+
+CustomPredicates: TypeAlias = Mapping[str, PredicateFunction]
+"""Custom predicates by the names under which texts and JSON know them."""
+
+OPERATORS: Final = ("and", "or", "not")
+RESERVED: Final = frozenset({*OPERATORS, *FLAGS, *KEYS, STATE})
+
+
+def check_predicate_name(name: str) -> str:
+    """`name` as it is, where texts can know a custom predicate by it.
+
+    Raises:
+        PredicateError: It isn't 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first, or it means something already.
+    """
+    if name in RESERVED:
+        raise PredicateError(f"{name!r} can't name a predicate: the word means something already; choose another")
+    if not is_valid_name(name):
+        raise PredicateError(
+            f"{name!r} can't name a predicate: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first"
+        )
+    return name
+
+
+def _check_function(_custom: Any, _attribute: Any, function: object) -> None:
+    import inspect
+
+    call = getattr(function, "__call__", None)  # noqa: B004  what it is, not whether it is there
+    if call is None or inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
+        raise PredicateError(f"{function!r} can't be a predicate: it has to be a plain function of (tool, context)")
+
+
+def _check_name(_custom: Any, _attribute: Any, name: str | None) -> None:
+    if name is not None:
+        check_predicate_name(name)
+
+
+@frozen(repr=False)
+class Custom(Predicate):
+    """A callable's answer.
+
+    Attributes:
+        function: Takes the tool and the context; plain.
+        name: What texts and JSON know it by, or `None` where it is not registered.
+    """
+
+    function: PredicateFunction = field(validator=_check_function)
+    name: str | None = field(default=None, validator=_check_name)
+
+    def bound(self, context: ReadonlyContext) -> _Test:
+        """Calls the function for each tool; one that is a predicate itself is bound."""
+        function = self.function
+        if isinstance(function, Predicate):
+            return function.bound(context)
+        return lambda tool: _settled(function(tool, context))
+
+    def to_json(self) -> JsonObject:
+        """The name under `custom`; a callable without one has no JSON."""
+        if self.name is None:
+            raise PredicateError("a callable can't be written as JSON: register it under a name")
+        return {"custom": self.name}
+
+    def __str__(self) -> str:
+        return self.name or "<custom>"
+
+
+def _settled(answer: Any) -> bool:
+    """The answer as a boolean; a coroutine, which would always be true, is none."""
+    if hasattr(answer, "__await__"):
+        getattr(answer, "close", bool)()
+        raise TypeError("the predicate gave something to await, not a boolean")
+    return bool(answer)
+
 
 # Flags ------------------------------------------------------------------------------------------------------------
 
 read_only: Final[Predicate] = Flag("read_only")
 """Hinted to change nothing, by an origin that is trusted."""
+
 destructive: Final[Predicate] = Flag("destructive")
 """Hinted to destroy."""
+
 idempotent: Final[Predicate] = Flag("idempotent")
 """Hinted that the same call twice has the effect of one, by an origin that is trusted."""
+
 open_world: Final[Predicate] = Flag("open_world")
 """Hinted to reach outside."""
+
 edit: Final[Predicate] = Flag("edit")
 """Hinted to edit files."""
+
 long_running: Final[Predicate] = Flag("long_running")
 """Answers with an id first and with its result later."""
+
 deferred: Final[Predicate] = Flag("deferred")
 """Offered only once it was found by a search."""
+
 
 # Values -----------------------------------------------------------------------------------------------------------
 
@@ -123,6 +591,7 @@ def custom(function: PredicateFunction, name: str | None = None) -> Predicate:
 
 everything: Final = named("*")
 """Every tool."""
+
 nothing: Final = ~everything
 """No tool."""
 
@@ -168,7 +637,6 @@ __all__ = [
     "named",
     "nothing",
     "open_world",
-    "predicate_from_json",
     "read_only",
     "state",
     "tagged",

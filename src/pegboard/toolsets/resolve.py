@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 import attrs
 from attrs import field, frozen
 
 from pegboard.errors import DuplicateToolError, ToolsetError, did_you_mean, suggest
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import ConflictPolicy, is_valid_name
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.predicate import Predicate
+from pegboard.toolsets.predicates import Predicate
 from pegboard.toolsets.toolset import (
     MOST_PROBLEMS,
     Dropped,
@@ -26,6 +26,7 @@ from pegboard.toolsets.toolset import (
     Toolset,
     ToolsetAdapter,
     ToolsetProblem,
+    ask_all,
     explain_filter,
     filter_tools,
     map_tool,
@@ -97,7 +98,7 @@ def settled_names(static: Sequence[Tool], offers: Sequence[Offer], policy: Confl
     """The static tools and the toolsets' as one sequence, each name once.
 
     A host's tool has its name before any plugin's. Otherwise the static tool comes before a toolset's and the earlier
-    toolset before the later, and the policy says what becomes of the later one: `keep` holds it back, `replace` and
+    toolset before the later, and the policy decides about the later one: `keep` holds it back, `replace` and
     `shadow` hold back the earlier, `prefix` puts its plugin's or toolset's name in front, and holds it back where
     that name is taken or too long.
 
@@ -151,9 +152,6 @@ def _held_back(held: Iterable[_Held]) -> Iterable[ToolsetProblem]:
         yield ToolsetProblem(tool.origin.toolset or "", cause, tool.spec.name, tool.origin)
 
 
-_T = TypeVar("_T")
-
-
 @frozen(eq=False)
 class _Pass:
     """One step, the tools that came through, and why for a tool."""
@@ -177,37 +175,27 @@ class _Trace:
     context: ReadonlyContext
     added: Mapping[str, int] = field(factory=dict[str, int])
 
-    def candidate(self, name: str) -> Tool | None:
-        """The tool of this name that was considered."""
-        return self._candidates.get(name)
-
-    def then(self, step: _Pass) -> _Trace:
-        """The same with one more step."""
-        return attrs.evolve(self, passes=(*self.passes, step), tools=step.tools)
-
     def joined_by(self, tools: Sequence[Tool]) -> _Trace:
         """The same with tools of new names that came in now."""
         candidates = attrs.evolve(self.candidates, tools=(*self.candidates.tools, *tools))
         added = {**self.added, **dict.fromkeys((tool.spec.name for tool in tools), len(self.passes))}
         return attrs.evolve(self, candidates=candidates, tools=(*self.tools, *tools), added=added)
 
-    def holding_back(self, held: Sequence[_Held]) -> _Trace:
-        """The same with tools whose names others have."""
-        return attrs.evolve(self, candidates=attrs.evolve(self.candidates, held=(*self.candidates.held, *held)))
-
     @cached_property
     def considered(self) -> frozenset[str]:
         """Every name that there is a tool for, offered or not."""
-        return frozenset({*self._candidates, *self._held, *self._dropped})
+        out = (*(tool.name for tool, _ in self.candidates.held), *(each.name for each in self.candidates.dropped))
+        return frozenset({*self.by_name, *out})
 
     def reasons(self, name: str) -> tuple[_Reason, ...]:
         """What each step decided for the tools of this name."""
-        before = [_Reason(each.step, "out", each.text) for each in self._dropped.get(name, ())]
+        before = [_Reason(each.step, "out", each.text) for each in self.candidates.dropped if each.name == name]
         held = [
             _Reason("name", "out", f"the tool of {tool.origin} is held back: {holder.origin} has the name")
-            for tool, holder in self._held.get(name, ())
+            for tool, holder in self.candidates.held
+            if tool.name == name
         ]
-        tool = self._candidates.get(name)
+        tool = self.by_name.get(name)
         if tool is None:
             return (*before, *held)
         return (*before, _Reason("offered", "in", f"by {tool.origin}"), *held, *self._passed(tool))
@@ -223,27 +211,12 @@ class _Trace:
         yield _Reason("order", "in", f"place {self._places[name]} of {len(self.tools)}")
 
     @cached_property
-    def _candidates(self) -> Mapping[str, Tool]:
+    def by_name(self) -> Mapping[str, Tool]:
         return {tool.spec.name: tool for tool in self.candidates.tools}
-
-    @cached_property
-    def _held(self) -> Mapping[str, list[_Held]]:
-        return _grouped((held[0].spec.name, held) for held in self.candidates.held)
-
-    @cached_property
-    def _dropped(self) -> Mapping[str, list[Dropped]]:
-        return _grouped((dropped.name, dropped) for dropped in self.candidates.dropped)
 
     @cached_property
     def _places(self) -> Mapping[str, int]:
         return {tool.spec.name: place for place, tool in enumerate(self.tools, 1)}
-
-
-def _grouped(pairs: Iterator[tuple[str, _T]]) -> dict[str, list[_T]]:
-    groups: dict[str, list[_T]] = {}
-    for name, item in pairs:
-        groups.setdefault(name, []).append(item)
-    return groups
 
 
 @frozen(eq=False)
@@ -314,20 +287,21 @@ class ResolvedTools:
             return self
         tools = tuple(tool for tool in self.tools if tool.spec.name not in out)
         step_made = _Pass(step, tools, lambda tool, _: out.get(tool.spec.name, "kept"))
-        return attrs.evolve(self, tools=tools, trace=self.trace.then(step_made))
+        trace = attrs.evolve(self.trace, passes=(*self.trace.passes, step_made), tools=tools)
+        return attrs.evolve(self, tools=tools, trace=trace)
 
     def with_tools(self, *tools: Tool) -> ResolvedTools:
         """The same with more tools, behind the others.
 
         A tool whose name is taken, also by one that is left out, is held back, as is one whose schemas are refused;
-        a problem says so.
+        a problem names it.
         """
         taken = {tool.spec.name: tool for tool in self.tools}
         new: list[Tool] = []
         held: list[_Held] = []
         refused: list[ToolsetProblem] = []
         for tool in tools:
-            holder = taken.get(tool.spec.name) or self.trace.candidate(tool.spec.name)
+            holder = taken.get(tool.spec.name) or self.trace.by_name.get(tool.spec.name)
             if holder is not None:
                 held.append((tool, holder))
             elif (problem := schema_problem("", tool, tool.origin)) is not None:
@@ -339,7 +313,7 @@ class ResolvedTools:
         return _holding_back(grown, held, refused)
 
     def distinct(self) -> ResolvedTools:
-        """The same with each name once: the first keeps it, and a problem says so of the others."""
+        """The same with each name once: the first keeps it, and a problem names the others."""
         first: dict[str, Tool] = {}
         others = [tool for tool in self.tools if first.setdefault(tool.spec.name, tool) is not tool]
         if not others:
@@ -378,7 +352,9 @@ def _holding_back(
 ) -> ResolvedTools:
     """The same with more tools held back, each with a problem."""
     every = (*resolved.problems, *problems, *_held_back(held))
-    return attrs.evolve(resolved, problems=every, trace=resolved.trace.holding_back(held))
+    candidates = resolved.trace.candidates
+    trace = attrs.evolve(resolved.trace, candidates=attrs.evolve(candidates, held=(*candidates.held, *held)))
+    return attrs.evolve(resolved, problems=every, trace=trace)
 
 
 OnToolsetError: TypeAlias = Literal["skip", "fail"]
@@ -387,7 +363,7 @@ OnToolsetError: TypeAlias = Literal["skip", "fail"]
 async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     static: Sequence[Tool],
     toolsets: Sequence[Toolset] = (),
-    context: ReadonlyContext = NOBODY,
+    context: ReadonlyContext = EMPTY_CONTEXT,
     *,
     where: Predicate | None = None,
     default: Predicate | None = None,
@@ -419,8 +395,6 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     """
     offers: list[Offer] = []
     if toolsets:
-        from pegboard.toolsets.gather import ask_all  # loads asyncio, which resolving static tools needs not
-
         owned = [toolset if isinstance(toolset, OwnedToolset) else OwnedToolset(toolset) for toolset in toolsets]
         offers = await ask_all([ToolsetAdapter(toolset) for toolset in owned], context, toolset_timeout)
     problems = (problem for offer in offers for problem in offer.problems if not problem.note)
@@ -433,7 +407,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
 
 def resolve_candidates(  # noqa: PLR0913  the same facets
     candidates: _Candidates,
-    context: ReadonlyContext = NOBODY,
+    context: ReadonlyContext = EMPTY_CONTEXT,
     *,
     where: Predicate | None = None,
     default: Predicate | None = None,
@@ -467,11 +441,11 @@ def resolve_candidates(  # noqa: PLR0913  the same facets
 def _predicate_text(
     predicate: Predicate, faults: Mapping[str, str], context: ReadonlyContext
 ) -> Callable[[Tool, bool], str]:
-    def text(tool: Tool, _came_through: bool) -> str:
-        fault = faults.get(tool.spec.name)
-        return explain_filter(predicate, tool, context) if fault is None else f"{predicate} failed: {fault}"
-
-    return text
+    return lambda tool, _: (
+        f"{predicate} failed: {fault}"
+        if (fault := faults.get(tool.spec.name)) is not None
+        else explain_filter(predicate, tool, context)
+    )
 
 
 def _picked(tools: Sequence[Tool], names: Sequence[str], argument: str) -> list[Tool]:

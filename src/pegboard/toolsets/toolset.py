@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 from weakref import WeakSet
 
 from attrs import evolve, field, frozen
@@ -16,7 +16,10 @@ from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import HOST, Origin
 from pegboard.tools.tool import LateHandler, Tool
-from pegboard.toolsets.predicate import Not, Predicate
+from pegboard.toolsets.predicates import Not, Predicate
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 @runtime_checkable
@@ -101,11 +104,7 @@ _checked: Final[WeakSet[Tool]] = WeakSet()
 
 
 def check_schemas(tool: Tool) -> None:
-    """Refuses a tool with an unusable schema, or one whose cost is unbounded; checks each tool once.
-
-    Raises:
-        SchemaError: Which schema is refused, and why.
-    """
+    """Raises `SchemaError` for a tool with an unusable schema, or one of unbounded cost; checks each tool once."""
     if tool in _checked:
         return
     from pegboard.schema.validator import check_schema
@@ -162,12 +161,7 @@ class Dropped:
 
 
 class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
-    """Tools with handlers where there are any, each name once; and what isn't among them.
-
-    Attributes:
-        problems: What went wrong.
-        dropped: What was left out.
-    """
+    """Tools with handlers where there are any, each name once; what went wrong, and what was left out."""
 
     problems: tuple[ToolsetProblem, ...]
     dropped: tuple[Dropped, ...]
@@ -178,7 +172,7 @@ class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
         problems: Iterable[ToolsetProblem] = (),
         dropped: Iterable[Dropped] = (),
     ) -> Self:
-        """Tools whose names are distinct."""
+        """An offer of tools whose names are distinct."""
         offer = super().__new__(cls, tools)
         offer.problems = tuple(problems)
         offer.dropped = tuple(dropped)
@@ -189,11 +183,76 @@ class Offer(tuple[Tool, ...]):  # noqa: SLOT001  a tuple has no room for slots
         """Whether something went wrong, wholly or in part; notes don't count."""
         return any(not problem.note for problem in self.problems)
 
-    def with_origin(self, origin: Origin) -> Offer:
-        """The same with the problems attributed to this origin."""
-        if not self.problems or origin is HOST:
-            return self
-        return Offer(self, (evolve(problem, origin=origin) for problem in self.problems), self.dropped)
+
+_abandoned: Final[set[asyncio.Task[Any]]] = set()
+"""Tasks that were cancelled and haven't ended yet: a loop alone doesn't keep a task from being collected."""
+
+
+async def ask_all(sources: Sequence[ToolsetAdapter], context: ReadonlyContext, timeout: float) -> list[Offer]:  # noqa: ASYNC109  all share one wait
+    """One offer a source, in their order; of a source that failed or gave no answer in time, one with that problem.
+
+    They are asked at the same time. A source that ignores its cancellation is left behind; one that blocks the event
+    loop can't be bounded.
+    """
+    import asyncio  # loading it takes longer than resolving static tools
+
+    tasks = [asyncio.ensure_future(_offer(source, context)) for source in sources]
+    try:
+        await asyncio.wait(tasks, timeout=timeout)
+    finally:
+        for task in tasks:
+            if task.done():
+                _seen(task)
+            else:
+                abandon(task)
+    late = TimeoutError(f"no answer within {timeout:g} s (toolset_timeout)")
+    return [
+        _failed(source, late)
+        if task in _abandoned
+        else _failed(source, asyncio.CancelledError("it cancelled itself"))
+        if task.cancelled()
+        else task.result()
+        for task, source in zip(tasks, sources, strict=True)
+    ]
+
+
+def abandon(task: asyncio.Task[Any]) -> None:
+    """Cancels a task and waits for it no longer."""
+    _abandoned.add(task)
+    task.add_done_callback(_seen)
+    task.cancel()
+
+
+def is_cancelled() -> bool:
+    """Whether the running task was asked to end; else a `CancelledError` is the doing of what it has called."""
+    import asyncio
+
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    """Releases a task, and reads its exception, of which asyncio would else complain that it was never retrieved."""
+    _abandoned.discard(task)
+    if not task.cancelled():
+        task.exception()
+
+
+async def _offer(source: ToolsetAdapter, context: ReadonlyContext) -> Offer:
+    import asyncio
+
+    try:
+        return await source.offer(context)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            raise
+        return _failed(source, error)
+
+
+def _failed(source: ToolsetAdapter, error: BaseException) -> Offer:
+    return Offer((), [ToolsetProblem(source.name, error_text(error), error=error)])
 
 
 def error_text(error: BaseException) -> str:
@@ -211,17 +270,10 @@ def error_text(error: BaseException) -> str:
     return f"{kind}: {line}" if line else kind
 
 
-def failed_offer(toolset: str, error: BaseException) -> Offer:
-    """The offer of a toolset that failed as a whole."""
-    return Offer((), [ToolsetProblem(toolset, error_text(error), error=error)])
-
-
 def check_tools(toolset: str, answer: Any) -> tuple[list[Tool], list[ToolsetProblem]]:
     """The usable tools of an answer that may be anything; a bad item, or a repeated name, costs only itself.
 
-    Raises:
-        TypeError: The answer is no sequence.
-        ValueError: It is longer than 100,000.
+    Raises as `check_list`.
     """
     tools: dict[str, Tool] = {}
     problems: list[ToolsetProblem] = []
@@ -231,7 +283,7 @@ def check_tools(toolset: str, answer: Any) -> tuple[list[Tool], list[ToolsetProb
         elif (problem := schema_problem(toolset, item)) is not None:
             problems.append(problem)
         elif tools.setdefault(item.spec.name, item) is not item:
-            problems.append(_repeated(toolset, item.spec.name))
+            problems.append(ToolsetProblem(toolset, _REPEATED.format(item.spec.name), item.spec.name))
     return list(tools.values()), first_problems(toolset, problems)
 
 
@@ -261,8 +313,7 @@ def check_list(answer: Any) -> list[Any]:
     return items
 
 
-def _repeated(toolset: str, name: str) -> ToolsetProblem:
-    return ToolsetProblem(toolset, f"it has two tools called {name!r}; the first is offered", name)
+_REPEATED: Final = "it has two tools called {!r}; the first is offered"
 
 
 def first_problems(toolset: str, problems: list[ToolsetProblem]) -> list[ToolsetProblem]:
@@ -350,18 +401,13 @@ def explain_filter(predicate: Predicate, tool: Tool, context: ReadonlyContext) -
 
 
 class ToolsetAdapter:
-    """Any object with the interface of a toolset, as a source of checked offers.
-
-    Attributes:
-        toolset: The toolset.
-        name: Its name when it was wrapped.
-    """
+    """Any object with the interface of a toolset, as a source of checked offers."""
 
     def __init__(self, toolset: Toolset) -> None:
         self.toolset = toolset
         self.name = toolset_name(toolset)
         call = getattr(toolset, "call", None)
-        self._with_handlers = ToolMapper(_handler_adder(call)) if callable(call) else None
+        self._with_handlers = ToolMapper(partial(_add_handler, call, Flavour.of(call))) if callable(call) else None
 
     async def offer(self, context: ReadonlyContext) -> Offer:
         """What it offers for this context; raises whatever it raises."""
@@ -375,17 +421,11 @@ class ToolsetAdapter:
         return Offer(tools, problems)
 
 
-def _handler_adder(call: Any) -> _Change:
-    """Gives tools without a handler one that calls their toolset's `call`, by the name that it has listed."""
-    flavour = Flavour.of(call)
-
-    def add_handler(tool: Tool) -> Tool:
-        if tool.handler is not None or tool.spec.kind == "provider":
-            return tool
-        function = partial(call, tool.spec.name)
-        return tool.evolve(handler=Handler(function, make_binder=lambda: _bind_whole, flavour=flavour))
-
-    return add_handler
+def _add_handler(call: Any, flavour: Flavour, tool: Tool) -> Tool:
+    """Gives a tool without a handler one that calls its toolset's `call`, by the name that it has listed."""
+    if tool.handler is not None or tool.spec.kind == "provider":
+        return tool
+    return tool.evolve(handler=Handler(partial(call, tool.spec.name), lambda: _bind_whole, flavour))
 
 
 def _bind_whole(
@@ -399,12 +439,6 @@ class WrapperToolset:
 
     Tools come out of the inner toolset able to run, so that a wrapper that changes a tool changes what is listed and
     what is called together.
-
-    Args:
-        inner: Any toolset.
-
-    Attributes:
-        name: The inner toolset's.
     """
 
     def __init__(self, inner: Toolset) -> None:
@@ -471,7 +505,8 @@ class ChangedToolset(WrapperToolset):
                     faults[name] = error_text(error)
                 else:
                     if tools.setdefault(changed.spec.name, changed) is not changed:
-                        problems.append(_repeated(self.name, changed.spec.name))
+                        text = _REPEATED.format(changed.spec.name)
+                        problems.append(ToolsetProblem(self.name, text, changed.spec.name))
                     continue
             problems.append(ToolsetProblem(self.name, f"tool {name!r} can't be {step.word}: {faults[name]}", name))
         self._mapper.trim(offer)
@@ -509,7 +544,8 @@ class OwnedToolset(ChangedToolset):
 
     async def tools(self, context: ReadonlyContext) -> Offer:
         """The inner toolset's tools and problems, under its origin."""
-        return (await super().tools(context)).with_origin(self.origin)
+        offer = await super().tools(context)
+        return Offer(offer, (evolve(problem, origin=self.origin) for problem in offer.problems), offer.dropped)
 
     def _with_origin(self, tool: Tool) -> Tool:
         check_schemas(tool)  # an `Offer` of a toolset of others comes unchecked

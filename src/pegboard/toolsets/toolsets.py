@@ -13,15 +13,17 @@ from pegboard.errors import DuplicateToolError, RegistrationError
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
-from pegboard.toolsets.predicate import Predicate, PredicateFunction
+from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.search import SEARCH_TOOL, Always, SearchableToolset
 from pegboard.toolsets.toolset import (
+    ChangedToolset,
     Dropped,
     Offer,
     Toolset,
     ToolsetAdapter,
     ToolsetProblem,
     WrapperToolset,
+    ask_all,
     check_list,
     check_tools,
     close_all,
@@ -29,17 +31,17 @@ from pegboard.toolsets.toolset import (
     first_problems,
 )
 from pegboard.toolsets.wrappers import (
-    AnnotatedToolset,
-    ApprovalToolset,
     CachedToolset,
     FilteredToolset,
     Key,
-    PrefixedToolset,
     Prepare,
     PreparedToolset,
-    RenamedToolset,
     Reshape,
-    ReshapedToolset,
+    annotating,
+    confirming,
+    prefixing,
+    renaming,
+    reshaping,
     whole_identity,
 )
 
@@ -63,22 +65,22 @@ class ToolsetBase(ABC):
         """Only the tools for which a predicate is true: data, text, or a plain function of tool and context."""
         return _FluentToolset(FilteredToolset(self, predicate))
 
-    def prefixed(self, prefix: str) -> _FluentToolset:
-        """Every name with a prefix: `"git"` makes `git_push` of `push`.
+    def prefixed(self, prefix: str) -> _FluentChangedToolset:
+        """Every name with a prefix: `"git"` makes `git_push` of `push`; one that ends with `_` or `-` stands as it is.
 
         Raises:
             InvalidNameError: No name can start with this prefix.
         """
-        return _FluentToolset(PrefixedToolset(self, prefix))
+        return _FluentChangedToolset(self, prefixing(prefix))
 
-    def renamed(self, names: Mapping[str, str]) -> _FluentToolset:
-        """Some tools under other names: old -> new.
+    def renamed(self, names: Mapping[str, str]) -> _FluentChangedToolset:
+        """Some tools under other names: old -> new; a name that was never there is noted among the problems.
 
         Raises:
             InvalidNameError: A new name isn't valid.
             RegistrationError: Two tools would get the same name.
         """
-        return _FluentToolset(RenamedToolset(self, names))
+        return _FluentChangedToolset(self, renaming(names))
 
     def prepared(self, prepare: Prepare) -> _FluentToolset:
         """The tools as `prepare(context, tools)` makes them for each context; plain or async."""
@@ -86,17 +88,17 @@ class ToolsetBase(ABC):
 
     def with_annotations(
         self, annotations: ToolAnnotations, where: Predicate | PredicateFunction | str | None = None
-    ) -> _FluentToolset:
+    ) -> _FluentChangedToolset:
         """Hints that the host vouches for, in place of the tools' own; `where` picks the tools."""
-        return _FluentToolset(AnnotatedToolset(self, annotations, where))
+        return _FluentChangedToolset(self, annotating(annotations, where))
 
-    def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _FluentToolset:
+    def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _FluentChangedToolset:
         """A person confirms every call of these tools; of all of them without a predicate."""
-        return _FluentToolset(ApprovalToolset(self, predicate))
+        return _FluentChangedToolset(self, confirming(predicate))
 
-    def reshaped(self, reshapes: Mapping[str, Reshape]) -> _FluentToolset:
+    def reshaped(self, reshapes: Mapping[str, Reshape]) -> _FluentChangedToolset:
         """Tools whose arguments look different to the model: tool name -> `Reshape`."""
-        return _FluentToolset(ReshapedToolset(self, reshapes))
+        return _FluentChangedToolset(self, reshaping(reshapes))
 
     def searchable(self, *, name: str = SEARCH_TOOL, limit: int = 5, always: Always = None) -> _FluentToolset:
         """The tool `search_tools`, and these tools, deferred until found; arguments as for `SearchableToolset`."""
@@ -106,17 +108,19 @@ class ToolsetBase(ABC):
         self, ttl: float, clock: Callable[[], float] = time.monotonic, key: Key = whole_identity
     ) -> _FluentCachedToolset:
         """The tools, asked for at most once in `ttl` seconds; arguments as for `CachedToolset`."""
-        return _FluentCachedToolset(CachedToolset(self, ttl, clock, key))
+        return _FluentCachedToolset(self, ttl, clock, key)
 
 
 class _FluentToolset(WrapperToolset, ToolsetBase):
     """Any toolset, with the wrappers as methods."""
 
 
-class _FluentCachedToolset(_FluentToolset):
-    def __init__(self, inner: CachedToolset) -> None:
-        super().__init__(inner)
-        self.clear = inner.clear
+class _FluentChangedToolset(ChangedToolset, ToolsetBase):
+    """A toolset with its tools changed, with the wrappers as methods."""
+
+
+class _FluentCachedToolset(CachedToolset, ToolsetBase):
+    """A cached toolset, with the wrappers as methods."""
 
 
 def wrap(toolset: Toolset) -> _FluentToolset:
@@ -155,11 +159,7 @@ class StaticToolset(ToolsetBase):
 
 
 def _as_tools(thing: Any) -> Sequence[Tool]:
-    """The tools of a thing: a `Tool`, a `ToolSpec` (without a handler), or what makes tools of its own.
-
-    Raises:
-        DefinitionError: It can't become a tool.
-    """
+    """The tools of a thing: a `Tool`, a `ToolSpec` (without a handler), or what `as_tools` takes."""
     if isinstance(thing, Tool):
         return (thing,)
     if isinstance(thing, ToolSpec):
@@ -221,11 +221,7 @@ class ToolsetFunction(ToolsetBase):
 
 
 def _takes_context(name: str, function: Callable[..., Any]) -> bool:
-    """Whether it can be called with the context.
-
-    Raises:
-        RegistrationError: It can be called neither with nor without it.
-    """
+    """Whether it can be called with the context; raises `RegistrationError` where neither with nor without it."""
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -259,8 +255,6 @@ class CombinedToolset(ToolsetBase):
         """The tools of all of them, in their order."""
         if not self._sources:
             return Offer()
-        from pegboard.toolsets.gather import ask_all
-
         offers = await ask_all(self._sources, context, self._timeout)
         tools: dict[str, Tool] = {}
         holders: dict[str, str] = {}
@@ -285,11 +279,7 @@ class CombinedToolset(ToolsetBase):
         return tuple(source.toolset for source in self._sources)
 
     async def close(self) -> None:
-        """Closes all of them.
-
-        Raises:
-            ExceptionGroup: What those raised that failed; the others are closed.
-        """
+        """Closes all of them; raises an `ExceptionGroup` of what some have raised."""
         failures = await close_all(source.toolset for source in self._sources)
         if failures:
             raise ExceptionGroup(f"toolsets of {self.name!r} failed to close", failures)

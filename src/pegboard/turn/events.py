@@ -14,8 +14,7 @@ from pegboard.dispatch.approval.pending import PendingCalls, signature_of, signe
 from pegboard.dispatch.approval.request import parsed
 from pegboard.dispatch.events import CallEvent
 from pegboard.errors import PendingError, log_failure
-from pegboard.messages.message import Message
-from pegboard.messages.response import NO_USAGE, Delta, ModelResponse, Usage
+from pegboard.messages import NO_USAGE, Delta, Message, ModelResponse, Usage
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.converter import Count, json_key, read_by, read_record
 from pegboard.schema.json import is_object

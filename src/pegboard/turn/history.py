@@ -13,8 +13,7 @@ from attrs import define, field
 from pegboard.dispatch.approval.pending import PendingCalls
 from pegboard.dispatch.background import Completion
 from pegboard.dispatch.batch import Outcome
-from pegboard.messages.message import CallPart, Message, ResultPart
-from pegboard.messages.response import NO_USAGE, ModelResponse, Usage
+from pegboard.messages import NO_USAGE, CallPart, Message, ModelResponse, ResultPart, Usage
 from pegboard.tools.call import Actions, CallFault, ToolCall, merged
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.tools.context import ReadonlyContext

@@ -11,7 +11,7 @@ from attrs import define, field
 from pegboard.callbacks import ChainError, settle
 from pegboard.dispatch.run import tried_again
 from pegboard.errors import CallbackError, ModelError
-from pegboard.messages.response import DELTA_TYPES, Delta, ModelResponse, ReasoningDelta, TextDelta
+from pegboard.messages import DELTA_TYPES, Delta, ModelResponse, ReasoningDelta, TextDelta
 from pegboard.request.model_request import Model, ModelRequest, can_stream
 from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.options import TurnLimits

@@ -10,7 +10,7 @@ from attrs import Attribute, field, frozen
 
 from pegboard.dispatch.batch import BatchOptions, check_options
 from pegboard.errors import did_you_mean, suggest
-from pegboard.messages.message import Message
+from pegboard.messages import Message
 from pegboard.turn.events import TurnOutcome
 
 if TYPE_CHECKING:

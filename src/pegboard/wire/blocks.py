@@ -11,8 +11,18 @@ from attrs import define, field, frozen
 
 from pegboard.dialects.keywords import Counts, counts_of
 from pegboard.errors import ExportError
-from pegboard.messages.message import CallPart, HostedPart, Message, Part, ReasoningPart, ResultPart, TextPart
-from pegboard.messages.response import CallDelta, Delta, FinishReason
+from pegboard.messages import (
+    CallDelta,
+    CallPart,
+    Delta,
+    FinishReason,
+    HostedPart,
+    Message,
+    Part,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
 from pegboard.request.exporter import MOST_KEPT, Entries, Entry, ExportedTools, Loss, WriteEntry, refusal
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_faults

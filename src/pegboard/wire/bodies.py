@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from attrs import define, field
 
 from pegboard.errors import ExportError, did_you_mean, suggest
-from pegboard.messages.response import ModelResponse
+from pegboard.messages import ModelResponse
 from pegboard.request.model_request import NamedTool, ToolChoice
 from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.call import ToolCall, writable

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from attrs import define, field
 
 from pegboard.dialects.values import without_added_nulls
-from pegboard.messages.message import CallPart, Message, ResultPart
+from pegboard.messages import CallPart, Message, ResultPart
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import is_object, json_faults, json_text
 from pegboard.tools.call import CallFault, ToolCall, writable

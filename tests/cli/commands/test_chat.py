@@ -8,8 +8,7 @@ import json
 import pytest
 
 from pegboard import ModelError, TextContent, ToolCall, tool
-from pegboard.messages.message import Message
-from pegboard.messages.response import ModelResponse
+from pegboard.messages import Message, ModelResponse
 from pegboard.testing import ScriptedModel
 
 MODELS: list[ScriptedModel] = []

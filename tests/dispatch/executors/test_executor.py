@@ -512,6 +512,12 @@ async def ask_inside(context: ToolContext, path: str) -> str:
 
 
 @tool
+def keep_allowed(context: ToolContext, paths: list[str]) -> list[str]:
+    """The paths that the rules allow."""
+    return [path for path in paths if context.allows("read", path)]
+
+
+@tool
 async def nest(context: ToolContext, name: str, arguments: dict | str) -> str:
     """Calls another tool."""
     result = await context.call(name, arguments)
@@ -560,7 +566,7 @@ def note(context: ToolContext) -> str:
     return "noted"
 
 
-ALL = [echo, add, edit, wipe, send, ask_inside, nest, confirm, background, fatal, fail, note]
+ALL = [echo, add, edit, wipe, send, ask_inside, keep_allowed, nest, confirm, background, fatal, fail, note]
 
 
 @pytest.fixture
@@ -745,6 +751,11 @@ def test_rules_answer_what_a_tool_asks_on_its_way(local):
     denied = local(permissions=Permissions([Rule("net", "*", "deny")]))
     assert run_locally(allowed, "ask_inside", path="u").output == "fetched u"
     assert run_locally(denied, "ask_inside", path="u").kind == "denied"
+
+
+def test_rules_decide_what_a_tool_may_access_on_its_way(local):
+    executor = local(permissions=Permissions([Rule("read", "*.env", "deny")]))
+    assert run_locally(executor, "keep_allowed", paths=["a", "b.env"]).output == '{"result": ["a"]}'
 
 
 def test_a_question_has_nobody_to_answer_it_unless_it_was_answered_before(local):

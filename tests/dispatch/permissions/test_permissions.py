@@ -15,6 +15,7 @@ from hypothesis import given, strategies as st
 from pegboard.dispatch.permissions.permissions import (
     DEFAULT_PERMISSIONS,
     MOST_AT_ONCE,
+    MOST_EXACT,
     MOST_FILE,
     NO_RULE,
     PermissionRules,
@@ -25,6 +26,7 @@ from pegboard.dispatch.permissions.permissions import (
 )
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Rule, TextMatcher, Unreadable, WholeCall
 from pegboard.errors import ConfigError
+from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import HOST, Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.wrappers import Reshape, _reshaped
@@ -33,15 +35,13 @@ from pegboard.toolsets.wrappers import Reshape, _reshaped
 def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     top = os.path.realpath(tmp_path)
-    for work_dir, place in [(None, f"{top}/x"), ("a", f"{top}/a/x"), ("/b", "/b/x")]:
-        assert Resource("path", "x").parts("path", work_dir)[0].shown == place
+    for work_dir, place in [(".", f"{top}/x"), ("a", f"{top}/a/x"), ("/b", "/b/x")]:
+        assert Resource("path", "x").parts("path", (work_dir,))[0].shown == place
 
 
-def test_what_is_asked_always_of_a_text_is_that_text():
-    assert TextMatcher("a b").always == "a b"
-    assert TextMatcher("a*").always is None
-    assert WholeCall().always == "*"
-    assert Unreadable("x").always is None
+def test_exactly_this_and_what_is_wider():
+    parts = (TextMatcher("a*"), TextMatcher(HOLE), WholeCall(), Unreadable("x"))
+    assert [(part.literal, part.wider) for part in parts] == [("a*", None), (None, None), (None, "*"), (None, None)]
 
 
 STRICTNESS = ["allow", None, "ask", "deny"]
@@ -404,6 +404,64 @@ def test_an_argument_that_is_shown_by_another_name_is_still_looked_at():
     shown = _reshaped(own, Reshape(rename={"path": "file"}, hide={"text": "x"}))
     assert shown.spec.permission_arguments == {"file": "path", "text": "text"}
     assert action(shown, {"file": "/b"}, Rule("edit", "/b", "deny")) == "deny"
+    placed = _reshaped(own.evolve(work_dir=lambda arguments, _: arguments["path"]), Reshape(rename={"path": "file"}))
+    assert placed.work_dir({"file": "/b", "text": "x"}, None) == "/b"
+
+
+def test_a_tool_may_have_a_folder_of_its_own(tmp_path, monkeypatch):
+    """Relative paths start there; relative patterns too, and to deny and to ask in the call's folder as well."""
+    monkeypatch.chdir(tmp_path)
+    called = WRITE.evolve(work_dir=lambda arguments, context: f"data/{context.user}")
+    context = ReadonlyContext(user="ann", work_dir=f"{tmp_path}/call")
+
+    def decided(path, rule):
+        return Permissions([rule]).decide(called, {"path": path}, context=context).action
+
+    for pattern in (f"{tmp_path}/call/data/ann/src/*", "src/*"):
+        assert decided("src/a", Rule("edit", pattern, "allow")) == "allow"
+        assert decided("src/a", Rule("edit", pattern, "deny")) == "deny"
+        assert decided("src/../a", Rule("edit", pattern, "allow")) == "ask"
+    assert decided("../../src/a", Rule("edit", "src/*", "deny")) == "deny"
+    assert decided("../../src/a", Rule("edit", "src/*", "allow")) == "ask"
+    assert decided("src/a", Rule("edit", "data/ann/src/*", "deny")) == "deny"
+    assert decided("src/a", Rule("edit", "data/ann/src/*", "allow")) == "ask"
+
+
+def test_a_tool_that_cant_say_where_its_folder_is_is_denied_and_not_allowed():
+    called = WRITE.evolve(work_dir=lambda arguments, context: sys.exit())
+    assert action(called, {"path": "/a"}, Rule("edit", "/a", "allow")) == "ask"
+    assert action(called, {"path": "/a"}, Rule("edit", "/nowhere", "deny")) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("rules", "allowed"),
+    [
+        ([], True),
+        ([Rule("read", "*", "allow")], True),
+        ([Rule("other", "*", "deny")], True),
+        ([Rule("named", "*.env", "deny")], False),
+        ([Rule("read", "*.env", "deny")], False),
+        ([Rule("read", "*.env", "deny", field="path")], False),
+        ([Rule("read", "*.env", "deny", field="other")], True),
+        ([Rule("read", "*.env", "ask")], False),
+        ([Rule("read", "src/*", "ask")], False),
+        ([Rule("read", "*", "ask")], True),
+        ([Rule("read", "src", "ask"), Rule("read", "src*", "ask")], True),
+        ([Rule("named", "*", "deny"), Rule("read", "src/*", "allow")], True),
+        ([Rule("named", "*.env", "deny"), Rule("named", "*", "allow")], True),
+        ([Rule("named", "*.env", "deny", forbid=True), Rule("named", "*", "allow")], False),
+    ],
+)
+def test_a_running_tool_learns_what_else_it_may_access(tmp_path, rules, allowed):
+    """Where rules ask about it, it may not, unless they asked about the whole call."""
+    context = ReadonlyContext(work_dir=str(tmp_path))
+    access = Permissions(rules).access(READ, {"path": "src"}, context=context)
+    assert access("named", "src/.env") is access("named", f"{tmp_path}/src/.env") is allowed
+
+
+def test_what_is_granted_counts_for_what_a_running_tool_accesses():
+    access = Permissions([Rule("read", "*.env", "ask")]).access(READ, {}, grants=[Rule("read", "/a/*", "allow")])
+    assert [access("read", path) for path in ("/a/.env", "/b/.env")] == [True, False]
 
 
 # --- modes ---
@@ -567,23 +625,38 @@ def ask(called, arguments, *rules, **options):
     return permissions.ask(called, arguments, permissions.decide(called, arguments, **options), **options)
 
 
-def test_a_person_is_told_what_is_touched_and_what_always_would_allow(tmp_path):
-    asked = ask(SHELL, {"line": "git push origin && ls -l && ls -l"})
+def test_a_person_is_shown_what_is_touched_and_offered_exactly_this_and_more():
+    line = "git push origin && ls -l && ls -l"
+    asked = ask(SHELL, {"line": line})
     assert (asked.permission, asked.patterns) == ("bash", ("git push origin", "ls -l"))
-    assert asked.always == ("git push *", "ls *")
+    assert (asked.always, asked.wider) == (
+        (json.dumps({"line": [line]}, separators=(",", ":")),),
+        ("git push *", "ls *"),
+    )
     assert asked.reason == "asks for the permission 'bash'"
     assert asked.decision.action == "ask"
-    assert ask(WRITE, {"path": "/a/b"}).always == ("/a/*",)
-    whole = ask(tool(destructive=True), {})
-    assert (whole.patterns, whole.always) == (("*",), ("*",))
+    path = ask(WRITE, {"path": "/a/b"})
+    assert (path.always, path.wider) == (('{"path":["/a/b"]}',), ("/a/*",))
+    whole = ask(tool(destructive=True), {"n": 1})
+    assert (whole.patterns, whole.always, whole.wider) == (("*",), ('{"n":1}',), ("*",))
+    (long,) = ask(tool(destructive=True), {"text": "a" * MOST_EXACT}).always
+    assert long.startswith("sha256:")
 
 
 @pytest.mark.parametrize(
-    ("line", "rules"),
-    [("echo $(x)", []), ("$X", []), ("rm '*'", []), ("", []), ("sudo rm x", [Rule("bash", "rm *", "ask")])],
+    ("line", "literal", "wider"),
+    [
+        ("echo $(x)", False, False),
+        ("$X", False, False),
+        ("rm '*'", True, False),
+        ("", False, False),
+        ("sudo rm x", True, False),
+        ("ls $X", False, True),
+    ],
 )
-def test_always_is_not_proposed_where_it_would_not_do(line, rules):
-    assert ask(SHELL, {"line": line}, *rules).always == ()
+def test_always_is_not_offered_where_it_would_not_do(line, literal, wider):
+    asked = ask(SHELL, {"line": line}, Rule("bash", "rm *", "ask"))
+    assert (bool(asked.always), bool(asked.wider)) == (literal, wider)
 
 
 def test_what_is_missing_is_shown_as_anything():
@@ -597,11 +670,28 @@ LINES = st.lists(st.sampled_from(COMMANDS), min_size=1, max_size=3)
 
 @given(LINES.map("; ".join), FEW_RULES)
 def test_what_always_proposes_allows_the_same_call(line, rules):
+    """And exactly this, nothing else."""
     permissions = Permissions(rules)
     decision = permissions.decide(SHELL, {"line": line})
-    if decision.action == "ask" and (always := permissions.ask(SHELL, {"line": line}, decision).always):
-        grants = tuple(Rule("bash", pattern, "allow") for pattern in always)
-        assert permissions.decide(SHELL, {"line": line}, grants=grants).action == "allow"
+    if decision.action != "ask":
+        return
+    asked = permissions.ask(SHELL, {"line": line}, decision)
+    for literal, patterns in ((True, asked.always), (False, asked.wider)):
+        grants = tuple(Rule("bash", pattern, "allow", literal=literal) for pattern in patterns)
+        if grants:
+            assert permissions.decide(SHELL, {"line": line}, grants=grants).action == "allow"
+        if literal:
+            other = {"line": f"{line}; {line}"}
+            assert permissions.decide(SHELL, other, grants=grants) == permissions.decide(SHELL, other)
+
+
+@given(FEW_RULES, st.sampled_from(["bash", "*"]), st.sampled_from(["*", "git *", "ls"]), LINES.map("; ".join))
+def test_no_grant_overrides_a_deny_or_takes_away_what_is_allowed(rules, permission, pattern, line):
+    """It answers what asks."""
+    permissions, grants = Permissions(rules), (Rule(permission, pattern, "allow"),)
+    before = permissions.decide(SHELL, {"line": line}).action
+    after = permissions.decide(SHELL, {"line": line}, grants=grants).action
+    assert after == before or (before, after) == ("ask", "allow")
 
 
 # --- what a running tool asks ---

@@ -16,8 +16,7 @@ from fake_vendors.server.openai_chat import OpenAIChat
 from fake_vendors.server.openai_responses import OpenAIResponses
 from fake_vendors.server.script import Reply
 from pegboard.errors import ModelError
-from pegboard.messages.message import Message
-from pegboard.messages.response import ModelResponse
+from pegboard.messages import Message, ModelResponse
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.content import ToolResult
 

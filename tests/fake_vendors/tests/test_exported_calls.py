@@ -47,7 +47,7 @@ def calls_of(name, specs):
 
 def read_back(response, request):
     """`(name, arguments)` of each call, arguments as dispatch reads them."""
-    return [(each.name, parse_call(each, request.tools).arguments) for each in response.calls]
+    return [(each.name, parse_call(each, request.tools.get).arguments) for each in response.calls]
 
 
 @pytest.mark.parametrize("specs", list(batches(CALLED)), ids=lambda specs: specs[0].name)

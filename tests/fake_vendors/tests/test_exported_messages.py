@@ -12,7 +12,7 @@ from fake_vendors.rules.answers import Called
 from fake_vendors.rules.corpus import BY_NAME
 from fake_vendors.rules.exporters import EXPORTERS
 from pegboard import Tool
-from pegboard.messages.message import Message, ReasoningPart, TextPart
+from pegboard.messages import Message, ReasoningPart, TextPart
 from pegboard.request.model_request import ModelConfig, ModelRequest, NamedTool
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import AudioContent, FileContent, ImageContent, LinkContent, TextContent, ToolResult

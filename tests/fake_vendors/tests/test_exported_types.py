@@ -211,7 +211,7 @@ def test_what_a_strict_schema_takes_is_read_as_what_the_tool_takes(name):
             tried += 1
             dump = answers.WHOLE[name]([Called("call_1", spec.name, said)])[0]
             (call,) = exporter_of(name).response(dump, request).calls
-            read = parse_call(call, request.tools)
+            read = parse_call(call, request.tools.get)
             if read.invalid:
                 found[spec.name] = (said, read.error)
 

@@ -7,7 +7,7 @@ import pytest
 from fake_vendors.rules import payloads
 from fake_vendors.rules.exporters import EXPORTERS
 from pegboard import ToolSpec
-from pegboard.messages.message import Message
+from pegboard.messages import Message
 from pegboard.request.model_request import ModelRequest
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import FileContent, ImageContent, ToolResult

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 from pegboard import ModelRequest, ModelResponse, ToolCall, ToolContext, tool
-from pegboard.messages.response import Delta
+from pegboard.messages import Delta
 from pegboard.testing import ScriptedModel
 
 HELP = 'I follow a script. Say the name of a tool and its arguments, such as: stock_of {"item": "nails"}'

@@ -33,7 +33,7 @@ from pegboard import (
     Usage,
 )
 from pegboard.dialects import READ, UNIONS, Dialect, named_definitions, root_object
-from pegboard.messages.response import CallDelta, Delta, FinishReason, TextDelta
+from pegboard.messages import CallDelta, Delta, FinishReason, TextDelta
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     Entries,

@@ -19,8 +19,7 @@ from pegboard import (
     TextPart,
     Usage,
 )
-from pegboard.messages.message import Part
-from pegboard.messages.response import Delta, FinishReason, ReasoningDelta, TextDelta
+from pegboard.messages import Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
     CUT_OFF,

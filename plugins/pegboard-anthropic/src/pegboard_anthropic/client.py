@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard import Exporter, ModelError, ModelRequest, ModelResponse
-from pegboard.messages.response import Delta
+from pegboard.messages import Delta
 from pegboard.request.client import (
     Clients,
     ProviderModel,
@@ -18,8 +18,8 @@ from pegboard.request.client import (
     check_alone,
     http_error,
     secrets_in,
-    told,
     usable_key,
+    with_cause,
 )
 from pegboard.typing import JsonObject
 from pegboard.wire import as_object, object_in, text_in
@@ -48,32 +48,32 @@ def model_error(error: Exception, provider: str) -> ModelError:
     if isinstance(error, APIStatusError):
         return _answered(error, provider)
     return http_error(
-        told(error),
+        with_cause(error),
         provider=provider,
         code=type(error).__name__,
         retryable=isinstance(error, APIConnectionError | TransportError | OSError),
     )
 
 
-def error_event(body: JsonObject) -> JsonObject:
-    """The provider's body of an error, as the event by which its streams say it."""
+def _error_event(body: JsonObject) -> JsonObject:
+    """The event of a stream for the provider's body of an error."""
     return {**body, "type": "error"}
 
 
 def _answered(error: APIStatusError, provider: str) -> ModelError:
-    """The provider's own error; of one that came within a stream, whose status is 200, its word tells the rest."""
+    """The provider's own error; of one that came within a stream, whose status is 200, its type is all there is."""
     body = as_object(error.body)
-    said = error_of(body)
+    made = error_of(body)
     within = error.status_code < 400
     passes = False if error.error_code in _NEVER else None
     return http_error(
         text_in(object_in(body, "error"), "message") or error.message,
         provider=provider,
-        status=said.status if within else error.status_code,
+        status=made.status if within else error.status_code,
         headers=error.response.headers,
-        code=said.code,
-        retryable=said.retryable if within else passes,
-        request_id=error.request_id or said.request_id,
+        code=made.code,
+        retryable=made.retryable if within else passes,
+        request_id=error.request_id or made.request_id,
     )
 
 
@@ -87,37 +87,12 @@ _CREDENTIALS: Final = (*_VARIABLES, "credentials", "config", "profile")
 """Options of which one is enough: with it, the SDK doesn't look for keys in the environment."""
 
 
-def clients_of(
-    given: AsyncAnthropic | None, provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]
-) -> Clients[AsyncAnthropic]:
-    """The client that was given, or those that are made.
-
-    Args:
-        given: A client, or `None`.
-        provider: As for `made_client`, and so are the others.
-        api_key: The key.
-        base_url: Where the server is.
-        options: What else `AsyncAnthropic` takes.
-
-    Raises:
-        ModelError: There is no key, or none that can be sent; or the SDK refuses the options.
-        TypeError: A client is given together with what makes one.
-    """
-    check_alone(given, {"api_key": api_key, "base_url": base_url, **options})
-    make = partial(made_client, provider, api_key, base_url, options)
-    return Clients.of(given, make, lambda made: made.close())
-
-
-def made_client(provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]) -> AsyncAnthropic:
+def _made_client(
+    provider: str, api_key: str | None, base_url: str | None, options: Mapping[str, Any]
+) -> AsyncAnthropic:
     """A client. The SDK is imported here.
 
     What stands for a key, the SDK finds by itself: `ANTHROPIC_AUTH_TOKEN`, a profile, an identity of the machine's.
-
-    Args:
-        provider: For errors.
-        api_key: The key; by default what the environment holds.
-        base_url: Where the server is; by default Anthropic's, or what `ANTHROPIC_BASE_URL` says.
-        options: What else `AsyncAnthropic` takes.
 
     Raises:
         ModelError: There is no key, or none that can be sent; or the SDK refuses the options.
@@ -138,7 +113,7 @@ def made_client(provider: str, api_key: str | None, base_url: str | None, option
 
 
 def secrets_of(client: AsyncAnthropic) -> list[str]:
-    """What a client sends that nobody else may read."""
+    """The secrets that a client sends."""
     keys = [key for key in (client.api_key, client.auth_token) if key]
     return [*keys, *secrets_in(client.default_headers)]
 
@@ -210,7 +185,7 @@ class AnthropicModel(ProviderModel):
             `Anthropic(AnthropicLimits(reasoning=thinking_budgets(), sampling=True))`.
         api_key: By default what the environment variable `ANTHROPIC_API_KEY` holds.
         base_url: By default Anthropic's, or what `ANTHROPIC_BASE_URL` holds.
-        loads_deferred: Whether the model searches and loads deferred tools itself; by default as its name tells.
+        loads_deferred: Whether the model searches and loads deferred tools itself; by default as its name has it.
         options: What else `anthropic.AsyncAnthropic` takes, such as `timeout` or `default_headers`.
 
     Raises:
@@ -231,9 +206,11 @@ class AnthropicModel(ProviderModel):
     ) -> None:
         exporter = exporter or exporter_of(model)
         super().__init__(model, exporter)
-        clients = clients_of(client, exporter.name, api_key, base_url, options)
+        check_alone(client, {"api_key": api_key, "base_url": base_url, **options})
+        make = partial(_made_client, exporter.name, api_key, base_url, options)
+        clients: Clients[AsyncAnthropic] = Clients.of(client, make, lambda made: made.close())
         error = partial(model_error, provider=exporter.name)
-        self._method = SDKMethod(clients, lambda sdk: sdk.messages.create, error, error_event)
+        self._method = SDKMethod(clients, lambda sdk: sdk.messages.create, error, _error_event)
         self._loads_deferred = searches(model) if loads_deferred is None else loads_deferred
 
     @property
@@ -245,7 +222,7 @@ class AnthropicModel(ProviderModel):
         """The answer to a request; one that is cancelled closes the connection.
 
         An answer that may have more than 8,192 tokens is gathered from a stream, as the provider asks for: where that
-        breaks off, what has come is the answer, and says so.
+        breaks off, what has come is the answer, and is marked so.
 
         Raises:
             ModelError: The provider can't be asked, or answered with an error.

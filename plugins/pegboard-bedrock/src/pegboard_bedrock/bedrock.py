@@ -59,7 +59,7 @@ from pegboard.dialects import (
     typed_enums,
     typed_values,
 )
-from pegboard.messages.message import Part
+from pegboard.messages import Part
 from pegboard.schema.json import is_object, json_faults
 from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema

@@ -40,42 +40,27 @@ def model_error(error: Exception, provider: str) -> ModelError:
         return _answered(body, provider)
     text = str(error) or type(error).__name__
     if isinstance(error, sdk.NoCredentialsError):
-        text = f"there are no credentials: set the environment variables {KEYS}, or sign in as the SDK's pages tell"
+        text = f"there are no credentials: set the environment variables {KEYS}, or sign in as the SDK's pages describe"
     passes = isinstance(error, sdk.ConnectionError | sdk.HTTPClientError | HTTPError | OSError)
     return http_error(text, provider=provider, code=type(error).__name__, retryable=passes)
 
 
-def nothing_read(raw: JsonMapping, provider: str) -> ModelError:
-    """The error for an answer of which the SDK has read nothing: it doesn't tell where one was cut off.
-
-    Args:
-        raw: What the SDK gave.
-        provider: Whose error it is.
-    """
-    return http_error(
-        "what came is no answer, or was cut off",
-        provider=provider,
-        retryable=True,
-        request_id=text_in(object_in(raw, "ResponseMetadata"), "RequestId") or None,
-    )
-
-
 def body_of(error: Exception) -> JsonMapping:
-    """What the provider said, as the SDK has read it; empty where it said nothing."""
+    """The provider's error, as the SDK has read it; empty where there is none."""
     response: Any = getattr(error, "response", None)
     return cast("JsonMapping", response) if isinstance(response, Mapping) else {}
 
 
 def _answered(body: JsonMapping, provider: str) -> ModelError:
-    said = error_of(body)
+    made = error_of(body)
     return http_error(
-        str(said).removeprefix(f"{said.provider}: "),
+        str(made).removeprefix(f"{made.provider}: "),
         provider=provider,
-        status=said.status,
+        status=made.status,
         headers=object_in(object_in(body, "ResponseMetadata"), "HTTPHeaders"),
-        code=said.code,
-        retryable=said.retryable or (None if said.status else False),
-        request_id=said.request_id,
+        code=made.code,
+        retryable=made.retryable or (None if made.status else False),
+        request_id=made.request_id,
     )
 
 
@@ -116,7 +101,7 @@ def strip_session(session: Any) -> None:
 
 
 def secrets_of(client: Any) -> list[str]:
-    """What a client signs with or sends that nobody else may read. Nothing is renewed for it."""
+    """The secrets that a client signs with or sends. Nothing is renewed for it."""
     signer: Any = getattr(client, "_request_signer", None)
     held: Any = getattr(signer, "_credentials", None)
     facts: Any = getattr(held, "__dict__", {})
@@ -193,7 +178,7 @@ class Events:
     _reading: Lock = field(factory=Lock, init=False)
 
     async def data(self) -> AsyncGenerator[JsonObject]:
-        """The events; an exception that the provider says among them is one as well, before it is raised.
+        """The events; an exception among them is one as well, before it is raised.
 
         Raises:
             ModelError: The provider can't be asked, or answered with an error; or the stream broke off.
@@ -204,12 +189,12 @@ class Events:
                 yield event
         except Exception as error:  # the SDK and its transport raise all kinds
             made = model_error(error, self.provider)
-            said = {made.code or "": body_of(error).get("Error")}
-            if exception_in(said) is not None:
-                yield said
+            event = {made.code or "": body_of(error).get("Error")}
+            if exception_in(event) is not None:
+                yield event
             raise made from error
         finally:
-            await self._hang_up()
+            await self._leave()
 
     def _open(self) -> None:
         stream = self.send()["stream"]
@@ -221,9 +206,9 @@ class Events:
         with self._reading:
             return next(self._events, None)
 
-    async def _hang_up(self) -> None:
+    async def _leave(self) -> None:
         """Closes the connection, also while a thread waits for the provider at its end."""
-        self._left = True  # first this, then the look: whoever opens it does the opposite
+        self._left = True  # first this, then the look: `_open` does the opposite
         if self._stream is None:
             return
         with suppress(Exception):  # it may have ended, and then it can't be shut down
@@ -285,7 +270,14 @@ class BedrockModel(ProviderModel):
         except Exception as error:  # the SDK and its transport raise all kinds
             raise model_error(error, self.provider) from error
         if not raw.get("output"):
-            raise nothing_read(raw, self.provider)
+            # The SDK doesn't report where an answer was cut off: it has read nothing of it.
+            about = object_in(raw, "ResponseMetadata")
+            raise http_error(
+                "what came is no answer, or was cut off",
+                provider=self.provider,
+                retryable=True,
+                request_id=text_in(about, "RequestId") or None,
+            )
         return raw
 
     def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -138,13 +138,19 @@ def worded(parts: Parts) -> Generator[None]:
 class OpenRoot:
     """The root, open for one call.
 
+    What the permission rules deny can neither be listed nor opened, by whichever path it was found.
+
     Attributes:
         fd: Its descriptor.
         places: Absolute paths that mean the root: a model may write them, and links may lead there.
+        allows: Whether the rules let a call read an absolute path; `None`: any.
+        denied: Whether they have kept something out of a directory.
     """
 
     fd: int
     places: tuple[str, ...]
+    allows: Callable[[str], bool] | None = None
+    denied: bool = field(default=False, init=False)
     _kept_parts: Parts = field(default=(), init=False)
     _kept_fd: int = field(default=-1, init=False)
 
@@ -183,6 +189,17 @@ class OpenRoot:
             os.close(self._kept_fd)
             self._kept_parts = ()
 
+    def place(self, parts: Parts) -> str:
+        """The absolute path of what stands there."""
+        return "/".join((self.places[0].rstrip("/"), *parts)) or "/"
+
+    def _is_allowed(self, parts: Parts) -> bool:
+        return self.allows is None or self.allows(self.place(parts))
+
+    def _check(self, parts: Parts) -> None:
+        if not self._is_allowed(parts):
+            raise ToolError(f"{shown_path(parts)!r} can't be read: the permission rules of this program deny it.")
+
     def status(self, parts: Parts) -> os.stat_result:
         """The status of what stands there; of a link, its own.
 
@@ -194,12 +211,13 @@ class OpenRoot:
         return os.stat(parts[-1], dir_fd=self.directory(parts[:-1]), follow_symlinks=False)
 
     def children(self, parts: Parts) -> list[Child]:
-        """The entries of a directory, in no order.
+        """The entries of a directory, in no order, but for those that the rules deny.
 
         Raises:
             OSError: It can't be listed.
-            ToolError: It has more than `MAX_CHILDREN` entries.
+            ToolError: The rules deny it, or it has more than `MAX_CHILDREN` entries.
         """
+        self._check(parts)
         listed = os.open(".", _DIRECTORY, dir_fd=self.directory(parts))
         try:
             with os.scandir(listed) as entries:
@@ -208,15 +226,18 @@ class OpenRoot:
             os.close(listed)
         if len(found) > MAX_CHILDREN:
             raise ToolError(f"{shown_path(parts)!r} has more than {MAX_CHILDREN:,} entries: too many to list.")
-        return found
+        allowed = [child for child in found if self._is_allowed((*parts, child.name))]
+        self.denied = self.denied or len(allowed) < len(found)
+        return allowed
 
     def open_file(self, parts: Parts) -> BinaryIO:
         """A regular file below the root, open for reading; never waits for a pipe or a device.
 
         Raises:
             OSError: It can't be opened.
-            ToolError: It is something else than a regular file.
+            ToolError: The rules deny it, or it is something else than a regular file.
         """
+        self._check(parts)
         # Opening a device can do something by itself, so it is looked at first.
         _regular(parts, self.status(parts))
         opened = os.open(parts[-1], _FILE, dir_fd=self.directory(parts[:-1]))
@@ -228,18 +249,27 @@ class OpenRoot:
         return os.fdopen(opened, "rb")
 
 
+def root_place(setting: str | None, work_dir: str | None) -> Path:
+    """The absolute path of the root, as `opened_root` takes it."""
+    return Path(work_dir or ".").absolute() / Path(setting or ".").expanduser()
+
+
 @contextmanager
-def opened_root(setting: str | None) -> Generator[OpenRoot]:
+def opened_root(
+    setting: str | None, work_dir: str | None = None, allows: Callable[[str], bool] | None = None
+) -> Generator[OpenRoot]:
     """The root, open for one call.
 
     Args:
-        setting: Its path, `~` allowed; `None` is the working directory at the time of the call.
+        setting: Its path, `~` allowed; a relative one starts at `work_dir`. `None` is `work_dir` itself.
+        work_dir: By default the process's own at the time of the call.
+        allows: Whether the rules let the call read an absolute path; by default any.
 
     Raises:
         ToolError: It can't be opened.
     """
     try:
-        given = (Path(setting).expanduser() if setting else Path.cwd()).absolute()
+        given = root_place(setting, work_dir)
         real = given.resolve()
         fd = os.open(real, _DIRECTORY)
     except (OSError, RuntimeError) as error:
@@ -247,7 +277,7 @@ def opened_root(setting: str | None) -> Generator[OpenRoot]:
             "The folder that the file tools work in can't be opened. No file tool works until the "
             "operator corrects the setting 'root' of the plugin 'files'."
         ) from error
-    root = OpenRoot(fd, (str(real), str(given)))
+    root = OpenRoot(fd, (str(real), str(given)), allows)
     try:
         yield root
     finally:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, ClassVar, Final, Protocol
 
 import attrs
 from annotated_types import Ge, Le, MaxLen, MinLen
 from attrs import field, frozen
 
-from pegboard import TextContent, ToolError, ToolResult, tool
+from pegboard import ReadonlyContext, TextContent, ToolContext, ToolError, ToolResult, tool
 from pegboard_files.patterns import EVERYTHING, MAX_GLOB, Globs, globs, names_hidden
 from pegboard_files.reading import MAX_LINES, read_text
 from pegboard_files.root import (
@@ -22,6 +24,7 @@ from pegboard_files.root import (
     near_misses,
     opened_root,
     resolve,
+    root_place,
     shown_path,
     worded,
 )
@@ -85,7 +88,7 @@ def listing_note(walk: Walk, offset: int, shown: int, total: int) -> str:
         notes.append(f"Read on with offset={offset + shown}.")
     elif not total:
         notes.append("Nothing to list.")
-    return _joined(*notes, _left_out(walk))
+    return _joined(*notes, _left_out(walk), _denied(walk))
 
 
 def glob_note(walk: Walk, offset: int, shown: int, *, more: bool) -> str:
@@ -96,7 +99,7 @@ def glob_note(walk: Walk, offset: int, shown: int, *, more: bool) -> str:
     elif not shown:
         notes.append("Nothing further matches." if offset else "Nothing matches.")
         notes.append(_left_out(walk))
-    return _joined(*notes)
+    return _joined(*notes, _denied(walk))
 
 
 def grep_note(walk: Walk, search: Search) -> str:
@@ -112,7 +115,7 @@ def grep_note(walk: Walk, search: Search) -> str:
         notes += [f"No line matches in {search.searched:,} {_plural(search.searched, 'file')}.", _left_out(walk)]
     if search.binary:
         notes.append(f"{search.binary:,} {_plural(search.binary, 'file')} left out as binary.")
-    return _joined(*notes, _unreadable(walk.unreadable + search.unreadable))
+    return _joined(*notes, _unreadable(walk.unreadable + search.unreadable), _denied(walk))
 
 
 def _stopped(walk: Walk) -> str:
@@ -130,6 +133,10 @@ def _left_out(walk: Walk) -> str:
         if count
     ]
     return f"Left out: {', '.join(left)}." if left else ""
+
+
+def _denied(walk: Walk) -> str:
+    return "What the permission rules deny is left out." if walk.root.denied else ""
 
 
 def _unreadable(count: int) -> str:
@@ -251,14 +258,6 @@ def _file_block(path: str, matches: list[Match]) -> str:
 PathText = Annotated[str, MinLen(1), MaxLen(4_096)]
 Offset = Annotated[int, Ge(0)]
 GlobTexts = Annotated[list[Annotated[str, MinLen(1), MaxLen(MAX_GLOB)]], MaxLen(100)]
-_READS: Final[Any] = {
-    "read_only": True,
-    "destructive": False,
-    "idempotent": True,
-    "open_world": False,
-    "tags": ("files",),
-    "permission_arguments": {"path": "path"},
-}
 
 
 @frozen(eq=False)
@@ -271,12 +270,27 @@ class FileTools:
 
     settings: Settings = field(factory=Settings)
 
+    def _folder(self, _arguments: Mapping[str, Any], context: ReadonlyContext) -> str:
+        return str(root_place(self.settings.root, context.work_dir))
+
+    _READS: ClassVar[Any] = {
+        "read_only": True,
+        "destructive": False,
+        "idempotent": True,
+        "open_world": False,
+        "tags": ("files",),
+        "permission_arguments": {"path": "path"},
+        "work_dir": _folder,
+    }
+
     @tool(title="Read a file", **_READS)
     def read_file(
         self,
         path: PathText,
         offset: Annotated[int, Ge(1)] = 1,
         limit: Annotated[int, Ge(1), Le(MAX_LINES)] = MAX_LINES,
+        *,
+        call: ToolContext | None = None,
     ) -> str:
         """Reads a text file, with line numbers.
 
@@ -288,12 +302,13 @@ class FileTools:
             path: The file, relative to the working folder, such as "src/main.py".
             offset: The number of the first line to read; the first line of a file is 1.
             limit: How many lines to read at most; fewer come where they are long.
+            call: The running call.
         """
-        with opened_root(self.settings.root) as root:
+        with self._opened(call) as root:
             return read_text(root, path, offset, limit, self._deadline())
 
     @tool(title="List a directory", **_READS)
-    def list_directory(
+    def list_directory(  # noqa: PLR0913  (what a model may say)
         self,
         path: PathText = ".",
         *,
@@ -301,6 +316,7 @@ class FileTools:
         no_ignore: bool = False,
         offset: Offset = 0,
         limit: Annotated[int, Ge(1), Le(2_000)] = 500,
+        call: ToolContext | None = None,
     ) -> DirectoryListing | ToolResult:
         """Lists the files and directories right inside of one directory, sorted by name.
 
@@ -313,8 +329,9 @@ class FileTools:
             no_ignore: Lists ignored entries too.
             offset: How many entries to pass over, to read on in a long list.
             limit: How many entries to list at most.
+            call: The running call.
         """
-        with opened_root(self.settings.root) as root:
+        with self._opened(call) as root:
             start = directory_of(root, path)
             walk = self._walk(root, hidden=hidden, no_ignore=no_ignore)
             entries, total = listed(walk, start, offset, limit)
@@ -332,6 +349,7 @@ class FileTools:
         no_ignore: bool = False,
         offset: Offset = 0,
         limit: Annotated[int, Ge(1), Le(2_000)] = 500,
+        call: ToolContext | None = None,
     ) -> GlobResult | ToolResult:
         """Finds files by a pattern for their paths, in a directory and everything below it, sorted by path.
 
@@ -347,9 +365,10 @@ class FileTools:
             no_ignore: Finds ignored files too.
             offset: How many results to pass over, to read on in a long list.
             limit: How many results to give at most.
+            call: The running call.
         """
         wanted = globs([pattern], exclude)
-        with opened_root(self.settings.root) as root:
+        with self._opened(call) as root:
             start = directory_of(root, path)
             walk = self._walk(root, wanted, hidden=hidden or names_hidden(pattern), no_ignore=no_ignore)
             files, more = found(walk, start, wanted, offset, limit)
@@ -371,6 +390,7 @@ class FileTools:
         limit: Annotated[int, Ge(1), Le(2_000)] = 200,
         hidden: bool = False,
         no_ignore: bool = False,
+        call: ToolContext | None = None,
     ) -> GrepResult | ToolResult:
         r"""Searches the lines of text files, as ripgrep does: one file, or all below a directory.
 
@@ -391,10 +411,11 @@ class FileTools:
             limit: How many lines, or files, to give at most.
             hidden: Searches hidden files too.
             no_ignore: Searches ignored files too.
+            call: The running call.
         """
         looked_for = line_pattern(pattern, literal=literal, case=case)
         wanted = globs(include, exclude)
-        with opened_root(self.settings.root) as root:
+        with self._opened(call) as root:
             start = resolve(root, path)
             walk = self._walk(root, wanted, hidden=hidden or any(map(names_hidden, include)), no_ignore=no_ignore)
             search = Search(root, looked_for, mode, limit, context, walk.deadline)
@@ -406,6 +427,14 @@ class FileTools:
             truncated = search.full or search.stopped or walk.stopped
             note = grep_note(walk, search)
             return answer(GrepResult(search.matches, search.files, search.searched, truncated, note))
+
+    @contextmanager
+    def _opened(self, call: ToolContext | None) -> Generator[OpenRoot]:
+        """The root, open for one call; what rules deny to `read_file` is denied to all tools."""
+        call = call or ToolContext()
+        allows = partial(call.allows, "read_file")
+        with opened_root(self.settings.root, call.work_dir, allows) as root:
+            yield root
 
     def _deadline(self) -> Deadline:
         return Deadline(self.settings.time_limit)

@@ -21,7 +21,7 @@ from pegboard import (
     TextContent,
     ToolResult,
 )
-from pegboard.messages.response import FinishReason
+from pegboard.messages import FinishReason
 from pegboard.tools.content import Content
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (

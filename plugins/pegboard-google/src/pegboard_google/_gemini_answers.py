@@ -21,8 +21,7 @@ from pegboard import (
     ToolCall,
     Usage,
 )
-from pegboard.messages.message import Part
-from pegboard.messages.response import CallDelta, Delta, ReasoningDelta, TextDelta
+from pegboard.messages import CallDelta, Delta, Part, ReasoningDelta, TextDelta
 from pegboard.schema.json import MAX_DEPTH, is_array, is_object
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (

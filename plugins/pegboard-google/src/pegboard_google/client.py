@@ -48,7 +48,7 @@ def model_error(error: Exception, provider: str) -> ModelError:
         code=code if isinstance(code, str) and code else type(error).__name__,
         retryable=None if known else _passes(error),
     )
-    if made.retry_after is None:  # Gemini says it in the body
+    if made.retry_after is None:  # Gemini has it in the body
         made.retry_after = error_of(body_of(error)).retry_after
     return made
 
@@ -60,12 +60,12 @@ def body_of(error: Exception) -> Mapping[str, Any]:
 
 
 def _passes(error: Exception) -> bool:
-    """Whether an error without status may be gone with the next attempt; credentials' errors say it themselves."""
+    """Whether an error without status may be gone with the next attempt; credentials' errors have it themselves."""
     return isinstance(error, tuple(_passing())) or getattr(error, "retryable", False) is True
 
 
 def _passing() -> Iterator[type[Exception]]:
-    """Lost connections, and answers that are no JSON: a page that somebody on the way sent in their stead."""
+    """Lost connections, and answers that are no JSON: a page of a proxy in their stead."""
     from google.genai.errors import UnknownApiResponseError
 
     yield from (OSError, UnknownApiResponseError, JSONDecodeError)
@@ -119,8 +119,8 @@ def made_client(provider: str, api_key: str | None, base_url: str | None, option
 
 
 def secrets_of(client: Client) -> list[str]:
-    """What a client sends that nobody else may read."""
-    api: Any = client._api_client  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  nothing public tells it
+    """The secrets that a client sends."""
+    api: Any = client._api_client  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  nothing public has it
     headers: Any = api._http_options.headers  # noqa: SLF001
     return [*([api.api_key] if api.api_key else []), *secrets_in(headers or {})]
 
@@ -147,7 +147,7 @@ def _on_vertex(options: Mapping[str, Any]) -> bool:
 
 
 def _http_options(given: Any, base_url: str | None) -> HttpOptions:
-    """What the host asks of the transport. The one attempt has to be said: some transports make two otherwise."""
+    """What the host asks of the transport. One attempt has to be asked for: some transports make two otherwise."""
     from google.genai.types import HttpOptions, HttpRetryOptions
 
     asked = HttpOptions.model_validate({} if given is None else given)
@@ -167,7 +167,7 @@ def as_data(answer: Any) -> JsonObject:
     return answer.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
 
 
-async def _hang_up(chunks: AsyncIterator[Any]) -> None:
+async def _leave(chunks: AsyncIterator[Any]) -> None:
     """Closes the connection of a stream that may have been left in the middle.
 
     The SDK's generators hold each other in a circle: closing the outermost leaves the connection open until garbage is
@@ -234,25 +234,24 @@ class GoogleModel(ProviderModel):
             raise model_error(error, self.provider) from error
 
     async def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
-        """The chunks; an error that the provider says among them is one as well, before it is raised."""
+        """The chunks; an error among them is one as well, before it is raised."""
         try:
             chunks = await methods(self._client).generate_content_stream(**body)
             try:
                 async for chunk in chunks:
                     yield as_data(chunk)
             finally:
-                await _hang_up(chunks)
+                await _leave(chunks)
         except Exception as error:
-            said = body_of(error)
-            if "error" in said:
-                yield {"error": said["error"]}
+            if "error" in (within := body_of(error)):
+                yield {"error": within["error"]}
             raise model_error(error, self.provider) from error
 
     def _known_secrets(self) -> list[str]:
         return secrets_of(self._client)
 
     def _body(self, request: ModelRequest) -> JsonObject:
-        """The SDK's keywords; the exporter is told the model's name, as models differ in what they take."""
+        """The SDK's keywords; the exporter gets the model's name, as models differ in what they take."""
         named = request if request.model else request.evolve(model=self.name)
         return sdk_arguments(self.exporter.request(named))
 

@@ -52,7 +52,7 @@ from pegboard.dialects import (
     typed_enums,
     whole_bounds,
 )
-from pegboard.messages.message import Part
+from pegboard.messages import Part
 from pegboard.request.exporter import ResponseReader
 from pegboard.request.model_request import ToolChoice
 from pegboard.typing import JsonMapping, JsonObject, JsonSchema

@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from pegboard import ReadonlyContext, Tool, ToolContext, ToolResult, hookimpl
 from pegboard.schema.json import digest_of
-from pegboard.toolsets.predicate import matcher
+from pegboard.toolsets.predicates import matcher
 from pegboard_guard.log import unknown_turn
 from pegboard_guard.settings import NOT_A_SETTING, as_texts, flag, one_of, seconds, texts, whole
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard import Exporter, ModelError
-from pegboard.request.client import Clients, ProviderModel, check_alone, http_error, secrets_in, told, usable_key
+from pegboard.request.client import Clients, ProviderModel, check_alone, http_error, secrets_in, usable_key, with_cause
 from pegboard.typing import JsonObject
 from pegboard.wire import as_object, text_in
 from pegboard_ollama.ollama import exporter as shared
@@ -94,8 +94,8 @@ class OllamaModel(ProviderModel):
     def _check(self, response: Any) -> None:
         """Raises what the server answered instead of an answer."""
         if response.is_error:
-            said = text_in(as_object(_json(response)), "error") or f"HTTP {response.status_code}"
-            raise http_error(said, provider=self.provider, status=response.status_code, headers=response.headers)
+            text = text_in(as_object(_json(response)), "error") or f"HTTP {response.status_code}"
+            raise http_error(text, provider=self.provider, status=response.status_code, headers=response.headers)
 
     def _error(self, error: Exception) -> ModelError:
         """Whatever the transport has raised, as the error that hosts know."""
@@ -104,7 +104,7 @@ class OllamaModel(ProviderModel):
         from httpx import TransportError
 
         passes = isinstance(error, TransportError | OSError)
-        return http_error(told(error), provider=self.provider, code=type(error).__name__, retryable=passes)
+        return http_error(with_cause(error), provider=self.provider, code=type(error).__name__, retryable=passes)
 
 
 def _json(response: Any) -> Any:

@@ -43,8 +43,7 @@ from pegboard.dialects import (
     tuple_items,
     typed_enums,
 )
-from pegboard.messages.message import Part
-from pegboard.messages.response import CallDelta, Delta, FinishReason, ReasoningDelta, TextDelta
+from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.request.exporter import ResponseReader
 from pegboard.request.model_request import ToolChoice
 from pegboard.tools.content import Content

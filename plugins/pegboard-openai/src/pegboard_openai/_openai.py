@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 from urllib.parse import unquote
 
 from attrs import define, evolve, field, frozen
@@ -58,8 +58,7 @@ from pegboard.dialects import (
     typed_enums,
     typed_values,
 )
-from pegboard.messages.message import Part
-from pegboard.request.model_request import ToolChoice
+from pegboard.messages import Part
 from pegboard.schema.json import json_text
 from pegboard.tools.call import writable
 from pegboard.tools.content import Content
@@ -120,17 +119,17 @@ OPENAI_STRICT: Final = Dialect(
 
 def render_parts(parts: Iterable[Part]) -> str:
     """Texts joined as they are; pictures, sounds and files are described."""
-    said: list[str] = []
+    texts: list[str] = []
     for part in parts:
         if isinstance(part, TextPart):
-            said.append(part.text)
+            texts.append(part.text)
         elif isinstance(part, MediaPart):
-            said.append(("\n" if said else "") + render_text(part.content))
-    return "".join(said)
+            texts.append(("\n" if texts else "") + render_text(part.content))
+    return "".join(texts)
 
 
 REFUSED_IN_IDS: Final = re.compile("[\ud800-\udfff]")
-"""What can't stand in a call's id: what UTF-8 can't say."""
+"""What can't stand in a call's id: what has no UTF-8."""
 
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument."
@@ -207,30 +206,28 @@ provider has cached of the list stays good."""
 Reference: TypeAlias = Callable[[str, JsonObject], JsonObject]
 """What points to a tool, from its name and its entry."""
 
-
-class Choosing(Protocol):
-    """How a wire says it."""
-
-    def one(self, name: str, entry: JsonObject) -> JsonObject:
-        """That the model must call this tool."""
-        ...
-
-    def some(self, mode: Literal["auto", "required"], tools: Sequence[tuple[str, JsonObject]]) -> JsonObject:
-        """That it may, or must, call one of these."""
-        ...
+AllowedTools: TypeAlias = Callable[[Literal["auto", "required"], Sequence[tuple[str, JsonObject]]], JsonObject]
+"""The choice by which the model may, or must, call one of some tools."""
 
 
-def tool_facts(
-    request: ModelRequest, listed: ToolDefinitions, allowed: object, exporter: str, wire: Choosing
+def tool_facts(  # noqa: PLR0913  two of them are how the wire has it
+    request: ModelRequest,
+    listed: ToolDefinitions,
+    allowed: object,
+    exporter: str,
+    *,
+    one: Reference,
+    some: AllowedTools,
 ) -> JsonObject:
-    """What a request's body says of tools and choice; empty where there are none.
+    """The members of a request's body that are about tools and choice; empty where there are none.
 
     Args:
         request: The request.
         listed: The tools in its list.
         allowed: The names among which the model may choose, or `None` for all.
         exporter: For errors.
-        wire: How it is said.
+        one: The choice of one tool, which must be called.
+        some: The choice among some.
 
     Raises:
         ExportError: It names a tool that isn't in the list, or wants a call where there is nothing to call.
@@ -238,26 +235,18 @@ def tool_facts(
     check_choice(request.tool_choice, listed.by_name, exporter)
     if not listed.exported.entries:
         return {}
-    facts = {
-        "tools": list(listed.exported.entries),
-        "tool_choice": _choice(request.tool_choice, listed.by_name, allowed, exporter, wire),
-        "parallel_tool_calls": request.config.parallel_calls,
-    }
-    return known(facts)
-
-
-def _choice(
-    choice: ToolChoice, listed: Mapping[str, JsonObject], allowed: object, exporter: str, wire: Choosing
-) -> str | JsonObject | None:
-    """What is said of choice; `None` where nothing need be."""
-    if isinstance(choice, NamedTool):
-        return wire.one(choice.name, listed[choice.name])
-    if choice == "none" or allowed is None:
-        return None if choice == "auto" else choice
-    names = _names(allowed, exporter)
-    for name in names:
-        check_chosen(name, listed, exporter)
-    return wire.some(choice, [(name, listed[name]) for name in names])
+    choice: str | JsonObject | None = None
+    if isinstance(request.tool_choice, NamedTool):
+        choice = one(request.tool_choice.name, listed.by_name[request.tool_choice.name])
+    elif request.tool_choice == "none" or allowed is None:
+        choice = None if request.tool_choice == "auto" else request.tool_choice
+    else:
+        names = _names(allowed, exporter)
+        for name in names:
+            check_chosen(name, listed.by_name, exporter)
+        choice = some(request.tool_choice, [(name, listed.by_name[name]) for name in names])
+    tools, parallel = list(listed.exported.entries), request.config.parallel_calls
+    return known({"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel})
 
 
 def _names(allowed: object, exporter: str) -> list[str]:
@@ -273,7 +262,7 @@ _NULLABLE: Final = frozenset({"code", "outputs", "result"})
 """Members of hosted items that are there even where they hold nothing."""
 
 _OPAQUE: Final = frozenset({"arguments", "input_schema", "output_schema", "parameters"})
-"""Members that hold JSON of somebody else's, where null may mean something."""
+"""Members that hold JSON of others, where null may mean something."""
 
 
 def without_nulls(data: JsonMapping) -> JsonObject | None:
@@ -308,24 +297,24 @@ def read_citations(annotations: Iterable[JsonMapping], key: str) -> tuple[Citati
 
 
 def _citation(annotation: JsonMapping, key: str) -> Citation:
-    said = object_in(annotation, "url_citation") or annotation
+    cited = object_in(annotation, "url_citation") or annotation
     whole = without_nulls(annotation)
     return Citation(
-        uri=known_text(said, "url"),
-        title=known_text(said, "title") or known_text(said, "filename"),
-        start=place_in(said, "start_index"),
-        end=place_in(said, "end_index"),
+        uri=known_text(cited, "url"),
+        title=known_text(cited, "title") or known_text(cited, "filename"),
+        start=place_in(cited, "start_index"),
+        end=place_in(cited, "end_index"),
         data={key: whole} if whole else {},
     )
 
 
-def said_citations(citations: Iterable[Citation], key: str) -> list[JsonObject]:
-    """The provider's own annotations, as it wrote them; another's can't be said."""
+def written_citations(citations: Iterable[Citation], key: str) -> list[JsonObject]:
+    """The provider's own annotations, as it wrote them; another's are left out."""
     return [dict(annotation) for each in citations if (annotation := own(each.data, key))]
 
 
 def read_usage(usage: JsonMapping, asked: str, answered: str) -> Usage:
-    """The tokens of an answer; what isn't said, or isn't a count, is 0.
+    """The tokens of an answer; what is missing, or isn't a count, is 0.
 
     Args:
         usage: The provider's.
@@ -354,7 +343,7 @@ class Definition:
         description: `""` where there is none.
         parameters: Its schema; empty for a custom tool.
         strict: Whether calls shall be held to the schema.
-        losses: What was lost; refused where the tool can't be told.
+        losses: What was lost; refused where the provider can't be given the tool.
     """
 
     description: str
@@ -368,12 +357,12 @@ def function_definition(spec: ToolSpec, strict: bool | None, most: int | None) -
 
     Args:
         spec: The tool.
-        strict: Whether calls shall be held to the schema, where it can be said strictly.
+        strict: Whether calls shall be held to the schema, where it can be written strictly.
         most: Characters of a description, or `None`.
     """
     description, cut = _fitting(spec, most, grammar=spec.kind == "freeform")
-    told = convert_schema(spec, OPENAI, OPENAI_STRICT, strict)
-    return Definition(description, told.schema, told.strict, (*told.losses, *cut))
+    schema = convert_schema(spec, OPENAI, OPENAI_STRICT, strict)
+    return Definition(description, schema.schema, schema.strict, (*schema.losses, *cut))
 
 
 def custom_definition(spec: ToolSpec, most: int | None) -> Definition:
@@ -411,18 +400,18 @@ _MOST_SHOWN: Final = 2_000
 
 def failure(error: object, provider: str) -> ModelError:
     """The error of an error body (`{"message", "type", "code"}`, or a text)."""
-    said = object_or_none(error) or {}
-    code, message = error_facts(said)
+    body = object_or_none(error) or {}
+    code, message = error_facts(body)
     if isinstance(error, str):
         message = error
-    status = _status(said)
-    again = code in _AGAIN or known_text(said, "type") in _AGAIN or status in _AGAIN_STATUS or (status or 0) >= 500
+    status = _status(body)
+    again = code in _AGAIN or known_text(body, "type") in _AGAIN or status in _AGAIN_STATUS or (status or 0) >= 500
     text = writable(message or "the provider answered with an error")[:_MOST_SHOWN]
     return ModelError(text, provider=provider, status=status, code=code, retryable=again and code not in NEVER)
 
 
 def error_facts(error: JsonMapping) -> tuple[str | None, str | None]:
-    """The provider's word for an error, and its text; `None` for what it doesn't say."""
+    """The provider's word for an error, and its text; `None` for what is missing."""
     return known_text(error, "code") or known_text(error, "type"), known_text(error, "message")
 
 
@@ -492,7 +481,7 @@ class Rendered:
 
 
 def render_content(content: Content, limits: Limits, *, links: bool = False) -> Rendered:
-    """One content as it can be said.
+    """One content as it can be sent.
 
     Args:
         content: The content.
@@ -559,64 +548,29 @@ def render_result(result: ToolResult, limits: Limits) -> list[Rendered]:
     host's.
     """
     silent = evolve(limits, audio={}) if limits.audio else limits  # models that hear are few
-    said = [render_content(content, silent) for content in result.content]
-    if not said and result.structured_content is not None:
-        said = [Rendered("text", str(json_text(result.to_data()["structuredContent"])))]
-    return _marked(said) if result.is_error else said
+    contents = [render_content(content, silent) for content in result.content]
+    if not contents and result.structured_content is not None:
+        contents = [Rendered("text", str(json_text(result.to_data()["structuredContent"])))]
+    if not result.is_error:
+        return contents
+    if not contents or contents[0].kind != "text":
+        return [Rendered("text", f"{ERROR}."), *contents]
+    if contents[0].value.lower().startswith(ERROR.lower()):
+        return contents
+    return [Rendered("text", f"{ERROR}: {contents[0].value}"), *contents[1:]]
 
 
-def _marked(said: list[Rendered]) -> list[Rendered]:
-    if not said or said[0].kind != "text":
-        return [Rendered("text", f"{ERROR}."), *said]
-    if said[0].value.lower().startswith(ERROR.lower()):
-        return said
-    return [Rendered("text", f"{ERROR}: {said[0].value}"), *said[1:]]
-
-
-def joined(said: list[Rendered]) -> str:
+def joined(contents: Iterable[Rendered]) -> str:
     """The texts of a result that has nothing else, as one."""
-    return "\n".join(each.value for each in said)
+    return "\n".join(each.value for each in contents)
 
 
 def user_content(parts: Iterable[Part], write: Callable[[TextPart | MediaPart], JsonObject]) -> str | list[JsonObject]:
-    """What a user says: one text as it is, everything else part by part.
+    """What the user sends: one text as it is, everything else part by part.
 
     Args:
         parts: Of the message; only texts, pictures, sounds and files are the user's.
         write: Writes one.
     """
-    said = [write(part) for part in parts if isinstance(part, MediaPart) or (isinstance(part, TextPart) and part.text)]
-    return said[0]["text"] if len(said) == 1 and "text" in said[0] else said
-
-
-__all__ = [
-    "ALLOWED",
-    "CHAT",
-    "NEVER",
-    "OPENAI",
-    "OPENAI_STRICT",
-    "REFUSED_IN_IDS",
-    "RESPONSES",
-    "Definition",
-    "JsonEnd",
-    "Limits",
-    "Rendered",
-    "ToolDefinitions",
-    "beyond",
-    "custom_definition",
-    "error_facts",
-    "failure",
-    "file_name",
-    "function_definition",
-    "joined",
-    "no_answer",
-    "read_citations",
-    "read_usage",
-    "render_content",
-    "render_parts",
-    "render_result",
-    "said_citations",
-    "tool_facts",
-    "user_content",
-    "without_nulls",
-]
+    sent = [write(part) for part in parts if isinstance(part, MediaPart) or (isinstance(part, TextPart) and part.text)]
+    return sent[0]["text"] if len(sent) == 1 and "text" in sent[0] else sent

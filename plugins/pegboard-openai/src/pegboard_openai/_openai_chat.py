@@ -18,8 +18,7 @@ from pegboard import (
     TextPart,
 )
 from pegboard.dialects import deep_copy
-from pegboard.messages.message import Part
-from pegboard.messages.response import CallDelta, Delta, FinishReason, ReasoningDelta, TextDelta
+from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.schema.json import json_text
 from pegboard.tools.call import writable
 from pegboard.typing import JsonMapping, JsonObject
@@ -113,14 +112,14 @@ class ChatAnswers:
     def parts(self, message: JsonMapping) -> tuple[Part, ...]:
         """What a message is made of: reasoning, words, sound, calls."""
         calls = MadeCalls(self.key, self.strict, most=self.limits.argument_text)
-        said = [
+        parts = [
             part for read in (_reasoning, _words, _refusal, _audio) if (part := read(message, self.key)) is not None
         ]
         made = [_call(each, calls) for each in objects_in(message, "tool_calls")]
         legacy = object_or_none(message.get("function_call"))
         if legacy is not None and not made:
             made = [CallPart(calls.call(legacy.get("name"), legacy.get("arguments"), None, {}))]
-        return (*said, *made)
+        return (*parts, *made)
 
 
 def _reasoning(message: JsonMapping, key: str) -> ReasoningPart | None:
@@ -209,7 +208,7 @@ class StreamedCall:
     _unread: list[str] = field(factory=list[str], init=False)
 
     def named(self, name: str) -> None:
-        """Takes in some more of the name; servers that repeat the whole with each piece say nothing new."""
+        """Takes in some more of the name; servers that repeat the whole with each piece bring nothing new."""
         if name and name != self.name and not len(self.text):
             self.name += name[:COST]
 
@@ -257,9 +256,9 @@ class StreamedCalls:
     def feed(self, piece: JsonMapping) -> CallDelta | None:
         """Takes in one piece; gives what came with it, or `None` where there was no room."""
         custom = object_or_none(piece.get("custom"))
-        said = custom if custom is not None else object_in(piece, "function")
-        index, call_id, name = place_in(piece, "index"), text_in(piece, "id"), text_in(said, "name")
-        text = _text(said.get("input" if custom is not None else "arguments"))
+        function = custom if custom is not None else object_in(piece, "function")
+        index, call_id, name = place_in(piece, "index"), text_in(piece, "id"), text_in(function, "name")
+        text = _text(function.get("input" if custom is not None else "arguments"))
         call = self._of(index, call_id, name, text)
         if call is None:
             return None

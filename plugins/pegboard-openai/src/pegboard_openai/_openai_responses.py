@@ -18,8 +18,7 @@ from pegboard import (
     ReasoningPart,
     TextPart,
 )
-from pegboard.messages.message import Part
-from pegboard.messages.response import CallDelta, Delta, FinishReason, ReasoningDelta, TextDelta
+from pegboard.messages import CallDelta, Delta, FinishReason, Part, ReasoningDelta, TextDelta
 from pegboard.tools.call import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
@@ -56,7 +55,7 @@ class ClientCall:
     Attributes:
         tools: The types of its tool; the first is the call's name where no tool of the request has one of them.
         arguments: The members of the item that may hold what to do.
-        output: Makes the item of the result, from the call's id, what is said, whether it failed, and structured data.
+        output: Makes the item of the result, from the call's id, its contents, whether it failed, and structured data.
     """
 
     tools: tuple[str, ...]
@@ -71,34 +70,34 @@ class ClientCall:
         return None
 
 
-def _texts(said: list[Rendered]) -> str:
-    return "\n".join(each.value for each in said if each.kind == "text")
+def _texts(contents: list[Rendered]) -> str:
+    return "\n".join(each.value for each in contents if each.kind == "text")
 
 
-def _local_shell(call_id: str, said: list[Rendered], failed: bool, data: Any) -> JsonObject:
+def _local_shell(call_id: str, contents: list[Rendered], failed: bool, data: Any) -> JsonObject:
     del failed, data
-    return {"type": "local_shell_call_output", "id": call_id, "output": _texts(said)}
+    return {"type": "local_shell_call_output", "id": call_id, "output": _texts(contents)}
 
 
-def _shell(call_id: str, said: list[Rendered], failed: bool, data: Any) -> JsonObject:
+def _shell(call_id: str, contents: list[Rendered], failed: bool, data: Any) -> JsonObject:
     """The tool's own list of outputs, under `output` of its structured result, else all its text as one."""
     outputs = [dict(each) for each in objects_in(object_or_none(data) or {}, "output")]
     if not outputs or not all(each.keys() == {"stdout", "stderr", "outcome"} for each in outputs):
-        streams = {"stdout": "", "stderr": _texts(said)} if failed else {"stdout": _texts(said), "stderr": ""}
+        streams = {"stdout": "", "stderr": _texts(contents)} if failed else {"stdout": _texts(contents), "stderr": ""}
         outputs = [{**streams, "outcome": {"type": "exit", "exit_code": int(failed)}}]
     return {"type": "shell_call_output", "call_id": call_id, "output": outputs}
 
 
-def _apply_patch(call_id: str, said: list[Rendered], failed: bool, data: Any) -> JsonObject:
+def _apply_patch(call_id: str, contents: list[Rendered], failed: bool, data: Any) -> JsonObject:
     del data
     status = "failed" if failed else "completed"
-    return {"type": "apply_patch_call_output", "call_id": call_id, "status": status, "output": _texts(said)}
+    return {"type": "apply_patch_call_output", "call_id": call_id, "status": status, "output": _texts(contents)}
 
 
-def _computer(call_id: str, said: list[Rendered], failed: bool, data: Any) -> JsonObject:
-    """The screen; a result without one can't be said otherwise than as a screen that nobody sees."""
+def _computer(call_id: str, contents: list[Rendered], failed: bool, data: Any) -> JsonObject:
+    """The screen; a result without one is a screen without a picture."""
     del failed, data
-    picture = next((each.value for each in said if each.kind == "image"), None)
+    picture = next((each.value for each in contents if each.kind == "image"), None)
     screen = {"type": "computer_screenshot", **({} if picture is None else {"image_url": picture})}
     return {"type": "computer_call_output", "call_id": call_id, "output": screen}
 
@@ -182,8 +181,8 @@ class Items:
 
     def reasoning(self, item: JsonMapping) -> Iterator[Part]:
         """The summary, or else the reasoning itself; the whole item goes with it."""
-        said = objects_in(item, "summary") or objects_in(item, "content")
-        text = "\n\n".join(filter(None, (text_in(each, "text") for each in said)))
+        thoughts = objects_in(item, "summary") or objects_in(item, "content")
+        text = "\n\n".join(filter(None, (text_in(each, "text") for each in thoughts)))
         facts = dict(self._kept(item) or {})
         facts.pop("type", None)
         if not self.whole and (facts.get("status") == "incomplete" or not text_in(facts, "encrypted_content")):
@@ -429,7 +428,7 @@ class StreamedItems:
         return begun
 
     def end(self, event: JsonMapping, item: JsonMapping) -> StreamedItem | None:
-        """An item is whole; one that nobody has heard of begins with it."""
+        """An item is whole; an unknown one begins with it."""
         own = text_in(item, "id") or text_in(item, "call_id")
         ended = self._by_id.get(own) or self._at.get(place_in(event, "output_index"))
         if ended is None or ended.done or not _is_same(ended.item, item):
@@ -545,7 +544,7 @@ class ResponsesReader:
             item.annotations.setdefault(place_in(event, "content_index") or 0, []).append(annotation)
 
     def _of_whole(self, event: JsonMapping, kind: str) -> None:
-        """What is said of the response as a whole: that it begins, ends, or failed."""
+        """Takes in an event about the response as a whole: that it begins, ends, or failed."""
         response = object_or_none(event.get("response"))
         if response is not None:
             self._body = dict(response)

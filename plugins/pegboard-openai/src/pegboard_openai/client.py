@@ -19,8 +19,8 @@ from pegboard.request.client import (
     check_alone,
     http_error,
     secrets_in,
-    told,
     usable_key,
+    with_cause,
 )
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import as_object, object_in, text_in
@@ -48,7 +48,7 @@ def model_error(error: Exception, provider: str) -> ModelError:
     if isinstance(error, APIError) and error.body is not None:
         return _streamed(error, provider)
     return http_error(
-        told(error),
+        with_cause(error),
         provider=provider,
         code=type(error).__name__,
         retryable=isinstance(error, tuple(_lost_connections())),
@@ -57,23 +57,23 @@ def model_error(error: Exception, provider: str) -> ModelError:
 
 def _answered(error: APIStatusError, provider: str) -> ModelError:
     """The provider's own error. What never passes, such as credit that is used up, may come as 429 all the same."""
-    said = failure(error.body, provider)
+    code = failure(error.body, provider).code
     return http_error(
         text_in(as_object(error.body), "message") or error.message,
         provider=provider,
         status=error.status_code,
         headers=error.response.headers,
-        code=said.code or type(error).__name__,
-        retryable=False if said.code in NEVER else None,
+        code=code or type(error).__name__,
+        retryable=False if code in NEVER else None,
         request_id=error.request_id,
     )
 
 
 def _streamed(error: APIError, provider: str) -> ModelError:
-    """One that came within a stream, and so without a status: its word tells whether it passes."""
-    said = failure(error.body, provider)
-    said.code = said.code or type(error).__name__
-    return said
+    """One that came within a stream, and so without a status: by its code it passes or not."""
+    made = failure(error.body, provider)
+    made.code = made.code or type(error).__name__
+    return made
 
 
 def _lost_connections() -> Iterator[type[Exception]]:
@@ -146,9 +146,9 @@ def _key(given: Any, key_in: str, provider: str) -> Any:
 
 
 def secrets_of(client: AsyncOpenAI) -> list[str]:
-    """What a client sends that nobody else may read."""
+    """The secrets that a client sends."""
     keys = [key for key in (client.api_key, client.admin_api_key) if key and key != NO_KEY]
-    return [*keys, *(said for said in secrets_in(client.default_headers) if not said.endswith(NO_KEY))]
+    return [*keys, *(header for header in secrets_in(client.default_headers) if not header.endswith(NO_KEY))]
 
 
 class SDKModel(ProviderModel):
@@ -186,8 +186,8 @@ class SDKModel(ProviderModel):
         return secrets_of(self._method.clients.now())
 
 
-def _error_event(said: JsonObject) -> JsonObject:
-    return {"error": said}
+def _error_event(body: JsonObject) -> JsonObject:
+    return {"error": body}
 
 
 _OWN: Final = ("openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com")
@@ -262,7 +262,7 @@ class OpenAIChatModel(SDKModel):
         super().__init__(model, exporter, clients, lambda sdk: sdk.chat.completions.create)
 
     def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
-        """As for every model; the usage is asked for, unless the option `stream_options` says otherwise."""
+        """As for every model; the usage is asked for, unless the option `stream_options` is given."""
         return super()._events({"stream_options": _WITH_USAGE, **body})
 
 
@@ -281,7 +281,7 @@ class OpenAIModel(SDKModel):
         exporter: What writes and reads; by default the built-in `"openai-responses"`.
         api_key: By default what the environment variable `OPENAI_API_KEY` holds.
         base_url: By default OpenAI's, or what `OPENAI_BASE_URL` holds.
-        loads_deferred: Whether the model searches and loads deferred tools itself; by default as its name tells.
+        loads_deferred: Whether the model searches and loads deferred tools itself; by default as its name has it.
         options: What else `openai.AsyncOpenAI` takes, such as `timeout` or `organization`.
 
     Raises:
@@ -315,8 +315,8 @@ class OpenAIModel(SDKModel):
         async with aclosing(super()._events(body)) as events:
             async for event in events:
                 yield event
-                if (said := _error_in(as_object(event))) is not None:
-                    raise failure(said, self.provider)
+                if (error := _error_in(as_object(event))) is not None:
+                    raise failure(error, self.provider)
 
 
 def _error_in(event: JsonMapping) -> object | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from attrs import define, evolve, field, frozen
 
@@ -24,7 +24,7 @@ from pegboard import (
     ToolCall,
     ToolSpec,
 )
-from pegboard.messages.message import Part
+from pegboard.messages import Part
 from pegboard.tools.call import writable
 from pegboard.typing import JsonMapping, JsonObject
 from pegboard.wire import (
@@ -61,9 +61,9 @@ from pegboard_openai._openai import (
     render_content,
     render_parts,
     render_result,
-    said_citations,
     tool_facts,
     user_content,
+    written_citations,
 )
 from pegboard_openai._openai_responses import CLIENT_CALLS, OF_ITEM, ResponsesAnswers, ResponsesReader, ToolOfType
 
@@ -112,13 +112,13 @@ class AssistantItems:
             status = known_text(facts, "status") or "completed"
             message = {"type": "message", "id": item_id, "role": "assistant", "status": status}
             yield {**message, "content": content, **phase}
-        elif said := "".join(text.text for text in texts):
-            yield {"role": "assistant", "content": said, **phase}
+        elif text := "".join(text.text for text in texts):
+            yield {"role": "assistant", "content": text, **phase}
 
     def _content(self, text: TextPart) -> JsonObject:
         if own(text.provider_metadata, self.key).get("refusal") is True:
             return {"type": "refusal", "refusal": text.text}
-        return {"type": "output_text", "text": text.text, "annotations": said_citations(text.citations, self.key)}
+        return {"type": "output_text", "text": text.text, "annotations": written_citations(text.citations, self.key)}
 
     def _other(self, part: Part) -> Iterator[JsonObject]:
         if isinstance(part, ReasoningPart):
@@ -138,7 +138,7 @@ def _reasoning(part: ReasoningPart, facts: Any) -> JsonObject:
 
 
 def as_text_part(part: Part) -> Part:
-    """A text instead of a picture, a sound or a file: as such a model can't have said them."""
+    """A text instead of a picture, a sound or a file: no message of a model's may hold these."""
     return TextPart(render_text(part.content)) if isinstance(part, MediaPart) else part
 
 
@@ -160,101 +160,53 @@ _BY_TYPE: Final = frozenset(
 """Hosted tools that a choice can name; the others can only be the one that is allowed."""
 
 
-class ResponsesChoice:
-    """Tool choice in the words of responses."""
+def _choice(name: str, entry: JsonObject) -> JsonObject:
+    """`{"type": "function", "name"}`, the same of a custom tool; a hosted tool goes by its type."""
+    reference = _reference(name, entry)
+    if entry["type"] in ("custom", "function", "mcp") or entry["type"] in _BY_TYPE:
+        return reference
+    return {"type": "allowed_tools", "mode": "required", "tools": [reference]}
 
-    def one(self, name: str, entry: JsonObject) -> JsonObject:
-        """`{"type": "function", "name"}`, the same of a custom tool; a hosted tool goes by its type."""
-        reference = self._reference(name, entry)
-        if entry["type"] in ("custom", "function", "mcp") or entry["type"] in _BY_TYPE:
-            return reference
-        return {"type": "allowed_tools", "mode": "required", "tools": [reference]}
 
-    def some(self, mode: Literal["auto", "required"], tools: Sequence[tuple[str, JsonObject]]) -> JsonObject:
-        """`{"type": "allowed_tools", "mode", "tools"}`."""
-        return {"type": "allowed_tools", "mode": mode, "tools": [self._reference(name, entry) for name, entry in tools]}
+def _allowed(mode: str, tools: Sequence[tuple[str, JsonObject]]) -> JsonObject:
+    return {"type": "allowed_tools", "mode": mode, "tools": [_reference(name, entry) for name, entry in tools]}
 
-    def _reference(self, name: str, entry: JsonObject) -> JsonObject:
-        kind = entry["type"]
-        if kind in ("custom", "function"):
-            return {"type": kind, "name": name}
-        return {"type": kind, **({"server_label": entry.get("server_label")} if kind == "mcp" else {})}
+
+def _reference(name: str, entry: JsonObject) -> JsonObject:
+    kind = entry["type"]
+    if kind in ("custom", "function"):
+        return {"type": kind, "name": name}
+    return {"type": kind, **({"server_label": entry.get("server_label")} if kind == "mcp" else {})}
 
 
 _NOTHING: Final[JsonMapping] = {}
 
 
-def users_content(parts: Iterable[Part], limits: Limits, key: str) -> str | list[JsonObject]:
-    """What the user says: one text as it is, everything else part by part.
-
-    Args:
-        parts: What is said.
-        limits: What the provider takes.
-        key: Under which a picture's or a file's options stand: `detail`, `file_id`.
-    """
-    return user_content(parts, lambda part: _part(part, limits, key))
-
-
 def _part(part: TextPart | MediaPart, limits: Limits, key: str) -> JsonObject:
+    """A part of the user's; under the key stand a picture's or a file's options `detail` and `file_id`."""
     if isinstance(part, TextPart):
         return {"type": "input_text", "text": part.text}
     options = own(part.provider_metadata, key)
-    said = render_content(part.content, limits, links=True)
+    content = render_content(part.content, limits, links=True)
     file_id = known_text(options, "file_id")
     if file_id is None:
-        return written(said, options)
-    if said.kind == "image":
+        return _written(content, options)
+    if content.kind == "image":
         return {"type": "input_image", "file_id": file_id, "detail": known_text(options, "detail") or "auto"}
     return {"type": "input_file", "file_id": file_id}
 
 
-def written(said: Rendered, options: JsonMapping = _NOTHING) -> JsonObject:
-    """One content; the option `detail` says how closely a picture is looked at."""
-    if said.kind == "image":
-        return {"type": "input_image", "image_url": said.value, "detail": known_text(options, "detail") or "auto"}
-    if said.kind == "file":
-        return {"type": "input_file", "file_data": said.value, "filename": said.name}
-    return {"type": "input_text", "text": said.value}
-
-
-def output_of(said: Sequence[Rendered]) -> str | list[JsonObject]:
-    """The output of a call: one text where there is nothing else."""
-    if all(each.kind == "text" for each in said):
-        return joined(list(said))
-    return [written(each) for each in said]
+def _written(content: Rendered, options: JsonMapping = _NOTHING) -> JsonObject:
+    """One content; the option `detail` states how closely a picture is looked at."""
+    if content.kind == "image":
+        return {"type": "input_image", "image_url": content.value, "detail": known_text(options, "detail") or "auto"}
+    if content.kind == "file":
+        return {"type": "input_file", "file_data": content.value, "filename": content.name}
+    return {"type": "input_text", "text": content.value}
 
 
 _BESIDE = ("id", "namespace", "caller", "async")
 """What goes back with a call as it came."""
-
-
-@frozen
-class ResponsesStyle:
-    """How a conversation is said.
-
-    Attributes:
-        key: Under which the provider's own facts stand.
-        limits: What the provider takes.
-        stored: Whether the provider keeps its answers.
-    """
-
-    key: str
-    limits: Limits = RESPONSES
-    stored: bool = True
-
-
-def input_items(messages: Sequence[Message], listed: ToolDefinitions, style: ResponsesStyle) -> list[JsonObject]:
-    """The items of a conversation.
-
-    Args:
-        messages: The conversation.
-        listed: The tools of the request: a call of one that takes free text is said so.
-        style: How it is said.
-    """
-    saying = _Conversation(listed, style, SentIds(REFUSED_IN_IDS, style.limits.call_id))
-    for message in messages:
-        saying.say(message)
-    return saying.items
 
 
 @define
@@ -262,13 +214,14 @@ class _Conversation:
     """The items so far, and what is known of the calls among them."""
 
     listed: ToolDefinitions
-    style: ResponsesStyle
+    exporter: OpenAIResponses
+    stored: bool
     ids: SentIds
     items: list[JsonObject] = field(factory=list[JsonObject])
     calls: dict[str, JsonMapping] = field(factory=dict[str, JsonMapping])
     hosted: set[str] = field(factory=set[str])
 
-    def say(self, message: Message) -> None:
+    def add(self, message: Message) -> None:
         if message.role == "assistant":
             self._assistant(message.parts)
             return
@@ -276,18 +229,19 @@ class _Conversation:
             if isinstance(part, ResultPart):
                 self._result(part)
             elif isinstance(part, HostedPart):
-                self.items += AssistantItems(self.style.key, self.style.stored).of([part])
+                self.items += AssistantItems(self.exporter.name, self.stored).of([part])
         if message.role == "system":
             self._append("system", render_parts(message.parts))
         else:
-            self._append("user", users_content(message.parts, self.style.limits, self.style.key))
+            write = partial(_part, limits=self.exporter.limits, key=self.exporter.name)
+            self._append("user", user_content(message.parts, write))
 
     def _append(self, role: str, content: str | list[JsonObject]) -> None:
         if content:
             self.items.append({"role": role, "content": content})
 
     def _assistant(self, parts: Sequence[Part]) -> None:
-        writing = AssistantItems(self.style.key, self.style.stored)
+        writing = AssistantItems(self.exporter.name, self.stored)
         if writing.loses_reasoning(parts):
             writing = evolve(writing, with_ids=False)
         together: list[Part] = []
@@ -306,13 +260,13 @@ class _Conversation:
                 self._result(part)
 
     def _stands_in_item(self, part: Part) -> bool:
-        return isinstance(part, MediaPart) and bool(own(part.provider_metadata, self.style.key).get(OF_ITEM))
+        return isinstance(part, MediaPart) and bool(own(part.provider_metadata, self.exporter.name).get(OF_ITEM))
 
     def _call(self, call: ToolCall, *, with_id: bool) -> None:
-        if call.provider_executed:  # neither it nor its result is ours to say
+        if call.provider_executed:  # neither it nor its result is ours to send
             self.hosted.add(call.id)
             return
-        facts = own(call.provider_metadata, self.style.key)
+        facts = own(call.provider_metadata, self.exporter.name)
         call_id = self.ids.call(call.id)
         self.hosted.discard(call.id)
         kind = known_text(facts, "type")
@@ -337,25 +291,28 @@ class _Conversation:
     def _result(self, part: ResultPart) -> None:
         if part.call_id in self.hosted:
             return
-        said = render_result(part.result, self.style.limits)
+        contents = render_result(part.result, self.exporter.limits)
         call_id = self.ids.result(part.call_id)
         if call_id is None:  # a later result of a call that has one, or of none that is left
             heading = {"type": "input_text", "text": writable(f"A later result of {part.name}:")}
-            self._append("user", [heading, *(written(each) for each in said)])
+            self._append("user", [heading, *map(_written, contents)])
             return
         facts = self.calls[call_id]
         kind = facts["type"]
         if kind in CLIENT_CALLS:
             result = part.result
-            self.items.append(CLIENT_CALLS[kind].output(call_id, said, result.is_error, result.structured_content))
+            self.items.append(CLIENT_CALLS[kind].output(call_id, contents, result.is_error, result.structured_content))
             return
-        output = "custom_tool_call_output" if kind == "custom_tool_call" else "function_call_output"
-        caller = {"caller": facts["caller"]} if facts.get("caller") else {}
-        self.items.append({"type": output, "call_id": call_id, "output": output_of(said), **caller})
+        texts = all(each.kind == "text" for each in contents)
+        item = {
+            "type": "custom_tool_call_output" if kind == "custom_tool_call" else "function_call_output",
+            "call_id": call_id,
+            "output": joined(contents) if texts else [_written(each) for each in contents],
+        }
+        self.items.append({**item, **({"caller": facts["caller"]} if facts.get("caller") else {})})
 
 
 FAMILY: Final = "openai"
-KEYS: Final = (FAMILY, "openai-responses")
 
 
 @frozen
@@ -364,135 +321,28 @@ class InNamespace(Entry):
 
     Attributes:
         namespace: Its name.
-        told: What it is for, or `None` where this tool doesn't say.
+        purpose: What it is for, or `None` where this tool leaves that to another.
     """
 
     namespace: str = ""
-    told: str | None = None
+    purpose: str | None = None
 
 
-@frozen
-class ResponsesWriter:
-    """Writes one tool.
-
-    Attributes:
-        limits: What the provider takes.
-        custom_tools: Whether the models know tools that take free text; where not, they are functions.
-        keys: Under which a tool's options stand, and what may stand before the dot of the tools that are hosted.
-    """
-
-    limits: Limits
-    custom_tools: bool = True
-    keys: tuple[str, ...] = KEYS
-
-    def __call__(self, spec: ToolSpec, strict: bool | None) -> Entry:
-        """The tool's entry; its option `namespace`, a name or `{"name", "description"}`, puts it into one."""
-        if spec.kind == "provider":
-            return self._hosted(spec)
-        if spec.kind == "freeform" and self.custom_tools:
-            return self._custom(spec)
-        told = function_definition(spec, strict, self.limits.description)
-        # Left out or null, `strict` would have the provider rewrite the schema by its own lights.
-        entry = _named("function", spec, told) | {"parameters": told.parameters, "strict": told.strict}
-        if spec.output_schema_text is not None:
-            entry["output_schema"] = spec.output_schema
-        return self._written(spec, entry, told)
-
-    def _custom(self, spec: ToolSpec) -> Entry:
-        told = custom_definition(spec, self.limits.description)
-        entry = _named("custom", spec, told)
-        if spec.grammar is not None:
-            entry["format"] = {"type": "grammar", **spec.grammar.to_json()}
-        return self._written(spec, entry, told)
-
-    def _hosted(self, spec: ToolSpec) -> Entry:
-        kind = hosted_type(spec, self.keys)
-        if kind is None:
-            return refusal(spec, "/providerId", "providerId", "another provider's tool")
-        options = passthrough(spec.provider_options, self.keys)
-        options.pop("namespace", None)
-        return Entry({**spec.provider_arguments, **options, "type": kind})
-
-    def _written(self, spec: ToolSpec, entry: JsonObject, told: Definition) -> Entry:
-        if any(loss.refused for loss in told.losses):
-            return Entry(None, told.losses)
-        options = passthrough(spec.provider_options, self.keys)
-        given = options.pop("namespace", None)
-        entry = {**entry, **options}
-        return Entry(entry, told.losses) if given is None else _placed(spec, entry, told.losses, given)
-
-
-def _named(kind: str, spec: ToolSpec, told: Definition) -> JsonObject:
-    return {"type": kind, "name": spec.name, **({"description": told.description} if told.description else {})}
+def _named(kind: str, spec: ToolSpec, written: Definition) -> JsonObject:
+    return {"type": kind, "name": spec.name, **known({"description": written.description})}
 
 
 def _placed(spec: ToolSpec, entry: JsonObject, losses: tuple[Loss, ...], given: object) -> Entry:
-    said = object_or_none(given) or {"name": given}
-    name, description = known_text(said, "name"), known_text(said, "description")
+    facts = object_or_none(given) or {"name": given}
+    name, description = known_text(facts, "name"), known_text(facts, "description")
     if name is None:
         what = "left out: a namespace is a name, or an object with name and description"
         return Entry(entry, (*losses, Loss(spec.name, f"/providerOptions/{FAMILY}/namespace", "namespace", what)))
     return InNamespace(entry, losses, name, description)
 
 
-def responses_body(request: ModelRequest, listed: ToolDefinitions, limits: Limits, key: str) -> JsonObject:
-    """The whole body; `stop` and `seed` have no words here.
-
-    Args:
-        request: What is asked.
-        listed: The tools of the request.
-        limits: What the provider takes.
-        key: The exporter's name.
-
-    Raises:
-        ExportError: The tool choice can't be said.
-    """
-    options = passthrough(request.config.provider_options, (FAMILY, key))
-    tools = tool_facts(request, listed, options.pop(ALLOWED, None), key, ResponsesChoice())
-    style = ResponsesStyle(key, limits, stored=options.get("store") is not False)
-    body = {
-        **known({"model": request.model, "instructions": writable(request.system) or None}),
-        "input": input_items(request.messages, listed, style),
-        **tools,
-        **_config(request),
-    }
-    return merged(body, options)
-
-
-def _config(request: ModelRequest) -> JsonObject:
-    config = request.config
-    return known(
-        {
-            "max_output_tokens": config.max_output_tokens,
-            "temperature": config.temperature,
-            "top_p": config.top_p,
-            "reasoning": None if config.reasoning is None else {"effort": config.reasoning},
-        }
-    )
-
-
 SEARCH: Final = "tool_search"
 _DEFERRABLE: Final = frozenset({"function", "custom", "mcp"})
-
-
-def tool_definitions(
-    written: Entries, specs: Sequence[ToolSpec], strict: bool | None, most: int, *, deferred: bool = False
-) -> ToolDefinitions:
-    """The list of these tools; what comes after as many as the provider takes is refused.
-
-    Args:
-        written: The tools, each written once.
-        specs: In their order.
-        strict: What the request says of strictness.
-        most: Entries in a list, where a namespace is one.
-        deferred: Whether deferred tools are left to the provider's search, which then is in the list too.
-    """
-    searched = deferred and any(spec.deferred for spec in specs)
-    listing = _Listing(most - 1 if searched else most, searched)
-    for spec in specs:
-        listing.add(spec, written.one(spec, strict))
-    left_out = {spec.name for spec in listing.beyond}
-    return listing.listed(most, written.exported([spec for spec in specs if spec.name not in left_out], strict).losses)
 
 
 @define
@@ -532,7 +382,7 @@ class _Listing:
             found = {"type": "namespace", "name": written.namespace, "description": "", "tools": made}
             self.namespaces[written.namespace] = found
             room.append(found)
-        found["description"] = found["description"] or written.told or ""
+        found["description"] = found["description"] or written.purpose or ""
         tools: list[JsonObject] = found["tools"]
         return tools
 
@@ -551,7 +401,7 @@ class OpenAIResponses:
     """Writes requests for OpenAI's responses.
 
     The whole conversation goes with each request: items under their ids, reasoning with its encrypted content where it
-    came with that. With the option `store` false, nothing is said that the provider would have to look up; left out,
+    came with that. With the option `store` false, nothing is sent that the provider would have to look up; left out,
     the provider decides whether it keeps answers.
 
     Options of tools and requests stand under `"openai"` and, stronger, under its own name. A tool's option `namespace`
@@ -568,28 +418,41 @@ class OpenAIResponses:
     limits: Limits = RESPONSES
     custom_tools: bool = True
     _written: Entries = field(init=False, repr=False)
+    _keys: tuple[str, ...] = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._written = Entries(ResponsesWriter(self.limits, self.custom_tools, (FAMILY, self.name)))
+        self._written, self._keys = Entries(self._write), (FAMILY, self.name)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The list of these tools: functions, custom tools, namespaces, and tools that OpenAI hosts."""
-        return tool_definitions(self._written, specs, strict, self.limits.tools).exported
+        return self._definitions(specs, strict).exported
 
     def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
         """Every loss and every refusal of one tool."""
         return self._written.one(spec, strict).losses
 
     def request(self, request: ModelRequest) -> JsonObject:
-        """The body of `POST /responses`, without `stream`.
+        """The body of `POST /responses`, without `stream`; it has no members for `stop` and `seed`.
 
         Raises:
             ExportError: The tool choice names a tool that isn't in the list, or wants a call where there is none.
         """
-        specs = [tool.spec for tool in request.offered]
-        strict, most = request.config.strict, self.limits.tools
-        tools = tool_definitions(self._written, specs, strict, most, deferred=request.loads_deferred)
-        return responses_body(request, tools, self.limits, self.name)
+        specs, config = [tool.spec for tool in request.offered], request.config
+        listed = self._definitions(specs, config.strict, deferred=request.loads_deferred)
+        options = passthrough(config.provider_options, self._keys)
+        tools = tool_facts(request, listed, options.pop(ALLOWED, None), self.name, one=_choice, some=_allowed)
+        stored = options.get("store") is not False
+        conversation = _Conversation(listed, self, stored, SentIds(REFUSED_IN_IDS, self.limits.call_id))
+        for message in request.messages:
+            conversation.add(message)
+        facts = {
+            "max_output_tokens": config.max_output_tokens,
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            "reasoning": known({"effort": config.reasoning}),
+        }
+        asked = known({"model": request.model, "instructions": writable(request.system)})
+        return merged({**asked, "input": conversation.items, **tools, **known(facts)}, options)
 
     def response(self, raw: Mapping[str, Any], request: ModelRequest | None = None) -> ModelResponse:
         """A `response`, read.
@@ -609,11 +472,62 @@ class OpenAIResponses:
     def _of_type(self, request: ModelRequest | None) -> ToolOfType:
         def find(types: tuple[str, ...]) -> str | None:
             for tool in () if request is None else request.offered:
-                if tool.spec.kind == "provider" and hosted_type(tool.spec, (FAMILY, self.name)) in types:
+                if tool.spec.kind == "provider" and hosted_type(tool.spec, self._keys) in types:
                     return tool.spec.name
             return None
 
         return find
+
+    def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
+        """The tool's entry; its option `namespace`, a name or `{"name", "description"}`, puts it into one."""
+        if spec.kind == "provider":
+            return self._hosted(spec)
+        if spec.kind == "freeform" and self.custom_tools:
+            written = custom_definition(spec, self.limits.description)
+            entry = _named("custom", spec, written)
+            if spec.grammar is not None:
+                entry["format"] = {"type": "grammar", **spec.grammar.to_json()}
+            return self._entry(spec, entry, written)
+        written = function_definition(spec, strict, self.limits.description)
+        # Left out or null, `strict` would have the provider rewrite the schema by its own lights.
+        entry = _named("function", spec, written) | {"parameters": written.parameters, "strict": written.strict}
+        if spec.output_schema_text is not None:
+            entry["output_schema"] = spec.output_schema
+        return self._entry(spec, entry, written)
+
+    def _hosted(self, spec: ToolSpec) -> Entry:
+        kind = hosted_type(spec, self._keys)
+        if kind is None:
+            return refusal(spec, "/providerId", "providerId", "another provider's tool")
+        options = passthrough(spec.provider_options, self._keys)
+        options.pop("namespace", None)
+        return Entry({**spec.provider_arguments, **options, "type": kind})
+
+    def _entry(self, spec: ToolSpec, entry: JsonObject, written: Definition) -> Entry:
+        if any(loss.refused for loss in written.losses):
+            return Entry(None, written.losses)
+        options = passthrough(spec.provider_options, self._keys)
+        given = options.pop("namespace", None)
+        entry = {**entry, **options}
+        return Entry(entry, written.losses) if given is None else _placed(spec, entry, written.losses, given)
+
+    def _definitions(
+        self, specs: Sequence[ToolSpec], strict: bool | None, *, deferred: bool = False
+    ) -> ToolDefinitions:
+        """The list of these tools; what comes after as many as the provider takes is refused.
+
+        Args:
+            specs: In their order.
+            strict: What the request has of strictness.
+            deferred: Whether deferred tools are left to the provider's search, which then is in the list too.
+        """
+        most, searched = self.limits.tools, deferred and any(spec.deferred for spec in specs)
+        listing = _Listing(most - 1 if searched else most, searched)
+        for spec in specs:
+            listing.add(spec, self._written.one(spec, strict))
+        left_out = {spec.name for spec in listing.beyond}
+        kept = [spec for spec in specs if spec.name not in left_out]
+        return listing.listed(most, self._written.exported(kept, strict).losses)
 
 
 @cache

@@ -36,7 +36,7 @@ def servers_from(table: Mapping[str, Any]) -> dict[str, Server]:
         ValueError: A key is unknown, or a value isn't what it has to be; the text names key and value.
     """
     _check_keys("plugins.openai", table, [_SERVERS])
-    return {name: _server(name, said) for name, said in _tables(table).items()}
+    return {name: _server(name, facts) for name, facts in _tables(table).items()}
 
 
 def _tables(table: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -46,13 +46,13 @@ def _tables(table: Mapping[str, Any]) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", servers)
 
 
-def _server(name: str, said: Any) -> Server:
+def _server(name: str, facts: Any) -> Server:
     where = f"plugins.openai.{_SERVERS}.{name}"
     if not name or "/" in name:
         raise ValueError(f"{where}: {name!r:.80} can't be asked for; models are named SERVER/MODEL.")
-    if not isinstance(said, Mapping):
-        raise ValueError(f"{where}: {said!r:.80} is no table.")  # noqa: TRY004  the one error of settings
-    given = cast("Mapping[str, Any]", said)
+    if not isinstance(facts, Mapping):
+        raise ValueError(f"{where}: {facts!r:.80} is no table.")  # noqa: TRY004  the one error of settings
+    given = cast("Mapping[str, Any]", facts)
     _check_keys(where, given, list(fields_dict(Server)))
     for key, value in given.items():
         if not isinstance(value, str) or not value:

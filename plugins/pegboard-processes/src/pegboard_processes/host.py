@@ -44,6 +44,14 @@ class RemoteHost:
         wanted = {"permission": permission, "patterns": list(patterns), "always": list(always)}
         await self._put_to_people(context, "ask", **wanted, metadata=dict(metadata))
 
+    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access this.
+
+        Raises:
+            RunningLoopError: This is the event loop: only plain functions can ask.
+        """
+        return context.wait(self.question("allows", permission=permission, subject=subject)) is True
+
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """What a person answers to `hint`."""
         answer = await self._put_to_people(context, "request_confirmation", hint=hint, payload=payload)

@@ -15,7 +15,7 @@ from pegboard.cli.output import Screen, Status, json_pretty, one_line, remark, s
 from pegboard.cli.run import approver_for, interruptible, show_progress, write_event
 from pegboard.cli.session import Session, complete_model, open_session
 from pegboard.dispatch.events import CallEnded, CallPending
-from pegboard.messages.response import TextDelta
+from pegboard.messages import TextDelta
 from pegboard.request.model_request import ModelRequest
 from pegboard.schema.json import json_text
 from pegboard.tools.visible import visible
@@ -26,7 +26,7 @@ from pegboard.turn.options import TurnLimits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pegboard.messages.message import Message
+    from pegboard.messages import Message
     from pegboard.tools.context import ReadonlyContext
     from pegboard.turn.events import TurnEvent, TurnOutcome
 
@@ -42,7 +42,7 @@ def read_conversation(file: str) -> tuple[Message, ...]:
     Raises:
         click.UsageError: It can't be read, or holds no conversation.
     """
-    from pegboard.messages.message import Message
+    from pegboard.messages import Message
 
     path = Path(file)
     try:

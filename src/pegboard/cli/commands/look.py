@@ -41,7 +41,7 @@ from pegboard.errors import PACKAGES, ExportError, UnknownToolError, did_you_mea
 from pegboard.plugins.cache import Stamps, write_snapshot
 from pegboard.plugins.discovery import discover
 from pegboard.plugins.snapshot import Environment, environment, own_version
-from pegboard.toolsets.predicate import is_literal
+from pegboard.toolsets.predicates import is_literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pegboard.plugins.discovery import Discovery
     from pegboard.request.exporter import ExportedTools, Exporter, Loss
     from pegboard.tools.tool import Tool
-    from pegboard.toolsets.predicate import Predicate
+    from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.toolsets.search import Found
 

@@ -12,14 +12,14 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from inspect import Parameter, iscoroutine, signature
-from typing import Any, Final, NoReturn, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import attrs
 from attrs import define, field, frozen
 
 from pegboard.dispatch.approval.pending import digest_of_call
 from pegboard.dispatch.approval.request import preview_of
-from pegboard.dispatch.approve import denial, permit
+from pegboard.dispatch.approve import allows_inside, denial, permit
 from pegboard.dispatch.arguments import parse, refused, validate
 from pegboard.dispatch.executors.execution import (
     ExecutionRequest,
@@ -144,7 +144,7 @@ class ExecutorCall:
         This is all that a tool elsewhere can make its host do.
 
         Args:
-            question: `"ask"`, `"request_confirmation"`, `"call"`, `"memory.search"`, `"memory.add"`,
+            question: `"ask"`, `"allows"`, `"request_confirmation"`, `"call"`, `"memory.search"`, `"memory.add"`,
                 `"artifacts.save"`, `"artifacts.load"`, `"artifacts.list"` or `"artifacts.delete"`.
             given: The arguments of the context's method of this name.
 
@@ -204,6 +204,10 @@ async def _ask(
     await context.ask(permission, patterns, always, metadata)
 
 
+async def _allows(context: ToolContext, permission: str, subject: str) -> bool:
+    return context.allows(permission, subject)
+
+
 async def _confirm(context: ToolContext, hint: str, payload: Any = None) -> JsonObject:
     return (await context.request_confirmation(hint, payload)).to_data()
 
@@ -244,6 +248,7 @@ def _entry(entry: MemoryEntry) -> JsonObject:
 
 _ANSWERS: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
     "ask": _ask,
+    "allows": _allows,
     "request_confirmation": _confirm,
     "call": _call,
     "memory.search": _search,
@@ -466,7 +471,7 @@ class LocalExecutor:
         self._services: Final = CallServices(
             self._find,
             WorkerPool(),
-            limits=limits,
+            limits=attrs.evolve(limits, repair=False),  # that has been tried where the call comes from
             observe=log_failure,
             locks=LockManager(limits.max_concurrency),
             permissions=permissions,
@@ -492,11 +497,12 @@ class LocalExecutor:
             limits = attrs.evolve(limits, expose_errors=True)
         host = _Host(self.execute, request, self._permissions, limits)
         context = request.context(host=host)
-        services = self._services.evolve(limits=limits, longest=request.timeout, host=host)
+        pipeline = CallPipeline((find, parse, validate), (permit, host.allow, run, shape))
+        services = self._services.evolve(limits=limits, longest=request.timeout, host=host, pipeline=pipeline)
         context.internals.frame = state = CallState(
             ToolCall(request.tool, request.arguments, request.call_id), context, services
         )
-        await run_stages(state, CallPipeline((find, parse, validate), _unmended, (permit, host.allow, run, shape)))
+        await run_stages(state)
         if state.fatal is not None:
             raise state.fatal
         if host.required is not None:
@@ -519,12 +525,6 @@ class LocalExecutor:
         if name in available:
             return self._tools[name]
         raise not_offered(name, available) if name in self._tools else unknown(name, available)
-
-
-def _unmended(state: CallState) -> NoReturn:
-    """Calls aren't repaired here."""
-    assert state.error is not None
-    raise state.error
 
 
 # What a running call may ask for --------------------------------------------------------------------------------------
@@ -593,6 +593,12 @@ class _Host:
             return
         facts = {**metadata, "reason": decision.reason, "always": list(always)}
         self._need(tool.name, PermissionRequired(permission, tuple(patterns), "", facts, approval))
+
+    def allows(self, context: ToolContext, permission: str, subject: str) -> bool:
+        """Whether the rules let the call access this."""
+        state = context.internals.frame
+        assert isinstance(state, CallState)
+        return allows_inside(state, permission, subject)
 
     async def request_confirmation(self, context: ToolContext, hint: str, payload: Any) -> Confirmation:
         """Refused: there is no person to ask here.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import attrs
 from attrs import field, frozen
@@ -28,8 +29,9 @@ from pegboard.dispatch.permissions.rule import (
     rules_from_json,
 )
 from pegboard.errors import ConfigError
-from pegboard.schema.json import canonical_json
-from pegboard.tools.handler import Confirmer
+from pegboard.schema.json import canonical_json, digest_of
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
+from pegboard.tools.handler import Confirmer, WorkDir
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
@@ -52,8 +54,13 @@ class Resource:
     field: str | None = None
     declared: bool = attrs.field(default=True, kw_only=True)
 
-    def parts(self, kind: ArgumentKind, work_dir: str | None) -> tuple[Matcher, ...]:
-        """Its parts, each of which is decided by itself, with the value read as this kind."""
+    def parts(self, kind: ArgumentKind, folders: Sequence[str]) -> tuple[Matcher, ...]:
+        """Its parts, each of which is decided by itself, with the value read as this kind.
+
+        Args:
+            kind: How it is read.
+            folders: As in `Evaluation`.
+        """
         if not self.value:
             return (Unreadable(),)
         if kind == "text":
@@ -65,7 +72,7 @@ class Resource:
                 return command_parts(self.value)
             from pegboard.dispatch.permissions.places import place_of, url_of  # loaded only where a rule needs it
 
-            return (url_of(self.value) if kind == "url" else place_of(self.value, work_dir or "."),)
+            return (url_of(self.value) if kind == "url" else place_of(self.value, *folders),)
         except UnreadableError:
             return (Unreadable(self.value),)
 
@@ -129,7 +136,7 @@ class PermissionRules:
             work_dir: Where relative paths start; the process's own folder by default.
         """
         applicable = tuple(rule for rule in self.rules if rule.names(permission))
-        evaluation = Evaluation(applicable, tuple(resources), work_dir)
+        evaluation = Evaluation(applicable, tuple(resources), (work_dir or ".",))
         return evaluation.forbid() or evaluation.decide_ordinary()
 
     def __len__(self) -> int:
@@ -143,12 +150,17 @@ class Evaluation:
     Attributes:
         rules: In their order.
         resources: What the call touches.
-        work_dir: Where relative paths start; the process's own folder for `None`.
+        folders: Where relative paths start. A relative pattern starts there too, and to deny and to ask in each of
+            the other folders as well: the tool's own comes first, then the call's. None: paths can't be read.
+        grants: What people have allowed: they answer what asks, and nothing else.
+        whole: All that is asked, as JSON data, where the resources don't make it up.
     """
 
     rules: tuple[Rule, ...]
     resources: tuple[Resource, ...]
-    work_dir: str | None
+    folders: tuple[str, ...]
+    grants: tuple[Rule, ...] = ()
+    whole: Any = None
 
     @cached_property
     def ordinary(self) -> tuple[Rule, ...]:
@@ -158,13 +170,41 @@ class Evaluation:
     @cached_property
     def declared(self) -> tuple[tuple[Resource | None, tuple[Matcher, ...]], ...]:
         """What has to be decided: each resource with its parts, read once a rule looks at them."""
-        read = tuple((each, each.parts(each.kind, self.work_dir)) for each in self.resources if each.declared)
+        read = tuple((each, each.parts(each.kind, self.folders)) for each in self.resources if each.declared)
         return read or ((None, (WholeCall(),)),)
 
     @property
     def parts(self) -> tuple[Matcher, ...]:
         """Everything that is decided by itself."""
         return tuple(part for _, parts in self.declared for part in parts)
+
+    @cached_property
+    def exact(self) -> str | None:
+        """Text that stands for what is asked and for nothing else; `None` where there is none."""
+        asked: Any = self.whole
+        if asked is None:
+            asked = {}
+            for resource, parts in self.declared:
+                assert resource is not None
+                literals = [part.literal for part in parts if not part.inside]
+                if None in literals:
+                    return None
+                shown = [resource.value] if resource.kind == "command" else literals
+                asked.setdefault(resource.field or "", []).extend(shown)
+            for resource in self.resources:
+                if not resource.declared:
+                    asked.setdefault(resource.field, []).append(resource.value)
+        try:
+            text = canonical_json(asked)
+        except (TypeError, ValueError, RecursionError):
+            return None
+        return text if len(text) <= MOST_EXACT else digest_of(asked)
+
+    def _is_granted(self, resource: Resource | None, part: Matcher) -> bool:
+        return any(
+            grant.pattern == self.exact if grant.literal else self.match(grant, resource, part) is Match.SURELY
+            for grant in self.grants
+        )
 
     def forbid(self) -> Decision | None:
         """The decision of a forbid rule, where one may apply to anything that is touched."""
@@ -178,7 +218,7 @@ class Evaluation:
     def decide_ordinary(self) -> Decision:
         """The same without forbid rules: of each part, the strictest of what could be the last rule that applies."""
         strictest: Decision | None = None
-        for resource, parts in self.declared if self.ordinary else ():
+        for resource, parts in self.declared if self.ordinary or self.grants else ():
             for part in parts:
                 decision: Decision | None = None
                 for rule in self.ordinary:
@@ -187,9 +227,20 @@ class Evaluation:
                         decision = _stricter(Decision(rule.action, rule, reason=_REASONS[rule.action]), decision)
                     if match is Match.SURELY:
                         break
+                if (decision is None or decision.action == "ask") and self._is_granted(resource, part):
+                    decision = _GRANTED
                 if not part.inside or (decision and decision.action != "allow"):
                     strictest = _stricter(decision or NO_RULE, strictest)
         return strictest or NO_RULE
+
+    def is_about(self, rule: Rule) -> bool:
+        """Whether a rule surely applies to everything that is touched."""
+        return all(
+            self.match(rule, resource, part) is Match.SURELY
+            for resource, parts in self.declared
+            for part in parts
+            if not part.inside
+        )
 
     def match(self, rule: Rule, resource: Resource | None, part: Matcher) -> Match:
         """Whether a rule applies to a part, or by an argument that isn't declared of the call as a whole."""
@@ -198,13 +249,13 @@ class Evaluation:
         if rule.field in (None, resource and resource.field):
             if resource is None or rule.kind in (None, resource.kind):
                 return part.match(rule)
-            parts = resource.parts(rule.kind, self.work_dir)
+            parts = resource.parts(rule.kind, self.folders)
         elif any(resource is not None and resource.field == rule.field for resource, _ in self.declared):
             return Match.NO
         else:
             kind = rule.kind or "text"
             others = [each for each in self.resources if (each.field, each.kind) == (rule.field, kind)]
-            parts = [part for each in others for part in each.parts(kind, self.work_dir)]
+            parts = [part for each in others for part in each.parts(kind, self.folders)]
             if not parts:
                 return Match.NO if rule.allows else Match.PERHAPS
         matches = [each.match(rule) for each in parts if not (rule.allows and each.inside)]
@@ -213,6 +264,7 @@ class Evaluation:
         return next((match for match in (Match.SURELY, Match.PERHAPS) if match in matches), Match.NO)
 
 
+_GRANTED: Final = Decision("allow", reason="it was allowed for longer")
 _REASONS: Final = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}
 
 
@@ -221,8 +273,14 @@ def _stricter(one: Decision, other: Decision | None) -> Decision:
     return one if other is None or _STRICTNESS[one.action] > _STRICTNESS[other.action] else other
 
 
+Access: TypeAlias = Callable[[str, str], bool]
+"""Gets a permission and what is accessed; whether the rules allow it."""
+
 MOST_AT_ONCE: Final = 2_000
 """Characters (an item of a list counts as 10 more) that are looked at on the event loop; more are in a thread."""
+
+MOST_EXACT: Final = 4_096
+"""Characters of the text for what is asked; a longer one is given as its digest."""
 
 MOST_VALUES: Final = 500
 """Of one argument that rules look at; with more it is unreadable."""
@@ -237,6 +295,7 @@ class ToolPolicy:
         names: The names that rules know it by: its own, and those that it was given.
         owner: As in `Rule`.
         trusted: Whether the spec may be believed where it takes caution away.
+        work_dir: As in `Tool`.
         confirms: Picks the calls that need confirmation.
         rules: Those that apply to it, in order.
         mode: How much is asked.
@@ -246,6 +305,7 @@ class ToolPolicy:
     names: tuple[str, ...]
     owner: str
     trusted: bool
+    work_dir: WorkDir | None
     confirms: Confirmer | None
     rules: tuple[Rule, ...]
     mode: Mode
@@ -254,20 +314,19 @@ class ToolPolicy:
     def of(cls, tool: Tool, rules: Sequence[Rule], mode: Mode) -> ToolPolicy:
         """Picks the rules that apply to a tool."""
         names = (tool.name, *tool.former_names)
-        policy = cls(tool.spec, names, owner_of(tool), tool.origin.trusted, tool.confirms, (), mode)
+        policy = cls(tool.spec, names, owner_of(tool), tool.origin.trusted, tool.work_dir, tool.confirms, (), mode)
         return attrs.evolve(policy, rules=tuple(filter(policy.is_ruled_by, rules)))
 
-    def is_ruled_by(self, rule: Rule) -> bool:
-        """Whether a rule names the tool, by its permission or one of its names.
+    def is_ruled_by(self, rule: Rule, permission: str | None = None) -> bool:
+        """Whether a rule names the tool, by its permission or one of its names, or another permission.
 
         What a tool of an origin that isn't trusted calls its permission, or itself, takes away no caution: it is
         allowed by the name that it is offered under only. A rule about an argument that a tool can't have doesn't
         apply to it.
         """
-        own = self.spec.permission
-        names = (
-            self.names[:1] if rule.allows and not self.trusted else self.names if own is None else (own, *self.names)
-        )
+        names = (*self.names, *(each for each in (self.spec.permission, permission) if each is not None))
+        if rule.allows and not self.trusted:
+            names = self.names[:1]
         if rule.owner not in (None, self.owner) or not rule.names(*names):
             return False
         return rule.field is None or _may_have(self.spec, rule.field)
@@ -357,9 +416,9 @@ class ToolPolicy:
                 return "can't say whether this call has to be confirmed"
         return None if spec.permission is None else f"asks for the permission {spec.permission!r}"
 
-    def decide(self, arguments: Mapping[str, Any], work_dir: str | None, grants: Sequence[Rule]) -> Decision:
+    def decide(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Decision:
         """What is to be done with a call with these arguments."""
-        return self.conclude(self.evaluation(arguments, work_dir, grants), partial(self.reason_to_ask, arguments))
+        return self.conclude(self.evaluation(arguments, context, grants), partial(self.reason_to_ask, arguments))
 
     def conclude(self, evaluation: Evaluation, reason_to_ask: Callable[[], str | None]) -> Decision:
         """A forbid rule decides, then the mode, then rules, then what the tool declares; then the mode again."""
@@ -380,14 +439,13 @@ class ToolPolicy:
             return attrs.evolve(decision, action="deny", reason=f"{decision.reason}, and the mode is never_ask")
         return decision
 
-    def evaluation(self, arguments: Mapping[str, Any], work_dir: str | None, grants: Sequence[Rule]) -> Evaluation:
-        """The rules, and then the grants, with what a call with these arguments touches.
+    def evaluation(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Evaluation:
+        """The rules and the grants, with what a call with these arguments touches.
 
         That is the values of the declared arguments, and of those that only rules name.
         """
-        rules = (*self.rules, *filter(self.is_ruled_by, grants))
         fields = dict.fromkeys(self.spec.permission_arguments.items(), True)
-        for rule in rules:
+        for rule in self.rules:
             if rule.field is not None and rule.field not in self.spec.permission_arguments:
                 fields[rule.field, rule.kind or "text"] = False
         resources = tuple(
@@ -395,7 +453,41 @@ class ToolPolicy:
             for (name, kind), is_declared in fields.items()
             for value in self._values(arguments, name, kind)
         )
-        return Evaluation(rules, resources, work_dir)
+        whole, granted = None if self.spec.permission_arguments else dict(arguments), filter(self.is_ruled_by, grants)
+        return Evaluation(self.rules, resources, self._folders(arguments, context), tuple(granted), whole)
+
+    def _folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> tuple[str, ...]:
+        """As in `Evaluation`; none where the tool fails: then deny rules apply, and allow rules don't."""
+        call = context.work_dir or "."
+        if self.work_dir is None:
+            return (call,)
+        try:
+            own = self.work_dir(dict(arguments), context) or "."
+        except (Exception, SystemExit):  # noqa: BLE001  (see above)
+            return ()
+        return tuple(dict.fromkeys((os.path.join(call, own), call)))  # noqa: PTH118  (pathlib takes ".." away)
+
+    def access(
+        self, rules: Sequence[Rule], grants: Sequence[Rule], arguments: Mapping[str, Any], context: ReadonlyContext
+    ) -> Access:
+        """What decides about each thing that a call accesses beside what its arguments name."""
+        kinds = self.spec.permission_arguments
+        kind = "text" if len({*kinds.values()}) != 1 else next(iter(kinds.values()))
+        name = next(iter(kinds)) if len(kinds) == 1 else None
+        call = self.evaluation(arguments, context, ())
+        by_permission = dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...]]]()
+
+        def allows(permission: str, subject: str) -> bool:
+            if permission not in by_permission:
+                named = (r for r in rules if r.field in (None, name) and self.is_ruled_by(r, permission))
+                # An ask rule about the whole call has been answered.
+                kept = tuple(rule for rule in named if rule.action != "ask" or not call.is_about(rule))
+                by_permission[permission] = kept, tuple(r for r in grants if self.is_ruled_by(r, permission))
+            named_rules, granted = by_permission[permission]
+            evaluation = Evaluation(named_rules, (Resource(kind, subject, name),), call.folders, granted)
+            return not evaluation.rules or self.conclude(evaluation, lambda: None).action == "allow"
+
+        return allows
 
     def _values(self, arguments: Mapping[str, Any], name: str, kind: ArgumentKind) -> tuple[str | None, ...]:
         """The texts of an argument that rules look at, `None` for each that can't be read as this kind.
@@ -455,8 +547,9 @@ class PermissionPrompt:
     Attributes:
         permission: What is asked for: the tool's permission, or its name. Never a pattern.
         patterns: What the call touches, for people.
-        always: The patterns that an answer "always" would allow, as allow rules of this permission. Empty where no
-            such rules would let this call run: then "always" can't be answered.
+        always: What an answer "always" would allow: text that stands for exactly what is asked. Empty where nothing
+            does: then "always" counts once.
+        wider: Patterns that would allow this and more, as allow rules of this permission, for a person to choose.
         reason: Why it asks, in a few words: `"marked destructive"`.
         decision: What was decided.
     """
@@ -464,6 +557,7 @@ class PermissionPrompt:
     permission: str
     patterns: tuple[str, ...] = ("*",)
     always: tuple[str, ...] = ()
+    wider: tuple[str, ...] = ()
     reason: str = ""
     decision: Decision = _ASKED
 
@@ -513,16 +607,32 @@ class Permissions:
         *,
         work_dir: str | None = None,
         grants: Sequence[Rule] = (),
+        context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> Decision:
         """What is to be done with a call: `"allow"`, `"ask"` or `"deny"`.
 
         Args:
             tool: What is called.
             arguments: Judged valid.
-            work_dir: Where relative paths start; the process's own folder by default.
-            grants: What people have allowed in this session; they come behind the rules.
+            work_dir: Where relative paths start; by default the context's, or the process's own folder.
+            grants: What people have allowed in this session: they answer what asks, and never override a deny.
+            context: For whom; the tool may resolve its arguments by it.
         """
-        return policy_of(self, tool).decide(arguments, work_dir, grants)
+        return policy_of(self, tool).decide(arguments, _placed(context, work_dir), grants)
+
+    def access(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        *,
+        grants: Sequence[Rule] = (),
+        context: ReadonlyContext = EMPTY_CONTEXT,
+    ) -> Access:
+        """What decides about each thing that a call accesses beside what its arguments name; see `ToolContext.allows`.
+
+        Takes the same arguments as `decide`.
+        """
+        return policy_of(self, tool).access(self.rules.rules, grants, arguments, context)
 
     def decide_asked(
         self,
@@ -543,15 +653,25 @@ class Permissions:
             work_dir: As for `decide`.
             grants: As for `decide`.
         """
-        owners = (None, owner_of(tool))
-        rules = [rule for rule in (*self.rules.rules, *grants) if rule.field is None and rule.names(permission)]
-        rules = [rule for rule in rules if rule.owner in owners]
-        kind = _kind_of(tool, permission)
-        resources = [Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns]
-        evaluation = Evaluation(tuple(rules), tuple(resources), work_dir)
+        evaluation = self._asked(tool, permission, patterns, work_dir, grants)
         return policy_of(self, tool).conclude(evaluation, lambda: f"asks for the permission {permission!r}")
 
-    def ask(
+    def exactly(self, tool: Tool, permission: str, patterns: Iterable[str], work_dir: str | None) -> str | None:
+        """Text that stands for exactly what a running tool asks for, as in `Evaluation.exact`."""
+        return self._asked(tool, permission, patterns, work_dir, ()).exact
+
+    def _asked(
+        self, tool: Tool, permission: str, patterns: Iterable[str], work_dir: str | None, grants: Sequence[Rule]
+    ) -> Evaluation:
+        owners, kind, patterns = (None, owner_of(tool)), _kind_of(tool, permission), tuple(patterns)
+        rules, granted = (
+            tuple(rule for rule in each if rule.field is None and rule.names(permission) and rule.owner in owners)
+            for each in (self.rules.rules, grants)
+        )
+        resources = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns)
+        return Evaluation(rules, resources, (work_dir or ".",), granted, patterns if kind == "text" else None)
+
+    def ask(  # noqa: PLR0913  (a decision, and what it was made of)
         self,
         tool: Tool,
         arguments: Mapping[str, Any],
@@ -559,17 +679,19 @@ class Permissions:
         *,
         work_dir: str | None = None,
         grants: Sequence[Rule] = (),
+        context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> PermissionPrompt:
         """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
-        policy = policy_of(self, tool)
-        parts = [part for part in policy.evaluation(arguments, work_dir, ()).parts if not part.inside]
+        policy, context = policy_of(self, tool), _placed(context, work_dir)
+        evaluation = policy.evaluation(arguments, context, ())
+        parts = [part for part in evaluation.parts if not part.inside]
         shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
-        proposed = [part.always for part in parts]
-        always = tuple(dict.fromkeys(each for each in proposed if each is not None))
-        wider = (*grants, *(Rule(policy.permission, each, "allow") for each in always))
-        if always and self.decide(tool, arguments, work_dir=work_dir, grants=wider).action != "allow":
-            always = ()
-        return PermissionPrompt(policy.permission, shown or ("*",), always, decision.reason, decision)
+        exact = () if evaluation.exact is None else (evaluation.exact,)
+        wider = tuple(dict.fromkeys(part.wider for part in parts if part.wider is not None))
+        allowed = (*grants, *(Rule(policy.permission, each, "allow") for each in wider))
+        if wider and policy.decide(arguments, context, allowed).action != "allow":
+            wider = ()
+        return PermissionPrompt(policy.permission, shown or ("*",), exact, wider, decision.reason, decision)
 
     def with_rules(self, *rules: Rule) -> Permissions:
         """These permissions with more rules behind the others."""
@@ -592,6 +714,10 @@ class Permissions:
         """
         rules, mode = rules_from_json(data)
         return cls(rules, mode)
+
+
+def _placed(context: ReadonlyContext, work_dir: str | None) -> ReadonlyContext:
+    return context if work_dir is None else attrs.evolve(context, work_dir=work_dir)
 
 
 def policy_of(permissions: Permissions, tool: Tool) -> ToolPolicy:

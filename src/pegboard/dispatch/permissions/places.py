@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from attrs import field, frozen
 
-from pegboard.dispatch.permissions.rule import Match, Rule, UnreadableError, Wildcard, exactly, wildcard
+from pegboard.dispatch.permissions.rule import HOLE, Match, Rule, UnreadableError, Wildcard, exactly, wildcard
 
 MOST_LINKS: Final = 40
 """Links on the way to one place, as Linux has it."""
@@ -32,26 +32,27 @@ _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 """Whether `A` and `a` may be one file: then what is denied is denied in either case."""
 
 
-def place_of(text: str, folder: str) -> PathPart:
+def place_of(text: str, *folders: str) -> PathPart:
     """Where a path leads: component by component, through links; what doesn't exist yet stays as it is written.
 
     A tool may take `..` back before it follows links, or after: where these differ, both places count.
 
     Args:
         text: The path; `~` is the user's home.
-        folder: Where a relative one starts.
+        folders: Where a relative one starts, and then where else relative patterns start.
 
     Raises:
-        UnreadableError: Links that go round in circles, a path that no system takes, or a URL.
+        UnreadableError: Links that go round in circles, a path that no system takes, a URL, or no folder.
     """
-    folder = os.path.abspath(folder)  # noqa: PTH100  (links in it are followed with the rest of the path)
-    if not text or _SCHEME.match(text):
+    # Links in them are followed with the rest of the path.
+    folders = tuple(map(os.path.abspath, folders))
+    if not text or not folders or _SCHEME.match(text):
         raise UnreadableError("no path")
-    written = _joined(text, folder)
+    written = _joined(text, folders[0])
     real = resolved(written)
     short = os.path.normpath(written)
     other = resolved(short) if ".." in written else real
-    return PathPart((real,) if other == real else (real, other), short, folder)
+    return PathPart((real,) if other == real else (real, other), short, folders)
 
 
 def resolved(path: str) -> str:
@@ -164,12 +165,12 @@ class PathPart:
     Attributes:
         real: Where it really is, without links; two where `..` can be read in two ways.
         written: As it was written, but absolute and without `..`: only to deny and to ask.
-        folder: Where relative patterns start.
+        folders: Where relative patterns start; to allow, the first only.
     """
 
     real: tuple[str, ...]
     written: str
-    folder: str
+    folders: tuple[str, ...]
     inside: bool = field(default=False, init=False)
 
     @property
@@ -178,21 +179,26 @@ class PathPart:
         return self.real[0]
 
     @property
-    def always(self) -> str | None:
-        """Everything in its folder; only itself in the root."""
-        services = self.shown.rpartition("/")[0]
-        return exactly(self.shown) if not services else (start := exactly(services)) and f"{start}/*"
+    def literal(self) -> str | None:
+        """Where it really is, where that is one place."""
+        return self.shown if len(self.real) == 1 and HOLE not in self.shown else None
+
+    @property
+    def wider(self) -> str | None:
+        """Everything in its folder; nothing in the root."""
+        start = exactly(self.shown.rpartition("/")[0])
+        return f"{start}/*" if start else None
 
     def match(self, rule: Rule) -> Match:
         """By where it really is; what denies or asks also looks at the way there."""
-        first = _first_pattern(rule, self.folder)
+        first = _first_pattern(rule, self.folders[0])
         if rule.allows:
             return Match.SURELY if first is not None and all(map(first.matches, self.real)) else Match.NO
-        patterns = (
+        patterns = [
             first,
-            path_pattern(rule.pattern, self.folder),
-            path_pattern(rule.pattern, self.folder, follow=False),
-        )
+            *(path_pattern(rule.pattern, each) for each in self.folders),
+            *(path_pattern(rule.pattern, each, follow=False) for each in self.folders),
+        ]
         if None in patterns:
             return Match.PERHAPS
         meant = [any(p.touches(each) for p in patterns if p is not None) for each in (*self.real, self.written)]
@@ -389,7 +395,12 @@ class Url:
         return self.origin + self.path
 
     @property
-    def always(self) -> str | None:
+    def literal(self) -> str | None:
+        """The URL, where all servers read it alike."""
+        return self.shown if self.is_certain else None
+
+    @property
+    def wider(self) -> str | None:
         """Its scheme, host and port."""
         return self.origin
 

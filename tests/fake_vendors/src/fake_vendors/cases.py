@@ -43,7 +43,7 @@ from pegboard import (
     Tool,
     ToolSpec,
 )
-from pegboard.messages.response import NO_USAGE
+from pegboard.messages import NO_USAGE
 from pegboard.request.exporter import Exporter
 from pegboard.toolsets.resolve import resolve_tools
 

@@ -9,8 +9,7 @@ import pytest
 from fake_vendors import Call, Citation, Round, Usage
 from fake_vendors.contract.vendor import PNG, rarely
 from pegboard import ImageContent, MediaPart, Message, ModelConfig, ModelRequest, NamedTool, ToolRegistry
-from pegboard.messages.message import HostedPart, ReasoningPart
-from pegboard.messages.response import CallDelta, ReasoningDelta, TextDelta
+from pegboard.messages import CallDelta, HostedPart, ReasoningDelta, ReasoningPart, TextDelta
 
 LOOK = Round(
     text=("Let me ", "look."),

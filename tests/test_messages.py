@@ -3,63 +3,94 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, strategies as st
 
-from message_strategies import CITATIONS, MESSAGES, PARTS
-from pegboard.messages.message import (
+from message_strategies import CITATIONS, MESSAGES, PARTS, RESPONSES, USAGES
+from pegboard.messages import (
     _PART_TYPES,
+    NO_USAGE,
+    CallDelta,
     CallPart,
     Citation,
     HostedPart,
     MediaPart,
     Message,
+    ModelResponse,
+    ReasoningDelta,
     ReasoningPart,
     ResultPart,
+    TextDelta,
     TextPart,
+    Usage,
     _as_part,
 )
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
 from strategies import json_values, mutated
 
+RECORDS = MESSAGES | RESPONSES | CITATIONS | USAGES
+MESSAGE = {"role": "assistant", "parts": []}
+
+
+@given(RECORDS)
+def test_a_record_comes_back_from_json(record):
+    assert type(record).from_json(json.loads(json.dumps(record.to_json()))) == record
+
+
+@given(RECORDS.flatmap(lambda record: st.tuples(st.just(type(record)), mutated(record.to_json()) | json_values())))
+def test_json_from_outside_is_read_or_refused(given):
+    kind, data = given
+    try:
+        record = kind.from_json(data)
+    except ValueError as error:
+        assert str(error)  # noqa: PT017  either may come of it
+    else:
+        assert isinstance(record, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "wrong"),
+    [
+        (Message, [], "message: must be an object, got list"),
+        (Message, {}, "role: missing"),
+        (Message, {"role": "robot"}, "role: must be one of system, user, assistant, tool, got 'robot'"),
+        (Message, {"role": "user", "parts": "a"}, "parts: must be an array, got str"),
+        (
+            Message,
+            {"role": "user", "parts": [{"type": "text", "text": "a"}, 1]},
+            "parts[1]: must be an object, got int",
+        ),
+        (Message, {"role": "user", "id": 1}, "id: must be a text, got int"),
+        (Message, {"role": "user", "metadata": 1}, "metadata: must be an object, got int"),
+        (ModelResponse, 1, "response: must be an object, got int"),
+        (ModelResponse, {}, "message: missing"),
+        (
+            ModelResponse,
+            {"message": MESSAGE, "finish_reason": "bored"},
+            "finish_reason: must be one of stop, tool_calls, ",
+        ),
+        (ModelResponse, {"message": MESSAGE, "complete": "no"}, "complete: must be a boolean, got str"),
+        (ModelResponse, {"message": MESSAGE, "usage": []}, "usage: must be an object, got list"),
+        (ModelResponse, {"message": MESSAGE, "grounding": 1}, "grounding: must be an object, got int"),
+        (Citation, None, "citation: must be an object, got NoneType"),
+        (Citation, {"text": 1}, "text: must be a text, got int"),
+        (Citation, {"start": True}, "start: must be a whole number, got bool"),
+        (Citation, {"data": []}, "data: must be an object, got list"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_path(kind, data, wrong):
+    with pytest.raises(ValueError, match=":") as caught:
+        kind.from_json(data)
+    assert str(caught.value).startswith(wrong)
+
+
+# --- messages ---
+
 ADD = ToolCall("add", {"a": 1}, "c1")
 
 
 def read_part(data):
     return Message.from_json({"role": "user", "parts": [data]}).parts[0]
-
-
-@given(MESSAGES)
-def test_it_comes_back_from_json(message):
-    assert Message.from_json(json.loads(json.dumps(message.to_json()))) == message
-
-
-@given(MESSAGES.flatmap(lambda message: mutated(message.to_json())) | json_values())
-def test_json_from_outside_is_read_or_refused(data):
-    try:
-        message = Message.from_json(data)
-    except ValueError as error:
-        assert str(error)  # noqa: PT017  either may come of it
-    else:
-        assert isinstance(message, Message)
-
-
-@pytest.mark.parametrize(
-    ("data", "wrong"),
-    [
-        ([], "message: must be an object, got list"),
-        ({}, "role: missing"),
-        ({"role": "robot"}, "role: must be one of system, user, assistant, tool, got 'robot'"),
-        ({"role": "user", "parts": "a"}, "parts: must be an array, got str"),
-        ({"role": "user", "parts": [{"type": "text", "text": "a"}, 1]}, "parts[1]: must be an object, got int"),
-        ({"role": "user", "id": 1}, "id: must be a text, got int"),
-        ({"role": "user", "metadata": 1}, "metadata: must be an object, got int"),
-    ],
-)
-def test_what_is_wrong_is_named_with_its_path(data, wrong):
-    with pytest.raises(ValueError, match=":") as caught:
-        Message.from_json(data)
-    assert str(caught.value) == wrong
 
 
 def test_hosts_write_messages_for_short():
@@ -101,7 +132,7 @@ for _ in range(100_000):
 
 
 @given(PARTS)
-def test_each_comes_back_from_json(part):
+def test_each_part_comes_back_from_json(part):
     assert isinstance(part, _PART_TYPES)
     assert read_part(json.loads(json.dumps(part.to_json()))) == part
 
@@ -152,7 +183,7 @@ def test_json_that_is_anything_is_refused(data):
         ({"type": "reasoning", "providerMetadata": 1}, "parts[0].providerMetadata: must be an object, got int"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_path_part(data, wrong):
+def test_what_is_wrong_in_a_part_is_named_with_its_path(data, wrong):
     with pytest.raises(ValueError, match=":") as caught:
         read_part(data)
     assert str(caught.value).startswith(wrong)
@@ -163,7 +194,7 @@ def test_what_is_deep_is_carried_along_unlooked_at():
     assert part.data["deep"] is DEEP
 
 
-def test_what_says_nothing_isnt_written_part():
+def test_what_a_part_doesnt_have_isnt_written():
     assert TextPart("a").to_json() == {"type": "text", "text": "a"}
     assert ReasoningPart().to_json() == {"type": "reasoning", "text": ""}
     assert TextPart("a", [Citation(text="b")], {"p": 1}).to_json() == {
@@ -218,25 +249,84 @@ def test_a_conversation_holds_nothing_of_the_operators():
     assert read_part(data).result == ToolResult.error("tool_failure", "It failed.")
 
 
-@given(CITATIONS)
-def test_it_comes_back_from_json_citation(citation):
-    assert Citation.from_json(json.loads(json.dumps(citation.to_json()))) == citation
-
-
 def test_what_isnt_known_isnt_written():
     assert Citation(uri="https://example.org", start=0).to_json() == {"uri": "https://example.org", "start": 0}
     assert Citation().to_json() == {}
 
 
+# --- answers ---
+
+
+def test_clients_write_answers_for_short():
+    assert ModelResponse("hello").message == Message.assistant("hello")
+    assert ModelResponse(["a", TextPart("b")]).text == "ab"
+    assert ModelResponse(Message.assistant("a")).parts == (TextPart("a"),)
+    assert ModelResponse().message == Message("assistant")
+
+
+def test_a_reason_that_there_isnt_is_refused():
+    with pytest.raises(ValueError, match="finish_reason"):
+        ModelResponse("a", "bored")
+
+
+def test_the_calls_are_those_that_are_for_us_to_answer():
+    ours, theirs = ToolCall("add", id="c1"), ToolCall("search", id="c2", provider_executed=True)
+    response = ModelResponse([theirs, "a", ours])
+    assert response.calls == (ours,)
+    assert response.message.calls == (theirs, ours)
+
+
+def test_citations_are_those_of_all_its_words():
+    first, second = Citation(text="a"), Citation(uri="b")
+    assert ModelResponse([TextPart("a", [first]), "b", TextPart("c", [second])]).citations == (first, second)
+
+
+def test_what_an_answer_doesnt_have_isnt_written():
+    assert ModelResponse("a", usage=Usage(1)).to_json().keys() == {"message", "finish_reason", "usage"}
+    assert ModelResponse("a", "length", complete=False).to_json()["complete"] is False
+
+
+def test_an_answer_evolves():
+    assert ModelResponse("a").evolve(interrupted=True, complete=False) == ModelResponse(
+        "a", interrupted=True, complete=False
+    )
+
+
 @pytest.mark.parametrize(
-    ("data", "wrong"),
+    ("delta", "data"),
     [
-        (None, "citation: must be an object, got NoneType"),
-        ({"text": 1}, "text: must be a text, got int"),
-        ({"start": True}, "start: must be a whole number, got bool"),
-        ({"data": []}, "data: must be an object, got list"),
+        (TextDelta("a"), {"type": "text", "text": "a"}),
+        (ReasoningDelta("b"), {"type": "reasoning", "text": "b"}),
+        (
+            CallDelta(1, '{"x', "c1", "add"),
+            {"type": "call", "index": 1, "id": "c1", "name": "add", "arguments": '{"x'},
+        ),
+        (CallDelta(0), {"type": "call", "index": 0, "id": "", "name": "", "arguments": ""}),
     ],
 )
-def test_what_is_none_is_refused_by_name(data, wrong):
-    with pytest.raises(ValueError, match=wrong):
-        Citation.from_json(data)
+def test_each_delta_is_written_as_json(delta, data):
+    assert json.loads(json.dumps(delta.to_json())) == data
+
+
+@pytest.mark.parametrize("delta", [TextDelta("\ud800"), ReasoningDelta("\ud800"), CallDelta(0, "\ud800")])
+def test_half_a_character_of_a_delta_is_replaced(delta):
+    assert "\ufffd" in json.dumps(delta.to_json(), ensure_ascii=False)
+    json.dumps(delta.to_json(), ensure_ascii=False).encode()
+
+
+@given(USAGES, USAGES, USAGES)
+def test_adding_is_what_adding_is(a, b, c):
+    assert a + NO_USAGE == a
+    assert a + b == b + a
+    assert (a + b) + c == a + (b + c)
+    assert (a + b).total_tokens == a.total_tokens + b.total_tokens
+
+
+def test_what_is_missing_is_none():
+    assert Usage.from_json({"input_tokens": 3, "other": "x"}) == Usage(3)
+
+
+@pytest.mark.parametrize("count", ["3", 3.0, True, [3]])
+def test_a_count_that_is_none_is_refused_by_name(count):
+    with pytest.raises(ValueError, match="output_tokens: must be a whole number"):
+        Usage.from_json({"output_tokens": count})
