@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, LazyPlugins, PluginRecord, Problem
-from pegboard.errors import RegistrationError, UnknownToolError, did_you_mean, suggest
+from pegboard.errors import PluginError, RegistrationError, UnknownToolError, did_you_mean, suggest
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
 
@@ -207,7 +207,15 @@ class Contributions:
             with self._lock:
                 if name not in self._catalogue.extras.get(kind, {}):
                     self._catalogue = self._catalogue.with_extra(kind, name, *offered)
-        return self._catalogue.extras.get(kind, {}).get(name)
+        found = self._catalogue.extras.get(kind, {}).get(name)
+        if found is None:
+            self._check_held_back(f"{kind[:-1]} {name!r} is held back: ")
+        return found
+
+    def _check_held_back(self, beginning: str) -> None:
+        for problem in self._catalogue.problems:
+            if problem.cause.startswith(beginning):
+                raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
 
 
 def _offers() -> Any:
