@@ -167,7 +167,7 @@ _MODULES = {
     "parse_partial": "dispatch.arguments",
     "parse_predicate": "toolsets.expression",
     "quick": "callbacks",
-    "read_permissions": "dispatch.permissions.permissions",
+    "read_permissions": "dispatch.permissions.rules_file",
     "register_plugin": "plugins.manager",
     "resume_turn": "turn.loop",
     "resumed_turn_of": "turn.loop",

@@ -105,6 +105,8 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
         why = f"it needs the permission {permission!r}, which isn't asked for in this mode"
     else:
         why = f"the permission {permission!r} isn't given for this call"
+        if decision.rule.reason:
+            why += f" ({decision.rule.reason.rstrip('.')})"
     detail = f"{tool.name}: {decision.reason}" + (f" ({decision.rule})" if decision.rule else "")
     text = f"{tool.name} was not run: {why}. Go on without it, or tell the user what you need."
     return CallError("denied", text, detail=detail)

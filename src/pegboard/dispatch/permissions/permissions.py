@@ -6,7 +6,6 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 import attrs
@@ -16,6 +15,7 @@ from pegboard.dispatch.permissions.rule import (
     HOLE,
     MODES,
     Action,
+    Example,
     Match,
     Matcher,
     Mode,
@@ -28,7 +28,6 @@ from pegboard.dispatch.permissions.rule import (
     WholeCall,
     rules_from_json,
 )
-from pegboard.errors import ConfigError
 from pegboard.schema.json import canonical_json
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.handler import Confirmer, WorkDir
@@ -180,7 +179,7 @@ class Evaluation:
             if rule.forbid and any(
                 self.match(rule, resource, part) is not Match.NO for resource, parts in self.declared for part in parts
             ):
-                return Decision("deny", rule, forbidden=True, reason="a rule forbids it")
+                return Decision("deny", rule, forbidden=True, reason=_reason("a rule forbids it", rule))
         return None
 
     def decide_ordinary(self) -> Decision:
@@ -192,7 +191,9 @@ class Evaluation:
                 for rule in self.ordinary:
                     match = self.match(rule, resource, part)
                     if match is not Match.NO:
-                        decision = _stricter(Decision(rule.action, rule, reason=_REASONS[rule.action]), decision)
+                        decision = _stricter(
+                            Decision(rule.action, rule, reason=_reason(_REASONS[rule.action], rule)), decision
+                        )
                     if match is Match.SURELY:
                         break
                 if not part.inside or (decision and decision.action != "allow"):
@@ -231,6 +232,10 @@ class Evaluation:
 
 
 _REASONS: Final = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}
+
+
+def _reason(words: str, rule: Rule) -> str:
+    return f"{words}: {rule.reason}" if rule.reason else words
 
 
 def _stricter(one: Decision, other: Decision | None) -> Decision:
@@ -659,8 +664,18 @@ class Permissions:
         Raises:
             RulesError: A key that is unknown or of the wrong type, named in the text.
         """
-        rules, mode = rules_from_json(data)
+        rules, mode, examples = rules_from_json(data)
+        for each in examples:
+            decision = PermissionRules([each.rule]).decide(each.rule.permission, [_example(each)])
+            if (decision.rule is not None) is not each.matches:
+                kind = each.rule.kind or "text"
+                wanted = "doesn't apply" if each.matches else "applies"
+                raise RulesError(f"the rule {each.rule} {wanted} to {each.value!r:.200}, read as {kind}", each.key)
         return cls(rules, mode)
+
+
+def _example(example: Example) -> Resource:
+    return Resource(example.rule.kind or "text", example.value, example.rule.field)
 
 
 def _placed(context: ReadonlyContext, work_dir: str | None) -> ReadonlyContext:
@@ -684,51 +699,3 @@ DEFAULT_PERMISSIONS: Final = Permissions()
 def _kind_of(tool: Tool, permission: str) -> ArgumentKind:
     kinds = set(tool.spec.permission_arguments.values())
     return kinds.pop() if permission == tool.spec.permission and len(kinds) == 1 else "text"
-
-
-MOST_FILE: Final = 1 << 20
-
-
-def read_permissions(path: str) -> Permissions:
-    """Reads a file of rules.
-
-    `mode = "plan"`. `allow`, `ask`, `deny` and `forbid` are lists of `"permission: pattern"`; without a pattern it is
-    `*`. Each `[[rule]]` has the attributes of `Rule`. The lists come first, in this order, so that of two that apply to
-    the same the stricter wins; then the rules in theirs.
-
-    Args:
-        path: `*.json` is JSON, anything else TOML.
-
-    Raises:
-        ConfigError: It can't be read, or is wrong; names the file and the key.
-    """
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(MOST_FILE + 1)
-        return Permissions.from_json(_parsed(content, is_json=path.lower().endswith(".json")))
-    except OSError as error:
-        raise ConfigError(f"can't be read: {error.strerror or error}", file=path) from None
-    except RulesError as error:
-        raise ConfigError(error.reason, file=path, key=error.key) from None
-
-
-def _parsed(content: bytes, *, is_json: bool) -> Any:
-    import tomllib  # loaded only where a file is read, as jiter
-
-    from jiter import from_json
-
-    if len(content) > MOST_FILE:
-        raise RulesError(f"larger than {MOST_FILE} bytes")
-    if is_json:
-        try:
-            return from_json(content, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
-        except ValueError as error:
-            raise RulesError(f"not JSON: {error}") from None
-    try:
-        return tomllib.loads(content.decode())
-    except UnicodeDecodeError:
-        raise RulesError("not UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise RulesError(f"not TOML: {error}") from None
-    except RecursionError:
-        raise RulesError("nested too deep") from None
