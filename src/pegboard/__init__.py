@@ -160,7 +160,7 @@ _MODULES = {
     "event_from_json": "dispatch.events",
     "found_names": "toolsets.search",
     "hookimpl": "plugins.hookspecs",
-    "kept_result_tool": "dispatch.kept",
+    "kept_result_tool": "dispatch.truncate",
     "load": "plugins.load",
     "load_config": "config.config",
     "original_call_from": "dispatch.approval.pending",

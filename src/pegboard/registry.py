@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from pegboard.dispatch.dispatcher import Dispatcher, Health
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.executors.executor import Executor, ToolExecutor
-    from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.state import CallServices
+    from pegboard.dispatch.truncate import ResultStore
     from pegboard.request.exporter import Exporter
     from pegboard.request.model_request import Model, ModelRequest
     from pegboard.request.pipeline import Pipeline

@@ -18,13 +18,13 @@ from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
 from pegboard.dispatch.events import Observers
-from pegboard.dispatch.kept import ResultStore
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, Semaphore
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
 from pegboard.dispatch.state import Callbacks, CallServices, CallState
 from pegboard.dispatch.timeout import Watchdog
+from pegboard.dispatch.truncate import ResultStore
 from pegboard.errors import CallStoppedError, log_failure
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import CallError, Confirmation, ToolCall
@@ -194,7 +194,7 @@ class Dispatcher:
         """Works out what calls share while the catalogue stays the same."""
         callbacks = Callbacks(*(catalogue.callbacks(hook) for hook in HOOKS))
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
-        events = self.operations.tell = self.observers.emitter(watching) if watching else None
+        events = self.operations.emit = self.observers.emitter(watching) if watching else None
         return CallServices(
             find,
             self.threads,
@@ -279,7 +279,11 @@ class Dispatcher:
         grants = state.services.grants
         assert grants is not None
         try:
-            authorized = await state.services.threads.run(resumed.authorize, grants, state.context.request)
+            tool = state.services.find(state.call.name)
+        except CallError:
+            tool = None
+        try:
+            authorized = await state.services.threads.run(resumed.authorize, grants, state.context.request, tool)
         except CallError as error:
             state.error = error
             if error.kind == "rejected" and resumed.ends_turn and state.services.limits.rejection_ends_turn:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Itera
 from functools import partial
 from inspect import isawaitable
 from math import isfinite
-from types import AsyncGeneratorType, GeneratorType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.callbacks import Flavour
@@ -161,6 +161,7 @@ def _pause(state: RetryCallState) -> float:
 
 
 _ASYNC: Final = Flavour.ASYNC
+_COROUTINE: Final[type] = CoroutineType
 _HERE: Final = (None, "loop", "thread")
 """The executors that are this process."""
 
@@ -319,10 +320,12 @@ def _note_start(state: CallState, tool: Tool) -> float | None:
     """Notes when the tool was started, at its first attempt, and gives the seconds that are left to it."""
     now = time.monotonic()
     if state.since is None:
-        limit = _limit_of(state, tool)
+        services, limit = state.services, tool.policy.timeout
+        if limit is None or services.longest is not None:  # here: another frame would cost every call
+            limit = services.limits.timeout if services.longest is None else _limit_of(state, tool)
         state.since = now
         state.context.deadline = None if limit is None else now + limit
-        if state.services.events is not None:
+        if services.events is not None:
             emit_running(state)
         return limit
     deadline = state.context.deadline
@@ -342,10 +345,10 @@ def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | 
         return refused(state, tool, (problem(error.path, error.reason),))
     if handler.flavour is _ASYNC:
         running = handler.function(*args, **kwargs)
+        coroutine: Coroutine[Any, Any, Any] = running if type(running) is _COROUTINE else as_coroutine(running)
     else:
         threads = state.services.threads if off_the_loop else None
-        running = _called(handler, args, kwargs, context, threads)
-    coroutine = as_coroutine(running)
+        coroutine = _called(handler, args, kwargs, context, threads)
     try:
         waits_for = watched(state.services.watchdog, state.call.name, coroutine.send, None)
     except StopIteration as end:

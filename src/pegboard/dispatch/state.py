@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.timeout import Deadline, Watchdog
-    from pegboard.dispatch.truncate import TextStore
+    from pegboard.dispatch.truncate import ResultStore
     from pegboard.threads import WorkerPool
     from pegboard.tools.context import CallHost
     from pegboard.tools.services import Services
@@ -198,7 +198,7 @@ class CallServices:
     approver: AnyApprover | None = None
     remote: Callable[[CallState], Awaitable[ToolResult]] | None = None
     events: Callable[[Any], None] | None = None
-    kept: TextStore | None = None
+    kept: ResultStore | None = None
     operations: BackgroundWork | None = None
     watchdog: Watchdog | None = None
     host: CallHost | None = None

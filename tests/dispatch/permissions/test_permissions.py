@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 from pegboard.dispatch.permissions.permissions import (
     DEFAULT_PERMISSIONS,
     MOST_AT_ONCE,
+    MOST_EXACT,
     NO_RULE,
     PermissionRules,
     Permissions,
@@ -34,11 +35,9 @@ def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):
         assert Resource("path", "x").parts("path", (work_dir,))[0].shown == place
 
 
-def test_what_is_asked_always_of_a_text_is_that_text():
-    assert TextMatcher("a b").always == "a b"
-    assert TextMatcher("a*").always is None
-    assert WholeCall().always == "*"
-    assert Unreadable("x").always is None
+def test_exactly_this_and_what_is_wider():
+    parts = (TextMatcher("a*"), TextMatcher(HOLE), WholeCall(), Unreadable("x"))
+    assert [(part.literal, part.wider) for part in parts] == [("a*", None), (None, None), (None, "*"), (None, None)]
 
 
 STRICTNESS = ["allow", None, "ask", "deny"]
@@ -622,23 +621,38 @@ def ask(called, arguments, *rules, **options):
     return permissions.ask(called, arguments, permissions.decide(called, arguments, **options), **options)
 
 
-def test_a_person_is_told_what_is_touched_and_what_always_would_allow(tmp_path):
-    asked = ask(SHELL, {"line": "git push origin && ls -l && ls -l"})
+def test_a_person_is_shown_what_is_touched_and_offered_exactly_this_and_more():
+    line = "git push origin && ls -l && ls -l"
+    asked = ask(SHELL, {"line": line})
     assert (asked.permission, asked.patterns) == ("bash", ("git push origin", "ls -l"))
-    assert asked.always == ("git push *", "ls *")
+    assert (asked.always, asked.wider) == (
+        (json.dumps({"line": [line]}, separators=(",", ":")),),
+        ("git push *", "ls *"),
+    )
     assert asked.reason == "asks for the permission 'bash'"
     assert asked.decision.action == "ask"
-    assert ask(WRITE, {"path": "/a/b"}).always == ("/a/*",)
-    whole = ask(tool(destructive=True), {})
-    assert (whole.patterns, whole.always) == (("*",), ("*",))
+    path = ask(WRITE, {"path": "/a/b"})
+    assert (path.always, path.wider) == (('{"path":["/a/b"]}',), ("/a/*",))
+    whole = ask(tool(destructive=True), {"n": 1})
+    assert (whole.patterns, whole.always, whole.wider) == (("*",), ('{"n":1}',), ("*",))
+    (long,) = ask(tool(destructive=True), {"text": "a" * MOST_EXACT}).always
+    assert long.startswith("sha256:")
 
 
 @pytest.mark.parametrize(
-    ("line", "rules"),
-    [("echo $(x)", []), ("$X", []), ("rm '*'", []), ("", []), ("sudo rm x", [Rule("bash", "rm *", "ask")])],
+    ("line", "literal", "wider"),
+    [
+        ("echo $(x)", False, False),
+        ("$X", False, False),
+        ("rm '*'", True, False),
+        ("", False, False),
+        ("sudo rm x", True, False),
+        ("ls $X", False, True),
+    ],
 )
-def test_always_is_not_proposed_where_it_would_not_do(line, rules):
-    assert ask(SHELL, {"line": line}, *rules).always == ()
+def test_always_is_not_offered_where_it_would_not_do(line, literal, wider):
+    asked = ask(SHELL, {"line": line}, Rule("bash", "rm *", "ask"))
+    assert (bool(asked.always), bool(asked.wider)) == (literal, wider)
 
 
 def test_what_is_missing_is_shown_as_anything():
@@ -652,11 +666,28 @@ LINES = st.lists(st.sampled_from(COMMANDS), min_size=1, max_size=3)
 
 @given(LINES.map("; ".join), FEW_RULES)
 def test_what_always_proposes_allows_the_same_call(line, rules):
+    """And exactly this, nothing else."""
     permissions = Permissions(rules)
     decision = permissions.decide(SHELL, {"line": line})
-    if decision.action == "ask" and (always := permissions.ask(SHELL, {"line": line}, decision).always):
-        grants = tuple(Rule("bash", pattern, "allow") for pattern in always)
-        assert permissions.decide(SHELL, {"line": line}, grants=grants).action == "allow"
+    if decision.action != "ask":
+        return
+    asked = permissions.ask(SHELL, {"line": line}, decision)
+    for literal, patterns in ((True, asked.always), (False, asked.wider)):
+        grants = tuple(Rule("bash", pattern, "allow", literal=literal) for pattern in patterns)
+        if grants:
+            assert permissions.decide(SHELL, {"line": line}, grants=grants).action == "allow"
+        if literal:
+            other = {"line": f"{line}; {line}"}
+            assert permissions.decide(SHELL, other, grants=grants) == permissions.decide(SHELL, other)
+
+
+@given(FEW_RULES, st.sampled_from(["bash", "*"]), st.sampled_from(["*", "git *", "ls"]), LINES.map("; ".join))
+def test_no_grant_overrides_a_deny_or_takes_away_what_is_allowed(rules, permission, pattern, line):
+    """It answers what asks."""
+    permissions, grants = Permissions(rules), (Rule(permission, pattern, "allow"),)
+    before = permissions.decide(SHELL, {"line": line}).action
+    after = permissions.decide(SHELL, {"line": line}, grants=grants).action
+    assert after == before or (before, after) == ("ask", "allow")
 
 
 # --- what a running tool asks ---

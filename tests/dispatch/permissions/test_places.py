@@ -199,10 +199,18 @@ def test_a_system_that_takes_one_case_for_the_other_is_denied_both(top, monkeypa
     assert decide(top, "allow", "SRC/*", "src/a.py") is None
 
 
-def test_what_always_would_allow_is_the_folder():
-    assert PathPart(("/a/b/c",), "/a/b/c", ("/",)).always == "/a/b/*"
-    assert PathPart(("/a",), "/a", ("/",)).always == "/a"
-    assert PathPart(("/a*/b",), "/a*/b", ("/",)).always is None
+@pytest.mark.parametrize(
+    ("real", "literal", "wider"),
+    [
+        (("/a/b/c",), "/a/b/c", "/a/b/*"),
+        (("/a",), "/a", None),
+        (("/a*/b",), "/a*/b", None),
+        (("/a/b", "/c"), None, "/a/*"),
+    ],
+)
+def test_exactly_a_place_and_its_folder(real, literal, wider):
+    part = PathPart(real, real[0], ("/",))
+    assert (part.literal, part.wider) == (literal, wider)
 
 
 def test_a_place_that_is_denied_in_every_reading_is_surely_denied(top):
@@ -488,10 +496,11 @@ def test_what_isnt_said_is_denied_rather_than_allowed():
     assert decide_url("allow", "example.com:443", "example.com") is None
 
 
-def test_what_always_would_allow_is_the_origin():
+def test_exactly_a_url_and_its_origin():
     url = url_of("HTTPS://api.Example.com:8443/x?y#z")
-    assert (url.shown, url.always) == ("https://api.example.com:8443/x?y", "https://api.example.com:8443")
-    assert decide_url("allow", url.always, url.shown) == "allow"
+    assert (url.literal, url.wider) == ("https://api.example.com:8443/x?y", "https://api.example.com:8443")
+    assert decide_url("allow", url.wider, url.shown) == "allow"
+    assert url_of("https://example.com/a/../b").literal is None
 
 
 @given(st.text(":/?#[]@\\.%ab1 \n", max_size=20), st.sampled_from(["", "http://", "https://example.com"]))

@@ -101,7 +101,7 @@ class ExecutionRequest:
         call_id: The call's id.
         session: The conversation's id.
         work_dir: The folder that relative paths start from; the executor's own where it is `None`.
-        user: For whom the call runs.
+        user: The user that the call runs for.
         timeout: Seconds that the call may take; `None` is no limit.
         memory_limit: Bytes of memory that the call may use, where the executor can hold it to that; or `None`.
         expose_errors: Whether the text of unexpected exceptions may reach the model.
@@ -306,13 +306,13 @@ class ExecutionResponse:
             not_executed=result.kind == "not_executed",
             **{name: getattr(result, name) for name in _SAME},
         )
-        said = None if context is None else context.internals.pending_actions
-        if said is None:
+        pending = None if context is None else context.internals.pending_actions
+        if pending is None:
             return response
         return response.evolve(
-            title=said.title if response.title is None else response.title,
-            metadata={**said.facts, **response.metadata},
-            actions=None if said.actions.is_empty else said.actions.to_json(),
+            title=pending.title if response.title is None else response.title,
+            metadata={**pending.facts, **response.metadata},
+            actions=None if pending.actions.is_empty else pending.actions.to_json(),
         )
 
     @classmethod

@@ -28,7 +28,7 @@ from pegboard.dispatch.permissions.rule import (
     WholeCall,
     rules_from_json,
 )
-from pegboard.schema.json import canonical_json
+from pegboard.schema.json import canonical_json, digest_of
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.handler import Confirmer, WorkDir
 from pegboard.tools.spec import ArgumentKind, ToolSpec
@@ -151,11 +151,15 @@ class Evaluation:
         resources: What the call touches.
         folders: Where relative paths start. A relative pattern starts there too, and to deny and to ask in each of
             the other folders as well: the tool's own comes first, then the call's. None: paths can't be read.
+        grants: What people have allowed: they answer what asks, and nothing else.
+        whole: All that is asked, as JSON data, where the resources don't make it up.
     """
 
     rules: tuple[Rule, ...]
     resources: tuple[Resource, ...]
     folders: tuple[str, ...]
+    grants: tuple[Rule, ...] = ()
+    whole: Any = None
 
     @cached_property
     def ordinary(self) -> tuple[Rule, ...]:
@@ -173,6 +177,34 @@ class Evaluation:
         """Everything that is decided by itself."""
         return tuple(part for _, parts in self.declared for part in parts)
 
+    @cached_property
+    def exact(self) -> str | None:
+        """Text that stands for what is asked and for nothing else; `None` where there is none."""
+        asked: Any = self.whole
+        if asked is None:
+            asked = {}
+            for resource, parts in self.declared:
+                assert resource is not None
+                literals = [part.literal for part in parts if not part.inside]
+                if None in literals:
+                    return None
+                shown = [resource.value] if resource.kind == "command" else literals
+                asked.setdefault(resource.field or "", []).extend(shown)
+            for resource in self.resources:
+                if not resource.declared:
+                    asked.setdefault(resource.field, []).append(resource.value)
+        try:
+            text = canonical_json(asked)
+        except (TypeError, ValueError, RecursionError):
+            return None
+        return text if len(text) <= MOST_EXACT else digest_of(asked)
+
+    def _is_granted(self, resource: Resource | None, part: Matcher) -> bool:
+        return any(
+            grant.pattern == self.exact if grant.literal else self.match(grant, resource, part) is Match.SURELY
+            for grant in self.grants
+        )
+
     def forbid(self) -> Decision | None:
         """The decision of a forbid rule, where one may apply to anything that is touched."""
         for rule in self.rules:
@@ -185,7 +217,7 @@ class Evaluation:
     def decide_ordinary(self) -> Decision:
         """The same without forbid rules: of each part, the strictest of what could be the last rule that applies."""
         strictest: Decision | None = None
-        for resource, parts in self.declared if self.ordinary else ():
+        for resource, parts in self.declared if self.ordinary or self.grants else ():
             for part in parts:
                 decision: Decision | None = None
                 for rule in self.ordinary:
@@ -196,6 +228,8 @@ class Evaluation:
                         )
                     if match is Match.SURELY:
                         break
+                if (decision is None or decision.action == "ask") and self._is_granted(resource, part):
+                    decision = _GRANTED
                 if not part.inside or (decision and decision.action != "allow"):
                     strictest = _stricter(decision or NO_RULE, strictest)
         return strictest or NO_RULE
@@ -231,6 +265,7 @@ class Evaluation:
         return next((match for match in (Match.SURELY, Match.PERHAPS) if match in matches), Match.NO)
 
 
+_GRANTED: Final = Decision("allow", reason="it was allowed for longer")
 _REASONS: Final = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}
 
 
@@ -248,6 +283,9 @@ Access: TypeAlias = Callable[[str, str], bool]
 
 MOST_AT_ONCE: Final = 2_000
 """Characters (an item of a list counts as 10 more) that are looked at on the event loop; more are in a thread."""
+
+MOST_EXACT: Final = 4_096
+"""Characters of the text for what is asked; a longer one is given as its digest."""
 
 MOST_VALUES: Final = 500
 """Of one argument that rules look at; with more it is unreadable."""
@@ -407,13 +445,12 @@ class ToolPolicy:
         return decision
 
     def evaluation(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Evaluation:
-        """The rules, and then the grants, with what a call with these arguments touches.
+        """The rules and the grants, with what a call with these arguments touches.
 
         That is the values of the declared arguments, and of those that only rules name.
         """
-        rules = (*self.rules, *filter(self.is_ruled_by, grants))
         fields = dict.fromkeys(self.spec.permission_arguments.items(), True)
-        for rule in rules:
+        for rule in self.rules:
             if rule.field is not None and rule.field not in self.spec.permission_arguments:
                 fields[rule.field, rule.kind or "text"] = False
         resources = tuple(
@@ -421,7 +458,8 @@ class ToolPolicy:
             for (name, kind), is_declared in fields.items()
             for value in self._values(arguments, name, kind)
         )
-        return Evaluation(rules, resources, self._folders(arguments, context))
+        whole, granted = None if self.spec.permission_arguments else dict(arguments), filter(self.is_ruled_by, grants)
+        return Evaluation(self.rules, resources, self._folders(arguments, context), tuple(granted), whole)
 
     def _folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> tuple[str, ...]:
         """As in `Evaluation`; none where the tool fails: then deny rules apply, and allow rules don't."""
@@ -434,22 +472,24 @@ class ToolPolicy:
             return ()
         return tuple(dict.fromkeys((os.path.join(call, own), call)))  # noqa: PTH118  (pathlib takes ".." away)
 
-    def access(self, rules: Sequence[Rule], arguments: Mapping[str, Any], context: ReadonlyContext) -> Access:
+    def access(
+        self, rules: Sequence[Rule], grants: Sequence[Rule], arguments: Mapping[str, Any], context: ReadonlyContext
+    ) -> Access:
         """What decides about each thing that a call accesses beside what its arguments name."""
         kinds = self.spec.permission_arguments
         kind = "text" if len({*kinds.values()}) != 1 else next(iter(kinds.values()))
         name = next(iter(kinds)) if len(kinds) == 1 else None
         call = self.evaluation(arguments, context, ())
-        by_permission = dict[str, tuple[Rule, ...]]()
+        by_permission = dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...]]]()
 
         def allows(permission: str, subject: str) -> bool:
             if permission not in by_permission:
                 named = (r for r in rules if r.field in (None, name) and self.is_ruled_by(r, permission))
                 # An ask rule about the whole call has been answered.
-                by_permission[permission] = tuple(
-                    rule for rule in named if rule.action != "ask" or not call.is_about(rule)
-                )
-            evaluation = Evaluation(by_permission[permission], (Resource(kind, subject, name),), call.folders)
+                kept = tuple(rule for rule in named if rule.action != "ask" or not call.is_about(rule))
+                by_permission[permission] = kept, tuple(r for r in grants if self.is_ruled_by(r, permission))
+            named_rules, granted = by_permission[permission]
+            evaluation = Evaluation(named_rules, (Resource(kind, subject, name),), call.folders, granted)
             return not evaluation.rules or self.conclude(evaluation, lambda: None).action == "allow"
 
         return allows
@@ -512,8 +552,9 @@ class PermissionPrompt:
     Attributes:
         permission: What is asked for: the tool's permission, or its name. Never a pattern.
         patterns: What the call touches, for people.
-        always: The patterns that an answer "always" would allow, as allow rules of this permission. Empty where no
-            such rules would let this call run: then "always" can't be answered.
+        always: What an answer "always" would allow: text that stands for exactly what is asked. Empty where nothing
+            does: then "always" counts once.
+        wider: Patterns that would allow this and more, as allow rules of this permission, for a person to choose.
         reason: Why it asks, in a few words: `"marked destructive"`.
         decision: What was decided.
     """
@@ -521,6 +562,7 @@ class PermissionPrompt:
     permission: str
     patterns: tuple[str, ...] = ("*",)
     always: tuple[str, ...] = ()
+    wider: tuple[str, ...] = ()
     reason: str = ""
     decision: Decision = _ASKED
 
@@ -578,7 +620,7 @@ class Permissions:
             tool: What is called.
             arguments: Judged valid.
             work_dir: Where relative paths start; by default the context's, or the process's own folder.
-            grants: What people have allowed in this session; they come behind the rules.
+            grants: What people have allowed in this session: they answer what asks, and never override a deny.
             context: For whom; the tool may resolve its arguments by it.
         """
         return policy_of(self, tool).decide(arguments, _placed(context, work_dir), grants)
@@ -595,7 +637,7 @@ class Permissions:
 
         Takes the same arguments as `decide`.
         """
-        return policy_of(self, tool).access((*self.rules.rules, *grants), arguments, context)
+        return policy_of(self, tool).access(self.rules.rules, grants, arguments, context)
 
     def decide_asked(
         self,
@@ -616,13 +658,23 @@ class Permissions:
             work_dir: As for `decide`.
             grants: As for `decide`.
         """
-        owners = (None, owner_of(tool))
-        rules = [rule for rule in (*self.rules.rules, *grants) if rule.field is None and rule.names(permission)]
-        rules = [rule for rule in rules if rule.owner in owners]
-        kind = _kind_of(tool, permission)
-        resources = [Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns]
-        evaluation = Evaluation(tuple(rules), tuple(resources), (work_dir or ".",))
+        evaluation = self._asked(tool, permission, patterns, work_dir, grants)
         return policy_of(self, tool).conclude(evaluation, lambda: f"asks for the permission {permission!r}")
+
+    def exactly(self, tool: Tool, permission: str, patterns: Iterable[str], work_dir: str | None) -> str | None:
+        """Text that stands for exactly what a running tool asks for, as in `Evaluation.exact`."""
+        return self._asked(tool, permission, patterns, work_dir, ()).exact
+
+    def _asked(
+        self, tool: Tool, permission: str, patterns: Iterable[str], work_dir: str | None, grants: Sequence[Rule]
+    ) -> Evaluation:
+        owners, kind, patterns = (None, owner_of(tool)), _kind_of(tool, permission), tuple(patterns)
+        rules, granted = (
+            tuple(rule for rule in each if rule.field is None and rule.names(permission) and rule.owner in owners)
+            for each in (self.rules.rules, grants)
+        )
+        resources = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns)
+        return Evaluation(rules, resources, (work_dir or ".",), granted, patterns if kind == "text" else None)
 
     def ask(  # noqa: PLR0913  (a decision, and what it was made of)
         self,
@@ -636,14 +688,15 @@ class Permissions:
     ) -> PermissionPrompt:
         """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
         policy, context = policy_of(self, tool), _placed(context, work_dir)
-        parts = [part for part in policy.evaluation(arguments, context, ()).parts if not part.inside]
+        evaluation = policy.evaluation(arguments, context, ())
+        parts = [part for part in evaluation.parts if not part.inside]
         shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
-        proposed = [part.always for part in parts]
-        always = tuple(dict.fromkeys(each for each in proposed if each is not None))
-        wider = (*grants, *(Rule(policy.permission, each, "allow") for each in always))
-        if always and policy.decide(arguments, context, wider).action != "allow":
-            always = ()
-        return PermissionPrompt(policy.permission, shown or ("*",), always, decision.reason, decision)
+        exact = () if evaluation.exact is None else (evaluation.exact,)
+        wider = tuple(dict.fromkeys(part.wider for part in parts if part.wider is not None))
+        allowed = (*grants, *(Rule(policy.permission, each, "allow") for each in wider))
+        if wider and policy.decide(arguments, context, allowed).action != "allow":
+            wider = ()
+        return PermissionPrompt(policy.permission, shown or ("*",), exact, wider, decision.reason, decision)
 
     def with_rules(self, *rules: Rule) -> Permissions:
         """These permissions with more rules behind the others."""

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from attrs import field, frozen
 
-from pegboard.dispatch.permissions.rule import Match, Rule, UnreadableError, Wildcard, exactly, wildcard
+from pegboard.dispatch.permissions.rule import HOLE, Match, Rule, UnreadableError, Wildcard, exactly, wildcard
 from pegboard.tools.visible import looks_of, visible
 
 if TYPE_CHECKING:
@@ -208,10 +208,15 @@ class PathPart:
         return self.real[0]
 
     @property
-    def always(self) -> str | None:
-        """Everything in its folder; only itself in the root."""
-        services = self.shown.rpartition("/")[0]
-        return exactly(self.shown) if not services else (start := exactly(services)) and f"{start}/*"
+    def literal(self) -> str | None:
+        """Where it really is, where that is one place."""
+        return self.shown if len(self.real) == 1 and HOLE not in self.shown else None
+
+    @property
+    def wider(self) -> str | None:
+        """Everything in its folder; nothing in the root."""
+        start = exactly(self.shown.rpartition("/")[0])
+        return f"{start}/*" if start else None
 
     def match(self, rule: Rule) -> Match:
         """By where it really is; what denies or asks also looks at the way there."""
@@ -490,7 +495,12 @@ class Url:
         return self.origin + self.path
 
     @property
-    def always(self) -> str | None:
+    def literal(self) -> str | None:
+        """The URL, where all servers read it alike."""
+        return self.shown if self.is_certain else None
+
+    @property
+    def wider(self) -> str | None:
         """Its scheme, host and port."""
         return self.origin
 

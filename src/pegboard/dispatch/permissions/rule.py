@@ -194,6 +194,7 @@ class Rule:
         kind: How that argument is read; `None`: as the tool declares. `"text"` with the pattern `*` looks at
             nothing, and so applies to every call, also of those that can't be read for sure.
         owner: The distribution (else the plugin) whose tools alone it is about, `""` for the host's own; `None`: any.
+        literal: Whether the pattern is exactly what was asked once, as `Evaluation.exact` has it: only grants are so.
         reason: Why, for the model and for people.
         allows: Whether it takes caution away.
 
@@ -208,6 +209,7 @@ class Rule:
     forbid: bool = attrs.field(default=False, kw_only=True)
     field: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
     kind: ArgumentKind | None = attrs.field(default=None, kw_only=True, validator=_check_known)
+    literal: bool = attrs.field(default=False, kw_only=True)
     owner: str | None = attrs.field(default=None, kw_only=True, validator=optional(instance_of(str)))
     reason: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
     allows: bool = attrs.field(
@@ -387,8 +389,13 @@ class Matcher(Protocol):
         ...
 
     @property
-    def always(self) -> str | None:
-        """The pattern that an answer "always" would allow, or `None` where no pattern could."""
+    def literal(self) -> str | None:
+        """What stands for this and nothing else, or `None` where it may be something else the next time."""
+        ...
+
+    @property
+    def wider(self) -> str | None:
+        """A pattern that allows this and more like it, to be offered to a person, or `None`."""
         ...
 
     def match(self, rule: Rule) -> Match:
@@ -402,7 +409,8 @@ class WholeCall:
 
     inside: bool = field(default=False, init=False)
     shown: str = field(default="*", init=False)
-    always: str | None = field(default="*", init=False)
+    literal: None = field(default=None, init=False)
+    wider: str = field(default="*", init=False)
 
     def match(self, rule: Rule) -> Match:
         """Any other pattern may or may not fit: that is enough to deny and to ask, and too little to allow."""
@@ -425,7 +433,8 @@ class Unreadable:
 
     shown: str = ""
     inside: bool = field(default=False, init=False)
-    always: str | None = field(default=None, init=False)
+    literal: None = field(default=None, init=False)
+    wider: None = field(default=None, init=False)
 
     def match(self, rule: Rule) -> Match:
         """Nothing allows it; what denies or asks may mean it."""
@@ -444,6 +453,7 @@ class TextMatcher:
 
     text: str
     inside: bool = field(default=False, init=False)
+    wider: None = field(default=None, init=False)
 
     @property
     def shown(self) -> str:
@@ -451,9 +461,9 @@ class TextMatcher:
         return self.text.replace(HOLE, "*")
 
     @property
-    def always(self) -> str | None:
-        """Exactly this text; `None` where a pattern of it would match more."""
-        return exactly(self.shown)
+    def literal(self) -> str | None:
+        """The text, where it has no holes."""
+        return None if HOLE in self.text else self.text
 
     def match(self, rule: Rule) -> Match:
         """The pattern as it was written."""
