@@ -100,7 +100,7 @@ _MODULES = {
     "PendingCalls": "dispatch.approval.pending",
     "PendingError": "errors",
     "PermissionRequired": "dispatch.executors.execution",
-    "PermissionRules": "dispatch.permissions.permissions",
+    "PermissionRules": "dispatch.permissions.evaluation",
     "Permissions": "dispatch.permissions.permissions",
     "Pipeline": "request.pipeline",
     "Placed": "request.pipeline",

@@ -22,14 +22,8 @@ from pegboard.dispatch.approval.pending import (
 )
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
-from pegboard.dispatch.permissions.permissions import (
-    MOST_AT_ONCE,
-    Decision,
-    PermissionPrompt,
-    Permissions,
-    ToolPolicy,
-    policy_of,
-)
+from pegboard.dispatch.permissions.evaluation import Decision
+from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, PermissionPrompt, Permissions, ToolPolicy, policy_of
 from pegboard.dispatch.permissions.rule import Rule, exactly
 from pegboard.dispatch.state import CallState
 from pegboard.schema.json import json_faults, json_text

@@ -11,16 +11,8 @@ import weakref
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions.permissions import (
-    DEFAULT_PERMISSIONS,
-    MOST_AT_ONCE,
-    MOST_EXACT,
-    NO_RULE,
-    PermissionRules,
-    Permissions,
-    Resource,
-    policy_of,
-)
+from pegboard.dispatch.permissions.evaluation import MOST_EXACT, NO_RULE, PermissionRules, Resource
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Rule, TextMatcher, Unreadable, WholeCall
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import HOST, Origin, ToolAnnotations, ToolSpec

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.dispatch.permissions import places as paths
-from pegboard.dispatch.permissions.permissions import PermissionRules, Resource
+from pegboard.dispatch.permissions.evaluation import PermissionRules, Resource
 from pegboard.dispatch.permissions.places import (
     HostPattern,
     PathPart,
