@@ -171,11 +171,12 @@ _REST = _FIRST | frozenset("0123456789-")
 
 
 def is_valid_name(name: str) -> bool:
-    """Whether `name` is 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first.
+    """Whether `name` is 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first, and doesn't begin with `pegboard_`.
 
     The narrowest of the rules of OpenAI, Anthropic, Bedrock (`[A-Za-z0-9_-]{1,64}`) and Gemini (first character).
     """
-    return 0 < len(name) <= MAX_LENGTH and name[0] in _FIRST and _REST.issuperset(name)
+    fits = 0 < len(name) <= MAX_LENGTH and name[0] in _FIRST and _REST.issuperset(name)
+    return fits and not name.startswith("pegboard_")  # such as the virtual call that asks for confirmation
 
 
 def check_name(name: str) -> str:
@@ -197,7 +198,7 @@ def mapped_name(foreign: str) -> str:
 
     digest = hashlib.sha256(foreign.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
     readable = "".join(c if c in _REST else "_" for c in foreign)
-    if not readable or readable[0] not in _FIRST:
+    if not readable or readable[0] not in _FIRST or readable.startswith("pegboard_"):
         readable = "_" + readable
     return f"{readable[: MAX_LENGTH - 1 - _DIGITS]}_{digest}"
 
