@@ -429,7 +429,7 @@ class BedrockReader:
             self._facts |= {key: each for key, each in object_in(event, "metadata").items() if key in _METADATA}
         elif exception_in(event) is not None:
             error = error_of(event)
-            self._end.failed(error.code, str(error))
+            self._end.failed(error.code, error.message)
 
     def _start(self, start: JsonMapping, index: int | None) -> Delta | None:
         kind = next(iter(start), None)

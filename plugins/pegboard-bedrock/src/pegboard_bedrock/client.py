@@ -54,7 +54,7 @@ def body_of(error: Exception) -> JsonMapping:
 def _answered(body: JsonMapping, provider: str) -> ModelError:
     made = error_of(body)
     return http_error(
-        str(made).removeprefix(f"{made.provider}: "),
+        made.message,
         provider=provider,
         status=made.status,
         headers=object_in(object_in(body, "ResponseMetadata"), "HTTPHeaders"),
