@@ -391,7 +391,7 @@ class AnthropicReader:
             self._end.reached = True
         elif kind == "error":
             error = error_of(event)
-            self._end.failed(error.code, str(error))
+            self._end.failed(error.code, error.message)
 
     def _start(self, begun: JsonMapping, index: int | None) -> Delta | None:
         block = self._begin(begun, index)
