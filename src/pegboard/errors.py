@@ -187,7 +187,8 @@ class InvalidNameError(RegistrationError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"{name!r} can't name a tool: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first. "
+            f"{name!r} can't name a tool: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first, "
+            "and don't begin with 'pegboard_'. "
             "Pass name=... with such a name, or pegboard.tools.spec.mapped_name(...) for a foreign one."
         )
 

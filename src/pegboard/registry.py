@@ -22,7 +22,7 @@ from pegboard.errors import (
 )
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
-from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import DEFAULT_LIMITS, ConflictPolicy, Limits
 from pegboard.tools.tool import LateHandler, Tool
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from pegboard.dispatch.dispatcher import Dispatcher, Health
     from pegboard.dispatch.events import CallEvent
     from pegboard.dispatch.executors.executor import Executor, ToolExecutor
-    from pegboard.dispatch.kept import ResultStore
     from pegboard.dispatch.permissions.permissions import Permissions
     from pegboard.dispatch.state import CallServices
+    from pegboard.dispatch.truncate import ResultStore
     from pegboard.request.exporter import Exporter
     from pegboard.request.model_request import Model, ModelRequest
     from pegboard.request.pipeline import Pipeline
@@ -89,10 +89,8 @@ class ToolRegistry(Contributions):
         self._grants = grants
         self._where: tuple[Where, ...] = tuple(where) if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType]
         self._services: CallServices | None = None
-        self._generation = 0
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
-        self._joined: tuple[object, Pipeline] | None = None
 
     # What stands round calls -------------------------------------------------------------------------------------
 
@@ -122,7 +120,6 @@ class ToolRegistry(Contributions):
     def permissions(self, permissions: Permissions | None) -> None:
         with self._lock:
             self._permissions, self._services = permissions, None
-            self._generation += 1
 
     @property
     def approver(self) -> AnyApprover | None:
@@ -133,7 +130,6 @@ class ToolRegistry(Contributions):
     def approver(self, approver: AnyApprover | None) -> None:
         with self._lock:
             self._approver, self._services = approver, None
-            self._generation += 1
 
     @property
     def pipeline(self) -> Pipeline:
@@ -142,25 +138,20 @@ class ToolRegistry(Contributions):
         Set it to change them: `registry.pipeline = registry.pipeline.insert_before("pack_tools", "memory", remember)`.
         What plugins bring later joins it all the same; what was taken out of it doesn't come back.
         """
-        extras, joined = self._catalogue.extras, self._joined
-        if joined is None or joined[0] is not extras:
-            from pegboard.request.processors import DEFAULT_PIPELINE
+        from pegboard.request.processors import DEFAULT_PIPELINE
 
-            with self._lock:
-                own = DEFAULT_PIPELINE if self._pipeline is None else self._pipeline
-                joined = self._joined = self._catalogue.extras, own.with_brought(self._catalogue.processors)
-        return joined[1]
+        own = DEFAULT_PIPELINE if self._pipeline is None else self._pipeline
+        return own.with_brought(self._catalogue.processors)
 
     @pipeline.setter
     def pipeline(self, pipeline: Pipeline) -> None:
-        with self._lock:
-            self._pipeline, self._joined = pipeline, None
+        self._pipeline = pipeline
 
     # Resolving and calling ---------------------------------------------------------------------------------------
 
     async def resolve(
         self,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         *,
         where: Where = None,
         active: Sequence[str] | None = None,
@@ -195,7 +186,7 @@ class ToolRegistry(Contributions):
             on_toolset_error=on_toolset_error,
         )
 
-    async def process(self, request: ModelRequest, context: ReadonlyContext = NOBODY) -> ModelRequest:
+    async def process(self, request: ModelRequest, context: ReadonlyContext = EMPTY_CONTEXT) -> ModelRequest:
         """The request made ready for a model, by `pipeline`; its `problems` hold what went wrong on the way.
 
         Args:
@@ -217,7 +208,7 @@ class ToolRegistry(Contributions):
         await self._load_plugins("register_processors")
         return self.pipeline
 
-    async def explain(self, name: str, context: ReadonlyContext = NOBODY, *, where: Where = None) -> Explanation:
+    async def explain(self, name: str, context: ReadonlyContext = EMPTY_CONTEXT, *, where: Where = None) -> Explanation:
         """Each step by which a tool is in or out."""
         resolved = await self.resolve(context, where=where)
         explanation = resolved.explain(name)
@@ -303,7 +294,7 @@ class ToolRegistry(Contributions):
         if self.lazy_plugins.act_on_calls:
             await self._load_plugins(*TOOL_STAGES)
         if resolved is None and name not in self._catalogue.tools:
-            resolved = await self._asked_live(name, NOBODY if context is None else context)
+            resolved = await self._asked_live(name, EMPTY_CONTEXT if context is None else context)
         services = self._services
         if services is None or services.catalogue is not self._catalogue:
             services = self._call_services()
@@ -312,7 +303,7 @@ class ToolRegistry(Contributions):
         if approver is not None:
             services = services.evolve(approver=approver)
         call = ToolCall(name, {} if arguments is None else arguments, call_id)
-        work = services.begin(call, NOBODY if context is None else context, services)
+        work = services.begin(call, EMPTY_CONTEXT if context is None else context, services)
         await services.run(work)
         if work.fatal is not None:
             raise work.fatal
@@ -323,7 +314,7 @@ class ToolRegistry(Contributions):
         self,
         calls: Iterable[ToolCall],
         resolved: ResolvedTools | None = None,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> Outcome:
         """Runs the calls of one answer, together where they may, and gives one result for each, whatever happens.
@@ -348,7 +339,7 @@ class ToolRegistry(Contributions):
         self,
         calls: Iterable[ToolCall],
         resolved: ResolvedTools | None = None,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> AsyncGenerator[CallEvent]:
         """`dispatch` as a stream of what happens to each call; each ends with an event that holds its result.
@@ -364,7 +355,7 @@ class ToolRegistry(Contributions):
         self,
         calls: Iterable[ToolCall],
         resolved: ResolvedTools | None = None,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """Calls that are ready to run: by `run()` or `events()`; `interrupt()` ends them early.
@@ -379,7 +370,7 @@ class ToolRegistry(Contributions):
         pending: PendingCalls,
         answers: Answers,
         resolved: ResolvedTools | None = None,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> Outcome:
         """Runs the calls that waited for an answer, now that there is one, in this process or another.
@@ -403,7 +394,7 @@ class ToolRegistry(Contributions):
         pending: PendingCalls,
         answers: Answers,
         resolved: ResolvedTools | None = None,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         **options: Unpack[BatchOptions],
     ) -> Batch:
         """`resume` as a batch that is ready to run, and keeps what came of it even if the caller is cancelled.
@@ -557,15 +548,12 @@ class ToolRegistry(Contributions):
 
     def _call_services(self) -> CallServices:
         """What calls share and which stages have something to do; worked out once a catalogue."""
-        services, generation = self._services, self._generation
-        if services is not None and services.catalogue is self._catalogue:
-            return services
-        services = self._at_work().prepare(
-            self._catalogue, self._find, self._permissions, self._approver, self._executor
-        )
         with self._lock:
-            if generation == self._generation:  # else it goes by permissions that don't hold any more
-                self._services = services
+            services = self._services
+            if services is None or services.catalogue is not self._catalogue:
+                services = self._services = self._at_work().prepare(
+                    self._catalogue, self._find, self._permissions, self._approver, self._executor
+                )
         return services
 
     def _services_for(self, resolved: ResolvedTools) -> CallServices:

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import pytest
 
+from pegboard import ToolRegistry, tool
 from pegboard.cli import run as cli_loop
 from pegboard.cli.run import answer_of, has_left_threads, run_to_end
 from pegboard.dispatch.approval.request import Always, Once, Reject
@@ -147,6 +148,16 @@ def test_what_a_line_says(line, answer):
 
 def test_always_is_no_answer_where_it_allows_nothing_more():
     assert answer_of("a", may_always=False) is None
+    assert [answer_of("w", may_always=True, wider=wider) for wider in ((), ("git *",))] == [None, Always(["git *"])]
+
+
+def test_what_is_too_long_to_be_read_to_the_end_isnt_approved(monkeypatch, capsys):
+    monkeypatch.setattr(cli_loop, "read_line", lambda: pytest.fail("asked"))
+    registry = ToolRegistry(approver=cli_loop.TerminalPrompt())
+    registry.register(tool(lambda path: path, name="wipe", description="Wipe it.", destructive=True))
+    result = registry.call_sync("wipe", {"path": "a" * cli_loop.MOST_SHOWN})
+    assert (result.kind, "too long to be approved" in result.text) == ("rejected", True)
+    assert "wipe: too long to be approved" in capsys.readouterr().err
 
 
 class Terminal:

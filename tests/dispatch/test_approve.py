@@ -6,9 +6,10 @@ import asyncio
 import threading
 
 import pytest
+from attrs import evolve
 
 from dispatch.approval.samples import a_tool, a_work, approved, resumed, surroundings
-from pegboard.dispatch.approval.grants import MemoryGrants
+from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
 from pegboard.dispatch.approval.pending import Approval, PendingCalls
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
 from pegboard.dispatch.approve import (
@@ -20,7 +21,8 @@ from pegboard.dispatch.approve import (
     denial,
     permit,
 )
-from pegboard.dispatch.permissions.permissions import Decision, Permissions
+from pegboard.dispatch.permissions.evaluation import Decision
+from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import ToolError
@@ -29,7 +31,7 @@ from pegboard.threads import WorkerPool
 from pegboard.tools.call import CallError, Confirmation, ToolCall
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Preview
-from pegboard.tools.spec import DEFAULT_LIMITS, Limits, ToolSpec
+from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Origin, ToolSpec
 from pegboard.tools.tool import Tool
 
 SHELL = Tool(
@@ -57,7 +59,7 @@ def prepared():
 def test_what_asks_is_left_to_be_asked(prepared):
     asks = prepared("git push")
     assert permit(asks) is None
-    assert (asks.asks.permission, asks.asks.patterns, asks.asks.always) == ("bash", ("git push",), ("git push *",))
+    assert (asks.asks.permission, asks.asks.patterns, asks.asks.wider) == ("bash", ("git push",), ("git push *",))
 
 
 def test_what_is_allowed_asks_nothing(prepared):
@@ -105,13 +107,27 @@ def test_a_denial_may_name_another_permission_than_the_tools_own():
     assert "the permission 'plain' isn't given" in denial(Permissions(), plain, decision).text
 
 
-def test_what_was_granted_in_this_session_runs(prepared):
-    grants = MemoryGrants()
-    grants.add("one", "bash", ["git push *"])
-    for session, asks in (("one", False), ("two", True)):
-        made = prepared("git push x", grants=grants, context=ReadonlyContext(session=session))
-        permit(made)
-        assert (made.asks is not None) is asks
+@pytest.mark.parametrize(
+    ("line", "change", "asks"),
+    [
+        ("git push x", {}, False),
+        ("git pull", {}, True),
+        ("git push x", {"session": "other"}, True),
+        ("git push x", {"user": "bob"}, True),
+        ("git push x", {"user": None}, True),
+        ("git push x", {"description": "It is another tool by now."}, True),
+        ("git push x", {"origin": Origin(distribution="other")}, True),
+    ],
+)
+def test_what_was_granted_runs_for_this_user_in_this_session_and_this_tool_only(prepared, line, change, asks):
+    grants, context = MemoryGrants(), ReadonlyContext(session="one", user="ann")
+    grants.add(session_key(context), tool_key(SHELL), [Rule("bash", "git push *", "allow")])
+    tool = evolve(SHELL, origin=change.pop("origin", SHELL.origin))
+    if "description" in change:
+        tool = tool.with_spec(description=change.pop("description"))
+    made = prepared(line, tool=tool, grants=grants, context=evolve(context, **change))
+    permit(made)
+    assert (made.asks is not None) is asks
 
 
 def test_relative_paths_start_in_the_calls_folder(prepared, tmp_path):
@@ -272,27 +288,39 @@ def test_a_rejection_without_feedback_ends_the_turn(feedback, settable, ends, te
     assert (error.kind, error.text, state.ends) == ("rejected", text, ends)
 
 
-def test_always_holds_for_this_session():
-    """And for no other."""
-    grants = MemoryGrants()
-    tool = a_tool(permission="delete", permission_arguments={"path": "text"})
+PATHS = a_tool(permission="delete", permission_arguments={"path": "path"})
+COMMAND = a_tool(permission="delete", permission_arguments={"path": "command"})
+
+
+@pytest.mark.parametrize(
+    ("tool", "first", "same", "other"),
+    [
+        (PATHS, "/d/notes.txt", "/d/x/../notes.txt", "/d/other.txt"),
+        (PATHS, ["/a", "/b"], ["/a", "/b"], ["/b", "/a"]),
+        (COMMAND, "git push a", "git push a", "git push b"),
+        (COMMAND, "git push a", "git push a", "git push a && git push a"),
+        (COMMAND, "echo a > b", "echo a > b", "echo a > c"),
+        (a_tool(destructive=True), "a", "a", "b"),
+    ],
+)
+def test_always_is_for_exactly_what_was_asked(tool, first, same, other):
+    """This path, this command, these arguments; a person is asked about anything else."""
     with ScriptedApprover([Always(), Once()]) as approver:
-        services = surroundings(approver, grants=grants)
-        first = sent(a_work(services, tool))
-        assert first.approval is not None
-        again = sent(a_work(services, tool))
+        around = surroundings(approver, grants=MemoryGrants())
+        sent(a_work(around, tool, {"path": first}))
+        again = sent(a_work(around, tool, {"path": same}))
         assert (again.asks, again.approval) == (None, None)
-        assert sent(a_work(services, tool, session="t")).approval is not None
-    assert approver.requests[0].always == ("a.txt",)
+        assert sent(a_work(around, tool, {"path": other})).approval is not None
 
 
-def test_a_forbid_rule_beats_what_was_allowed():
-    grants = MemoryGrants()
-    grants.add("s", "delete", ["*"])
+@pytest.mark.parametrize("forbid", [True, False])
+def test_a_rule_that_denies_beats_what_was_allowed(forbid):
     tool = a_tool(permission="delete", permission_arguments={"path": "text"})
-    rules = [Rule("delete", "a*", "deny", forbid=True)]
-    error = not_approved(a_work(surroundings(ScriptedApprover([]), grants=grants, rules=rules), tool))
-    assert error.kind == "denied"
+    grants = MemoryGrants()
+    grants.add(session_key(ReadonlyContext(session="s")), tool_key(tool), [Rule("delete", "*", "allow")])
+    around = surroundings(ScriptedApprover([]), grants=grants, rules=[Rule("delete", "a*", "deny", forbid=forbid)])
+    assert not_approved(a_work(around, tool)).kind == "denied"
+    assert sent(a_work(around, tool, {"path": "b"})).asks is None
 
 
 async def test_always_settles_the_calls_that_wait_and_are_covered():
@@ -395,7 +423,7 @@ def test_a_person_is_asked_what_the_tool_asks():
     state = a_call([Once()])
     asks(state, always=("*.txt",), metadata={"diff": "+1"})
     (request,) = state.services.approver.requests
-    assert (request.permission, request.patterns, request.always) == ("edit", ("a.txt",), ("*.txt",))
+    assert (request.permission, request.patterns, request.wider) == ("edit", ("a.txt",), ("*.txt",))
     assert (request.subject, request.metadata) == ("permission", {"diff": "+1"})
     assert "+1" in request.to_text()
 
@@ -415,26 +443,26 @@ def test_always_is_for_the_session():
     asks(state)
     asks(a_call(grants=grants))
     state.services.approver.close()
-    assert [rule.pattern for rule in grants.rules("s")] == ["a.txt"]
 
 
 @pytest.mark.parametrize(
-    ("patterns", "always", "proposed"),
+    ("patterns", "always", "wider"),
     [
-        (["a.txt"], [], ("a.txt",)),
+        (["a.txt"], [], ()),
         (["rm *"], [], ()),
-        (["rm *"], ["rm *"], ()),
-        (["a", "b?"], [], ()),
-        (["*"], ["*"], ("*",)),
         (["git push"], ["git *"], ("git *",)),
         (["git push", "ls"], ["git *"], ()),
     ],
 )
-def test_always_allows_what_the_tool_says_and_no_more(patterns, always, proposed):
-    """A wildcard that may be the model's is never granted; nor anything that wouldn't let this very ask pass."""
-    state = a_call([Once()])
+def test_always_allows_exactly_what_was_asked_and_what_the_tool_gives_is_offered(patterns, always, wider):
+    """Where it would let this very ask pass. A wildcard that is asked for, which may be the model's, is none then."""
+    grants = MemoryGrants()
+    state = a_call([Always(), Once()], grants=grants)
     asks(state, "bash", patterns, always=always)
-    assert state.services.approver.requests[0].always == proposed
+    assert state.services.approver.requests[0].wider == wider
+    asks(a_call(grants=grants), "bash", patterns)
+    asks(state, "bash", [each.replace("*", "x") + "y" for each in patterns])
+    state.services.approver.close()
 
 
 def test_a_rejection_ends_the_turn_as_any():

@@ -101,12 +101,12 @@ def event(number=0):
     return CallPending(f"{number}", "add", 0.0)
 
 
-def told(functions, count=1, **options):
+def emitted(functions, count=1, **options):
     """Tells some events to observers, and waits until they have heard them."""
 
     async def main():
         watching = Observers(**options)
-        tell = watching.told([Callback(function, "a plugin") for function in functions])
+        tell = watching.emitter([Callback(function, "a plugin") for function in functions])
         for number in range(count):
             tell(event(number))
         drained = await watching.drain(60)
@@ -147,7 +147,7 @@ def test_observers_hear_each_event_in_order_and_plain_ones_off_the_loop(observer
     def hears(event):
         heard.append((event.call_id, threading.current_thread() is threading.main_thread()))
 
-    told([observer(hears)], 5)
+    emitted([observer(hears)], 5)
     assert heard == [(f"{number}", in_the_loop) for number in range(5)]
 
 
@@ -164,10 +164,10 @@ def test_an_observer_that_raises_disturbs_no_other_and_is_told_of_once(error, ca
     def hears(event):
         heard.append(event.call_id)
 
-    told([raises, hears], 3)
-    told([raises_too], 3)
+    emitted([raises, hears], 3)
+    emitted([raises_too], 3)
     assert heard == ["0", "1", "2"]
-    assert caplog.text.count("told once") == 2
+    assert caplog.text.count("logged once") == 2
 
 
 def test_an_async_observer_that_hangs_is_cut_short(caplog):
@@ -177,7 +177,7 @@ def test_an_async_observer_that_hangs_is_cut_short(caplog):
         heard.append(event.call_id)
         await asyncio.Event().wait()
 
-    told([hangs], 2, seconds=0.01)
+    emitted([hangs], 2, seconds=0.01)
     assert heard == ["0", "1"]
     assert "TimeoutError" in caplog.text
 
@@ -188,8 +188,8 @@ async def test_what_slow_observers_cant_take_is_dropped_and_counted():
 
     go = threading.Event()
     watching = Observers(most=2)
-    tell = watching.told([Callback(lambda _event: go.wait())])
-    slow = watching.told([Callback(forever)])
+    tell = watching.emitter([Callback(lambda _event: go.wait())])
+    slow = watching.emitter([Callback(forever)])
     for number in range(10):
         tell(event(number))
         slow(event(number))
@@ -204,7 +204,7 @@ async def test_a_plain_observer_that_hangs_keeps_no_other_from_hearing():
     heard = threading.Event()
     go = threading.Event()
     watching = Observers()
-    tell = watching.told([Callback(lambda _event: go.wait()), Callback(lambda _event: heard.set())])
+    tell = watching.emitter([Callback(lambda _event: go.wait()), Callback(lambda _event: heard.set())])
     tell(event())
     assert heard.wait(60)
     go.set()
@@ -212,7 +212,7 @@ async def test_a_plain_observer_that_hangs_keeps_no_other_from_hearing():
 
 
 def test_nobody_to_tell_is_nothing_to_wait_for():
-    watching, drained = told([], 3)
+    watching, drained = emitted([], 3)
     assert drained is True
     assert watching.dropped == 0
 
@@ -220,7 +220,7 @@ def test_nobody_to_tell_is_nothing_to_wait_for():
 async def test_after_closing_it_begins_anew():
     heard = []
     watching = Observers()
-    tell = watching.told([Callback(lambda event: heard.append(event.call_id))])
+    tell = watching.emitter([Callback(lambda event: heard.append(event.call_id))])
     tell(event(1))
     await watching.aclose()
     tell(event(2))
@@ -233,13 +233,13 @@ async def test_the_thread_ends_when_nothing_comes(monkeypatch):
     heard = threading.Event()
     watching = Observers()
     link = Callback(lambda _event: heard.set())
-    tell = watching.told([link])
+    tell = watching.emitter([link])
     tell(event())
-    thread = watching._listeners[link]._thread
+    thread = watching._threads[link].thread
     assert heard.wait(60)
     thread.join(60)
     assert not thread.is_alive()
-    assert not watching._listeners[link].is_at_work
+    assert watching._threads[link].thread is None
 
 
 async def test_without_a_thread_events_wait_for_the_next_try(monkeypatch):
@@ -250,7 +250,7 @@ async def test_without_a_thread_events_wait_for_the_next_try(monkeypatch):
         raise RuntimeError("can't start new thread")
 
     watching = Observers()
-    tell = watching.told([Callback(lambda event: heard.append(event.call_id))])
+    tell = watching.emitter([Callback(lambda event: heard.append(event.call_id))])
     monkeypatch.setattr(threading.Thread, "start", none)
     tell(event(1))
     monkeypatch.setattr(threading.Thread, "start", start)
@@ -292,14 +292,14 @@ def test_what_is_lost_with_its_loop_is_counted():
     watching = Observers()
 
     async def main():
-        tell = watching.told([Callback(never)])
+        tell = watching.emitter([Callback(never)])
         tell(event(1))
         tell(event(2))
         await asyncio.sleep(0)
 
     asyncio.run(main())
     assert watching.dropped == 2
-    assert not watching._crowds
+    assert not watching._loops
 
 
 def test_what_is_lost_with_a_loop_that_was_just_closed_is_counted_later():
@@ -311,7 +311,7 @@ def test_what_is_lost_with_a_loop_that_was_just_closed_is_counted_later():
     def observe(event):
         heard.append(event.call_id)
 
-    tell = watching.told([Callback(observe)])
+    tell = watching.emitter([Callback(observe)])
     loop = asyncio.new_event_loop()
     loop.call_soon(tell, event(1))
     loop.call_soon(loop.stop)
@@ -332,7 +332,7 @@ def test_what_is_lost_with_a_loop_that_was_just_closed_is_counted_later():
 
 async def test_closing_gives_up_who_hangs_and_whoever_waits_for_it_too():
     watching = Observers()
-    tell = watching.told([Callback(never)])
+    tell = watching.emitter([Callback(never)])
     tell(event(1))
     tell(event(2))
     waiting = asyncio.create_task(watching.drain_loop(60))
@@ -348,8 +348,8 @@ def test_a_plain_observer_that_gives_an_awaitable_is_told_what_to_do(is_coroutin
         def __await__(self):
             return iter(())
 
-    told([lambda event: never(event) if is_coroutine else Awaitable()], 2)
-    assert caplog.text.count("told once") == 1
+    emitted([lambda event: never(event) if is_coroutine else Awaitable()], 2)
+    assert caplog.text.count("logged once") == 1
     assert "register the async function itself" in caplog.text
 
 
@@ -362,15 +362,15 @@ async def test_an_observer_that_was_taken_off_is_forgotten_when_it_has_heard_all
         heard.append(event.call_id)
 
     watching = Observers()
-    watching.told([Callback(observe)])(event(1))
-    (listener,) = watching._listeners.values()
-    thread = listener._thread
+    watching.emitter([Callback(observe)])(event(1))
+    (listener,) = watching._threads.values()
+    thread = listener.thread
     del listener
-    watching.told([])
-    assert len(watching._listeners) == 1
+    watching.emitter([])
+    assert len(watching._threads) == 1
     go.set()
     thread.join(60)
     del thread
     gc.collect()
     assert heard == ["1"]
-    assert not watching._listeners
+    assert not watching._threads

@@ -124,26 +124,39 @@ async def test_calls_that_wait_are_served_in_their_order(calls, runs):
     assert room.locks.is_idle
 
 
-async def test_a_shared_call_acquires_at_once_or_is_told_to_wait():
+async def test_a_shared_call_enters_unless_an_exclusive_one_runs_or_waits():
     locks = LockManager()
-    first = locks.try_acquire()
+    assert locks.enter("first")
     held = asyncio.ensure_future(locks.acquire(EXCLUSIVE))
     await steps()
-    assert locks.try_acquire() is None
-    first.release()
+    assert not locks.enter("second")
+    assert not held.done()
+    locks.leave("first")
     handle = await held
-    assert locks.try_acquire() is None
+    assert not locks.enter("second")
     handle.release()
-    locks.try_acquire().release()
+    assert locks.enter("second")
+    locks.leave("second")
+    assert locks.is_idle
+
+
+async def test_a_call_that_has_entered_has_a_handle_for_its_nested_calls():
+    locks = LockManager()
+    assert locks.handle_of("call") is None
+    locks.enter("call")
+    nested = await locks.acquire(EXCLUSIVE, parent=locks.handle_of("call"))
+    assert not locks.enter("other")
+    nested.release()
+    locks.leave("call")
     assert locks.is_idle
 
 
 async def test_a_handle_is_released_once():
     locks = LockManager()
-    for handle in (locks.try_acquire(), await locks.acquire(WRITE)):
+    handle = await locks.acquire(WRITE)
+    handle.release()
+    with pytest.raises(RuntimeError, match="released before"):
         handle.release()
-        with pytest.raises(RuntimeError, match="released before"):
-            handle.release()
 
 
 # Cancellation ---------------------------------------------------------------------------------------------------------
@@ -250,12 +263,13 @@ def test_calls_of_several_threads_never_run_beside_an_exclusive_one():
     locks, running, seen = LockManager(), [], []
 
     async def call(request):
-        handle = (locks.try_acquire() if request is SHARED else None) or await locks.acquire(request)
+        me = object()
+        handle = None if request is SHARED and locks.enter(me) else await locks.acquire(request)
         running.append(request)
         seen.append(len(running) if EXCLUSIVE in running else 1)
         await asyncio.sleep(0)
         running.remove(request)
-        handle.release()
+        locks.leave(me) if handle is None else handle.release()
 
     async def main():
         await asyncio.gather(*(call(request) for request in [SHARED, EXCLUSIVE, WRITE, SHARED] * 25))
@@ -271,12 +285,14 @@ def test_calls_of_several_threads_never_run_beside_an_exclusive_one():
 
 async def test_a_release_by_a_finaliser_in_the_middle_of_a_change_is_carried_out_after_it(monkeypatch):
     locks = LockManager()
-    held, shared = await locks.acquire(WRITE), locks.try_acquire()
+    held = await locks.acquire(WRITE)
+    locks.enter("shared")
+    locks.handle_of("shared")
     advance = locks._advance
 
     def interrupted(handle):
         held.release()
-        shared.release()
+        locks.leave("shared")
         assert not locks.is_idle
         return advance(handle)
 

@@ -14,7 +14,7 @@ from pegboard.messages import Message
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.request.pipeline import Pipeline, Placed, Processor, Runner, built_in
 from pegboard.request.processors import DEFAULT_PIPELINE
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST, Origin
 
 FILES, GIT = Origin("files"), Origin("git")
@@ -328,14 +328,14 @@ RUNNER = Runner()
 
 
 def ask(function, **facts):
-    return asyncio.run(Processor("p", function, **facts).ask(REQUEST, NOBODY, RUNNER))
+    return asyncio.run(Processor("p", function, **facts).ask(REQUEST, EMPTY_CONTEXT, RUNNER))
 
 
 @pytest.mark.parametrize("built_in", [True, False])
 def test_a_function_gets_what_it_asks_for_by_name(built_in):
     assert ask(lambda: 1, built_in=built_in) == 1
     assert ask(lambda request: request, built_in=built_in) is REQUEST
-    assert ask(lambda context: context, built_in=built_in) is NOBODY
+    assert ask(lambda context: context, built_in=built_in) is EMPTY_CONTEXT
     assert ask(lambda runner, request: (runner, request), built_in=built_in) == (RUNNER, REQUEST)
     assert ask(lambda request, other=2: other, built_in=built_in) == 2
 

@@ -30,7 +30,7 @@ from pegboard.request.processors import (
 )
 from pegboard.tools.call import CallFault, ToolCall
 from pegboard.tools.content import ImageContent, TextContent, ToolResult
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import resolve_tools
@@ -70,7 +70,7 @@ def speaking(given, name="t", tools=None):
     return toolset
 
 
-def asked(*toolsets, static=(), context=NOBODY, where=None, **facts):
+def asked(*toolsets, static=(), context=EMPTY_CONTEXT, where=None, **facts):
     tools = asyncio.run(resolve_tools(static, toolsets, context, where=where))
     request = ModelRequest("a", tools=tools, **facts)
     return asyncio.run(_instructions(request, context, Runner(timeout=0.05)))
@@ -191,7 +191,7 @@ def test_what_a_tool_says_wrong_costs_only_its_own_word():
 
 def test_a_request_without_tools_or_without_words_is_left():
     request = ModelRequest("a")
-    assert asyncio.run(_instructions(request, NOBODY, Runner())) is request
+    assert asyncio.run(_instructions(request, EMPTY_CONTEXT, Runner())) is request
     made = asked(static=[make_tool("a")])
     assert made.instructions == ()
 
@@ -203,7 +203,7 @@ def says(text):
     return quick(lambda request: request.with_instructions(text))
 
 
-def processed(*tools, context=NOBODY, **facts):
+def processed(*tools, context=EMPTY_CONTEXT, **facts):
     request = ModelRequest("a", tools=asyncio.run(resolve_tools(tools)), **facts)
     return asyncio.run(_tool_requests(request, context, Runner(timeout=0.05)))
 
@@ -233,7 +233,7 @@ def test_nothing_given_leaves_it():
 
 def test_a_request_without_tools_is_left():
     request = ModelRequest("a")
-    assert asyncio.run(_tool_requests(request, NOBODY, Runner())) is request
+    assert asyncio.run(_tool_requests(request, EMPTY_CONTEXT, Runner())) is request
 
 
 @pytest.mark.parametrize(("loads_deferred", "said"), [(False, ()), (True, ("late",))])

@@ -176,7 +176,7 @@ def test_what_a_call_asks_for_goes_to_its_host():
     assert asyncio.run(context.call("none")).text == "called"
     assert context.background(print) == "1"
     assert host.asked == [
-        ("c", "edit", ["a"], ["a"], {"diff": "x"}),
+        ("c", "edit", ["a"], (), {"diff": "x"}),
         ("c", "edit", ["a"], ["*"], {}),
         ("c", "read", "a.env"),
         ("c", "Really?", 1),

@@ -669,6 +669,20 @@ def test_a_raw_schema_has_a_handler_on_a_mapping():
     assert made.check({}) == ("query: required, missing",)
 
 
+@pytest.mark.parametrize("schema", [None, {}])
+def test_a_raw_tool_without_a_schema_takes_no_arguments(schema):
+    made = Tool.from_schema("raw", schema, lambda arguments: arguments)
+
+    assert made.spec.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert made.validator.problems({"a": 1}) == ("a: unknown key (none is known here)",)
+
+
+@pytest.mark.parametrize("schema", [False, [], "", 0])
+def test_what_is_no_schema_is_refused(schema):
+    with pytest.raises(SchemaError):
+        Tool.from_schema("raw", schema)
+
+
 def test_a_freeform_tool_gets_its_text():
     grammar = Grammar("regex", "^a+$")
     made = Tool.freeform("note", lambda text: text.upper(), grammar=grammar, title="Note")

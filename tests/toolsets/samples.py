@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
-from pegboard.tools.context import NOBODY, ToolContext
+from pegboard.tools.context import EMPTY_CONTEXT, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
@@ -109,7 +109,7 @@ class Hanging(PlainToolset):
                     raise
 
 
-def offered(toolset, context=NOBODY):
+def offered(toolset, context=EMPTY_CONTEXT):
     """What a toolset offers now."""
     return asyncio.run(_tools(toolset, context))
 

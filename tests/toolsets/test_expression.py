@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.errors import ExpressionError, PredicateError
-from pegboard.tools.context import NOBODY
+from pegboard.tools.context import EMPTY_CONTEXT
 from pegboard.toolsets.expression import as_predicate, parse_predicate
 from pegboard.toolsets.predicates import (
     StateMatches,
@@ -152,6 +152,6 @@ def test_what_may_stand_for_a_predicate():
     assert as_predicate(edit) is edit
     assert as_predicate("edit") == edit
     assert as_predicate("short", {"short": short}) == custom(short, "short")
-    assert as_predicate(short)(make_tool("ab"), NOBODY)
+    assert as_predicate(short)(make_tool("ab"), EMPTY_CONTEXT)
     with pytest.raises(PredicateError):
         as_predicate(3)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.errors import PredicateError
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.toolsets import predicates as module
 from pegboard.toolsets.expression import predicate_from_json
 from pegboard.toolsets.predicates import (
@@ -173,28 +173,28 @@ def test_nesting_has_a_limit():
 @pytest.mark.parametrize("flag", [read_only, destructive, idempotent, open_world, edit])
 def test_a_hint_counts_only_where_it_says_yes(flag, hint):
     """Unset is unset: neither read-only nor destructive."""
-    assert flag(make_tool(hints={flag.word: True}), NOBODY) is True
-    assert flag(make_tool(hints={flag.word: hint}), NOBODY) is False
+    assert flag(make_tool(hints={flag.word: True}), EMPTY_CONTEXT) is True
+    assert flag(make_tool(hints={flag.word: hint}), EMPTY_CONTEXT) is False
 
 
 @pytest.mark.parametrize(
     ("flag", "counts"), [(read_only, False), (idempotent, False), (destructive, True), (open_world, True), (edit, True)]
 )
 def test_an_untrusted_origin_only_adds_caution(flag, counts):
-    assert flag(make_tool(hints={flag.word: True}, trusted=False), NOBODY) is counts
+    assert flag(make_tool(hints={flag.word: True}, trusted=False), EMPTY_CONTEXT) is counts
 
 
 def test_a_hint_that_is_not_believed_is_told():
     tool = make_tool(hints={"read_only": True}, trusted=False)
-    assert "trusted" in read_only.facts(tool, NOBODY)
-    assert read_only.facts(make_tool(hints={"read_only": True}), NOBODY) == ""
+    assert "trusted" in read_only.facts(tool, EMPTY_CONTEXT)
+    assert read_only.facts(make_tool(hints={"read_only": True}), EMPTY_CONTEXT) == ""
 
 
 def test_flags_of_the_spec():
-    assert long_running(make_tool(long_running=True), NOBODY)
-    assert not long_running(make_tool(), NOBODY)
-    assert deferred(make_tool(deferred=True), NOBODY)
-    assert not deferred(make_tool(), NOBODY)
+    assert long_running(make_tool(long_running=True), EMPTY_CONTEXT)
+    assert not long_running(make_tool(), EMPTY_CONTEXT)
+    assert deferred(make_tool(deferred=True), EMPTY_CONTEXT)
+    assert not deferred(make_tool(), EMPTY_CONTEXT)
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,8 @@ def test_flags_of_the_spec():
     ],
 )
 def test_a_value_of_the_tool_matches(predicate, there, elsewhere):
-    assert predicate(there, NOBODY) is True
-    assert predicate(elsewhere, NOBODY) is False
+    assert predicate(there, EMPTY_CONTEXT) is True
+    assert predicate(elsewhere, EMPTY_CONTEXT) is False
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_value_of_the_context_matches(predicate, key):
     tool = make_tool()
     assert predicate("a*")(tool, ReadonlyContext(**{key: "alice"})) is True
     assert predicate("alice")(tool, ReadonlyContext(**{key: "bob"})) is False
-    assert predicate("*")(tool, NOBODY) is False
+    assert predicate("*")(tool, EMPTY_CONTEXT) is False
 
 
 class Colour(str, enum.Enum):  # noqa: UP042  StrEnum has another str()
@@ -278,14 +278,14 @@ def test_a_literal_property_means_what_the_schema_says(tool):
     """The quick look at the schema's text never changes the answer."""
     for word in WORDS:
         if "*" not in word and "?" not in word:
-            assert has_property(word)(tool, NOBODY) is (word in tool.spec.input_schema["properties"])
+            assert has_property(word)(tool, EMPTY_CONTEXT) is (word in tool.spec.input_schema["properties"])
 
 
 def test_an_escaped_property_is_found():
     from pegboard.schema.json import JsonText
 
     tool = make_tool(input_schema=JsonText('{"type": "object", "properties": {"p\\u0061th": {}}}'))
-    assert has_property("path")(tool, NOBODY)
+    assert has_property("path")(tool, EMPTY_CONTEXT)
 
 
 def test_unknown_words_are_refused_with_what_may_have_been_meant():
@@ -317,8 +317,8 @@ def test_a_callable_gets_tool_and_context():
 
 def test_a_predicate_under_a_name_is_that_predicate():
     safe = custom(read_only, "safe")
-    assert safe(make_tool(hints={"read_only": True}), NOBODY)
-    assert not safe(make_tool(), NOBODY)
+    assert safe(make_tool(hints={"read_only": True}), EMPTY_CONTEXT)
+    assert not safe(make_tool(), EMPTY_CONTEXT)
     assert str(safe) == "safe"
 
 
@@ -340,7 +340,7 @@ def test_what_is_no_plain_callable_is_refused(function):
 def test_something_to_await_is_no_answer():
     """A coroutine is always true: it would let every tool in."""
     with pytest.raises(TypeError, match="await"):
-        custom(lambda *arguments: asynchronous(*arguments))(make_tool(), NOBODY)  # noqa: PLW0108  hides what it is
+        custom(lambda *arguments: asynchronous(*arguments))(make_tool(), EMPTY_CONTEXT)  # noqa: PLW0108  hides what it is
 
 
 def test_a_callable_without_a_name_has_neither_text_nor_json():

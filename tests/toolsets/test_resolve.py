@@ -12,19 +12,18 @@ from hypothesis import given, strategies as st
 
 from pegboard.errors import DuplicateToolError, ToolsetError
 from pegboard.schema.json import digest_of
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.toolsets.predicates import custom, for_user, named, tagged
 from pegboard.toolsets.resolve import Explanation, resolve_tools, settled_names
 from pegboard.toolsets.toolset import Offer
-from pegboard.toolsets.toolsets import StaticToolset
-from pegboard.toolsets.wrappers import RenamedToolset
+from pegboard.toolsets.toolsets import StaticToolset, wrap
 from toolsets.predicate_strategies import contexts, predicates
 from toolsets.samples import BOMB, Hanging, PlainToolset, make_tool, names
 
 STATIC = [make_tool("a", tags=["x"]), make_tool("b"), make_tool("c", tags=["x"]), make_tool("d")]
 
 
-def resolved(static=STATIC, toolsets=(), context=NOBODY, **options):
+def resolved(static=STATIC, toolsets=(), context=EMPTY_CONTEXT, **options):
     return asyncio.run(resolve_tools(static, toolsets, context, **options))
 
 
@@ -161,7 +160,7 @@ print(*sorted(heavy & set(sys.modules)))
 
 
 def test_a_note_is_no_reason_to_fail():
-    toolset = RenamedToolset(PlainToolset("t", [make_tool("e")]), {"absent": "x"})
+    toolset = wrap(PlainToolset("t", [make_tool("e")])).renamed({"absent": "x"})
     tools = resolved(toolsets=[toolset], on_toolset_error="fail")
     assert ("e" in tools.names, [each.note for each in tools.problems]) == (True, [True])
 

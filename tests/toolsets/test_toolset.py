@@ -11,7 +11,7 @@ from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, SchemaError
 from pegboard.schema import validator
 from pegboard.schema.json import JsonText
-from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.spec import Origin, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.toolsets import toolset as module
@@ -281,7 +281,7 @@ TOOLS = [make_tool(name) for name in ("b", "a", "c")]
 
 
 def test_what_is_so_stays_in_order():
-    kept, faults = filter_tools(TOOLS, named("?") & ~named("a"), NOBODY)
+    kept, faults = filter_tools(TOOLS, named("?") & ~named("a"), EMPTY_CONTEXT)
     assert (names(kept), faults) == (["b", "c"], {})
 
 
@@ -293,9 +293,9 @@ def fails_for_a(tool, context):
 
 def test_where_it_raises_that_tool_is_out_even_behind_a_not():
     for predicate in (custom(fails_for_a), ~~custom(fails_for_a), ~(~custom(fails_for_a) & everything)):
-        kept, faults = filter_tools(TOOLS, predicate, NOBODY)
+        kept, faults = filter_tools(TOOLS, predicate, EMPTY_CONTEXT)
         assert (names(kept), faults) == (["b", "c"], {"a": "KeyError: 'owner'"})
-    kept, faults = filter_tools(TOOLS, ~custom(fails_for_a), NOBODY)
+    kept, faults = filter_tools(TOOLS, ~custom(fails_for_a), EMPTY_CONTEXT)
     assert (names(kept), list(faults)) == ([], ["a"])
 
 
@@ -311,11 +311,11 @@ def test_where_it_cannot_even_be_bound_every_tool_is_out():
 
 def test_why_names_the_part_and_what_the_tool_says():
     tool = make_tool("a", tags=["x", "y z"])
-    assert explain_filter(named("a") & tagged("net"), tool, NOBODY) == 'tag:net is not so (tag: x, "y z")'
-    assert explain_filter(named("a") & ~tagged("x"), tool, NOBODY) == 'tag:x is so (tag: x, "y z")'
-    assert explain_filter(edit | named("a"), tool, NOBODY) == "name:a is so (name: a)"
-    assert explain_filter(edit, tool, NOBODY) == "edit is not so"
-    assert explain_filter(custom(exits), tool, NOBODY) == "<custom> failed: SystemExit: 2"
+    assert explain_filter(named("a") & tagged("net"), tool, EMPTY_CONTEXT) == 'tag:net is not so (tag: x, "y z")'
+    assert explain_filter(named("a") & ~tagged("x"), tool, EMPTY_CONTEXT) == 'tag:x is so (tag: x, "y z")'
+    assert explain_filter(edit | named("a"), tool, EMPTY_CONTEXT) == "name:a is so (name: a)"
+    assert explain_filter(edit, tool, EMPTY_CONTEXT) == "edit is not so"
+    assert explain_filter(custom(exits), tool, EMPTY_CONTEXT) == "<custom> failed: SystemExit: 2"
 
 
 def odd(error):
@@ -326,17 +326,17 @@ def odd(error):
 
 
 def test_whatever_a_predicate_raises_costs_only_the_tool():
-    assert filter_tools(TOOLS[:1], odd(GeneratorExit()), NOBODY) == ([], {"b": "GeneratorExit"})
-    assert "GeneratorExit" in explain_filter(odd(GeneratorExit()), TOOLS[0], NOBODY)
+    assert filter_tools(TOOLS[:1], odd(GeneratorExit()), EMPTY_CONTEXT) == ([], {"b": "GeneratorExit"})
+    assert "GeneratorExit" in explain_filter(odd(GeneratorExit()), TOOLS[0], EMPTY_CONTEXT)
 
 
 def test_an_interrupt_passes_on():
     with pytest.raises(KeyboardInterrupt):
-        filter_tools(TOOLS, odd(KeyboardInterrupt()), NOBODY)
+        filter_tools(TOOLS, odd(KeyboardInterrupt()), EMPTY_CONTEXT)
     with pytest.raises(KeyboardInterrupt):
-        explain_filter(odd(KeyboardInterrupt()), TOOLS[0], NOBODY)
+        explain_filter(odd(KeyboardInterrupt()), TOOLS[0], EMPTY_CONTEXT)
     with pytest.raises(KeyboardInterrupt):
-        filter_tools(TOOLS, Interrupted(), NOBODY)
+        filter_tools(TOOLS, Interrupted(), EMPTY_CONTEXT)
 
 
 class Interrupted(Predicate):
@@ -354,7 +354,7 @@ def bare(name="bare", **facts):
 
 def test_a_tool_without_a_handler_is_run_by_its_toolset():
     toolset = CallingToolset(tools=[bare("a")])
-    (tool,) = asyncio.run(ToolsetAdapter(toolset).offer(NOBODY))
+    (tool,) = asyncio.run(ToolsetAdapter(toolset).offer(EMPTY_CONTEXT))
     assert called(tool, {"x": 1}, ToolContext(ReadonlyContext(user="ann"))) == {"ran": "a"}
     assert toolset.calls == [("a", {"x": 1}, "ann")]
 
@@ -365,7 +365,7 @@ class Plain(PlainToolset):
 
 
 def test_a_plain_call_runs_where_plain_functions_run():
-    (tool,) = asyncio.run(ToolsetAdapter(Plain(tools=[bare("a")])).offer(NOBODY))
+    (tool,) = asyncio.run(ToolsetAdapter(Plain(tools=[bare("a")])).offer(EMPTY_CONTEXT))
     assert (tool.handler.flavour, tool.handler.blocking) == (Flavour.PLAIN, True)
     assert called(tool, {}) == "a"
 
@@ -373,7 +373,7 @@ def test_a_plain_call_runs_where_plain_functions_run():
 def test_the_same_tool_is_served_by_the_same_tool():
     """What is compiled for it is compiled once."""
     source = ToolsetAdapter(CallingToolset(tools=[bare("a")]))
-    first, second = (asyncio.run(source.offer(NOBODY)) for _ in range(2))
+    first, second = (asyncio.run(source.offer(EMPTY_CONTEXT)) for _ in range(2))
     assert first[0] is second[0]
 
 
@@ -402,7 +402,7 @@ def test_an_interrupt_passes_on_wrapper():
 
 
 def asked(*toolsets, timeout=30):
-    return asyncio.run(ask_all([ToolsetAdapter(toolset) for toolset in toolsets], NOBODY, timeout))
+    return asyncio.run(ask_all([ToolsetAdapter(toolset) for toolset in toolsets], EMPTY_CONTEXT, timeout))
 
 
 def causes(offer):
@@ -456,7 +456,7 @@ def test_one_that_hangs_is_cancelled_and_costs_only_its_own():
 def test_one_that_ignores_its_cancellation_is_left_behind():
     async def scenario():
         stubborn = Hanging(stubborn=True)
-        (offer,) = await ask_all([ToolsetAdapter(stubborn)], NOBODY, 0.01)
+        (offer,) = await ask_all([ToolsetAdapter(stubborn)], EMPTY_CONTEXT, 0.01)
         (left_behind,) = _abandoned
         stubborn.release.set()
         await left_behind
@@ -482,7 +482,7 @@ def test_one_that_cancels_its_own_task_costs_only_its_own():
 def test_whoever_gives_up_waiting_takes_the_toolsets_with_it():
     async def scenario():
         hanging = Hanging()
-        waiting = asyncio.ensure_future(ask_all([ToolsetAdapter(hanging)], NOBODY, 30))
+        waiting = asyncio.ensure_future(ask_all([ToolsetAdapter(hanging)], EMPTY_CONTEXT, 30))
         await hanging.asked.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -502,7 +502,7 @@ def test_an_interrupt_passes_on_and_asyncio_has_nothing_to_complain_of(caplog, s
     async def scenario():
         hanging = [Hanging()] if slow else []
         toolsets = [*hanging, PlainToolset("interrupted", error=KeyboardInterrupt())]
-        await ask_all([ToolsetAdapter(toolset) for toolset in toolsets], NOBODY, 30)
+        await ask_all([ToolsetAdapter(toolset) for toolset in toolsets], EMPTY_CONTEXT, 30)
 
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(scenario())
@@ -522,7 +522,7 @@ class Dying(Hanging):
 
 def test_what_one_raises_that_was_given_up_is_looked_at(caplog):
     async def scenario():
-        offers = await ask_all([ToolsetAdapter(Dying())], NOBODY, 0.01)
+        offers = await ask_all([ToolsetAdapter(Dying())], EMPTY_CONTEXT, 0.01)
         await asyncio.sleep(0)
         return offers
 
@@ -536,11 +536,11 @@ def exits(tool, context):
 
 
 def test_a_predicate_cannot_end_the_program():
-    kept, faults = filter_tools(TOOLS, custom(exits), NOBODY)
+    kept, faults = filter_tools(TOOLS, custom(exits), EMPTY_CONTEXT)
     assert (kept, len(faults)) == ([], 3)
 
 
 def test_what_has_a_handler_keeps_it():
     late, _ = late_tool(make_tool("late"))
     tools = [make_tool("a"), late, bare("web", kind="provider", provider_id="openai.web_search")]
-    assert list(asyncio.run(ToolsetAdapter(CallingToolset(tools=tools)).offer(NOBODY))) == tools
+    assert list(asyncio.run(ToolsetAdapter(CallingToolset(tools=tools)).offer(EMPTY_CONTEXT))) == tools

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from pegboard.errors import DefinitionError, DuplicateToolError, RegistrationError
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import ToolAnnotations, ToolSpec
 from pegboard.toolsets.predicates import named, read_only, tagged
 from pegboard.toolsets.toolset import is_toolset
@@ -44,7 +44,7 @@ def test_every_wrapper_is_a_method_and_they_chain():
     history, push = offered(toolset)
     assert (toolset.name, history.name, push.name) == ("git", "git_history", "git_push")
     assert (history.spec.requires_confirmation, push.spec.requires_confirmation) == (False, True)
-    assert (read_only(history, NOBODY), read_only(push, NOBODY)) == (True, False)
+    assert (read_only(history, EMPTY_CONTEXT), read_only(push, EMPTY_CONTEXT)) == (True, False)
     assert called(push, {}) == {"branch": "main"}
 
 
@@ -194,7 +194,7 @@ def test_giving_up_leaves_the_thread_behind():
         return []
 
     async def scenario():
-        task = asyncio.ensure_future(ToolsetFunction("f", blocks).tools(NOBODY))
+        task = asyncio.ensure_future(ToolsetFunction("f", blocks).tools(EMPTY_CONTEXT))
         assert await asyncio.to_thread(begun.wait, 30)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

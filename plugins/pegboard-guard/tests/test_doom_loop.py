@@ -104,7 +104,7 @@ def test_the_third_same_call_asks_for_the_permission_doom_loop():
     host = Host(None)
     context = ToolContext(SESSION, host=host)
     assert run(DoomLoop(), context, 3) == [None, None, None]
-    assert host.asked == [("doom_loop", ["look"], ["look"], {"times": 3})]
+    assert host.asked == [("doom_loop", ["look"], (), {"times": 3})]
 
 
 def test_each_further_one_asks_again():
@@ -147,11 +147,11 @@ def test_a_person_may_let_it_run():
     asked = []
 
     async def approver(request, context):
-        asked.append((request.permission, request.patterns, request.always))
+        asked.append((request.permission, request.patterns, request.wider))
         return Once()
 
     assert [outcome.results[0].kind for outcome in outcomes(board(approver), 4)] == [None] * 4
-    assert asked == [("doom_loop", ("look",), ("look",))] * 2
+    assert asked == [("doom_loop", ("look",), ())] * 2
 
 
 def test_always_is_for_the_tool_and_the_session():

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 TERMINAL: Final = "/dev/tty"
 MOST_LINE: Final = 10_000
+MOST_SHOWN: Final = 100_000
+"""Characters of a request that a person at a terminal may read to the end."""
+
 TRIES: Final = 3
 
 
@@ -76,16 +79,20 @@ class TerminalPrompt:
             return self._asked(request)
 
     def _asked(self, request: ApprovalRequest) -> Answer | None:
-        screen = stderr_screen()
-        self._write(block(request.to_text(), screen, style="bold"))
-        always = ", [a]lways in this run" if request.always else ""
+        text = request.to_text()
+        if len(text) > MOST_SHOWN:
+            remark(f"{request.call.name}: too long to be approved ({len(text):,} characters)")
+            return Reject(f"It is too long to be approved: {len(text):,} characters. Do it in smaller parts.")
+        self._write(block(text, stderr_screen(), style="bold"))
+        always = ", [a]lways exactly this in this run" if request.always else ""
+        wider = ", [w]ider: always all that would be allowed as shown" if request.wider else ""
         flush_input()
         for _ in range(TRIES):
-            self._write(f"Run it? [y]es{always}, [n]o, or n and why: ")
+            self._write(f"Run it? [y]es{always}{wider}, [n]o, or n and why: ")
             line = read_line()
             if line is None:
                 return None
-            answer = answer_of(line, may_always=bool(request.always))
+            answer = answer_of(line, may_always=bool(request.always), wider=request.wider)
             if answer is not None:
                 return answer
         return Reject()
@@ -113,14 +120,16 @@ def flush_input() -> None:
         os.close(descriptor)
 
 
-def answer_of(line: str, *, may_always: bool) -> Answer | None:
-    """The answer in a line: `y`, `a`, `n`, or `n` and why; `None` for anything else."""
+def answer_of(line: str, *, may_always: bool, wider: Sequence[str] = ()) -> Answer | None:
+    """The answer in a line: `y`, `a`, `w`, `n`, or `n` and why; `None` for anything else."""
     word, _, rest = line.strip().partition(" ")
     word = word.lower().rstrip(",:;.")
     if word in ("y", "yes") and not rest:
         return Once()
     if word in ("a", "always") and not rest and may_always:
         return Always()
+    if word in ("w", "wider") and not rest and wider:
+        return Always(wider)
     if word in ("n", "no"):
         return Reject(rest.strip() or None)
     return None

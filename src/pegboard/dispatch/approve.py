@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import attrs
 
-from pegboard.dispatch.approval.grants import session_key
+from pegboard.dispatch.approval.grants import session_key, tool_key
 from pegboard.dispatch.approval.pending import (
     Approval,
     PendingCall,
@@ -22,14 +22,8 @@ from pegboard.dispatch.approval.pending import (
 )
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
-from pegboard.dispatch.permissions.permissions import (
-    MOST_AT_ONCE,
-    Decision,
-    PermissionPrompt,
-    Permissions,
-    ToolPolicy,
-    policy_of,
-)
+from pegboard.dispatch.permissions.evaluation import Decision
+from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, PermissionPrompt, Permissions, ToolPolicy, policy_of
 from pegboard.dispatch.permissions.rule import Rule, exactly
 from pegboard.dispatch.state import CallState
 from pegboard.schema.json import json_faults, json_text
@@ -105,6 +99,8 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
         why = f"it needs the permission {permission!r}, which isn't asked for in this mode"
     else:
         why = f"the permission {permission!r} isn't given for this call"
+        if decision.rule.reason:
+            why += f" ({decision.rule.reason.rstrip('.')})"
     detail = f"{tool.name}: {decision.reason}" + (f" ({decision.rule})" if decision.rule else "")
     text = f"{tool.name} was not run: {why}. Go on without it, or tell the user what you need."
     return CallError("denied", text, detail=detail)
@@ -123,7 +119,7 @@ def tool_of(state: CallState) -> Tool:
 def granted_to(state: CallState) -> tuple[Rule, ...]:
     """What people have allowed in this call's session."""
     grants = state.services.grants
-    return () if grants is None else grants.rules(session_key(state.context.request))
+    return () if grants is None else grants.rules(session_key(state.context.request), tool_key(tool_of(state)))
 
 
 def request_of(state: CallState, **facts: Any) -> ApprovalRequest:
@@ -232,7 +228,7 @@ async def ask_inside(
         state: The call.
         permission: What is asked for.
         patterns: What it is asked for.
-        always: What an answer "always" would allow; `patterns` by default, as far as they are no wildcards.
+        always: Wider patterns, which a person may choose for an answer "always".
         metadata: Facts for the user interface.
 
     Raises:
@@ -259,13 +255,14 @@ async def ask_inside(
         raise RefusedError.of(denial(permissions, tool, decision, permission))
     if decision.action == "allow" or _was_allowed(state, permission, patterns):
         return
-    lasting = _lasting(patterns, always)
-    wider = (*granted, *(Rule(permission, each, "allow") for each in lasting))
+    exact = permissions.exactly(tool, permission, patterns, folder)
+    allowed = (*granted, *(Rule(permission, each, "allow") for each in always))
     request = request_of(
         state,
         permission=permission,
         patterns=patterns,
-        always=lasting if decide(wider).action == "allow" else (),
+        always=() if exact is None else (exact,),
+        wider=always if always and decide(allowed).action == "allow" else (),
         reason=decision.reason,
         subject="permission",
         metadata=dict(metadata or {}),
@@ -347,17 +344,6 @@ def _texts(what: str, given: Iterable[Any]) -> tuple[str, ...]:
     return tuple(writable(text) for text in texts)
 
 
-def _lasting(patterns: tuple[str, ...], always: tuple[str, ...]) -> tuple[str, ...]:
-    """What "always" would allow.
-
-    A pattern that is asked for may come from the model. In a rule its `*` and `?` would stand for anything, so only
-    what the tool itself gives is taken as a wildcard, and the bare `*`, which a person can't miss.
-    """
-    if always and always != patterns:
-        return always
-    return tuple(each for each in patterns if each == "*" or exactly(each) is not None)
-
-
 def _was_allowed(state: CallState, permission: str, patterns: tuple[str, ...]) -> bool:
     """Whether an answer that came with the call allows this; each is good for one ask."""
     if state not in _answers:
@@ -400,7 +386,12 @@ def consume_approval(state: CallState) -> None:
 async def _approve(state: CallState, asks: PermissionPrompt) -> None:
     tool, permissions, context = tool_of(state), state.services.permissions, state.context.request
     request = request_of(
-        state, permission=asks.permission, patterns=asks.patterns, always=asks.always, reason=asks.reason
+        state,
+        permission=asks.permission,
+        patterns=asks.patterns,
+        always=asks.always,
+        wider=asks.wider,
+        reason=asks.reason,
     )
     arguments = json.loads(request.arguments_text)
 

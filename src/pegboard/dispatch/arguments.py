@@ -19,15 +19,15 @@ from pegboard.dispatch.timeout import LimitExpiredError, within
 from pegboard.errors import detail_of
 from pegboard.schema.json import (
     MAX_DEPTH,
+    MAX_DIGITS,
     MOST_PROBLEMS,
-    NotPlainError,
     canonical_json,
     is_array,
     is_object,
+    is_unicode,
     json_faults,
     kind_shown,
     path_text,
-    plain_copy,
     problem,
 )
 from pegboard.schema.references import References
@@ -42,14 +42,9 @@ if TYPE_CHECKING:
 
 # Parse ----------------------------------------------------------------------------------------------------------------
 
-_KINDS_OF_JSON: Final[Mapping[type[Any], str]] = {
-    str: "a string",
-    list: "an array",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    type(None): "null",
-}
+_FLAT: Final = frozenset({bool, type(None)})
+_INFINITY: Final = float("inf")
+_TOO_LARGE: Final = 10**MAX_DIGITS
 _MARKS: Final = bytes.maketrans(b"123456789E[", b"000000000e{")
 """Brings out what depth needs (brackets), and what a number beyond a double's range needs: an exponent (a digit before
 an e), or very many digits."""
@@ -58,7 +53,12 @@ _MANY_DIGITS: Final = b"0" * 200
 _STRINGS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 """A string that isn't closed goes on to the end: nothing is looked at twice."""
 
-_MOST_REASON: Final = 200
+
+class _NotPlainError(Exception):
+    """Something in it is no JSON, or there is too much of it; `json_faults` finds what."""
+
+
+_DICT: Final[type[Any]] = dict
 
 
 def parse(state: CallState) -> None:
@@ -68,7 +68,12 @@ def parse(state: CallState) -> None:
         CallError: `invalid_arguments`, with the reason.
     """
     state.parsed = True
-    state.arguments = _taken(state.call.arguments, state.services.limits)
+    given, limits = state.call.arguments, state.services.limits
+    if type(given) is str:  # what models write
+        most_bytes, most_nodes = limits.argument_bytes, limits.argument_nodes
+        state.arguments = parse_arguments(given, most_bytes=most_bytes, most_nodes=most_nodes)
+    else:
+        state.arguments = _taken(given, limits)
 
 
 def parse_arguments(
@@ -92,16 +97,16 @@ def parse_arguments(
         _refuse("the text holds a lone surrogate")
     if len(data) > most_bytes:
         _refuse(f"{len(data):,} bytes of JSON, at most {most_bytes:,} are taken")
-    if _is_too_wide(data, most_nodes):
+    if len(data) > most_nodes and _is_too_wide(data, most_nodes):
         _refuse(_too_many(most_nodes))
     try:
-        value = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+        value: Any = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
     except ValueError as error:
         if not data.strip():
             return {}
-        _refuse(f"not JSON: {str(error)[:_MOST_REASON]}")
-    if not is_object(value):
-        _refuse(f"expected a JSON object, found {_KINDS_OF_JSON[type(value)]}")
+        _refuse(f"not JSON: {str(error)[:200]}")
+    if type(value) is not _DICT:
+        _refuse(f"expected a JSON object, found {kind_shown(value)}")
     # What a look at the text can't rule out is looked for in the value.
     marks = data.translate(_MARKS)
     brackets = marks.count(b"{")
@@ -138,13 +143,9 @@ def _taken(given: object, limits: Limits) -> dict[str, Any]:
 
 
 def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
-    """A copy of a mapping, as deep as it goes, of JSON's own types only. A tuple becomes a list.
+    """A copy of any mapping, as deep as it goes; what is in it has to be of JSON's own types. A tuple becomes a list.
 
     Some 3 us for what a model usually writes, which is less than to look at it twice.
-
-    Args:
-        given: Anything. The outermost may be any mapping; what is in it has to be of JSON's own types, exactly.
-        most_nodes: How many values it may hold.
 
     Raises:
         CallError: It isn't a mapping, holds what isn't JSON, holds too much, or holds itself.
@@ -152,7 +153,7 @@ def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
     """
     if type(given) is not dict:
         if not isinstance(given, Mapping):
-            _refuse(f"expected a JSON object, found {_KINDS_OF_JSON.get(type(given), type(given).__name__)}")
+            _refuse(f"expected a JSON object, found {type(given).__name__}")
         mapping = cast("Mapping[Any, Any]", given)
         keys = [*islice(mapping, most_nodes + 1)]
         if len(keys) > most_nodes:
@@ -160,16 +161,41 @@ def _plain_object(given: object, most_nodes: int) -> dict[str, Any]:
         given = {key: mapping[key] for key in keys}
     left = [most_nodes]
     try:
-        return plain_copy(given, left)
-    except NotPlainError:
+        return _copied(given, MAX_DEPTH, left)
+    except _NotPlainError:
         if left[0] < 0:
             _refuse(_too_many(most_nodes))
         raise _refused(json_faults(given, most_nodes)) from None
 
 
+def _copied(value: Any, levels: int, left: list[int]) -> Any:  # noqa: C901  in one frame, for each value
+    kind = cast("type[Any]", type(value))
+    if kind is dict or kind is list or kind is tuple:
+        left[0] -= len(value)
+        if levels == 0 or left[0] < 0:  # one that holds itself uses up the levels
+            raise _NotPlainError
+        if kind is not dict:
+            return [item if type(item) in _FLAT else _copied(item, levels - 1, left) for item in value]
+        copy: dict[str, Any] = dict(value)
+        for key, item in copy.items():
+            if type(key) is not str or not (key.isascii() or is_unicode(key)):
+                raise _NotPlainError
+            if type(item) is str and item.isascii():  # what most are
+                continue
+            if type(item) not in _FLAT:
+                copy[key] = _copied(item, levels - 1, left)
+        return copy
+    if kind is str:
+        if value.isascii() or is_unicode(value):
+            return value
+    elif (kind is int and -_TOO_LARGE < value < _TOO_LARGE) or (kind is float and -_INFINITY < value < _INFINITY):
+        return value  # a number that JSON can write, and Python too
+    raise _NotPlainError
+
+
 def _is_too_wide(data: bytes, most_nodes: int) -> bool:
     """Whether a JSON text shows by its commas that it holds more values; in linear time, before any is made."""
-    if len(data) <= most_nodes or data.count(b",") <= most_nodes:
+    if data.count(b",") <= most_nodes:
         return False
     return _STRINGS.sub(b"", data).count(b",") > most_nodes
 
@@ -194,9 +220,6 @@ def _refuse(reason: str) -> NoReturn:
 
 # Validate -------------------------------------------------------------------------------------------------------------
 
-_MOST_OF_A_PROBLEM = 1000
-"""Characters of one problem that the model reads; a union of a thousand members would fill pages."""
-
 
 def validate(state: CallState) -> Awaitable[None] | None:
     """Judges `state.arguments`; converts them first where they may be and have to be.
@@ -209,7 +232,15 @@ def validate(state: CallState) -> Awaitable[None] | None:
     tool = state.tool
     assert tool is not None
     # The short way is for plain JSON; the judge looks at anything else with more care.
-    problems = () if state.parsed and tool.validator.accepts(state.arguments) else _judged(state, tool)
+    is_valid = state.parsed and tool.validator.accepts(state.arguments)
+    problems = () if is_valid else tool.validator.problems(state.arguments)
+    if problems and _coerces(tool, state.services.limits):
+        converted = coerced(tool, state.arguments)
+        if converted is not None:
+            state.arguments, changes = converted
+            state.coercions = (*state.coercions, *changes)
+            note(state, "coerced", state.coercions)
+            problems = ()
     if problems:
         return refused(state, tool, problems)
     return None if tool.checks is None else _check(state, tool, tool.checks)
@@ -221,21 +252,7 @@ def revalidate(state: CallState) -> Awaitable[None] | None:
 
 
 def _coerces(tool: Tool, limits: Limits) -> bool:
-    """Whether arguments of this tool may be converted."""
     return limits.coerce if tool.policy.coerce is None else tool.policy.coerce
-
-
-def _judged(state: CallState, tool: Tool) -> tuple[str, ...]:
-    """What the schema finds wrong, once what may be converted has been."""
-    problems = tool.validator.problems(state.arguments)
-    if problems and _coerces(tool, state.services.limits):
-        converted = coerced(tool, state.arguments)
-        if converted is not None:
-            state.arguments, changes = converted
-            state.coercions = (*state.coercions, *changes)
-            note(state, "coerced", state.coercions)
-            return ()
-    return problems
 
 
 async def _check(state: CallState, tool: Tool, check: Checker) -> None:
@@ -281,7 +298,7 @@ async def refused(state: CallState, tool: Tool, problems: tuple[str, ...]) -> No
 
 def refusal(tool: Tool, problems: tuple[str, ...]) -> CallError:
     """The error that lists what is wrong with the arguments, in the tool's own words where it has some."""
-    most = _MOST_OF_A_PROBLEM
+    most = 1000  # characters that the model reads; a union of a thousand members would fill pages
     problems = tuple(each if len(each) <= most else f"{each[:most]}..." for each in problems)
     detail = None
     if tool.format_validation_error is not None:
@@ -296,9 +313,6 @@ def refusal(tool: Tool, problems: tuple[str, ...]) -> CallError:
 
 # Calls as they come -------------------------------------------------------------------------------------------------
 
-_Finder: TypeAlias = "Callable[[str], Tool]"
-"""Gives the tool of a name, or raises `CallError`."""
-
 _OTHER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "arguments": ("arguments", "input", "args"),
     "provider_executed": ("providerExecuted", "provider_executed"),
@@ -306,27 +320,22 @@ _OTHER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Where a mapping may have what a call knows, if not by its name; the first that is there counts."""
 
-_MOST_OF_A_NAME: Final = 80
-
-_NO_CALL: Final = CallFault(
-    "unknown_tool", "This is no call of a tool: a call is an object with name, arguments and id."
-)
-
-_NO_NAME: Final = CallFault("unknown_tool", "The call names no tool: a call is an object with name, arguments and id.")
+_A_CALL: Final = "a call is an object with name, arguments and id."
+_NO_CALL: Final = CallFault("unknown_tool", f"This is no call of a tool: {_A_CALL}")
+_NO_NAME: Final = CallFault("unknown_tool", f"The call names no tool: {_A_CALL}")
 
 
-def parse_call(raw: object, find: _Finder, limits: Limits = DEFAULT_LIMITS) -> ToolCall:
+def parse_call(raw: object, find: Callable[[str], Tool], limits: Limits = DEFAULT_LIMITS) -> ToolCall:
     """A call as dispatch takes it. Never raises: one that can't run is marked invalid, with its error.
 
     A valid call has its arguments as a mapping, judged by the tool's schema. (The tool's own check, conversions and
-    repairs are for dispatch.) Its title is the tool's, and it is `dynamic` where the tool comes from a toolset. An
-    invalid one keeps the arguments that were written, where they are text or JSON. A call that the provider has
-    executed is not validated here, and one that is marked already keeps its mark.
+    repairs are for dispatch.) An invalid one keeps the arguments that were written, where they are text or JSON. A call
+    that the provider has executed is not validated here, and one that is marked already keeps its mark.
 
     Args:
         raw: A `ToolCall`, or a mapping `{"id", "name", "arguments"}`, with `input` or `args` for `arguments` too, as
-            text or as an object; `ToolCall.to_json` writes one, and MCP's `{"name", "arguments"}` is one.
-        find: Gives the tool of a name.
+            text or as an object.
+        find: Gives the tool of a name, or raises `CallError`.
         limits: What the arguments may use.
     """
     try:
@@ -338,7 +347,7 @@ def parse_call(raw: object, find: _Finder, limits: Limits = DEFAULT_LIMITS) -> T
         return ToolCall("", error=_NO_CALL)
 
 
-def _judged_call(call: ToolCall, find: _Finder, limits: Limits) -> ToolCall:
+def _judged_call(call: ToolCall, find: Callable[[str], Tool], limits: Limits) -> ToolCall:
     try:
         tool = find(call.name)
         call = attrs.evolve(call, title=tool.spec.title or call.title, dynamic=tool.origin.toolset is not None)
@@ -349,7 +358,7 @@ def _judged_call(call: ToolCall, find: _Finder, limits: Limits) -> ToolCall:
     except CallError as raised:
         error = raised
     except Exception as raised:  # noqa: BLE001  a schema that was never compiled before
-        error = CallError("tool_failure", f"{call.name[:_MOST_OF_A_NAME]} can't be called: {type(raised).__name__}.")
+        error = CallError("tool_failure", f"{call.name[:80]} can't be called: {type(raised).__name__}.")
     fault = CallFault(error.kind, error.text, error.problems)
     return attrs.evolve(call, arguments=_kept(call.arguments, limits), error=fault)
 
@@ -443,7 +452,7 @@ def parse_partial(
         return Partial(value, complete=bool(text.strip()))
     try:
         data = text.encode() if isinstance(text, str) else text
-        if len(data) > most_bytes or _is_too_wide(data, most_nodes):
+        if len(data) > most_bytes or (len(data) > most_nodes and _is_too_wide(data, most_nodes)):
             return Partial({})
         begun = from_json(data, allow_inf_nan=False, cache_mode="none", partial_mode="trailing-strings")
         return Partial(_plain_object(begun, most_nodes))
@@ -509,8 +518,6 @@ class ArgumentsSoFar:
 # several alternatives (`anyOf`) could be meant, the one that takes the fewest changes is; with two such, none.
 
 _Path: TypeAlias = tuple[str | int, ...]
-_CHARACTERS_A_STEP: Final = 100
-_COST_OF_WRAPPING: Final = 2
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str,),
     "boolean": (bool,),
@@ -626,11 +633,11 @@ class _Coercion:
         if "string" in wanted and type(value) is int:
             yield str(value), 1
         if "array" in wanted and value is not None and not any(is_array(each) for each in read):
-            yield [value], _COST_OF_WRAPPING
+            yield [value], 2
 
     def _read(self, text: str) -> tuple[Any, ...]:
         """The value that the string is the JSON text of, if it is one."""
-        if not self.search.pays(len(text) // _CHARACTERS_A_STEP):
+        if not self.search.pays(len(text) // 100):
             return ()
         try:
             return (from_json(text.encode(), allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none"),)
@@ -690,6 +697,3 @@ def _fits_type(value: Any, wanted: set[str]) -> bool:
     if type(value) is float:
         return "number" in wanted or ("integer" in wanted and value.is_integer())
     return any(type(value) in _TYPES[name] for name in wanted)
-
-
-__all__ = ["ArgumentsSoFar", "Partial", "parse", "parse_arguments", "parse_call", "parse_partial"]

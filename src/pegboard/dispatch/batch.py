@@ -66,14 +66,9 @@ class Outcome:
     def to_json(self) -> list[dict[str, Any]]:
         """`[{"id", "name", "isError", "kind", "content", "structuredContent"}]`, in call order."""
         return [
-            {"id": call.id, "name": call.name, "isError": result.is_error, "kind": result.kind, **_content(result)}
+            {"id": call.id, "name": call.name, "isError": result.is_error, "kind": result.kind, **result.to_json()}
             for call, result in self
         ]
-
-
-def _content(result: ToolResult) -> dict[str, Any]:
-    written = result.to_json()
-    return {"content": written["content"], "structuredContent": written["structuredContent"]}
 
 
 class BatchOptions(TypedDict, total=False):
@@ -251,7 +246,7 @@ class Batch:
     def _take_in(self) -> None:
         if self.listener is not None and self.states:
             services = self.states[0].services
-            services = services.evolve(events=_both(_guarded(self.listener), services.events))
+            services = services.evolve(events=_emitter(self.listener, services.events))
             for state in self.states:
                 state.services = services
         for state in self.states:
@@ -289,13 +284,6 @@ class Batch:
     async def _one(self, state: CallState) -> None:
         self._begun.add(state.index)
         try:
-            await self._run_to_the_end(state)
-        finally:  # even where it was cancelled once more, while callbacks saw the end
-            self._settle(state)
-            self._count(state)
-
-    async def _run_to_the_end(self, state: CallState) -> None:
-        try:
             await self._run_or_refuse(state)
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -303,6 +291,9 @@ class Batch:
                 task.uncancel()
             state.error = self._interrupted(state)
             await finish(state)
+        finally:  # even where it was cancelled once more, while callbacks saw the end
+            self._settle(state)
+            self._count(state)
 
     async def _run_or_refuse(self, state: CallState) -> None:
         if self.cut_off:
@@ -388,30 +379,21 @@ class Batch:
         )
 
 
-def _guarded(listener: Callable[[CallEvent], None]) -> Callable[[CallEvent], None]:
-    """The listener, which disturbs no call even where it raises; the first failure is logged."""
+def _emitter(
+    listener: Callable[[CallEvent], None], observers: Callable[[CallEvent], None] | None
+) -> Callable[[CallEvent], None]:
+    """Emits an event to a listener, which disturbs no call even where it raises, and to the registry's observers."""
     failed = False
 
-    def tell(event: CallEvent) -> None:
+    def emit(event: CallEvent) -> None:
         nonlocal failed
         try:
             listener(event)
         except Exception as error:  # noqa: BLE001  the host's own
             if not failed:
                 failed = True
-                log_failure("the listener of a batch (told once)", error)
+                log_failure("the listener of a batch (logged once)", error)
+        if observers is not None:
+            observers(event)
 
-    return tell
-
-
-def _both(
-    first: Callable[[CallEvent], None], second: Callable[[CallEvent], None] | None
-) -> Callable[[CallEvent], None]:
-    if second is None:
-        return first
-
-    def tell(event: CallEvent) -> None:
-        first(event)
-        second(event)
-
-    return tell
+    return emit

@@ -18,13 +18,13 @@ from pegboard.dispatch.approve import allows_inside, ask_inside, confirm_inside
 from pegboard.dispatch.background import Operations
 from pegboard.dispatch.batch import Batch, check_options
 from pegboard.dispatch.events import Observers
-from pegboard.dispatch.kept import ResultStore
 from pegboard.dispatch.locks import EXCLUSIVE, SHARED, BatchScheduler, LockManager, Semaphore
 from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, Permissions
 from pegboard.dispatch.run import deadline_of
 from pegboard.dispatch.stages import nested_state, pipeline_for, run_alone, state_for
 from pegboard.dispatch.state import Callbacks, CallServices, CallState
 from pegboard.dispatch.timeout import Watchdog
+from pegboard.dispatch.truncate import ResultStore
 from pegboard.errors import CallStoppedError, log_failure
 from pegboard.threads import WorkerPool
 from pegboard.tools.call import CallError, Confirmation, ToolCall
@@ -194,7 +194,7 @@ class Dispatcher:
         """Works out what calls share while the catalogue stays the same."""
         callbacks = Callbacks(*(catalogue.callbacks(hook) for hook in HOOKS))
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
-        events = self.operations.tell = self.observers.told(watching) if watching else None
+        events = self.operations.emit = self.observers.emitter(watching) if watching else None
         return CallServices(
             find,
             self.threads,
@@ -279,7 +279,11 @@ class Dispatcher:
         grants = state.services.grants
         assert grants is not None
         try:
-            authorized = await state.services.threads.run(resumed.authorize, grants, state.context.request)
+            tool = state.services.find(state.call.name)
+        except CallError:
+            tool = None
+        try:
+            authorized = await state.services.threads.run(resumed.authorize, grants, state.context.request, tool)
         except CallError as error:
             state.error = error
             if error.kind == "rejected" and resumed.ends_turn and state.services.limits.rejection_ends_turn:
@@ -299,22 +303,17 @@ async def _run_remote(executor: Callable[[str], Awaitable[Any]], state: CallStat
 
 
 def _with(services: CallServices, options: BatchOptions) -> CallServices:
-    """The surroundings of one batch."""
-    changes: dict[str, Any] = {}
-    for name in ("approver", "permissions", "instructions"):
-        given = options.get(name)
-        if given is not None:
-            changes[name] = given
+    """The services of one batch."""
+    names = ("approver", "permissions", "instructions")
+    changes: dict[str, Any] = {"longest": options.get("timeout")}
+    changes |= {name: value for name, value in options.items() if name in names and value is not None}
     most = options.get("max_concurrency")
     if most is not None:
         changes["slots"] = Semaphore(most)
-    timeout = options.get("timeout")
-    if timeout is not None:
-        changes["longest"] = timeout
     results = options.get("results")
     if results is not None:
         changes["limits"] = attrs.evolve(services.limits, results=results)
-    return services.evolve(**changes) if changes else services
+    return services.evolve(**changes)
 
 
 def _put_in_order(states: Sequence[CallState]) -> None:

@@ -16,10 +16,10 @@ from weakref import WeakValueDictionary
 import attrs
 from attrs import define, field, frozen
 
-from pegboard.callbacks import Callback
+from pegboard.callbacks import Callback, settle
 from pegboard.dispatch.callbacks import shown
 from pegboard.dispatch.state import CallState
-from pegboard.dispatch.timeout import LimitExpiredError, within
+from pegboard.dispatch.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.errors import log_failure
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import DisplayUpdate, Progress
@@ -249,7 +249,7 @@ def _from_json(name: str, value: Any) -> Any:
     return value
 
 
-def _tell(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
+def _emit(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
     """Emits one event; nothing without a listener."""
     sink = state.services.events
     if sink is not None:
@@ -259,19 +259,19 @@ def _tell(state: CallState, kind: type[CallEvent], **facts: Any) -> None:
 def emit_pending(state: CallState) -> None:
     """The call was taken in; from now on, what the tool reports becomes events too."""
     given = state.call.arguments
-    _tell(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
-    state.context.listener = partial(_heard, state, state.context.listener)
+    _emit(state, CallPending, arguments=given.decode(errors="replace") if isinstance(given, bytes) else given)
+    state.context.listener = partial(_updated, state, state.context.listener)
     state.taken_in = time.monotonic()
 
 
 def emit_running(state: CallState) -> None:
     """The tool is started."""
-    _tell(state, CallRunning, arguments=shown(state))  # read-only: a listener changes nothing that was approved
+    _emit(state, CallRunning, arguments=shown(state))  # read-only: a listener changes nothing that was approved
 
 
 def emit_note(state: CallState, note: str) -> None:
     """What the registry did with the call, such as `"repaired: ..."`."""
-    _tell(state, CallUpdated, note=note)
+    _emit(state, CallUpdated, note=note)
 
 
 def emit_end(state: CallState) -> None:
@@ -281,21 +281,20 @@ def emit_end(state: CallState) -> None:
     facts: dict[str, Any] = {"result": result, "seconds": time.monotonic() - state.taken_in}
     if state.pending is not None and result.kind == "confirmation_required":
         facts["pending"] = state.pending
-    _tell(state, ended(result), **facts)
+    _emit(state, ended(result), **facts)
 
 
-def _heard(state: CallState, before: Callable[[object], None] | None, said: object) -> None:
-    if before is not None:
-        before(said)
-    _tell(state, CallUpdated, **_update(said))
-
-
-def _update(said: object) -> dict[str, Any]:
-    if isinstance(said, Progress):
-        return {"progress": said.progress, "total": said.total, "message": said.message}
-    if isinstance(said, DisplayUpdate):
-        return {"title": said.title, "metadata": said.facts}
-    return {"content": said}
+def _updated(state: CallState, listener: Callable[[object], None] | None, update: object) -> None:
+    """A running call has reported something."""
+    if listener is not None:
+        listener(update)
+    if isinstance(update, Progress):
+        facts: dict[str, Any] = {"progress": update.progress, "total": update.total, "message": update.message}
+    elif isinstance(update, DisplayUpdate):
+        facts = {"title": update.title, "metadata": update.facts}
+    else:
+        facts = {"content": update}
+    _emit(state, CallUpdated, **facts)
 
 
 def note(state: CallState, what: str, changes: Sequence[str]) -> None:
@@ -324,49 +323,44 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 @define(eq=False)
-class _Crowd:
-    """The async observers of one event loop: a queue, and the task that empties it."""
+class _LoopQueue:
+    """The events for async observers in one event loop, and the task that delivers them."""
 
     events: asyncio.Queue[tuple[tuple[Callback, ...], CallEvent]]
     task: asyncio.Task[None] | None = None
 
 
 @define(eq=False)
-class _Listener:
-    """One plain observer: its queue, and the thread that empties it while there is anything."""
+class _ThreadQueue:
+    """The events for one plain observer, and the thread that delivers them while there are any."""
 
     link: Callback
-    note: Callable[[Callback, BaseException], None]
-    events: queue.SimpleQueue[Any] = field(factory=queue.SimpleQueue[Any], init=False)
-    _thread: threading.Thread | None = field(default=None, init=False)
+    failed: Callable[[Callback, BaseException], None]
+    items: queue.SimpleQueue[Any] = field(factory=queue.SimpleQueue[Any], init=False)
+    thread: threading.Thread | None = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    @property
-    def is_at_work(self) -> bool:
-        """Whether it has a thread, which may have an event in hand."""
-        return self._thread is not None
-
-    def put(self, heard: Any) -> None:
-        """Adds an event, or a function to call when all before it has been heard."""
+    def put(self, item: Any) -> None:
+        """Adds an event, or a function to call when all before it have been delivered."""
         with self._lock:
-            self.events.put(heard)
-            if self._thread is not None:
+            self.items.put(item)
+            if self.thread is not None:
                 return
-            self._thread = threading.Thread(target=self._hear, name="pegboard-observer", daemon=True)
+            self.thread = threading.Thread(target=self._deliver, name="pegboard-observer", daemon=True)
             try:
-                self._thread.start()
+                self.thread.start()
             except RuntimeError:  # the system gives no thread; the next event tries again
-                self._thread = None
+                self.thread = None
 
-    def _hear(self) -> None:
-        while (heard := self._next()) is not None:
+    def _deliver(self) -> None:
+        while (item := self._next()) is not None:
             try:
-                if isinstance(heard, CallEvent):
-                    self._show(heard)
+                if isinstance(item, CallEvent):
+                    self._show(item)
                 else:
-                    heard()
+                    item()
             except BaseException as error:  # noqa: BLE001  an observer's SystemExit too
-                self.note(self.link, error)
+                self.failed(self.link, error)
 
     def _show(self, event: CallEvent) -> None:
         answer = self.link.function(event)
@@ -381,18 +375,18 @@ class _Listener:
     def _next(self) -> Any:
         """What comes next; `None` where the thread shall end."""
         try:
-            return self.events.get(timeout=LINGER_SECONDS)
+            return self.items.get(timeout=LINGER_SECONDS)
         except queue.Empty:
             with self._lock:
-                if not self.events.empty():
-                    return self.events.get()
-                self._thread = None
+                if not self.items.empty():
+                    return self.items.get()
+                self.thread = None
                 return None
 
 
 @define(eq=False)
 class Observers:
-    """Delivers events, each observer's in order: plain ones hear in a thread of their own, others in a task.
+    """Delivers events to observers, in order: plain ones get them in a thread of their own, others in a task.
 
     What they raise, and how long they take, disturbs no call, nor a plain one another. A failure is logged for the
     operator once for each observer and type of exception.
@@ -407,158 +401,133 @@ class Observers:
     seconds: float = LIMIT_SECONDS
     dropped: int = field(default=0, init=False)
     # Referred to by their emitter and their thread: one that was removed goes when neither is left.
-    _listeners: WeakValueDictionary[Callback, _Listener] = field(
-        factory=WeakValueDictionary[Callback, _Listener], init=False
+    _threads: WeakValueDictionary[Callback, _ThreadQueue] = field(
+        factory=WeakValueDictionary[Callback, _ThreadQueue], init=False
     )
-    _crowds: dict[asyncio.AbstractEventLoop, _Crowd] = field(
-        factory=dict[asyncio.AbstractEventLoop, _Crowd], init=False
+    _loops: dict[asyncio.AbstractEventLoop, _LoopQueue] = field(
+        factory=dict[asyncio.AbstractEventLoop, _LoopQueue], init=False
     )
     _failures: set[tuple[str, type[BaseException]]] = field(factory=set[tuple[str, type[BaseException]]], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    def told(self, links: Iterable[Callback]) -> Callable[[CallEvent], None]:
+    def emitter(self, links: Iterable[Callback]) -> Callable[[CallEvent], None]:
         """The function that emits an event to these observers; to be called in an event loop."""
         links = tuple(links)
         in_loop = tuple(link for link in links if not link.blocking)
-        plain = [self._listener(link) for link in links if link not in in_loop]
+        with self._lock:
+            queues = [
+                self._threads.setdefault(link, _ThreadQueue(link, self._failed)) for link in links if link.blocking
+            ]
 
-        def tell(event: CallEvent) -> None:
-            for listener in plain:
-                if listener.events.qsize() < self.most:
-                    listener.put(event)
+        def emit(event: CallEvent) -> None:
+            for each in queues:
+                if each.items.qsize() < self.most:
+                    each.put(event)
                 else:
-                    self._lose(1)
+                    self._drop(1)
             if in_loop:
-                self._tell_loop(in_loop, event)
+                self._emit_in_loop(in_loop, event)
 
-        return tell
+        return emit
 
     async def drain(self, seconds: float = _CLOSE_SECONDS) -> bool:
         """Waits until all that was emitted in this event loop was handled; false where that takes longer."""
         loop = asyncio.get_running_loop()
-        waits = self._heard_in(loop)
         with self._lock:
-            listeners = [*self._listeners.values()]
-        for listener in listeners:
-            if not listener.events.empty() or listener.is_at_work:
-                heard: asyncio.Future[None] = loop.create_future()
-                listener.put(partial(loop.call_soon_threadsafe, _settle, heard))
-                waits.append(heard)
-        return await _all_done(waits, seconds)
+            queues = [each for each in self._threads.values() if each.thread is not None or not each.items.empty()]
+        delivered = [loop.create_future() for _ in queues]
+        for each, future in zip(queues, delivered, strict=True):
+            each.put(partial(loop.call_soon_threadsafe, _settle, future))
+        return await self._drained(delivered, seconds)
 
     async def drain_loop(self, seconds: float = _CLOSE_SECONDS) -> bool:
-        """Waits for the async observers of this event loop only; plain ones hear in threads, after its end too."""
-        return await _all_done(self._heard_in(asyncio.get_running_loop()), seconds)
+        """Waits for the async observers of this event loop only; plain ones go on in threads, after its end too."""
+        return await self._drained([], seconds)
 
     async def aclose(self, seconds: float = _CLOSE_SECONDS) -> None:
         """Drains, then ends this event loop's task; a later event starts a new one."""
         await self.drain(seconds)
-        crowd = self._crowds.get(asyncio.get_running_loop())
-        if crowd is not None and crowd.task is not None:
-            crowd.task.cancel()
-            await asyncio.wait([crowd.task], timeout=seconds)
+        own = self._loops.get(asyncio.get_running_loop())
+        if own is not None and own.task is not None:
+            own.task.cancel()
+            await asyncio.wait([own.task], timeout=seconds)
 
-    def _listener(self, link: Callback) -> _Listener:
-        with self._lock:
-            return self._listeners.setdefault(link, _Listener(link, self._note))
-
-    # Async ones --------------------------------------------------------------------------------------------------
-
-    def _tell_loop(self, links: tuple[Callback, ...], event: CallEvent) -> None:
+    async def _drained(self, waits: list[asyncio.Future[Any]], seconds: float) -> bool:
         loop = asyncio.get_running_loop()
-        crowd = self._crowds.get(loop)
-        if crowd is None:
-            crowd = self._crowd_for(loop)
+        own = self._loops.get(loop)
+        if own is not None:
+            waits.append(loop.create_task(own.events.join()))
+        if not waits:
+            return True
+        _, late = await asyncio.wait(waits, timeout=seconds)
+        for each in late:
+            each.cancel()
+        return not late
+
+    def _emit_in_loop(self, links: tuple[Callback, ...], event: CallEvent) -> None:
+        loop = asyncio.get_running_loop()
+        own = self._loops.get(loop)
+        if own is None:
+            for each in [each for each in self._loops if each.is_closed()]:  # without their task having run again
+                self._end(each)
+            own = self._loops[loop] = _LoopQueue(asyncio.Queue(self.most))
         try:
-            crowd.events.put_nowait((links, event))
+            own.events.put_nowait((links, event))
         except asyncio.QueueFull:
-            self._lose(1)
+            return self._drop(1)
+        if own.task is None:
+            own.task = loop.create_task(self._deliver(own.events))
+            own.task.add_done_callback(lambda _: self._end(loop))  # the task is the last to hold its event loop
+        return None
+
+    def _end(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Forgets a loop; what is emitted in it later begins anew."""
+        own = self._loops.pop(loop, None)
+        if own is None:
             return
-        if crowd.task is None or crowd.task.done():
-            crowd.task = loop.create_task(self._attend(crowd.events))
-            crowd.task.add_done_callback(partial(self._over, loop, crowd))
+        self._drop(own.events.qsize())
+        while not own.events.empty() and not loop.is_closed():  # whatever waits for them waits no more
+            own.events.get_nowait()
+            own.events.task_done()
 
-    def _crowd_for(self, loop: asyncio.AbstractEventLoop) -> _Crowd:
-        """A new one; those whose event loop was closed without a word are dropped."""
-        with self._lock:
-            closed = [(each, crowd) for each, crowd in self._crowds.items() if each.is_closed()]
-            crowd = self._crowds[loop] = _Crowd(asyncio.Queue(self.most))
-        for each, left in closed:
-            self._drop(each, left)
-        return crowd
-
-    def _over(self, loop: asyncio.AbstractEventLoop, crowd: _Crowd, task: asyncio.Task[None]) -> None:
-        """The task is the last to hold its event loop: what is emitted later begins anew."""
-        if crowd.task is task:
-            self._drop(loop, crowd)
-
-    def _drop(self, loop: asyncio.AbstractEventLoop, crowd: _Crowd) -> None:
-        with self._lock:
-            if self._crowds.get(loop) is not crowd:
-                return
-            del self._crowds[loop]
-        self._lose(crowd.events.qsize())
-        if not loop.is_closed():  # no task waits in a closed one
-            for _ in range(crowd.events.qsize()):
-                crowd.events.get_nowait()
-                crowd.events.task_done()
-
-    def _lose(self, count: int) -> None:
+    def _drop(self, count: int) -> None:
         with self._lock:
             self.dropped += count
 
-    def _heard_in(self, loop: asyncio.AbstractEventLoop) -> list[asyncio.Future[Any]]:
-        crowd = self._crowds.get(loop)
-        return [] if crowd is None else [loop.create_task(crowd.events.join())]
-
-    async def _attend(self, events: asyncio.Queue[tuple[tuple[Callback, ...], CallEvent]]) -> None:
+    async def _deliver(self, events: asyncio.Queue[tuple[tuple[Callback, ...], CallEvent]]) -> None:
         while True:
             links, event = await events.get()
             try:
                 for link in links:
                     await self._show(link, event)
             except asyncio.CancelledError:
-                self._lose(1)
+                self._drop(1)
                 raise
             finally:
                 events.task_done()
 
     async def _show(self, link: Callback, event: CallEvent) -> None:
         try:
-            answer = link.function(event)
-            if isawaitable(answer):
-                await within(self.seconds, answer)
+            await within(self.seconds, settle(link.function(event)))
         except LimitExpiredError:
-            self._note(link, TimeoutError(f"took longer than {self.seconds:g} s for one event"))
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            self._failed(link, TimeoutError(f"took longer than {self.seconds:g} s for one event"))
+        except BaseException as error:
+            if cancels_the_call(error):
                 raise
-            self._note(link, error)
-        except BaseException as error:  # noqa: BLE001  an observer's SystemExit too
-            self._note(link, error)
+            self._failed(link, error)
 
-    def _note(self, link: Callback, error: BaseException) -> None:
+    def _failed(self, link: Callback, error: BaseException) -> None:
         failure = link.owner, type(error)
         with self._lock:
             if failure in self._failures:
                 return
             self._failures.add(failure)
-        log_failure(f"observer of {link.owner} (told once)", error)
+        log_failure(f"observer of {link.owner} (logged once)", error)
 
 
-async def _all_done(waits: list[asyncio.Future[Any]], seconds: float) -> bool:
-    if not waits:
-        return True
-    _, late = await asyncio.wait(waits, timeout=seconds)
-    for one in late:
-        one.cancel()
-    return not late
-
-
-def _settle(heard: asyncio.Future[None]) -> None:
-    if not heard.done():
-        heard.set_result(None)
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 __all__ = ["Observers"]

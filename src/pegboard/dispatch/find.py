@@ -13,7 +13,7 @@ from attrs import frozen
 from pegboard.callbacks import Callback, ChainError
 from pegboard.errors import PluginError, StaleSpecError, detail_of, did_you_mean, suggest
 from pegboard.tools.call import CallError, CallFault, ToolCall
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.tool import LateHandler, Tool
 from pegboard.typing import JsonSchema
 
@@ -192,7 +192,7 @@ class RepairRequest:
         instructions: The request's instructions (its system prompt), or `None`.
         messages: The conversation so far, as the host keeps it.
         error: Why the call can't run.
-        context: For whom the call runs.
+        context: The user that the call runs for.
     """
 
     call: ToolCall
@@ -201,7 +201,7 @@ class RepairRequest:
     instructions: str | None
     messages: Sequence[Any]
     error: CallFault
-    context: ReadonlyContext = NOBODY
+    context: ReadonlyContext = EMPTY_CONTEXT
 
 
 def repair(state: CallState) -> Awaitable[None] | None:

@@ -182,7 +182,7 @@ class LockHandle:
         reached: In how many steps it has its share reserved, while it waits; -1 once it holds everything.
         queued: The semaphore that it waits at, or `None`.
         children: How many nested calls of its are under way.
-        lent: The semaphore whose share it gives up until its nested calls have ended, or `None`.
+        suspended: The semaphore whose share it gives up until its nested calls have ended, or `None`.
         future: Done when everything is acquired; `None` where it never waited.
     """
 
@@ -193,7 +193,7 @@ class LockHandle:
     reached: int = -1
     queued: Semaphore | None = None
     children: int = 0
-    lent: Semaphore | None = None
+    suspended: Semaphore | None = None
     future: asyncio.Future[None] | None = None
 
     def __init__(self, manager: LockManager, steps: _Steps, arrival: int) -> None:
@@ -207,7 +207,7 @@ class LockHandle:
 
     def need_of(self, semaphore: Semaphore) -> int:
         """How much of a semaphore it needs, or holds."""
-        if semaphore is self.lent:
+        if semaphore is self.suspended:
             return 0
         return next((need for each, need in self.steps if each is semaphore), 0)
 
@@ -261,31 +261,44 @@ class LockManager:
         self._made: Final[dict[Any, Semaphore]] = {}
         self._shared: Final[_Steps] = ((self._everything, 1),)
         self._overtaken: Final[list[LockHandle]] = []
+        self._entered: Final[dict[Any, None]] = {}  # read and changed by single steps, which need no lock
+        self._is_open = self._slots is None
+        self._counted: Final[dict[Any, LockHandle]] = {}
         self._arrivals = 0
         self._lock: Final = threading.Lock()
         # A finaliser may release a handle while this very thread holds the lock, so releases queue up here.
-        self._released: Final[deque[LockHandle]] = deque()
+        self._released: Final[deque[Any]] = deque()
         self._woken: Final[deque[LockHandle]] = deque()
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is held or awaited."""
         everything = self._everything
-        return not (everything.used or everything.reserved or everything.queue or self._made or self._released)
+        return not (
+            everything.used or everything.reserved or everything.queue or self._made or self._released or self._entered
+        )
 
-    def try_acquire(self) -> LockHandle | None:
-        """Acquires what a shared call needs, if it need not wait; else `None`."""
-        everything = self._everything
-        if everything.queue or everything.used >= _ALL or self._slots is not None:
-            return None
-        with self._lock:
-            if everything.queue or everything.used + everything.reserved >= _ALL:
-                return None
-            everything.used += 1
-            self._arrivals = arrival = self._arrivals + 1
+    def enter(self, call: object) -> bool:
+        """Lets a shared call run that need not wait, without a handle; `leave` ends that. From any thread."""
+        self._entered[call] = None  # before the look: an exclusive call that comes meanwhile counts it
+        if self._is_open:
+            return True
+        self.leave(call)
+        return False
+
+    def leave(self, call: object) -> None:
+        """Ends what `enter` has begun. Never blocks."""
+        if self._entered.pop(call, self) is self:  # it was counted
+            self._released.append(call)
         if self._released:
             self._settle()
-        return LockHandle(self, self._shared, arrival)
+
+    def handle_of(self, call: object) -> LockHandle | None:
+        """The handle of a call that has entered, for its nested calls; `leave` releases it. `None` for any other."""
+        with self._lock:
+            if self._entered.pop(call, self) is not self:
+                self._count(call)
+            return self._counted.get(call)
 
     async def acquire(
         self, request: LockRequest = SHARED, *, slots: Semaphore | None = None, parent: LockHandle | None = None
@@ -301,12 +314,16 @@ class LockManager:
         loop = asyncio.get_running_loop()
         try:
             with self._lock:
+                if request.exclusive:
+                    self._is_open = False
+                    while self._entered:
+                        self._count(self._entered.popitem()[0])
                 self._arrivals = arrival = self._arrivals + 1
                 handle = LockHandle(self, (), arrival)
                 handle.reached, handle.is_shared = 0, request.is_shared
                 if parent is not None and not parent.is_over:
                     handle.parent, handle.order = parent, (parent.order[0], arrival)
-                    self._lend(parent)
+                    self._suspend(parent)
                 handle.steps = tuple(self._steps(handle, request, slots))
                 if not self._advance(handle):
                     handle.future = loop.create_future()
@@ -332,16 +349,8 @@ class LockManager:
         if handle.is_over:
             raise RuntimeError("this lock handle was released before")
         handle.is_over = True
-        everything, is_done = self._everything, False
-        if handle.steps is self._shared and handle.lent is None and self._lock.acquire(False):  # noqa: FBT003  (a keyword costs as much as the lock)
-            if not (everything.queue or everything.reserved or self._overtaken):  # no call waits for this one
-                everything.used -= 1
-                handle.steps, is_done = (), True
-            self._lock.release()
-        if not is_done:
-            self._released.append(handle)
-        if self._released:
-            self._settle()
+        self._released.append(handle)
+        self._settle()
 
     def _settle(self) -> None:
         """Carries out releases, and wakes the calls that have everything now.
@@ -351,7 +360,12 @@ class LockManager:
         while (self._released or self._woken) and self._lock.acquire(blocking=False):
             try:
                 while self._released:
-                    self._end(self._released.popleft())
+                    released = self._released.popleft()
+                    self._end(self._counted.pop(released, released))
+                everything = self._everything
+                self._is_open = (
+                    self._slots is None and not everything.queue and everything.used + everything.reserved < _ALL
+                )
                 woken = tuple(self._woken)
                 self._woken.clear()
             finally:
@@ -362,6 +376,12 @@ class LockManager:
                     self._released.append(handle)
 
     # Under the lock --------------------------------------------------------------------------------------------------
+
+    def _count(self, call: object) -> None:
+        """Gives a call that has entered a handle, so that others can wait for it."""
+        self._arrivals = arrival = self._arrivals + 1
+        self._counted[call] = LockHandle(self, self._shared, arrival)
+        self._everything.used += 1
 
     def _steps(
         self, handle: LockHandle, request: LockRequest, slots: Semaphore | None
@@ -385,10 +405,10 @@ class LockManager:
         semaphore.users += 1
         return semaphore
 
-    def _lend(self, caller: LockHandle) -> None:
+    def _suspend(self, caller: LockHandle) -> None:
         caller.children += 1
         if caller.children == 1 and caller.is_shared:
-            caller.lent = self._everything
+            caller.suspended = self._everything
             self._everything.used -= 1
 
     def _advance(self, handle: LockHandle) -> bool:
@@ -429,12 +449,13 @@ class LockManager:
         """Takes back what a handle holds or has reserved, and lets the next calls go on."""
         if handle.reached < 0:
             for semaphore, need in handle.steps:
-                semaphore.used -= 0 if semaphore is handle.lent else need
+                semaphore.used -= 0 if semaphore is handle.suspended else need
         else:
             self._withdraw(handle)
-        steps, handle.steps, handle.lent = handle.steps, (), None
+        handle.is_over = True
+        steps, handle.steps, handle.suspended = handle.steps, (), None
         if handle.parent is not None:
-            self._take_again(handle.parent)
+            self._resume(handle.parent)
         self._overtaken[:] = [each for each in self._overtaken if not self._start(each)]
         for semaphore, _ in steps:
             self._serve(semaphore)
@@ -451,12 +472,12 @@ class LockManager:
         elif handle in self._overtaken:
             self._overtaken.remove(handle)
 
-    def _take_again(self, caller: LockHandle) -> None:
+    def _resume(self, caller: LockHandle) -> None:
         """A caller has its share again once its last nested call has ended, whatever has started meanwhile."""
         caller.children -= 1
-        if caller.children == 0 and caller.lent is not None:
-            caller.lent.used += 1
-            caller.lent = None
+        if caller.children == 0 and caller.suspended is not None:
+            caller.suspended.used += 1
+            caller.suspended = None
 
 
 def _settle(future: asyncio.Future[None]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import json.encoder
+import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set as AbstractSet
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, cast
 
@@ -31,15 +32,14 @@ MOST_VALUES: Final = 1_000_000
 """Values that a result may hold, each counted as often as it is reached: shared parts can make a small one endless."""
 
 NOTHING: Final = TextContent("{}")
-_SAYABLE: Final = (str, *CONTENT_TYPES)
 _SCALARS: Final = frozenset({int, bool, str, type(None)})
 _NUMBERS: Final = frozenset({int, float, bool, complex, type(None)})
 _COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, deque})
-_MOST_CLASSES: Final = 1_024
-
 _type: Callable[[Any], type[Any]] = type
 _Reader: TypeAlias = Callable[[Any], tuple[Any, ...]]
-_readers: Final[dict[type[Any], _Reader]] = {}
+
+write_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+"""The JSON text of a value; `TypeError` or `ValueError` for what isn't JSON, `RecursionError` for what is too deep."""
 
 
 # What a function returns ----------------------------------------------------------------------------------------------
@@ -58,30 +58,17 @@ def shape(state: CallState) -> Awaitable[None] | None:
     """
     tool, value = state.tool, state.value
     assert tool is not None
-    if type(value) is ToolResult:
-        return _take(state, tool, value)
-    if values_left(value) < 0:
+    if values_left(value.structured_content if type(value) is ToolResult else value) < 0:
         return _shape_off_the_loop(state, tool, value)
     result = result_of(tool, value)
     content, own_limits = result.content, tool.policy.result_limits
     limits = state.services.limits.results if own_limits is None else own_limits
-    if len(content) == 1 and type(text := content[0]) is TextContent and len(text.text) <= limits.small:
-        state.result = result  # what nearly every result is
-        return None
-    return _hold(state, result, limits)
-
-
-def _hold(state: CallState, result: ToolResult, limits: ResultLimits) -> Awaitable[None] | None:
-    if is_within(result, limits):
+    # One short text is what nearly every result is.
+    is_short = len(content) == 1 and type(text := content[0]) is TextContent and len(text.text) <= limits.small
+    if is_short or is_within(result, limits):
         state.result = result
         return None
     return _shorten(state, result)
-
-
-def _take(state: CallState, tool: Tool, given: ToolResult) -> Awaitable[None] | None:
-    if given.structured_content is not None and values_left(given.structured_content) < 0:
-        return _shape_off_the_loop(state, tool, given)
-    return _hold(state, result_of(tool, given), limits_of(state))
 
 
 async def _shorten(state: CallState, result: ToolResult) -> None:
@@ -169,7 +156,7 @@ def shaped(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
     if unstructure is not None:
         try:
             data = unstructure(value)
-        except Exception:  # noqa: BLE001  (it may be of another type than was declared: the schema says what is wrong)
+        except Exception:  # noqa: BLE001  (it may be of another type than was declared: the schema shows what is wrong)
             data = _by_what_it_is(value)
     else:
         data = value if type(value) in _SCALARS else _by_what_it_is(value)
@@ -184,21 +171,14 @@ def shaped(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
 
 
 def _content(value: Any) -> tuple[Content, ...] | None:
-    """The content that a value is by itself, or `None` for data."""
+    """The content that a value is by itself, or `None` for data; a list of texts alone is data."""
     if isinstance(value, CONTENT_TYPES):
         return (value,)
     if isinstance(value, bytes | bytearray):
         return (FileContent("result:", bytes(value), "application/octet-stream"),)
-    if isinstance(value, list | tuple):
-        return _contents(cast("list[Any]", value))
-    return None
-
-
-def _contents(items: list[Any]) -> tuple[Content, ...] | None:
-    """Pictures and the like, perhaps with texts between them; a list of texts alone is data."""
-    if not any(isinstance(item, CONTENT_TYPES) for item in items):
-        return None
-    if not all(isinstance(item, _SAYABLE) for item in items):
+    items = cast("list[Any]", value) if isinstance(value, list | tuple) else []
+    has_content = any(isinstance(item, CONTENT_TYPES) for item in items)
+    if not has_content or not all(isinstance(item, (str, *CONTENT_TYPES)) for item in items):
         return None
     return tuple(TextContent(item) if isinstance(item, str) else item for item in items)
 
@@ -235,29 +215,6 @@ def _invalid(tool: Tool, reason: str, error: Exception | None = None) -> CallErr
     return CallError("invalid_output", text, detail=None if error is None else detail_of(error))
 
 
-def _made() -> Callable[[Any], str]:
-    """`JSONEncoder.encode` makes its encoder in C anew for each value, and keeps book for cycles; this one is kept.
-
-    The encoder is a detail of CPython's, the same since 3.0; where it isn't there, `JSONEncoder` does it.
-    """
-    slow = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
-    make: Any = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return slow.encode
-    no_book, no_indent, sort_keys, skip_keys, allow_nan = None, None, False, False, False
-    write_text = json.encoder.encode_basestring  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType, reportUnknownMemberType]
-    chunks = make(no_book, slow.default, write_text, no_indent, ": ", ", ", sort_keys, skip_keys, allow_nan)
-    return lambda value: "".join(chunks(value, 0))
-
-
-write_json: Final = _made()
-"""The JSON text of a value, as `json.dumps(value, ensure_ascii=False, allow_nan=False)`, at half its price.
-
-Raises `TypeError` for what isn't JSON, `ValueError` for NaN and infinities, `RecursionError` for what is nested too
-deep, cycles among it.
-"""
-
-
 # How large a value is -------------------------------------------------------------------------------------------------
 
 
@@ -276,7 +233,7 @@ def values_left(value: Any, left: int = MOST_AT_ONCE, depth: int = 0) -> int:  #
     elif kind is str or kind is bytes or kind is bytearray:
         return left - (len(value) >> 6)
     else:
-        read = _readers.get(kind) or _reader_of(kind)
+        read = _reader_of(kind)
         try:
             members = None if read is None else read(value)
         except Exception:  # noqa: BLE001  (an attribute that can't be read, say; writing the value will report it)
@@ -295,6 +252,7 @@ def values_left(value: Any, left: int = MOST_AT_ONCE, depth: int = 0) -> int:  #
     return left
 
 
+@lru_cache(1_024)
 def _reader_of(kind: type[Any]) -> _Reader | None:
     """Reads the parts of an instance that are written, none of a number or a date; `None` for an unknown class."""
     from pegboard.schema.dump import written_names
@@ -303,19 +261,10 @@ def _reader_of(kind: type[Any]) -> _Reader | None:
     written = written_names(kind)
     if written:
         names = [name for name, _ in written]
-        read: _Reader = attrgetter(names[0], *names)  # one name alone would give no tuple
-    elif written is not None or issubclass(kind, enum.Enum | int | float) or nearest_notation(kind) is not None:
-        read = _nothing
-    else:
-        return None
-    if len(_readers) >= _MOST_CLASSES:
-        _readers.clear()
-    _readers[kind] = read
-    return read
-
-
-def _nothing(_value: Any) -> tuple[Any, ...]:
-    return ()
+        return attrgetter(names[0], *names)  # one name alone would give no tuple
+    if written is not None or issubclass(kind, enum.Enum | int | float) or nearest_notation(kind) is not None:
+        return lambda _: ()
+    return None
 
 
 def _number(value: Any, above: tuple[int, ...]) -> int:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Itera
 from functools import partial
 from inspect import isawaitable
 from math import isfinite
-from types import AsyncGeneratorType, GeneratorType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.callbacks import Flavour
@@ -161,6 +161,7 @@ def _pause(state: RetryCallState) -> float:
 
 
 _ASYNC: Final = Flavour.ASYNC
+_COROUTINE: Final[type] = CoroutineType
 _HERE: Final = (None, "loop", "thread")
 """The executors that are this process."""
 
@@ -192,18 +193,15 @@ def run(state: CallState) -> Awaitable[None] | None:
         or services.callbacks.wrap
     ):
         return _in_turn(state, tool)
-    lock = state.lock = locks.try_acquire()
-    if lock is None:
+    if not locks.enter(state):
         return _in_turn(state, tool)
+    pending = None
     try:
         pending = _start(state, tool, handler)
-    except BaseException:
-        locks.release(lock)
-        raise
-    if pending is None:
-        locks.release(lock)
-        return None
-    return _released_after(pending, lock)
+    finally:
+        if pending is None:
+            locks.leave(state)
+    return None if pending is None else _leave_after(pending, state)
 
 
 async def _in_turn(state: CallState, tool: Tool) -> None:
@@ -303,11 +301,11 @@ async def _attempt(state: CallState, tool: Tool) -> Any:
     return state.value
 
 
-async def _released_after(pending: Awaitable[None], lock: LockHandle) -> None:
+async def _leave_after(pending: Awaitable[None], state: CallState) -> None:
     try:
         await pending
     finally:
-        lock.release()
+        state.services.locks.leave(state)
 
 
 def _limit_of(state: CallState, tool: Tool) -> float | None:
@@ -322,10 +320,12 @@ def _note_start(state: CallState, tool: Tool) -> float | None:
     """Notes when the tool was started, at its first attempt, and gives the seconds that are left to it."""
     now = time.monotonic()
     if state.since is None:
-        limit = _limit_of(state, tool)
+        services, limit = state.services, tool.policy.timeout
+        if limit is None or services.longest is not None:  # here: another frame would cost every call
+            limit = services.limits.timeout if services.longest is None else _limit_of(state, tool)
         state.since = now
         state.context.deadline = None if limit is None else now + limit
-        if state.services.events is not None:
+        if services.events is not None:
             emit_running(state)
         return limit
     deadline = state.context.deadline
@@ -345,10 +345,10 @@ def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | 
         return refused(state, tool, (problem(error.path, error.reason),))
     if handler.flavour is _ASYNC:
         running = handler.function(*args, **kwargs)
+        coroutine: Coroutine[Any, Any, Any] = running if type(running) is _COROUTINE else as_coroutine(running)
     else:
         threads = state.services.threads if off_the_loop else None
-        running = _called(handler, args, kwargs, context, threads)
-    coroutine = as_coroutine(running)
+        coroutine = _called(handler, args, kwargs, context, threads)
     try:
         waits_for = watched(state.services.watchdog, state.call.name, coroutine.send, None)
     except StopIteration as end:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pegboard.dispatch.approval.queue import AnyApprover, ApprovalQueue
     from pegboard.dispatch.permissions.permissions import PermissionPrompt, Permissions
     from pegboard.dispatch.timeout import Deadline, Watchdog
-    from pegboard.dispatch.truncate import TextStore
+    from pegboard.dispatch.truncate import ResultStore
     from pegboard.threads import WorkerPool
     from pegboard.tools.context import CallHost
     from pegboard.tools.services import Services
@@ -198,7 +198,7 @@ class CallServices:
     approver: AnyApprover | None = None
     remote: Callable[[CallState], Awaitable[ToolResult]] | None = None
     events: Callable[[Any], None] | None = None
-    kept: TextStore | None = None
+    kept: ResultStore | None = None
     operations: BackgroundWork | None = None
     watchdog: Watchdog | None = None
     host: CallHost | None = None
@@ -250,7 +250,7 @@ class CallState:
         calls: How many tools its tool has called.
         ends: Why the turn should end after this call, or `None`.
         request: By `run`: the arguments, and the locks that the call needs with them.
-        lock: By `run`: the locks that the call holds.
+        lock: By `run`: the locks that the call holds, where it had to wait for them.
         deadline: By `run`: what is left of the time limit; paused while a person is asked.
         since: By `run`: when the tool was started, in seconds of `time.monotonic()`, or `None`.
         goes_on: By `run`: whether the result will be a pending one.

@@ -1,17 +1,23 @@
-"""Truncation of long results: the part that the model gets, and the words that say how to read on."""
+"""Truncation of long results: the part that the model gets, the store of whole texts, and the tool that reads on."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Final, Protocol
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Annotated, Any, BinaryIO, Final
 
 import attrs
-from attrs import frozen
+from attrs import define, field, frozen
 
+from pegboard.errors import ToolError, log_failure
 from pegboard.schema.json import counted
 from pegboard.tools.content import Content, FileContent, LinkContent, TextContent, ToolResult
-from pegboard.tools.spec import BYTES_A_TOKEN, ResultLimits
+from pegboard.tools.context import ToolContext
+from pegboard.tools.spec import BYTES_A_TOKEN, DEFAULT_RESULT_LIMITS, ResultLimits
+from pegboard.tools.tool import Tool
 
 MOST_ITEMS: Final = 1_000
 """Pieces of content in one result."""
@@ -23,33 +29,7 @@ _MOST_TRIES: Final = 8
 _MOST_BYTES_A_TOKEN: Final = 64
 
 
-class StoredText(Protocol):
-    """A text that a store has taken.
-
-    Attributes:
-        id: By which it is read.
-        path: Its file.
-    """
-
-    @property
-    def id(self) -> str: ...  # noqa: D102
-
-    @property
-    def path(self) -> str: ...  # noqa: D102
-
-
-class TextStore(Protocol):
-    """Where full texts go.
-
-    Attributes:
-        reader: The name of the tool by which the model reads on, or `None`.
-    """
-
-    reader: str | None
-
-    def keep(self, text: str, *, session: str | None = None) -> StoredText | None:
-        """Keeps a text; `None` where it can't."""
-        ...
+# One result -----------------------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -58,11 +38,11 @@ class Keeper:
 
     Attributes:
         kept: Keeps it; `None` keeps none.
-        session: Who may read it.
+        session: Which session may read it.
         reader: The name of the tool that reads it, where the model has one.
     """
 
-    kept: TextStore | None = None
+    kept: ResultStore | None = None
     session: str | None = None
     reader: str | None = None
 
@@ -70,27 +50,17 @@ class Keeper:
 def is_within(result: ToolResult, limits: ResultLimits) -> bool:
     """Whether a result surely stays as it is; a look that is cheap and bounded."""
     content = result.content
-    if len(content) == 1 and type(content[0]) is TextContent and len(content[0].text) <= limits.small:
+    if "truncated" in result.metadata:
         return True
-    return "truncated" in result.metadata or _does_content_fit(content, limits)
-
-
-def _does_content_fit(content: tuple[Content, ...], limits: ResultLimits) -> bool:
-    if len(content) > MOST_ITEMS:
+    if len(content) > MOST_ITEMS or (
+        limits.media_bytes is not None and sum(map(_weight, content)) > limits.media_bytes
+    ):
         return False
     texts = [text for item in content if (text := _text_of(item)) is not None]
-    if not _do_texts_fit(texts, limits):
-        return False
-    return limits.media_bytes is None or sum(map(_weight, content)) <= limits.media_bytes
-
-
-def _do_texts_fit(texts: list[str], limits: ResultLimits) -> bool:
     length = sum(map(len, texts)) + len(texts)
     if length <= limits.small:
         return True
-    if length > _AT_ONCE or limits.count_tokens is not None:
-        return False
-    return cut(_joined(texts), limits) is None
+    return length <= _AT_ONCE and limits.count_tokens is None and cut("\n".join(texts), limits) is None
 
 
 def truncated(result: ToolResult, limits: ResultLimits, keeper: Keeper) -> ToolResult:
@@ -108,14 +78,14 @@ def truncated(result: ToolResult, limits: ResultLimits, keeper: Keeper) -> ToolR
         return result
     content, moved = _sorted_out(result.content, limits)
     texts = [text for item in content if (text := _text_of(item)) is not None]
-    whole = _joined(texts)
+    whole = "\n".join(texts)
     done = cut(whole, limits)
     if done is None and not moved:
         return result
     facts: dict[str, object] = {"truncated": True}
     if done is not None:
         where = None if keeper.kept is None else keeper.kept.keep(whole, session=keeper.session)
-        content = _with_text(content, _told(done, where, keeper.reader))
+        content = _with_text(content, _shortened(done, where, keeper.reader))
         facts |= {"lines": done.whole.lines, "bytes": done.whole.bytes}
         if where is not None:
             facts |= {"kept": where.id, "file": where.path}
@@ -134,6 +104,100 @@ def cut_short(text: str, limits: ResultLimits) -> str:
     most = limits.bytes or _AT_ONCE
     done = cut(TextContent(text[: most + 1]).text, attrs.evolve(limits, keep="head", count_tokens=None))
     return text if done is None else f"{done.head}{_line_end(done.head)}[The rest is left out.]"
+
+
+def _text_of(item: Content) -> str | None:
+    if isinstance(item, TextContent):
+        return item.text
+    return f"{item.uri}:\n{item.data}" if isinstance(item, FileContent) and isinstance(item.data, str) else None
+
+
+def _weight(item: Content) -> int:
+    """The bytes that content other than text counts for."""
+    if isinstance(item, LinkContent):
+        return len(item.uri) + len(item.name)
+    return 0 if isinstance(item, TextContent) or isinstance(item.data, str) else len(item.data)
+
+
+def _sorted_out(content: tuple[Content, ...], limits: ResultLimits) -> tuple[tuple[Content, ...], tuple[Content, ...]]:
+    """What stays, and what is too much; each in its order."""
+    most = math.inf if limits.media_bytes is None else limits.media_bytes
+    stays: list[Content] = []
+    moved: list[Content] = []
+    for item in content:
+        weight = _weight(item)
+        if _text_of(item) is not None or (weight <= most and len(stays) < MOST_ITEMS):
+            most -= weight
+            stays.append(item)
+        else:
+            moved.append(item)
+    return tuple(stays), tuple(moved)
+
+
+def _apology(moved: tuple[Content, ...], limits: ResultLimits) -> Iterable[TextContent]:
+    if moved:
+        files = f"{counted(len(moved), 'file')} ({_bytes(sum(map(_weight, moved)))})"
+        most = "" if limits.media_bytes is None else f" of at most {_bytes(limits.media_bytes)}"
+        yield TextContent(f"[Left out here: {files}. A result takes {MOST_ITEMS} pieces{most}.]")
+
+
+def _with_text(content: tuple[Content, ...], text: str) -> tuple[Content, ...]:
+    """The text in the place of the first, and none of the others."""
+    first = next(place for place, item in enumerate(content) if _text_of(item) is not None)
+    others = [item for item in content[first:] if _text_of(item) is None]
+    return (*content[:first], TextContent(text), *others)
+
+
+def _shortened(done: Cut, kept: StoredResult | None, reader: str | None) -> str:
+    """What stays, and between its parts what was left out and how to read it."""
+    head = f"{done.head}{_line_end(done.head)}" if done.head else ""
+    tail = f"\n{done.tail}" if done.tail else ""
+    return f"{head}[{_left_out(done)} {_how_to_read(done.gap, kept, reader)}]{tail}"
+
+
+def _left_out(done: Cut) -> str:
+    shown, whole = done.shown, done.whole
+    sizes = f"{_bytes(shown.bytes)} of {_bytes(whole.bytes)}"
+    if done.head and done.tail:
+        return f"{_stretch(done)} left out here; {sizes} are shown."
+    part = "beginning" if done.head else "end"
+    if done.gap.byte or done.end.byte or not shown.lines:
+        return f"Only the {part} is shown: {sizes}, {counted(whole.lines, 'line')} in all."
+    part = "first" if done.head else "last"
+    return f"Only the {part} {shown.lines} of {whole.lines} lines are shown ({sizes})."
+
+
+def _stretch(done: Cut) -> str:
+    if done.gap.byte or done.end.byte:
+        return f"A part of {counted(done.whole.lines, 'line')} is"
+    return f"Lines {done.gap.line} to {done.end.line - 1} of {done.whole.lines} are"
+
+
+def _how_to_read(gap: TextPosition, kept: StoredResult | None, reader: str | None) -> str:
+    if kept is None:
+        return "The rest was not kept; ask for less at once."
+    if reader is None:
+        return f"The full text is in {kept.path}; what is left out begins at {_named(gap)}."
+    byte = f", byte={gap.byte}" if gap.byte else ""
+    return f'Read the rest with {reader}(id="{kept.id}", line={gap.line}{byte}).'
+
+
+def _named(place: TextPosition) -> str:
+    return f"line {place.line}, byte {place.byte}" if place.byte else f"line {place.line}"
+
+
+def _line_end(text: str) -> str:
+    return "" if text.endswith("\n") else "\n"
+
+
+def _bytes(size: int) -> str:
+    """In the unit that people would choose."""
+    if size < 1_000:
+        return f"{size} bytes"
+    return f"{size / 1024:.1f} KiB" if size < 1_000_000 else f"{size / 1024 / 1024:.1f} MiB"
+
+
+# The part that stays -------------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -260,66 +324,33 @@ def _half(limit: int | None, more: int) -> int | None:
 
 def _head(text: str, lines: int | None, most: int | None) -> str:
     """The beginning: at most so many lines and bytes."""
-    end = _end_of_lines(text, lines)
+    parts = [] if lines is None else text.split("\n", lines)
+    end = len(text) - len(parts[-1]) if lines is not None and len(parts) > lines else len(text)
     if most is None:
         return text[:end]
     head = text[: min(end, most)].encode()[:most].decode(errors="ignore")
     if len(head) == end or head.endswith("\n"):
         return head
     start = head.rfind("\n") + 1
-    line_end = text.find("\n", start, start + most) + 1 or start + most + 1
-    if size_of(text[start:line_end]).bytes > most:
-        return head
-    return head[:start]
-
-
-def _end_of_lines(text: str, lines: int | None) -> int:
-    """Where the first so many lines end."""
-    if lines is None:
-        return len(text)
-    end = 0
-    for _ in range(lines):
-        end = text.find("\n", end) + 1
-        if not end:
-            return len(text)
-    return end
+    return head if _bytes_of_line(text, start) > most else head[:start]
 
 
 def _tail(text: str, lines: int | None, most: int | None) -> str:
     """The end: at most so many lines and bytes."""
-    start = _start_of_lines(text, lines)
+    parts = [] if lines is None else text.rsplit("\n", lines + text.endswith("\n"))
+    start = len(parts[0]) + 1 if lines is not None and len(parts) > lines + text.endswith("\n") else 0
     if most is None:
         return text[start:]
-    tail = _last_bytes(text[max(start, len(text) - most) :], most)
+    tail = text[max(start, len(text) - most) :].encode()[-most:].decode(errors="ignore") if most else ""
     begins = len(text) - len(tail)
     if begins == start or text[begins - 1] == "\n":
         return tail
-    line_end = text.find("\n", begins) + 1 or len(text)
-    earliest = max(start, line_end - most - 1)
-    line_start = text.rfind("\n", earliest, line_end - 1) + 1 or earliest
-    if size_of(text[line_start:line_end]).bytes > most:
-        return tail
-    return text[line_end:]
+    line = text.rfind("\n", 0, begins) + 1
+    return tail if _bytes_of_line(text, line) > most else text[text.find("\n", begins) + 1 or len(text) :]
 
 
-def _start_of_lines(text: str, lines: int | None) -> int:
-    """Where the last so many lines begin."""
-    if lines is None:
-        return 0
-    if not lines:
-        return len(text)
-    start = len(text) - text.endswith("\n")
-    for _ in range(lines):
-        start = text.rfind("\n", 0, start)
-        if start < 0:
-            return 0
-    return start + 1
-
-
-def _last_bytes(text: str, most: int) -> str:
-    """The end of a text in at most so many bytes."""
-    data = text.encode()[-most:] if most else b""
-    return data.decode(errors="ignore")
+def _bytes_of_line(text: str, start: int) -> int:
+    return size_of(text[start : text.find("\n", start) + 1 or len(text)]).bytes
 
 
 def _place(text: str, whole: Size, position: int) -> TextPosition:
@@ -332,102 +363,246 @@ def _place(text: str, whole: Size, position: int) -> TextPosition:
     return TextPosition(text.count("\n", 0, start) + 1, size_of(text[start:position]).bytes)
 
 
-# Content that is no text ----------------------------------------------------------------------------------------------
+# Whole texts ----------------------------------------------------------------------------------------------------------
 
 
-def _text_of(item: Content) -> str | None:
-    if isinstance(item, TextContent):
-        return item.text
-    return f"{item.uri}:\n{item.data}" if isinstance(item, FileContent) and isinstance(item.data, str) else None
+@frozen
+class StoredResult:
+    """One text that is kept.
+
+    Attributes:
+        id: By which it is read.
+        path: Its file.
+        size: How long it is.
+        session: Who may read it.
+    """
+
+    id: str
+    path: str
+    size: Size
+    session: str | None
 
 
-def _weight(item: Content) -> int:
-    """The bytes that content other than text counts for."""
-    if isinstance(item, LinkContent):
-        return len(item.uri) + len(item.name)
-    return 0 if isinstance(item, TextContent) or isinstance(item.data, str) else len(item.data)
+@frozen
+class _Page:
+    """A part of a text that is kept.
+
+    Attributes:
+        text: The part.
+        start: Where it begins.
+        next: Where the rest begins, or `None` at the end.
+        whole: The size of the whole text.
+    """
+
+    text: str
+    start: TextPosition
+    next: TextPosition | None
+    whole: Size
 
 
-def _sorted_out(content: tuple[Content, ...], limits: ResultLimits) -> tuple[tuple[Content, ...], tuple[Content, ...]]:
-    """What stays, and what is too much; each in its order."""
-    most = math.inf if limits.media_bytes is None else limits.media_bytes
-    stays: list[Content] = []
-    moved: list[Content] = []
-    for item in content:
-        weight = _weight(item)
-        if _text_of(item) is not None or (weight <= most and len(stays) < MOST_ITEMS):
-            most -= weight
-            stays.append(item)
-        else:
-            moved.append(item)
-    return tuple(stays), tuple(moved)
+@define(eq=False)
+class ResultStore:
+    """Keeps the full texts of results that were cut, each in a file that only this user may read.
+
+    The folder is made when the first text is kept, and removed by `close`, with this object, or at the end of the
+    program; a program that is killed leaves it to the system's own cleaning of its temporary folder. Any thread may
+    use it.
+
+    Attributes:
+        most: How many texts are kept; the oldest goes first.
+        most_bytes: How many bytes they may have in all; a longer text isn't kept at all.
+        parent: The folder to make the folder in; the system's temporary folder by default.
+        reader: The name of the tool by which the model reads on, or `None`; set by `kept_result_tool`.
+        observe: Gets what only the operator should see, such as a disk that is full.
+    """
+
+    most: int = 200
+    most_bytes: int = 512 << 20
+    parent: str | None = None
+    reader: str | None = None
+    observe: Callable[[str, BaseException], None] = log_failure
+    _kept: dict[str, StoredResult] = field(factory=dict[str, StoredResult], init=False)
+    _folder: str | None = field(default=None, init=False)
+    _remove: Callable[[], Any] | None = field(default=None, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(self, text: str, *, session: str | None = None) -> StoredResult | None:
+        """Keeps a text. Blocks while it is written; never raises.
+
+        Args:
+            text: Without lone surrogates.
+            session: Who may read it.
+
+        Returns:
+            What it is found by; `None` where it is too long, or can't be written.
+        """
+        import secrets
+
+        size, name = size_of(text), secrets.token_hex(8)
+        if size.bytes > self.most_bytes or self.most < 1:
+            return None
+        try:
+            try:
+                path = self._write(name, text)
+            except FileNotFoundError:  # the temporary folder was cleaned
+                with self._lock:
+                    self._folder = None
+                path = self._write(name, text)
+        except OSError as error:
+            self.observe("keeping a result", error)
+            return None
+        kept = StoredResult(name, path, size, session)
+        self._add(kept)
+        return kept
+
+    def read(
+        self, key: str, *, line: int = 1, byte: int = 0, session: str | None = None, limits: ResultLimits | None = None
+    ) -> _Page:
+        """A part of a text, whole lines where they aren't too long by themselves. Blocks while it is read.
+
+        Args:
+            key: The id that `keep` gave it.
+            line: The first line, from 1.
+            byte: Where in that line to begin, from 0; inside a character, the next one is the first.
+            session: Who reads; only what was kept for the same session can be read.
+            limits: How much to read; as `ResultLimits()` has it by default. Always the head.
+
+        Raises:
+            LookupError: Nothing of this id is kept for this session, or nothing stands at this place.
+        """
+        kept = self._kept.get(key)
+        if kept is None or kept.session != session:
+            raise LookupError(f"no result {key[:40]!r} is kept")
+        limits = ResultLimits() if limits is None else limits
+        try:
+            with open(kept.path, "rb") as file:  # noqa: PTH123  half the price of a Path
+                return _page(file, kept.size, TextPosition(line, byte), limits)
+        except OSError as error:
+            raise LookupError(f"the result {key!r} can't be read any more ({type(error).__name__})") from error
+
+    def close(self) -> None:
+        """Removes everything; what is kept later makes a new folder."""
+        with self._lock:
+            self._kept.clear()
+            remove, self._remove, self._folder = self._remove, None, None
+        if remove is not None:
+            remove()
+
+    # How it does it ----------------------------------------------------------------------------------------------
+
+    def _write(self, name: str, text: str) -> str:
+        path = f"{self._made_folder()}{os.sep}{name}.txt"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode())
+        except OSError:
+            with suppress(OSError):
+                os.unlink(path)  # noqa: PTH108  half a text is none
+            raise
+        return path
+
+    def _made_folder(self) -> str:
+        with self._lock:
+            if self._folder is None:
+                import tempfile
+                import weakref
+
+                self._folder = folder = tempfile.mkdtemp(prefix="pegboard-", dir=self.parent)
+                self._remove = weakref.finalize(self, _remove_folder, folder, os.getpid())
+            return self._folder
+
+    def _add(self, kept: StoredResult) -> None:
+        with self._lock:
+            self._kept[kept.id] = kept
+            gone: list[StoredResult] = []
+            total = sum(each.size.bytes for each in self._kept.values())
+            while len(self._kept) > self.most or total > self.most_bytes:
+                gone.append(self._kept.pop(next(iter(self._kept))))
+                total -= gone[-1].size.bytes
+        for each in gone:
+            with suppress(OSError):  # it is gone already, or goes with its folder
+                os.unlink(each.path)  # noqa: PTH108  it is text
 
 
-def _apology(moved: tuple[Content, ...], limits: ResultLimits) -> Iterable[TextContent]:
-    if moved:
-        files = f"{counted(len(moved), 'file')} ({_bytes(sum(map(_weight, moved)))})"
-        most = "" if limits.media_bytes is None else f" of at most {_bytes(limits.media_bytes)}"
-        yield TextContent(f"[Left out here: {files}. A result takes {MOST_ITEMS} pieces{most}.]")
+def _remove_folder(folder: str, owner: int) -> None:
+    """A child process that was forked has its parent's folder, not one of its own."""
+    import shutil
+
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-# Text -----------------------------------------------------------------------------------------------------------------
+def _page(file: BinaryIO, whole: Size, start: TextPosition, limits: ResultLimits) -> _Page:
+    if not 1 <= start.line <= max(whole.lines, 1) or start.byte < 0:
+        raise LookupError(f"there are lines 1 to {whole.lines}, and bytes from 0; nothing stands at line {start.line}")
+    for _ in range(start.line - 1):
+        file.readline()
+    skipped = file.read(start.byte)
+    if len(skipped) < start.byte or b"\n" in skipped:
+        raise LookupError(f"line {start.line} has fewer than {start.byte} bytes")
+    most = max(limits.bytes or 1 << 20, 4)  # so that each page has a character at least
+    data = file.read(2 * most + 8)  # as much again shows whether the line that is cut is too long by itself
+    first = next((place for place, each in enumerate(data[:4]) if each & 0xC0 != 0x80), 0)
+    text = data[first:].decode(errors="ignore")
+    start = TextPosition(start.line, start.byte + first)
+    done = cut(text, attrs.evolve(limits, bytes=most, keep="head", media_bytes=None))
+    if done is None:
+        return _Page(text, start, None, whole)
+    gap = done.gap
+    byte = start.byte + gap.byte if gap.line == 1 else gap.byte
+    return _Page(done.head, start, TextPosition(start.line + gap.line - 1, byte), whole)
 
 
-def _joined(texts: list[str]) -> str:
-    return texts[0] if len(texts) == 1 else "\n".join(texts)
+def kept_result_tool(
+    kept: ResultStore, *, name: str = "read_result", limits: ResultLimits = DEFAULT_RESULT_LIMITS
+) -> Tool:
+    """A tool that reads what was left out of a result; from now on, truncated results name it.
+
+    Each session reads its own results only.
+
+    Args:
+        kept: What it reads in.
+        name: The tool's name.
+        limits: How much one call reads at most.
+    """
+
+    def read_result(
+        context: ToolContext,
+        id: str,  # noqa: A002  the word that the model reads
+        line: Annotated[int, {"minimum": 1}] = 1,
+        byte: Annotated[int, {"minimum": 0}] = 0,
+        lines: Annotated[int, {"minimum": 1}] = 2_000,
+    ) -> ToolResult:
+        """Reads on in an earlier tool result of which a part was left out.
+
+        Args:
+            context: Whose results.
+            id: The id that the earlier result names.
+            line: The first line to read, from 1.
+            byte: Where in that line to begin; only for lines that are too long to be read at once.
+            lines: How many lines to read at most.
+        """
+        most = lines if limits.lines is None else min(lines, limits.lines)
+        page_limits = attrs.evolve(limits, lines=most)
+        try:
+            page = kept.read(id, line=line, byte=byte, session=context.session, limits=page_limits)
+        except LookupError as error:
+            raise ToolError(
+                f"{error}.", hint="Call the tool that gave the result again, and ask it for less."
+            ) from None
+        return ToolResult(TextContent(_page_text(page, id, name)), metadata={"truncated": page.next is not None})
+
+    kept.reader = name
+    return Tool.from_function(read_result, name=name, title="Read on", read_only=True, idempotent=True)
 
 
-def _with_text(content: tuple[Content, ...], text: str) -> tuple[Content, ...]:
-    """The text in the place of the first, and none of the others."""
-    first = next(place for place, item in enumerate(content) if _text_of(item) is not None)
-    others = [item for item in content[first:] if _text_of(item) is None]
-    return (*content[:first], TextContent(text), *others)
-
-
-def _told(done: Cut, kept: StoredText | None, reader: str | None) -> str:
-    """What stays, and between its parts what was left out and how to read it."""
-    head = f"{done.head}{_line_end(done.head)}" if done.head else ""
-    tail = f"\n{done.tail}" if done.tail else ""
-    return f"{head}[{_left_out(done)} {_how_to_read(done.gap, kept, reader)}]{tail}"
-
-
-def _left_out(done: Cut) -> str:
-    shown, whole = done.shown, done.whole
-    sizes = f"{_bytes(shown.bytes)} of {_bytes(whole.bytes)}"
-    if done.head and done.tail:
-        return f"{_stretch(done)} left out here; {sizes} are shown."
-    part = "beginning" if done.head else "end"
-    if done.gap.byte or done.end.byte or not shown.lines:
-        return f"Only the {part} is shown: {sizes}, {counted(whole.lines, 'line')} in all."
-    part = "first" if done.head else "last"
-    return f"Only the {part} {shown.lines} of {whole.lines} lines are shown ({sizes})."
-
-
-def _stretch(done: Cut) -> str:
-    if done.gap.byte or done.end.byte:
-        return f"A part of {counted(done.whole.lines, 'line')} is"
-    return f"Lines {done.gap.line} to {done.end.line - 1} of {done.whole.lines} are"
-
-
-def _how_to_read(gap: TextPosition, kept: StoredText | None, reader: str | None) -> str:
-    if kept is None:
-        return "The rest was not kept; ask for less at once."
-    if reader is None:
-        return f"The full text is in {kept.path}; what is left out begins at {_named(gap)}."
-    byte = f", byte={gap.byte}" if gap.byte else ""
-    return f'Read the rest with {reader}(id="{kept.id}", line={gap.line}{byte}).'
-
-
-def _named(place: TextPosition) -> str:
-    return f"line {place.line}, byte {place.byte}" if place.byte else f"line {place.line}"
-
-
-def _line_end(text: str) -> str:
-    return "" if text.endswith("\n") else "\n"
-
-
-def _bytes(size: int) -> str:
-    """In the unit that people would choose."""
-    if size < 1_000:
-        return f"{size} bytes"
-    return f"{size / 1024:.1f} KiB" if size < 1_000_000 else f"{size / 1024 / 1024:.1f} MiB"
+def _page_text(page: _Page, key: str, reader: str) -> str:
+    """The part, and how to read on."""
+    if page.next is None:
+        return f"{page.text}{_line_end(page.text)}[The end.]"
+    asked = f'id="{key}", line={page.next.line}' + (f", byte={page.next.byte}" if page.next.byte else "")
+    return f"{page.text}{_line_end(page.text)}[There are {page.whole.lines} lines. Read on with {reader}({asked}).]"

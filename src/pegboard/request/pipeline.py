@@ -14,7 +14,7 @@ from pegboard.callbacks import Callback, ChainError, by_name, settle
 from pegboard.errors import ProcessorError, RegistrationError, did_you_mean, suggest
 from pegboard.request.model_request import ModelRequest, ProcessorProblem
 from pegboard.threads import off_loop
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import HOST, Origin
 from pegboard.toolsets.toolset import abandon, error_text, is_cancelled
 
@@ -289,7 +289,7 @@ class Pipeline:
     async def process(
         self,
         request: ModelRequest,
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
         *,
         run: _OffLoop = off_loop,
         observe: _Observer | None = None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeGuard, cast
 
@@ -184,8 +183,7 @@ def json_faults(value: Any, most: int = MAX_VALUES) -> tuple[str, ...]:
 
 def located_faults(value: Any, most: int = MAX_VALUES) -> Sequence[tuple[_Path, str]]:
     """The same, each as path and reason."""
-    with suppress(NotPlainError):
-        plain_copy(value, [most - 1])
+    if _is_plain(value, MAX_DEPTH, [most]):
         return ()
     faults = _walk(value, (), (), [most])
     try:
@@ -194,46 +192,20 @@ def located_faults(value: Any, most: int = MAX_VALUES) -> Sequence[tuple[_Path, 
         return (((), f"must hold at most {most} values"),)
 
 
-_FLAT: Final = frozenset({bool, type(None)})
-
-
-class NotPlainError(Exception):
-    """Something in it is no JSON, or there is too much of it; `json_faults` finds what."""
-
-
-def plain_copy(value: Any, left: list[int], levels: int = MAX_DEPTH) -> Any:  # noqa: C901  in one frame, for each value
-    """A copy of JSON data, all through. A tuple becomes a list.
-
-    Args:
-        value: Anything; of JSON's own types, exactly.
-        left: How many values it may still hold; counted down.
-        levels: How deep it may be.
-
-    Raises:
-        NotPlainError: It isn't JSON, too deep, holds too much, or holds itself.
-    """
+def _is_plain(value: Any, levels: int, left: list[int]) -> bool:
+    """The same without places, three times as fast; a cycle uses up the levels or the values that are left."""
     kind = cast("type[Any]", type(value))
-    if kind is dict or kind is list or kind is tuple:
-        left[0] -= len(value)
-        if levels == 0 or left[0] < 0:  # one that holds itself uses up the levels
-            raise NotPlainError
-        if kind is not dict:
-            return [item if type(item) in _FLAT else plain_copy(item, left, levels - 1) for item in value]
-        copy: dict[str, Any] = dict(value)
-        for key, item in copy.items():
-            if type(key) is not str or not (key.isascii() or is_unicode(key)):
-                raise NotPlainError
-            if type(item) is str and item.isascii():  # what most are
-                continue
-            if type(item) not in _FLAT:
-                copy[key] = plain_copy(item, left, levels - 1)
-        return copy
-    if kind is str:
-        if value.isascii() or is_unicode(value):
-            return value
-    elif (kind is int and -_TOO_LARGE < value < _TOO_LARGE) or (kind is float and -_INFINITY < value < _INFINITY):
-        return value  # a number that JSON can write, and Python too
-    raise NotPlainError
+    if kind is not dict and kind is not list and kind is not tuple:
+        return _leaf_fault(value) is None
+    left[0] -= 1 + len(value)
+    if levels == 0 or left[0] < 0:
+        return False
+    if kind is dict:
+        for key, item in value.items():
+            if _key_fault(key) is not None or not _is_plain(item, levels - 1, left):
+                return False
+        return True
+    return all(_is_plain(item, levels - 1, left) for item in value)
 
 
 def _walk(value: Any, path: _Path, above: tuple[int, ...], left: list[int]) -> Iterator[tuple[_Path, str]]:

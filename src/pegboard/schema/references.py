@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote
 
@@ -279,6 +278,8 @@ class Expansion:
             raise EndlessSchemaError(f"it is nested more than {self.most_levels} levels deep")
 
     def _refuse_loops(self) -> None:
+        from graphlib import CycleError, TopologicalSorter  # a call of a tool without references needs none
+
         in_place = {key: [id(part) for part, same in self._steps(each) if same] for key, each in self.reached.items()}
         try:
             TopologicalSorter(in_place).prepare()

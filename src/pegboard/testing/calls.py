@@ -14,7 +14,7 @@ from pegboard.errors import PluginError, RegistrationError, did_you_mean, sugges
 from pegboard.plugins.hookspecs import hookimpl
 from pegboard.registry import ToolRegistry
 from pegboard.tools.content import ToolResult
-from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
@@ -147,7 +147,7 @@ def call_tool(
     if len(tools) != 1:
         names = ", ".join(each.name for each in tools)
         raise RegistrationError(f"call_tool runs one tool, and {tool!r:.100} holds {names or 'none'}: pass one of them")
-    result = registry.call_sync(tools[0].name, _joined(arguments, more), NOBODY if context is None else context)
+    result = registry.call_sync(tools[0].name, _joined(arguments, more), EMPTY_CONTEXT if context is None else context)
     asyncio.run(registry.aclose())
     return result
 

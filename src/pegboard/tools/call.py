@@ -101,7 +101,7 @@ class ToolCall:
 
     @property
     def invalid(self) -> bool:
-        """Whether it is known that the call can't run; `error` says why."""
+        """Whether it is known that the call can't run; `error` is why."""
         return self.error is not None
 
     def to_json(self) -> JsonObject:
@@ -279,7 +279,7 @@ class Confirmation:
         hint: The question.
         confirmed: Whether the answer is yes.
         payload: JSON data: the question's own, or what the person made of it.
-        feedback: What the person said beside it, or `None`.
+        feedback: The person's words beside it, or `None`.
         permission: What was asked for, where it was a permission; else `None`.
         patterns: What the permission was asked for.
         earlier: What was answered before to the same call, the latest first.

@@ -66,11 +66,7 @@ class State(MutableMapping[str, Any]):
         return value
 
     def __setitem__(self, key: str, value: Any) -> None:
-        """Keeps the value.
-
-        Raises:
-            ValueError: It isn't JSON, or the key isn't a text; names the place.
-        """
+        """Keeps the value; raises `ValueError` where it isn't JSON, or the key isn't a text."""
         faults = _faults(key, value)
         if faults:
             raise ValueError("; ".join(faults))
@@ -135,9 +131,14 @@ def _copied(value: Any) -> Any:
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Whether a copy still says what it was copied from; `1`, `1.0` and `True` say different things."""
+    """Whether a copy still equals what it was copied from; `1`, `1.0` and `True` are different."""
     if isinstance(value, dict):
-        return _is_same_object(cast("dict[Any, Any]", value), other)
+        items, others = cast("dict[Any, Any]", value), cast("dict[Any, Any]", other)
+        return (
+            isinstance(other, dict)
+            and len(items) == len(others)
+            and all(_is_same(item, others.get(key, _ABSENT)) for key, item in items.items())
+        )
     if isinstance(value, list | tuple):
         items = cast("list[Any]", value)
         return (
@@ -146,12 +147,6 @@ def _is_same(value: Any, other: Any) -> bool:
             and all(map(_is_same, items, cast("list[Any]", other)))
         )
     return value is other or (type(value) is type(other) and value == other)
-
-
-def _is_same_object(value: dict[Any, Any], other: Any) -> bool:
-    if not isinstance(other, dict) or len(value) != len(cast("dict[Any, Any]", other)):
-        return False
-    return all(_is_same(item, cast("dict[Any, Any]", other).get(key, _ABSENT)) for key, item in value.items())
 
 
 def _faults(key: Any, value: Any) -> tuple[str, ...]:
@@ -252,7 +247,7 @@ class OfferedTool(Protocol):
 
 @frozen(kw_only=True)
 class ReadonlyContext:
-    """For whom, and for which model, tools are resolved. Everything may be left out.
+    """The user and the model that tools are resolved for. Everything may be left out.
 
     Attributes:
         user: Who asks.
@@ -285,7 +280,7 @@ class ReadonlyContext:
     work_dir: str | None = None
 
 
-NOBODY: Final = ReadonlyContext()
+EMPTY_CONTEXT: Final = ReadonlyContext()
 
 
 @frozen
@@ -372,7 +367,7 @@ class ToolContext:
     memory and artifacts for as long as it lives, and knows no other tools.
 
     Attributes:
-        request: For whom the call runs.
+        request: The user and the model that the call runs for.
         call_id: The call's id.
         tool: The tool's name.
         values: Shared by the callbacks and the tool of this call.
@@ -388,7 +383,7 @@ class ToolContext:
         internals: What the host keeps in it while the call runs; no tool needs it.
     """
 
-    request: ReadonlyContext = NOBODY
+    request: ReadonlyContext = EMPTY_CONTEXT
     call_id: str = ""
     tool: str = ""
     values: dict[str, Any] = field(factory=cast("type[dict[str, Any]]", dict))
@@ -402,7 +397,7 @@ class ToolContext:
     depth: int = 0
     internals: CallInternals = field(factory=CallInternals, init=False, repr=False, eq=False)
 
-    # For whom ----------------------------------------------------------------------------------------------------
+    # Its request -------------------------------------------------------------------------------------------------
 
     @property
     def user(self) -> str | None:
@@ -526,14 +521,14 @@ class ToolContext:
         Args:
             permission: The permission's name, such as `"edit"`.
             patterns: What it is asked for, such as paths.
-            always: The wider patterns that an answer "always" would cover; `patterns` by default.
+            always: Wider patterns, offered to a person beside exactly this.
             metadata: For the decision, such as a diff.
 
         Raises:
             ToolError: It may not; leave it unhandled, and the model reads why.
         """
         if self.host is not None:
-            await self.host.ask(self, permission, patterns, always or patterns, metadata)
+            await self.host.ask(self, permission, patterns, always, metadata)
 
     def allows(self, permission: str, subject: str) -> bool:
         """Whether the rules let the call access one of many things that its arguments don't name, such as a file found.
@@ -600,18 +595,14 @@ class ToolContext:
     def service(self, kind: Kind[T]) -> T:
         """What the host provided for this type, opened here if that takes no event loop.
 
-        Raises:
-            MissingServiceError: A `LookupError`: nothing, or it has to be awaited; says what to do.
-            BaseException: Whatever its factory raised.
+        Raises `MissingServiceError`, a `LookupError`, where it provides nothing or it has to be awaited.
         """
         return self._services().use_now(kind, self)
 
     async def use(self, kind: Kind[T]) -> T:
         """What the host provided for this type, opened if need be; it is closed after the call.
 
-        Raises:
-            MissingServiceError: A `LookupError`: nothing; the host has to `registry.provide(kind, ...)`.
-            BaseException: Whatever its factory raised.
+        Raises `MissingServiceError`, a `LookupError`, where the host hasn't called `registry.provide(kind, ...)`.
         """
         return await self._services().use(kind, self)
 
@@ -632,11 +623,8 @@ class ToolContext:
     async def close_services(self, error: BaseException | None = None) -> None:
         """Closes what was opened for this call, the last first; the host does it after the call.
 
-        Args:
-            error: What the call ended with, so that a transaction can undo its work; or `None`.
-
-        Raises:
-            asyncio.CancelledError: The caller was cancelled; all the same everything was closed.
+        `error` is what the call ended with, so that a transaction can undo its work. Where the caller is cancelled
+        meanwhile, everything is closed all the same.
         """
         if self.internals.container is not None:
             await self.internals.container.close(error)

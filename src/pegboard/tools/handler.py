@@ -64,7 +64,7 @@ class Handler:
         blocking: Whether a plain function may block, and so runs off the event loop.
         make_binder: Makes the binder, at the first call.
         make_unstructure: Makes the way back to JSON, at the first call; `None` where the value is JSON already
-            or its type says nothing.
+            or its type declares nothing.
         wraps_result: Whether the structured result is `{"result": value}`, because its type is no object's.
         injects: The parameters that services fill: these are opened before each call and closed after it.
     """
@@ -130,7 +130,7 @@ def _is_described(annotation: Any) -> bool:
 
 
 def _check_types(parameters: Sequence[Parameter], tool: str) -> None:
-    """Refuses types that no JSON becomes: a schema says what a call may carry, not how it becomes a value."""
+    """Refuses types that no JSON becomes: a schema is about what a call may carry, not how it becomes a value."""
     from pegboard.schema.types import schema_of
 
     for each in parameters:

@@ -30,7 +30,7 @@ class CommonOptions(TypedDict, total=False):
     """Options of any tool; everything has a default, and `None` means it, save for `output_schema`.
 
     Attributes:
-        description: For the model; by default what the docstring says before its sections.
+        description: For the model; by default the docstring up to its sections.
         title: For people.
         tags: For predicates.
         annotations: Hints about behaviour; the flags below win over it.

@@ -234,7 +234,7 @@ def _parameter(written: inspect.Parameter, function: Callable[..., Any], tool: s
         annotation = ToolContext
     elif _is_kind_of_context(annotation):
         what = f"it would be the model's to fill: only {ToolContext.__name__} itself is given by the registry."
-        hint = "Annotate it ToolContext; what the request says is in its `request`."
+        hint = "Annotate it ToolContext; the request is its `request`."
         raise DefinitionError(what, tool=tool, parameter=written.name, annotation=annotation, hint=hint)
     service = None if type(annotation) is type else injected_kind(annotation)
     if service is not None:
@@ -325,16 +325,16 @@ _READY: Final = (ToolResult, *CONTENT_TYPES)
 """What is a result, or a part of one, already."""
 
 _SILENT: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoReturn, typing.Never, *_READY)
-"""What says nothing of structured results: text and bytes become content as they are."""
+"""Types without structured results: text and bytes become content as they are."""
 
 
 @frozen
 class Output:
-    """What a return type says of a tool's results.
+    """What a return type declares of a tool's results.
 
     Attributes:
-        annotation: The type of the value that is turned into the result; `EMPTY` where it says nothing.
-        schema: The JSON Schema of the structured result, an object's; `None` where the type says nothing.
+        annotation: The type of the value that is turned into the result; `EMPTY` where it declares none.
+        schema: The JSON Schema of the structured result, an object's; `None` where the type declares none.
         is_wrapped: Whether the value stands in the structured result as `{"result": value}`, because MCP wants
             an object and its type is none.
     """
@@ -404,7 +404,7 @@ def output_of(annotation: Any, *, tool: str) -> Output:
 
 
 def _spoken(annotation: Any) -> Any:
-    """The part of a type that says something of structured results, `EMPTY` where none does."""
+    """The part of a type that declares structured results, `EMPTY` where none does."""
     origin = get_origin(annotation)
     parts: tuple[Any, ...] = get_args(annotation)
     if annotation is None or annotation in _SILENT or isinstance(annotation, typing.TypeVar):

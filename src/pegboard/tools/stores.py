@@ -249,7 +249,7 @@ class MemoryEntry:
 
     Attributes:
         text: What.
-        user: Of whom; `None` is kept apart from every user.
+        user: Its user; `None` is kept apart from every user.
         session: In which conversation it came up, or `None`.
         author: Who brought it up, or `None`.
         time: When it was added, in seconds since 1970 (UTC).

@@ -54,7 +54,7 @@ class TypedTool(Generic[Input, Output]):
 
     Attributes:
         name: By default the class's name in snake case.
-        description: By default what the class's docstring says before its sections.
+        description: By default the class's docstring up to its sections.
     """
 
     name: ClassVar[str] = ""

@@ -14,7 +14,7 @@ import attrs
 from attrs import field, frozen
 
 from pegboard.errors import DuplicateToolError, ToolsetError, did_you_mean, suggest
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.spec import ConflictPolicy, is_valid_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import Predicate
@@ -98,7 +98,7 @@ def settled_names(static: Sequence[Tool], offers: Sequence[Offer], policy: Confl
     """The static tools and the toolsets' as one sequence, each name once.
 
     A host's tool has its name before any plugin's. Otherwise the static tool comes before a toolset's and the earlier
-    toolset before the later, and the policy says what becomes of the later one: `keep` holds it back, `replace` and
+    toolset before the later, and the policy decides about the later one: `keep` holds it back, `replace` and
     `shadow` hold back the earlier, `prefix` puts its plugin's or toolset's name in front, and holds it back where
     that name is taken or too long.
 
@@ -294,7 +294,7 @@ class ResolvedTools:
         """The same with more tools, behind the others.
 
         A tool whose name is taken, also by one that is left out, is held back, as is one whose schemas are refused;
-        a problem says so.
+        a problem names it.
         """
         taken = {tool.spec.name: tool for tool in self.tools}
         new: list[Tool] = []
@@ -313,7 +313,7 @@ class ResolvedTools:
         return _holding_back(grown, held, refused)
 
     def distinct(self) -> ResolvedTools:
-        """The same with each name once: the first keeps it, and a problem says so of the others."""
+        """The same with each name once: the first keeps it, and a problem names the others."""
         first: dict[str, Tool] = {}
         others = [tool for tool in self.tools if first.setdefault(tool.spec.name, tool) is not tool]
         if not others:
@@ -363,7 +363,7 @@ OnToolsetError: TypeAlias = Literal["skip", "fail"]
 async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
     static: Sequence[Tool],
     toolsets: Sequence[Toolset] = (),
-    context: ReadonlyContext = NOBODY,
+    context: ReadonlyContext = EMPTY_CONTEXT,
     *,
     where: Predicate | None = None,
     default: Predicate | None = None,
@@ -407,7 +407,7 @@ async def resolve_tools(  # noqa: PLR0913  each is one facet of the question
 
 def resolve_candidates(  # noqa: PLR0913  the same facets
     candidates: _Candidates,
-    context: ReadonlyContext = NOBODY,
+    context: ReadonlyContext = EMPTY_CONTEXT,
     *,
     where: Predicate | None = None,
     default: Predicate | None = None,

@@ -14,7 +14,7 @@ import attrs
 from attrs import frozen
 
 from pegboard.tools.content import ToolResult
-from pegboard.tools.context import NOBODY, ReadonlyContext, ToolContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext, ToolContext
 from pegboard.tools.handler import Handler
 from pegboard.tools.spec import Concurrency, ToolSpec, check_name
 from pegboard.tools.tool import LateHandler, Tool
@@ -355,8 +355,8 @@ class _Earlier:
         self._names: dict[int, tuple[weakref.ref[ReadonlyContext], list[str]]] = {}
 
     def of(self, request: ReadonlyContext) -> list[str]:
-        """The names that were found for this request, to be added to; none are kept for `NOBODY`."""
-        if request is NOBODY:
+        """The names that were found for this request, to be added to; none are kept for `EMPTY_CONTEXT`."""
+        if request is EMPTY_CONTEXT:
             return []
         key = id(request)
         with self._lock:

@@ -19,7 +19,7 @@ from pegboard.errors import CallbackError, ModelError, TurnAbortedError, log_fai
 from pegboard.messages import Message, ModelResponse
 from pegboard.request.model_request import Model, ModelRequest
 from pegboard.tools.call import Actions
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.turn.events import (
     Answered,
     Ended,
@@ -476,7 +476,7 @@ def turn_of(
     model: Model,
     request: ModelRequest | str,
     registry: ToolRegistry,
-    context: ReadonlyContext = NOBODY,
+    context: ReadonlyContext = EMPTY_CONTEXT,
     **options: Unpack[TurnOptions],
 ) -> Turn:
     """A turn that is ready to run: by `run()` or `events()`; `steer()` and `interrupt()` act on it meanwhile.
@@ -499,7 +499,7 @@ async def run_turn(
     model: Model,
     request: ModelRequest | str,
     registry: ToolRegistry,
-    context: ReadonlyContext = NOBODY,
+    context: ReadonlyContext = EMPTY_CONTEXT,
     **options: Unpack[TurnOptions],
 ) -> TurnOutcome:
     """Asks a model, runs the calls that it makes, gives it their results, and so on until it has answered.
@@ -526,7 +526,7 @@ async def stream_turn(
     model: Model,
     request: ModelRequest | str,
     registry: ToolRegistry,
-    context: ReadonlyContext = NOBODY,
+    context: ReadonlyContext = EMPTY_CONTEXT,
     **options: Unpack[TurnOptions],
 ) -> AsyncGenerator[TurnEvent]:
     """`run_turn` as a stream of events; the last is `TurnEnded`, with the outcome. Leaving early cancels the turn."""
@@ -539,7 +539,7 @@ def resumed_turn_of(  # noqa: PLR0913  as `turn_of`, and what it goes on from
     model: Model,
     request: ModelRequest,
     registry: ToolRegistry,
-    context: ReadonlyContext = NOBODY,
+    context: ReadonlyContext = EMPTY_CONTEXT,
     *,
     suspended: TurnOutcome | Mapping[str, Any],
     answers: Answers,
@@ -571,7 +571,7 @@ async def resume_turn(  # noqa: PLR0913  as above
     model: Model,
     request: ModelRequest,
     registry: ToolRegistry,
-    context: ReadonlyContext = NOBODY,
+    context: ReadonlyContext = EMPTY_CONTEXT,
     *,
     suspended: TurnOutcome | Mapping[str, Any],
     answers: Answers,

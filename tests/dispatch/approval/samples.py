@@ -43,7 +43,7 @@ def a_pending(name="delete", arguments=None, *, tool=None, approved=False, earli
 
 def resumed(pending, answer, grants=None):
     """What lets a pending call run: the approval and the confirmation."""
-    return ResumedCall(pending, answer).authorize(grants or MemoryGrants(), ReadonlyContext(session="s"))
+    return ResumedCall(pending, answer).authorize(grants or MemoryGrants(), ReadonlyContext(session="s"), None)
 
 
 class Operator:

@@ -11,14 +11,17 @@ import sys
 import threading
 
 import pytest
+from attrs import evolve
 from filelock import FileLock
 from hypothesis import given, strategies as st
 
+from dispatch.approval.samples import a_tool
 from pegboard.dispatch.approval import grants as module
-from pegboard.dispatch.approval.grants import FileApprovals, MemoryGrants, session_key
+from pegboard.dispatch.approval.grants import FileApprovals, MemoryGrants, session_key, tool_key
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError
 from pegboard.tools.context import ReadonlyContext
+from pegboard.tools.spec import HOST, Origin
 
 
 class Clock:
@@ -41,26 +44,35 @@ def store(request, path):
     return (MemoryGrants(clock) if request.param == "memory" else FileApprovals(path, clock)), clock, request.param
 
 
-def patterns(grants, session="s"):
-    return [rule.pattern for rule in grants.rules(session)]
+TOOL = "shop sha256:1"
+
+
+def patterns(grants, session="s", tool=TOOL):
+    return [rule.pattern for rule in grants.rules(session, tool)]
+
+
+def allow(grants, session, *patterns, seconds=None):
+    grants.add(session, TOOL, [Rule("edit", each, "allow") for each in patterns], seconds)
 
 
 # Both stores --------------------------------------------------------------------------------------------------------
 
 
-def test_a_grant_is_a_rule_of_its_session(store):
+def test_a_grant_is_a_rule_of_its_session_and_tool(store):
     grants, *_ = store
-    grants.add("s", "edit", ["src/*", "a.txt"])
-    assert grants.rules("s") == (Rule("edit", "src/*", "allow"), Rule("edit", "a.txt", "allow"))
-    assert grants.rules("t") == grants.rules(None) == ()
+    allow(grants, "s", "src/*", "a.txt")
+    grants.add("s", TOOL, [Rule("edit", "b*", "allow", literal=True)])
+    rules = (Rule("edit", "src/*", "allow"), Rule("edit", "a.txt", "allow"), Rule("edit", "b*", "allow", literal=True))
+    assert grants.rules("s", TOOL) == rules
+    assert grants.rules("t", TOOL) == grants.rules(None, TOOL) == grants.rules("s", "shop sha256:2") == ()
 
 
 def test_a_grant_may_expire(store):
     """At its time, and not with it those that last."""
     grants, clock, _ = store
-    grants.add("s", "edit", ["a"], seconds=10)
-    grants.add("s", "edit", ["b"])
-    grants.add("s", "edit", ["c"], seconds=5)
+    allow(grants, "s", "a", seconds=10)
+    allow(grants, "s", "b")
+    allow(grants, "s", "c", seconds=5)
     for now, left in [(104.9, ["a", "b", "c"]), (105.0, ["a", "b"]), (110.0, ["b"])]:
         clock.now = now
         assert patterns(grants) == left
@@ -69,7 +81,7 @@ def test_a_grant_may_expire(store):
 def test_a_session_can_be_forgotten(store):
     grants, *_ = store
     for session in ("s", None):
-        grants.add(session, "edit", ["a"])
+        allow(grants, session, "a")
         assert patterns(grants, session) == ["a"]
         grants.forget(session)
         grants.forget("never was")
@@ -83,7 +95,7 @@ def test_grants_are_bounded(store, monkeypatch):
     monkeypatch.setattr(module, "MOST_SESSIONS" if kind == "memory" else "MOST_FILE_SESSIONS", 2)
     for session in "abcb":
         for pattern in "1234":
-            grants.add(session, "edit", [pattern])
+            allow(grants, session, pattern)
     assert [patterns(grants, session) for session in "abc"] == [[], ["2", "3", "4"], ["2", "3", "4"]]
 
 
@@ -113,7 +125,7 @@ def test_what_is_allowed_is_what_was_granted_and_has_not_expired(steps):
     clock = Clock()
     grants, model = MemoryGrants(clock), []
     for number, (session, seconds, passes) in enumerate(steps):
-        grants.add(session, "edit", [str(number)], seconds)
+        allow(grants, session, str(number), seconds=seconds)
         model.append((session, str(number), None if seconds is None else clock.now + seconds))
         clock.now += passes
         for each in "ab":
@@ -124,15 +136,23 @@ def test_what_is_allowed_is_what_was_granted_and_has_not_expired(steps):
 @pytest.mark.parametrize(
     ("context", "key"),
     [
-        (ReadonlyContext(session="s", user="ann"), "s"),
-        (ReadonlyContext(session="s"), "s"),
-        (ReadonlyContext(user="ann"), "(no session, user ann)"),
+        (ReadonlyContext(session="s", user="ann"), '["ann", "s"]'),
+        (ReadonlyContext(session="s"), '[null, "s"]'),
+        (ReadonlyContext(user="ann"), '["ann", null]'),
+        (ReadonlyContext(session='ann", "s'), '[null, "ann\\", \\"s"]'),
         (ReadonlyContext(), None),
     ],
 )
 def test_what_a_session_is(context, key):
-    """Two users without sessions never share one."""
+    """Two users never share one, whatever they call it."""
     assert session_key(context) == key
+
+
+def test_what_a_tool_is():
+    """Its definition, and who brings it."""
+    origins = (HOST, Origin(plugin="shop"), Origin(plugin="shop", distribution="shop"), Origin(distribution="other"))
+    tools = [evolve(a_tool(), origin=origin) for origin in origins]
+    assert len({tool_key(each) for each in (*tools, a_tool("other"), a_tool(description="else"))}) == 5
 
 
 # The file -----------------------------------------------------------------------------------------------------------
@@ -142,7 +162,7 @@ def test_what_was_allowed_is_allowed_in_another_process(path):
     """Another one's change is seen, without the file being read anew where nothing has changed."""
     one, other = FileApprovals(path), FileApprovals(str(path))
     assert patterns(one) == []
-    other.add("s", "edit", ["a"])
+    allow(other, "s", "a")
     assert patterns(one) == patterns(FileApprovals(path)) == ["a"]
     other.forget("s")
     assert patterns(one) == []
@@ -150,21 +170,74 @@ def test_what_was_allowed_is_allowed_in_another_process(path):
 
 def test_the_file_says_what_was_done(path):
     grants = FileApprovals(path, Clock())
-    grants.add("s", "edit", ["src/*", "a"], seconds=10)
-    grants.add("t", "bash", ["ls"])
+    allow(grants, "s", "src/*", "a", seconds=10)
+    allow(grants, "t", "ls")
     assert grants.consume("x")
+    src, a, ls = (
+        {"tool": TOOL, "permission": "edit", "pattern": pattern, "literal": False, "until": until}
+        for pattern, until in (("src/*", 110.0), ("a", 110.0), ("ls", None))
+    )
     assert json.loads(path.read_text()) == {
-        "version": 1,
-        "sessions": {
-            "s": [{"permission": "edit", "patterns": ["src/*", "a"], "until": 110.0}],
-            "t": [{"permission": "bash", "patterns": ["ls"], "until": None}],
-        },
+        "version": 2,
+        "seen": 100.0,
+        "sessions": {"s": [src, a], "t": [ls]},
         "used": {"x": 100.0},
     }
 
 
+def test_a_file_of_version_1_keeps_its_used_answers_only(path):
+    """What it allowed was allowed to whoever had the session's id."""
+    path.parent.mkdir()
+    grant = {"permission": "edit", "patterns": ["a"], "until": None}
+    path.write_text(json.dumps({"version": 1, "sessions": {"s": [grant]}, "used": {"x": 1.0}}))
+    path.chmod(0o600)
+    grants = FileApprovals(path)
+    assert (patterns(grants), grants.consume("x"), grants.consume("y")) == ([], False, True)
+
+
+@pytest.mark.parametrize("step", [2, 60, 86_400])
+@pytest.mark.parametrize("is_seen", [True, False])
+@pytest.mark.parametrize("survives", [True, False])
+def test_a_clock_that_is_put_back_prolongs_nothing(path, step, is_seen, survives):
+    """Whether the end had been seen, in this process or by the file alone; nor does the grant come back later."""
+    clock = Clock()
+    clock.now = 1e6
+    grants = FileApprovals(path, clock)
+    allow(grants, "s", "timed", seconds=1)
+    allow(grants, "s", "lasting")
+    if is_seen:
+        clock.now += 1
+        assert patterns(grants) == ["lasting"]
+    clock.now -= step
+    grants = grants if survives else FileApprovals(path, clock)
+    assert patterns(grants) == ["lasting"]
+    allow(grants, "s", "new", seconds=10)
+    for passed, left in [(0, ["lasting", "new"]), (step, ["lasting"] if step >= 10 else ["lasting", "new"])]:
+        clock.now += passed
+        assert patterns(grants) == patterns(FileApprovals(path, clock)) == left
+
+
+def test_a_clock_that_is_set_right_by_a_little_ends_nothing(path):
+    clock = Clock()
+    grants = FileApprovals(path, clock)
+    allow(grants, "s", "timed", seconds=10)
+    clock.now -= 0.5
+    assert patterns(grants) == ["timed"]
+
+
+def test_what_has_expired_has_done_so_though_the_file_cant_be_written(path, monkeypatch):
+    clock = Clock()
+    grants = FileApprovals(path, clock)
+    allow(grants, "s", "timed", seconds=10)
+    monkeypatch.setattr(module, "_write_whole", lambda *_: (_ for _ in ()).throw(OSError("read-only")))
+    clock.now += 10
+    assert patterns(grants) == []
+    clock.now -= 0.5
+    assert patterns(grants) == []
+
+
 def test_it_is_private(path):
-    FileApprovals(path).add("s", "edit", ["a"])
+    allow(FileApprovals(path), "s", "a")
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     files = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
     assert files == {"approvals.json": 0o600, "approvals.json.lock": 0o600}
@@ -172,7 +245,7 @@ def test_it_is_private(path):
 
 def test_calls_without_session_and_user_are_granted_nothing_for_longer_than_the_process(path):
     grants = FileApprovals(path)
-    grants.add(None, "edit", ["a"])
+    allow(grants, None, "a")
     assert patterns(FileApprovals(path), None) == []
     assert not path.exists()
 
@@ -192,7 +265,7 @@ def test_one_changes_it_at_a_time(path):
 
     def state(name):
         for _ in range(5):
-            FileApprovals(path).add("s", "edit", [name])
+            allow(FileApprovals(path), "s", name)
 
     threads = [threading.Thread(target=state, args=(str(number),)) for number in range(4)]
     for thread in threads:
@@ -204,10 +277,10 @@ def test_one_changes_it_at_a_time(path):
 
 def test_waiting_for_another_has_a_limit(path):
     grants = FileApprovals(path, lock_seconds=0.02)
-    grants.add("s", "edit", ["a"])
+    allow(grants, "s", "a")
     with FileLock(f"{path}.lock"), pytest.raises(PendingError, match=r"locked by another process for more than 0\.02"):
-        grants.add("s", "edit", ["b"])
-    grants.add("s", "edit", ["c"])
+        allow(grants, "s", "b")
+    allow(grants, "s", "c")
     assert patterns(grants) == ["a", "c"]
 
 
@@ -215,11 +288,14 @@ def allows_nothing(path, caplog, reason):
     """A person is asked again, no answer can be used, and the log says why, once."""
     grants = FileApprovals(path)
     with caplog.at_level(logging.ERROR, "pegboard"):
-        assert grants.rules("s") == grants.rules("s") == ()
+        assert grants.rules("s", TOOL) == grants.rules("s", TOOL) == ()
     assert len(caplog.records) == 1
-    for change in (lambda: grants.consume("x"), lambda: grants.add("s", "edit", ["a"]), lambda: grants.forget("s")):
+    for change in (lambda: grants.consume("x"), lambda: allow(grants, "s", "a"), lambda: grants.forget("s")):
         with pytest.raises(PendingError, match=f"can't be read.*{reason}"):
             change()
+
+
+GRANT = '"tool": "t", "permission": "p", "literal": false, '
 
 
 @pytest.mark.parametrize(
@@ -229,13 +305,14 @@ def allows_nothing(path, caplog, reason):
         "{",
         "[]",
         "null",
+        '{"version": 3, "seen": 0, "sessions": {}, "used": {}}',
         '{"version": 2, "sessions": {}, "used": {}}',
         '{"version": 1, "sessions": {}}',
-        '{"version": 1, "sessions": {"s": [{}]}, "used": {}}',
-        '{"version": 1, "sessions": {"s": [{"permission": "p", "patterns": "abc", "until": null}]}, "used": {}}',
-        '{"version": 1, "sessions": {"s": [{"permission": "p", "patterns": ["a"], "until": "x"}]}, "used": {}}',
-        '{"version": 1, "sessions": {"s": 7}, "used": {}}',
-        '{"version": 1, "sessions": {}, "used": {"a": null}}',
+        f'{{"version": 2, "seen": 0, "sessions": {{"s": [{{{GRANT}"pattern": ["a"]}}]}}, "used": {{}}}}',
+        f'{{"version": 2, "seen": 0, "sessions": {{"s": [{{{GRANT}"pattern": ""}}]}}, "used": {{}}}}',
+        f'{{"version": 2, "seen": 0, "sessions": {{"s": [{{{GRANT}"pattern": "a", "until": "x"}}]}}, "used": {{}}}}',
+        '{"version": 2, "seen": 0, "sessions": {"s": 7}, "used": {}}',
+        '{"version": 2, "seen": 0, "sessions": {}, "used": {"a": null}}',
         "[" * 100_000,
     ],
 )
@@ -243,7 +320,7 @@ def test_a_file_that_cant_be_read_allows_nothing(path, caplog, text):
     path.parent.mkdir()
     path.write_text(text)
     path.chmod(0o600)
-    allows_nothing(path, caplog, "not a file of approvals")
+    allows_nothing(path, caplog, "")
     assert path.read_text() == text
 
 
@@ -267,14 +344,14 @@ def _pipe(path):
     ],
 )
 def test_a_file_that_isnt_a_private_one_of_reasonable_size_allows_nothing(path, caplog, change, reason):
-    FileApprovals(path).add("s", "edit", ["*"])
+    allow(FileApprovals(path), "s", "*")
     change(path)
     allows_nothing(path, caplog, reason)
 
 
 def test_a_folder_that_cant_be_looked_into_allows_nothing(tmp_path):
     (tmp_path / "file").write_text("no folder")
-    assert FileApprovals(tmp_path / "file" / "below").rules("s") == ()
+    assert FileApprovals(tmp_path / "file" / "below").rules("s", TOOL) == ()
 
 
 def test_the_file_is_bounded(path, monkeypatch):
@@ -283,7 +360,7 @@ def test_the_file_is_bounded(path, monkeypatch):
     grants = FileApprovals(path)
     assert grants.consume("x")
     for session in "abcdefgh":
-        grants.add(session, "edit", ["p" * 30])
+        allow(grants, session, "p" * 30)
     assert path.stat().st_size <= 400
     assert (patterns(grants, "h"), patterns(grants, "a")) == (["p" * 30], [])
     assert not grants.consume("x")
@@ -294,7 +371,7 @@ def test_the_file_is_bounded(path, monkeypatch):
 @pytest.mark.parametrize(("what", "fails"), [("the disk is full", True), ("the file system can't sync folders", False)])
 def test_a_write_that_fails_leaves_the_old_file(path, monkeypatch, what, fails):
     """A folder that can't be synced is no failure."""
-    FileApprovals(path).add("s", "edit", ["a"])
+    allow(FileApprovals(path), "s", "a")
     sync = os.fsync
 
     def fail(fd):
@@ -305,8 +382,8 @@ def test_a_write_that_fails_leaves_the_old_file(path, monkeypatch, what, fails):
     monkeypatch.setattr(os, "fsync", fail)
     if fails:
         with pytest.raises(OSError, match=what):
-            FileApprovals(path).add("s", "edit", ["b"])
+            allow(FileApprovals(path), "s", "b")
     else:
-        FileApprovals(path).add("s", "edit", ["b"])
+        allow(FileApprovals(path), "s", "b")
     assert patterns(FileApprovals(path)) == (["a"] if fails else ["a", "b"])
     assert len(list(path.parent.iterdir())) == 2

@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 
 from dispatch.approval.samples import NOW, a_pending, a_tool, resumed
 from pegboard.dispatch.approval import pending as module
+from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
 from pegboard.dispatch.approval.pending import (
     CONFIRMATION_CALL,
     Approval,
@@ -26,6 +27,7 @@ from pegboard.dispatch.approval.pending import (
     original_call_from,
 )
 from pegboard.dispatch.approval.request import Always, ApprovalRequest, Later, Once, Reject
+from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError
 from pegboard.schema.json import canonical_json, json_text
 from pegboard.tools.call import CallError, Confirmation, ToolCall
@@ -444,6 +446,33 @@ def test_unknown_and_unreadable_answers_are_ignored():
     done = matched([call], given_)
     assert ids(done, Once) == [call.id]
     assert done.ignored == ("unknown", call.id, "7", "['x']")
+
+
+@pytest.mark.parametrize("patterns", [["*"], ["a.txt"], ["src/*"]])
+def test_a_clients_json_never_widens_what_always_allows(patterns):
+    """Whatever was offered: only the host answers `Always(patterns)`."""
+    call = a_pending(always=("a.txt",), wider=("src/*",))
+    done = matched([call], {call.id: {"answer": "always", "patterns": patterns}})
+    assert (done.resumed, done.ignored) == ((), (call.id,))
+    (resumed,) = matched([call], {call.id: {"answer": "always", "seconds": 5}}).resumed
+    grants = MemoryGrants()
+    resumed.authorize(grants, ReadonlyContext(session="s"), a_tool())
+    literal = Rule("delete", "a.txt", "allow", literal=True)
+    assert grants.rules(session_key(ReadonlyContext(session="s")), tool_key(a_tool())) == (literal,)
+
+
+def test_a_tool_that_is_another_by_now_is_allowed_nothing_for_longer():
+    grants, context = MemoryGrants(), ReadonlyContext(session="s")
+    for tool in (None, a_tool(description="else")):
+        (resumed,) = matched([call := a_pending()], {call.id: Always(["*"])}).resumed
+        resumed.authorize(grants, context, tool)
+        assert grants.rules(session_key(context), tool_key(tool or a_tool())) == ()
+
+
+def test_a_pending_call_of_before_wider_patterns_is_read():
+    data = a_pending().to_json()
+    del data["wider"]
+    assert PendingCall.from_json(data).wider == ()
 
 
 def test_an_answer_may_be_put_off_again():

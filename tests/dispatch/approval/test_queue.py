@@ -10,9 +10,10 @@ import pytest
 
 from dispatch.approval.samples import Operator, a_request, a_tool, surroundings
 from pegboard import threads
-from pegboard.dispatch.approval.grants import MemoryGrants
+from pegboard.dispatch.approval.grants import MemoryGrants, session_key, tool_key
 from pegboard.dispatch.approval.queue import ApprovalQueue, Approver, ask_later, asks_one_at_a_time
 from pegboard.dispatch.approval.request import Always, Later, Once, Reject
+from pegboard.dispatch.permissions.rule import Rule
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ReadonlyContext, ToolContext
 from pegboard.tools.handler import Preview
@@ -42,6 +43,11 @@ def asked(approver, request=None, **options):
             assert services.approvals._approvers.is_idle
 
     return asyncio.run(main())
+
+
+def granted(grants, session="s", user=None, tool="delete"):
+    """What the tool is allowed in this session, as rules."""
+    return grants.rules(session_key(ReadonlyContext(session=session, user=user)), tool_key(a_tool(tool)))
 
 
 def denied(approver, **options):
@@ -262,30 +268,27 @@ async def test_rules_that_fail_cover_nothing():
 # What an answer means for others ------------------------------------------------------------------------------------
 
 
-def test_always_is_granted_to_the_session():
+def test_always_is_granted_to_this_user_in_this_session_and_to_the_tool_as_it_is():
     grants = MemoryGrants()
     asked(lambda *_: Always(), grants=grants)
     asked(lambda *_: Always(["b*"]), grants=grants)
-    assert [(rule.permission, rule.pattern, rule.action) for rule in grants.rules("s")] == [
-        ("delete", "a.txt", "allow"),
-        ("delete", "b*", "allow"),
-    ]
-    assert grants.rules("t") == ()
+    assert granted(grants) == (Rule("delete", "a.txt", "allow", literal=True), Rule("delete", "b*", "allow"))
+    assert granted(grants, "t") == granted(grants, user="bob") == granted(grants, tool="other") == ()
 
 
 def test_always_may_expire():
     now = [0.0]
     grants = MemoryGrants(lambda: now[0])
     asked(lambda *_: Always(seconds=60), grants=grants)
-    assert len(grants.rules("s")) == 1
+    assert len(granted(grants, "s")) == 1
     now[0] = 60.0
-    assert grants.rules("s") == ()
+    assert granted(grants, "s") == ()
 
 
 def test_always_without_patterns_is_once():
     grants = MemoryGrants()
     asked(lambda *_: Always(), a_request(always=()), grants=grants)
-    assert grants.rules("s") == ()
+    assert granted(grants, "s") == ()
 
 
 async def test_without_a_store_always_is_once():
@@ -310,9 +313,9 @@ async def test_always_settles_what_waits_in_this_session_and_is_covered_now():
     services = surroundings(person, grants=grants)
     tasks = {
         "one": ask(services, "one"),
-        "two": ask(services, "two", covered=lambda: bool(grants.rules("s"))),
+        "two": ask(services, "two", covered=lambda: bool(granted(grants, tool="one"))),
         "three": ask(services, "three"),
-        "other": ask(services, "other", session="t", covered=lambda: bool(grants.rules("s"))),
+        "other": ask(services, "other", session="t", covered=lambda: bool(granted(grants, tool="one"))),
     }
     await person.sees(*tasks)
     person.answers("one", Always())
@@ -456,7 +459,7 @@ async def test_a_bound_method_is_one_approver():
 async def test_what_was_settled_in_the_line_is_never_shown(answer, outcome):
     person, grants = Person(one_at_a_time=True), MemoryGrants()
     services = surroundings(person, grants=grants)
-    tasks = [ask(services, name, covered=lambda: bool(grants.rules("s"))) for name in ("one", "two", "three")]
+    tasks = [ask(services, name, covered=lambda: bool(granted(grants, tool="one"))) for name in ("one", "two", "three")]
     await person.sees("one")
     person.answers("one", answer)
     assert [said for said, _ in await asyncio.gather(*tasks)] == [answer, outcome, outcome]
@@ -546,7 +549,7 @@ def test_an_approver_that_ignores_its_cancellation_changes_nothing():
             return Always(["*"])
 
     denied(stubborn, seconds=0.02, grants=grants)
-    assert grants.rules("s") == ()
+    assert granted(grants, "s") == ()
 
 
 async def test_an_approver_that_wont_end_is_left_to_itself(monkeypatch):

@@ -20,8 +20,11 @@ from pegboard.dispatch.approval.request import (
     shown_preview,
 )
 from pegboard.errors import PendingError
+from pegboard.schema.json import json_text
 from pegboard.tools.handler import Preview
 from strategies import json_values
+
+OBJECTS = st.dictionaries(st.text(max_size=4), json_values(), max_size=3)
 
 PATTERNS = st.none() | st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=3)
 SECONDS = st.none() | st.floats(0.001, 1e6)
@@ -96,35 +99,53 @@ def test_nobody_can_change_the_arguments():
 
 
 def test_a_person_reads_it_in_lines():
-    request = a_request(tool=a_tool(title="Delete a file"), reason="it is destructive", hint="Shall I?")
+    """The preview stands beside the arguments, never in their place."""
+    facts = {"reason": "it is destructive", "hint": "Shall I?", "patterns": ("a.txt", "b"), "wider": ("*.txt",)}
+    request = a_request(tool=a_tool(title="Delete a file"), metadata={"n": 1}, payload=[2], **facts)
     assert request.with_preview(Preview("deletes a.txt", "1 file")).to_text().splitlines() == [
-        "Delete a file: Shall I?",
+        "Delete a file (delete): Shall I?",
         "permission: delete",
         "for: a.txt",
-        "always allows: a.txt",
+        "for: b",
         "asked because it is destructive",
+        "always allows: exactly this",
+        "more would be allowed by: *.txt",
+        "{",
+        '  "path": "a.txt"',
+        "}",
+        "[",
+        "  2",
+        "]",
         "deletes a.txt",
         "1 file",
+        "{",
+        '  "n": 1',
+        "}",
     ]
 
 
-def test_without_a_preview_the_arguments_are_shown():
-    request = a_request(arguments={"path": "ä\u202e"}, patterns=(), always=())
-    assert request.to_text().splitlines() == ["delete", "permission: delete", "{", '  "path": "ä\\u{202e}"', "}"]
-
-
 def test_nothing_hidden_is_shown():
-    """Whatever the model or the tool wrote; and nobody makes a line of their own in the head."""
-    request = a_request(patterns=("a\u202eb\npermission: none",), hint="\x1b[2J", always=("\u200b",))
-    text = request.to_text()
+    """Whatever the model or the tool wrote; and no text makes a line of its own in the head."""
+    facts = {"patterns": ("a\u202eb\npermission: none",), "hint": "\x1b[2J", "wider": ("\u200b",)}
+    text = a_request(arguments={"path": "ä\u202e"}, **facts).to_text()
     assert not {"\u202e", "\x1b", "\u200b"} & set(text)
-    assert "for: a\\u{202e}b\\u{a}permission: none" in text.splitlines()
+    assert {"for: a\\u{202e}b\\u{a}permission: none", '  "path": "ä\\u{202e}"'} <= set(text.splitlines())
 
 
-def test_long_texts_are_cut_and_say_so():
-    text = a_request(arguments={"path": "a" * 60_000}, patterns=("b" * 3_000,)).to_text()
-    assert "more characters are not shown" in text
-    assert len(text) < 55_000
+@pytest.mark.parametrize("where", ["arguments", "patterns", "hint", "reason", "payload", "metadata", "wider"])
+def test_nothing_that_a_person_approves_is_cut(where):
+    """However long it is, and whatever the tool previews."""
+    end = "the end of it"
+    long = "a" * 200_000 + end
+    facts = {"arguments": {"path": long}, "patterns": (long,), "metadata": {"x": long}, "wider": (long,)}
+    request = a_request(**{where: facts.get(where, long)})
+    assert end in request.with_preview(Preview("short")).to_text()
+
+
+@given(OBJECTS, OBJECTS)
+def test_two_calls_that_differ_look_different(one, other):
+    texts = [a_request(arguments=arguments).to_text() for arguments in (one, other)]
+    assert (texts[0] == texts[1]) is (json_text(one) == json_text(other))
 
 
 def test_json_has_all_facts():
@@ -134,7 +155,7 @@ def test_json_has_all_facts():
         subject="question",
         hint="Shall I?",
         payload={"n": 1},
-        metadata={"diff": "x", "handle": Unwritable(), "path": {1}},
+        metadata={"diff": "x", "handle": Unwritable(), "path": {1}, "long": {"a" * 3_000}},
         user="ann",
         session="s",
         preview=Preview("sum", "det"),
@@ -153,12 +174,13 @@ def test_json_has_all_facts():
         "permission": "delete",
         "patterns": ["a.txt"],
         "always": ["a.txt"],
+        "wider": [],
         "reason": "why",
         "subject": "question",
         "hint": "Shall I?",
         "payload": {"n": 1},
         "preview": {"summary": "sum", "details": "det"},
-        "metadata": {"diff": "x", "handle": "a Unwritable", "path": "{1}"},
+        "metadata": {"diff": "x", "handle": "a Unwritable", "path": "{1}", "long": "a set"},
         "user": "ann",
         "session": "s",
         "digest": request.digest,
@@ -229,9 +251,11 @@ async def test_whoever_waits_may_be_cancelled():
     free.set()
 
 
-@pytest.mark.parametrize("nonsense", [1, b"x", ["a"], Preview(1), Preview("a", None)])
-def test_nonsense_is_told(nonsense):
-    with pytest.raises(TypeError, match="a preview is a Preview"):
+@pytest.mark.parametrize(
+    "nonsense", [1, b"x", ["a"], Preview(1), Preview("a", None), Preview("a" * 1_001), Preview("a", "b" * 50_001)]
+)
+def test_nonsense_and_what_is_too_long_to_be_shown_whole_is_no_preview(nonsense):
+    with pytest.raises((TypeError, ValueError), match="a preview"):
         shown_preview(nonsense)
     operator = Operator()
     assert previewed(lambda arguments: nonsense, observe=operator) is None
@@ -244,9 +268,3 @@ def test_hidden_characters_are_written_out():
     assert shown == Preview("a\\u{202e}b\\u{a}c", "d\\u{200b}e\nf\\u{1b}")
     assert shown_preview("only a \u2067text") == Preview("only a \\u{2067}text")
     assert shown_preview(None) is None
-
-
-def test_long_ones_are_cut():
-    shown = shown_preview(Preview("a" * 1_001, "b" * 50_002))
-    assert shown.summary == "a" * 1_000 + "..."
-    assert shown.details == "b" * 50_000 + "\n... (2 more characters are not shown)"

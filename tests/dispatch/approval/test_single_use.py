@@ -107,7 +107,7 @@ class Host(RuleBasedStateMachine):
                 if isinstance(resumed.answer, Once):
                     self.yes.add((call.id, call.arguments["path"]))
                 with contextlib.suppress(CallError):
-                    approval, _ = resumed.authorize(self.grants, context)
+                    approval, _ = resumed.authorize(self.grants, context, self.tool)
                     state = self.a_call(call.arguments["path"])
                     state.call, state.approval = call.call, approval
                     asyncio.run(approved(state))

@@ -5,26 +5,15 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 import sys
 import weakref
 
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions.permissions import (
-    DEFAULT_PERMISSIONS,
-    MOST_AT_ONCE,
-    MOST_FILE,
-    NO_RULE,
-    PermissionRules,
-    Permissions,
-    Resource,
-    policy_of,
-    read_permissions,
-)
+from pegboard.dispatch.permissions.evaluation import MOST_EXACT, NO_RULE, PermissionRules, Resource
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Rule, TextMatcher, Unreadable, WholeCall
-from pegboard.errors import ConfigError
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import HOST, Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
@@ -38,11 +27,9 @@ def test_relative_paths_start_in_the_folder_of_the_call(tmp_path, monkeypatch):
         assert Resource("path", "x").parts("path", (work_dir,))[0].shown == place
 
 
-def test_what_is_asked_always_of_a_text_is_that_text():
-    assert TextMatcher("a b").always == "a b"
-    assert TextMatcher("a*").always is None
-    assert WholeCall().always == "*"
-    assert Unreadable("x").always is None
+def test_exactly_this_and_what_is_wider():
+    parts = (TextMatcher("a*"), TextMatcher(HOLE), WholeCall(), Unreadable("x"))
+    assert [(part.literal, part.wider) for part in parts] == [("a*", None), (None, None), (None, "*"), (None, None)]
 
 
 STRICTNESS = ["allow", None, "ask", "deny"]
@@ -626,23 +613,38 @@ def ask(called, arguments, *rules, **options):
     return permissions.ask(called, arguments, permissions.decide(called, arguments, **options), **options)
 
 
-def test_a_person_is_told_what_is_touched_and_what_always_would_allow(tmp_path):
-    asked = ask(SHELL, {"line": "git push origin && ls -l && ls -l"})
+def test_a_person_is_shown_what_is_touched_and_offered_exactly_this_and_more():
+    line = "git push origin && ls -l && ls -l"
+    asked = ask(SHELL, {"line": line})
     assert (asked.permission, asked.patterns) == ("bash", ("git push origin", "ls -l"))
-    assert asked.always == ("git push *", "ls *")
+    assert (asked.always, asked.wider) == (
+        (json.dumps({"line": [line]}, separators=(",", ":")),),
+        ("git push *", "ls *"),
+    )
     assert asked.reason == "asks for the permission 'bash'"
     assert asked.decision.action == "ask"
-    assert ask(WRITE, {"path": "/a/b"}).always == ("/a/*",)
-    whole = ask(tool(destructive=True), {})
-    assert (whole.patterns, whole.always) == (("*",), ("*",))
+    path = ask(WRITE, {"path": "/a/b"})
+    assert (path.always, path.wider) == (('{"path":["/a/b"]}',), ("/a/*",))
+    whole = ask(tool(destructive=True), {"n": 1})
+    assert (whole.patterns, whole.always, whole.wider) == (("*",), ('{"n":1}',), ("*",))
+    (long,) = ask(tool(destructive=True), {"text": "a" * MOST_EXACT}).always
+    assert long.startswith("sha256:")
 
 
 @pytest.mark.parametrize(
-    ("line", "rules"),
-    [("echo $(x)", []), ("$X", []), ("rm '*'", []), ("", []), ("sudo rm x", [Rule("bash", "rm *", "ask")])],
+    ("line", "literal", "wider"),
+    [
+        ("echo $(x)", False, False),
+        ("$X", False, False),
+        ("rm '*'", True, False),
+        ("", False, False),
+        ("sudo rm x", True, False),
+        ("ls $X", False, True),
+    ],
 )
-def test_always_is_not_proposed_where_it_would_not_do(line, rules):
-    assert ask(SHELL, {"line": line}, *rules).always == ()
+def test_always_is_not_offered_where_it_would_not_do(line, literal, wider):
+    asked = ask(SHELL, {"line": line}, Rule("bash", "rm *", "ask"))
+    assert (bool(asked.always), bool(asked.wider)) == (literal, wider)
 
 
 def test_what_is_missing_is_shown_as_anything():
@@ -656,11 +658,28 @@ LINES = st.lists(st.sampled_from(COMMANDS), min_size=1, max_size=3)
 
 @given(LINES.map("; ".join), FEW_RULES)
 def test_what_always_proposes_allows_the_same_call(line, rules):
+    """And exactly this, nothing else."""
     permissions = Permissions(rules)
     decision = permissions.decide(SHELL, {"line": line})
-    if decision.action == "ask" and (always := permissions.ask(SHELL, {"line": line}, decision).always):
-        grants = tuple(Rule("bash", pattern, "allow") for pattern in always)
-        assert permissions.decide(SHELL, {"line": line}, grants=grants).action == "allow"
+    if decision.action != "ask":
+        return
+    asked = permissions.ask(SHELL, {"line": line}, decision)
+    for literal, patterns in ((True, asked.always), (False, asked.wider)):
+        grants = tuple(Rule("bash", pattern, "allow", literal=literal) for pattern in patterns)
+        if grants:
+            assert permissions.decide(SHELL, {"line": line}, grants=grants).action == "allow"
+        if literal:
+            other = {"line": f"{line}; {line}"}
+            assert permissions.decide(SHELL, other, grants=grants) == permissions.decide(SHELL, other)
+
+
+@given(FEW_RULES, st.sampled_from(["bash", "*"]), st.sampled_from(["*", "git *", "ls"]), LINES.map("; ".join))
+def test_no_grant_overrides_a_deny_or_takes_away_what_is_allowed(rules, permission, pattern, line):
+    """It answers what asks."""
+    permissions, grants = Permissions(rules), (Rule(permission, pattern, "allow"),)
+    before = permissions.decide(SHELL, {"line": line}).action
+    after = permissions.decide(SHELL, {"line": line}, grants=grants).action
+    assert after == before or (before, after) == ("ask", "allow")
 
 
 # --- what a running tool asks ---
@@ -717,107 +736,6 @@ def test_a_tool_that_is_gone_is_not_kept():
     del called
     gc.collect()
     assert gone() is None
-
-
-TOML = """
-mode = "accept_edits"
-forbid = ["bash: rm -rf *"]
-deny = ["fetch"]
-ask = ["edit: ~/*"]
-allow = ["bash: git *", "fetch:https://example.com"]
-
-[[rule]]
-permission = "mail"
-pattern = "*@example.com"
-action = "allow"
-field = "to"
-kind = "text"
-
-[[rule]]
-permission = "mail"
-forbid = true
-"""
-
-
-@pytest.fixture
-def written(tmp_path):
-    def written(content, name="rules.toml"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return str(path)
-
-    return written
-
-
-def test_a_file_of_rules_is_read(written):
-    """The lists first, the stricter behind the milder; then the rules."""
-    assert read_permissions(written(TOML)) == Permissions(
-        [
-            Rule("bash", "git *", "allow"),
-            Rule("fetch", "https://example.com", "allow"),
-            Rule("edit", "~/*", "ask"),
-            Rule("fetch", "*", "deny"),
-            Rule("bash", "rm -rf *", "deny", forbid=True),
-            Rule("mail", "*@example.com", "allow", field="to", kind="text"),
-            Rule("mail", "*", "deny", forbid=True),
-        ],
-        "accept_edits",
-    )
-
-
-def test_json_says_the_same(written):
-    permissions = read_permissions(written(TOML))
-    assert read_permissions(written(json.dumps(permissions.to_json()), "rules.JSON")) == permissions
-    short = {"allow": ["bash"], "rule": [{"permission": "a", "action": "ask"}]}
-    assert read_permissions(written(json.dumps(short), "rules.json")) == Permissions(
-        [Rule("bash", "*", "allow"), Rule("a", "*", "ask")]
-    )
-
-
-def test_an_empty_file_says_nothing(written):
-    assert read_permissions(written("")) == Permissions()
-
-
-@pytest.mark.parametrize(
-    ("content", "key", "text"),
-    [
-        ('mdoe = "plan"', "mdoe", "unknown key. Did you mean 'mode'?"),
-        ("zzz = 1", "zzz", "unknown key. There are mode, allow, ask, deny, forbid, rule, rules."),
-        ('mode = "paln"', "mode", "there is no mode 'paln'. Did you mean 'plan'?"),
-        ("mode = 1", "mode", "expected a text, found int"),
-        ('allow = "bash"', "allow", "expected a list, found str"),
-        ("deny = [1]", "deny[0]", "expected a text such as 'bash: git *', found int"),
-        ('ask = ["a", ": x"]', "ask[1]", "expected 'permission: pattern' or 'permission', found ': x'"),
-        ('ask = ["a:"]', "ask[0]", "expected 'permission: pattern' or 'permission', found 'a:'"),
-        ("rule = [1]", "rule[0]", "expected a table, found int"),
-        ("rule = 1", "rule", "expected a list, found int"),
-        ('[[rule]]\npermission = "a"\nacton = "ask"', "rule[0]", "acton: unknown key. Did you mean 'action'?"),
-        ("rule = []\nrules = []", "rules", "write either 'rule' or 'rules'"),
-        ("mode = ", "", "not TOML: "),
-        (b"\xff", "", "not UTF-8"),
-        ("a = " + "[" * 100_000, "", "nested too deep"),
-        (" " * (MOST_FILE + 1), "", f"larger than {MOST_FILE} bytes"),
-    ],
-)
-def test_what_is_wrong_is_named(written, content, key, text):
-    path = written(content)
-    with pytest.raises(ConfigError, match=re.escape(f"{path}: {key + ': ' if key else ''}{text}")) as caught:
-        read_permissions(path)
-    assert (caught.value.file, caught.value.key) == (path, key)
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [('{"mode": "plan", "mode": "bypass"}', "not JSON"), ("[]", "expected a table, found list"), ("{", "not JSON")],
-)
-def test_json_is_read_as_strictly(written, content, text):
-    with pytest.raises(ConfigError, match=text):
-        read_permissions(written(content, "rules.json"))
-
-
-def test_a_file_that_isnt_there_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"none\.toml: can't be read: No such file"):
-        read_permissions(str(tmp_path / "none.toml"))
 
 
 def test_data_that_says_what_cant_be_is_refused():

@@ -85,7 +85,7 @@ class DoomLoop:
         if self.action == "deny" or context.host is None:
             return refusal
         try:
-            await context.ask(PERMISSION, [tool.name], always=[tool.name], metadata={"times": times})
+            await context.ask(PERMISSION, [tool.name], metadata={"times": times})
         except CallError as error:
             if error.kind == "denied":  # by a rule, or without an approver: the model gets what helps it
                 return refusal

@@ -8,18 +8,22 @@ import os
 import stat
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from math import inf
 from pathlib import Path
 from threading import Lock
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import attrs
 from attrs import define, field, frozen
 
 from pegboard.dispatch.approval.request import parsed, structured
+from pegboard.dispatch.permissions.permissions import owner_of
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError
 from pegboard.tools.context import ReadonlyContext
+from pegboard.tools.tool import Tool
 
 MOST_SESSIONS: Final = 10_000
 MOST_GRANTS: Final = 1_000
@@ -32,6 +36,9 @@ MOST_FILE_SESSIONS: Final = 1_000
 MOST_FILE_USED: Final = 20_000
 LOCK_SECONDS: Final = 5.0
 _LOCK_POLL_SECONDS: Final = 0.01
+_CLOCK_STEP: Final = 1.0
+"""Seconds by which a clock is put back when it is only set right."""
+
 _SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 _Stamp = tuple[int, int, int]
 
@@ -39,16 +46,17 @@ _Stamp = tuple[int, int, int]
 class Grants(Protocol):
     """Store of what people have allowed. Called from several threads; `add` and `consume` off the event loop."""
 
-    def rules(self, session: str | None) -> tuple[Rule, ...]:
-        """What is allowed in this session now, as rules; nothing of what has expired. Must not block.
+    def rules(self, session: str | None, tool: str) -> tuple[Rule, ...]:
+        """What a tool is allowed in this session now, as rules; nothing of what has expired. Must not block.
 
         Args:
             session: As `session_key` gives it.
+            tool: As `tool_key` gives it.
         """
         ...
 
-    def add(self, session: str | None, permission: str, patterns: Sequence[str], seconds: float | None = None) -> None:
-        """Allows these patterns of a permission in this session, for so many seconds or for good."""
+    def add(self, session: str | None, tool: str, rules: Sequence[Rule], seconds: float | None = None) -> None:
+        """Allows a tool what these rules allow, in this session, for so many seconds or for good."""
         ...
 
     def consume(self, pending_id: str) -> bool:
@@ -61,14 +69,18 @@ class Grants(Protocol):
 
 
 def session_key(request: ReadonlyContext) -> str | None:
-    """The key that grants and waiting requests of this context are kept under.
+    """The key that grants and waiting requests of this context are kept under: its user and its session, as JSON.
 
-    The session's id. Without one each user has a session of their own, and all that is left is one nameless session,
-    that of a program for one person.
+    Without either, all that is left is one nameless session, that of a program for one person.
     """
-    if request.session is not None or request.user is None:
-        return request.session
-    return f"(no session, user {request.user})"
+    if request.session is None and request.user is None:
+        return None
+    return json.dumps([request.user, request.session])
+
+
+def tool_key(tool: Tool) -> str:
+    """The key that grants of a tool are kept under: who brings it, and its definition."""
+    return f"{owner_of(tool)} {tool.spec.digest}"
 
 
 @frozen
@@ -76,57 +88,52 @@ class Grant:
     """One thing that was allowed.
 
     Attributes:
-        permission: Its name.
-        patterns: For what.
+        tool: Which tool it was, as `tool_key` gives it.
+        permission: The permission's name.
+        pattern: For what.
+        literal: Whether the pattern is exactly what was asked.
         until: When it expires, by the store's clock; `None`: never.
     """
 
+    tool: str
     permission: str
-    patterns: tuple[str, ...] = field(converter=tuple[str, ...])
+    pattern: str
+    literal: bool
     until: float | None = None
 
-
-@frozen
-class _SessionGrants:
-    """What one session has been allowed.
-
-    Attributes:
-        grants: In the order in which they were given.
-        until: When the first of them expires, or `None`.
-        rules: The same as rules, one a pattern.
-    """
-
-    grants: tuple[Grant, ...]
-    until: float | None
-    rules: tuple[Rule, ...]
-
-    @classmethod
-    def of(cls, grants: Iterable[Grant], now: float) -> _SessionGrants:
-        """What is left of them now; the oldest of more than 1,000 are dropped."""
-        kept = tuple(grant for grant in grants if grant.until is None or grant.until > now)[-MOST_GRANTS:]
-        until = min((grant.until for grant in kept if grant.until is not None), default=None)
-        rules = (Rule(grant.permission, pattern, "allow") for grant in kept for pattern in grant.patterns)
-        return cls(kept, until, tuple(rules))
+    @cached_property
+    def rule(self) -> Rule:
+        """The same as a rule."""
+        return Rule(self.permission, self.pattern, "allow", literal=self.literal)
 
 
 @define
 class _Records:
-    """The grants of all sessions, the one that was granted to longest ago first, and the ids of used answers."""
+    """The grants of all sessions, the one that was granted to longest ago first, and the ids of used answers.
 
-    sessions: dict[str | None, _SessionGrants] = field(factory=dict["str | None", _SessionGrants])
+    Attributes:
+        sessions: By key.
+        used: When each was used.
+        seen: The latest time that is known.
+    """
+
+    sessions: dict[str | None, list[Grant]] = field(factory=dict["str | None", "list[Grant]"])
     used: dict[str, float] = field(factory=dict[str, float])
+    seen: float = 0.0
 
-    def rules(self, session: str | None, now: float) -> tuple[Rule, ...]:
-        """What is allowed in this session now."""
-        held = self.sessions.get(session)
-        if held is not None and held.until is not None and held.until <= now:
-            held = _SessionGrants.of(held.grants, now)
-        return () if held is None else held.rules
+    def rules(self, session: str | None, tool: str, now: float) -> tuple[Rule, ...]:
+        """What a tool is allowed in this session now."""
+        grants = self.sessions.get(session, ())
+        return tuple(each.rule for each in grants if each.tool == tool and (each.until is None or each.until > now))
 
-    def add(self, session: str | None, grant: Grant, now: float, most: int) -> None:
-        """Adds a grant; of more than `most` sessions the one that was granted to longest ago goes."""
-        held = self.sessions.pop(session, None)
-        self.sessions[session] = _SessionGrants.of((*(held.grants if held else ()), grant), now)
+    def expire(self, now: float) -> None:
+        """Drops what has expired."""
+        for key, grants in list(self.sessions.items()):
+            self.sessions[key] = [grant for grant in grants if grant.until is None or grant.until > now]
+
+    def add(self, session: str | None, grants: Iterable[Grant], most: int) -> None:
+        """Adds grants; of more than `most` sessions the one that was granted to longest ago goes."""
+        self.sessions[session] = [*self.sessions.pop(session, ()), *grants][-MOST_GRANTS:]
         while len(self.sessions) > most:
             del self.sessions[next(iter(self.sessions))]
 
@@ -147,8 +154,9 @@ class _Records:
         return True
 
 
-def _grant(permission: str, patterns: Sequence[str], seconds: float | None, now: float) -> Grant:
-    return Grant(permission, patterns, None if seconds is None else now + seconds)
+def _grants(tool: str, rules: Iterable[Rule], seconds: float | None, now: float) -> list[Grant]:
+    until = None if seconds is None else now + seconds
+    return [Grant(tool, rule.permission, rule.pattern, rule.literal, until) for rule in rules]
 
 
 @define(eq=False)
@@ -163,15 +171,15 @@ class MemoryGrants:
     _records: _Records = field(factory=_Records, init=False)
     _lock: Lock = field(factory=Lock, init=False)
 
-    def rules(self, session: str | None) -> tuple[Rule, ...]:
-        """What is allowed in this session now."""
-        return self._records.rules(session, self.clock()) if self._records.sessions else ()
+    def rules(self, session: str | None, tool: str) -> tuple[Rule, ...]:
+        """What a tool is allowed in this session now."""
+        return self._records.rules(session, tool, self.clock()) if self._records.sessions else ()
 
-    def add(self, session: str | None, permission: str, patterns: Sequence[str], seconds: float | None = None) -> None:
-        """Allows these patterns of a permission in this session, for so many seconds or for good."""
-        now = self.clock()
+    def add(self, session: str | None, tool: str, rules: Sequence[Rule], seconds: float | None = None) -> None:
+        """Allows a tool what these rules allow, in this session, for so many seconds or for good."""
         with self._lock:
-            self._records.add(session, _grant(permission, patterns, seconds, now), now, MOST_SESSIONS)
+            self._records.expire(self.clock())
+            self._records.add(session, _grants(tool, rules, seconds, self.clock()), MOST_SESSIONS)
 
     def consume(self, pending_id: str) -> bool:
         """Notes that the answer to this pending call is used; true the first time.
@@ -183,7 +191,7 @@ class MemoryGrants:
             return self._records.consume(pending_id, self.clock(), MOST_USED)
 
     def forget(self, session: str | None) -> None:
-        """Takes back all that this session was allowed, as when it ends."""
+        """Takes back all that was allowed in this session, as when it ends."""
         with self._lock:
             self._records.sessions.pop(session, None)
 
@@ -194,8 +202,8 @@ class FileApprovals:
 
     Calls without session and user have no owner beyond this process: what they are granted stays in memory.
 
-    Where the file can't be read, nothing is granted (a person is asked again, the log says why), and nothing can be
-    consumed.
+    Where the file can't be read, nothing is granted (a person is asked again, the log has the reason), and nothing can
+    be consumed. Where the clock was put back, whatever was allowed for some time has expired.
 
     Attributes:
         path: Of the file; it and its folder are made at the first write.
@@ -207,27 +215,33 @@ class FileApprovals:
     clock: Callable[[], float] = time.time
     lock_seconds: float = LOCK_SECONDS
     _memory: MemoryGrants = field(factory=MemoryGrants, init=False)
+    _seen: float = field(default=0.0, init=False)
     _cached: tuple[_Stamp | None, _Records] = field(factory=lambda: (None, _Records()), init=False)
 
-    def rules(self, session: str | None) -> tuple[Rule, ...]:
-        """What is allowed in this session now."""
-        return self._memory.rules(None) if session is None else self._current().rules(session, self.clock())
+    def rules(self, session: str | None, tool: str) -> tuple[Rule, ...]:
+        """What a tool is allowed in this session now."""
+        if session is None:
+            return self._memory.rules(None, tool)
+        records = self._current()
+        now = self._now(records)
+        if any(grant.until is not None and grant.until <= now for grant in records.sessions.get(session, ())):
+            records.expire(now)  # for good, whatever the clock does later: in the file too, where that is possible
+            with suppress(OSError, PendingError), self._changed(0):
+                pass
+        return records.rules(session, tool, now)
 
-    def add(self, session: str | None, permission: str, patterns: Sequence[str], seconds: float | None = None) -> None:
-        """Allows these patterns of a permission in this session, for so many seconds or for good.
+    def add(self, session: str | None, tool: str, rules: Sequence[Rule], seconds: float | None = None) -> None:
+        """Allows a tool what these rules allow, in this session, for so many seconds or for good.
 
         Raises:
             PendingError: The file can't be read, or another process holds it.
             OSError: It can't be written.
         """
         if session is None:
-            self._memory.add(None, permission, patterns, seconds)
+            self._memory.add(None, tool, rules, seconds)
             return
-        now = self.clock()
-        with self._locked():
-            records = self._read()
-            records.add(session, _grant(permission, patterns, seconds, now), now, MOST_FILE_SESSIONS)
-            self._write(records)
+        with self._changed() as records:
+            records.add(session, _grants(tool, rules, seconds, records.seen), MOST_FILE_SESSIONS)
 
     def consume(self, pending_id: str) -> bool:
         """Notes that the answer to this pending call is used; true the first time, in whatever process.
@@ -236,15 +250,11 @@ class FileApprovals:
             PendingError: The file can't be read, another process holds it, or it is full.
             OSError: It can't be written.
         """
-        with self._locked():
-            records = self._read()
-            is_first = records.consume(pending_id, self.clock(), MOST_FILE_USED)
-            if is_first:
-                self._write(records)
-            return is_first
+        with self._changed() as records:
+            return records.consume(pending_id, self.clock(), MOST_FILE_USED)
 
     def forget(self, session: str | None) -> None:
-        """Takes back all that this session was allowed, as when it ends.
+        """Takes back all that was allowed in this session, as when it ends.
 
         Raises:
             PendingError: The file can't be read, or another process holds it.
@@ -253,22 +263,37 @@ class FileApprovals:
         if session is None:
             self._memory.forget(None)
             return
-        with self._locked():
-            records = self._read()
+        with self._changed() as records:
             records.sessions.pop(session, None)
+
+    def _now(self, records: _Records) -> float:
+        """The time that grants expire by; later than all where the clock is behind what was seen."""
+        now, seen = self.clock(), max(self._seen, records.seen)
+        self._seen = max(now, seen)
+        return now if now >= seen - _CLOCK_STEP else inf
+
+    @contextmanager
+    def _changed(self, seconds: float | None = None) -> Generator[_Records]:
+        """What the file holds, to be changed, and written then; other threads and processes wait so many seconds."""
+        with self._locked(self.lock_seconds if seconds is None else seconds):
+            records = self._read()
+            now = self._now(records)
+            records.expire(now)
+            records.seen = self._seen = self.clock() if now == inf else self._seen
+            yield records
             self._write(records)
 
     @contextmanager
-    def _locked(self) -> Generator[None]:
+    def _locked(self, seconds: float) -> Generator[None]:
         """Keeps other threads and processes from changing the file; a crash releases the lock."""
         from filelock import FileLock, Timeout  # only a change of the file needs it
 
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = FileLock(f"{self.path}.lock", self.lock_seconds, mode=0o600)
+        lock = FileLock(f"{self.path}.lock", seconds, mode=0o600)
         try:
             lock.acquire(poll_interval=_LOCK_POLL_SECONDS)
         except Timeout:
-            text = f"{self.path} is locked by another process for more than {self.lock_seconds:g} s"
+            text = f"{self.path} is locked by another process for more than {seconds:g} s"
             raise PendingError(text) from None
         try:
             yield
@@ -295,15 +320,16 @@ class FileApprovals:
     def _read(self) -> _Records:
         try:
             data = _read_private(self.path)
-            return _Records() if data is None else _from_json(data, self.clock())
+            return _Records() if data is None else _from_json(data)
         except (OSError, ValueError, PendingError) as error:
             raise PendingError(f"{self.path} can't be read: {error}. Mend it, or move it away.") from error
 
     def _write(self, records: _Records) -> None:
         """Writes the file; where it would be too large, the grants of the sessions longest ago go."""
-        sessions = [(session, held.grants) for session, held in records.sessions.items() if held.grants]
-        while len(data := _to_json(sessions, records.used)) > MOST_FILE and sessions:
-            del sessions[: len(sessions) // 2 + 1]
+        records.sessions = {session: grants for session, grants in records.sessions.items() if grants}
+        while len(data := _to_json(records)) > MOST_FILE and records.sessions:
+            for session in list(records.sessions)[: len(records.sessions) // 2 + 1]:
+                del records.sessions[session]
         if len(data) > MOST_FILE:
             raise OSError(errno.EFBIG, f"would be larger than {MOST_FILE:,} bytes", str(self.path))
         _write_whole(self.path, data)
@@ -313,20 +339,30 @@ class FileApprovals:
 class _FileJson:
     """The file's JSON."""
 
-    version: Literal[1]
+    version: Literal[2]
+    seen: float
     sessions: dict[str, list[Grant]]
     used: dict[str, float]
 
 
-def _from_json(data: bytes, now: float) -> _Records:
+def _from_json(data: bytes) -> _Records:
+    """What a file holds. One of version 1 granted to whoever knew a session's id: only its used answers count."""
     what = "a file of approvals"
-    read = structured(_FileJson, parsed(data, MOST_FILE, what), what)
-    return _Records({session: _SessionGrants.of(grants, now) for session, grants in read.sessions.items()}, read.used)
+    value: dict[str, Any] = parsed(data, MOST_FILE, what)
+    if isinstance(value, dict) and value.get("version") == 1:  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
+        value = {**value, "version": 2, "seen": 0.0, "sessions": {}}
+    read = structured(_FileJson, value, what)
+    records = _Records({**read.sessions}, read.used, read.seen)
+    for grants in read.sessions.values():
+        for grant in grants:
+            _ = grant.rule  # raises where it is none
+    return records
 
 
-def _to_json(sessions: Sequence[tuple[str | None, Sequence[Grant]]], used: dict[str, float]) -> bytes:
-    written = {session: [attrs.asdict(grant) for grant in grants] for session, grants in sessions}
-    return json.dumps({"version": 1, "sessions": written, "used": used}, separators=(",", ":")).encode()
+def _to_json(records: _Records) -> bytes:
+    sessions = {session: [attrs.asdict(grant) for grant in grants] for session, grants in records.sessions.items()}
+    written = {"version": 2, "seen": records.seen, "sessions": sessions, "used": records.used}
+    return json.dumps(written, separators=(",", ":")).encode()
 
 
 def _stamp(path: Path) -> _Stamp | None:

@@ -12,7 +12,7 @@ from typing import Any, Final, Self, TypeAlias, get_type_hints
 import attrs
 from attrs import field, frozen
 
-from pegboard.dispatch.approval.grants import Grants, session_key
+from pegboard.dispatch.approval.grants import Grants, session_key, tool_key
 from pegboard.dispatch.approval.request import (
     Always,
     Answer,
@@ -26,6 +26,7 @@ from pegboard.dispatch.approval.request import (
     preview_json,
     structured,
 )
+from pegboard.dispatch.permissions.rule import Rule
 from pegboard.errors import PendingError, ToolError
 from pegboard.schema.json import canonical_json, digest_of, json_text
 from pegboard.tools.call import CallError, Confirmation, ToolCall
@@ -143,7 +144,8 @@ class PendingCall:
         digest: Of tool and arguments; what an approval is bound to.
         permission: What is asked for.
         patterns: What it is asked for.
-        always: What an answer "always" would allow.
+        always: What an answer "always" would allow: exactly this.
+        wider: Patterns that would allow more than this, for the host to offer.
         reason: Why it is asked.
         subject: `"call"`, or from inside the call `"permission"` or `"question"`.
         hint: The question, in the tool's words, or `""`.
@@ -164,6 +166,7 @@ class PendingCall:
     created: float
     patterns: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
+    wider: tuple[str, ...] = ()
     reason: str = ""
     subject: RequestKind = "call"
     hint: str = ""
@@ -208,7 +211,7 @@ class PendingCall:
         data = attrs.asdict(self, recurse=False)
         call = {**self.call.to_json(), "arguments": self.arguments}
         earlier = [one.to_json() for one in self.earlier]
-        texts = {"patterns": list(self.patterns), "always": list(self.always)}
+        texts = {name: list(getattr(self, name)) for name in ("patterns", "always", "wider")}
         return {**data, **texts, "call": call, "preview": preview_json(self.preview), "earlier": earlier}
 
     @classmethod
@@ -218,7 +221,8 @@ class PendingCall:
         Raises:
             PendingError: It isn't a pending call, or its digest isn't that of its tool and arguments.
         """
-        read = structured(_as_written(), dict(data) if isinstance(data, Mapping) else data, "a pending call")  # pyright: ignore[reportUnnecessaryIsInstance]  from outside
+        given: Any = {"wider": [], **data} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]  from outside; before 0.2 it had none
+        read = structured(_as_written(), given, "a pending call")
         facts = attrs.asdict(read, recurse=False)
         arguments = read.call.get("arguments")
         if not isinstance(arguments, dict):
@@ -373,6 +377,13 @@ def confirmation_of(
     return Confirmation(hint, confirmed, payload, feedback, permission, patterns).after(earlier)
 
 
+def rules_of(asked: ApprovalRequest | PendingCall, answer: Always) -> list[Rule]:
+    """What the answer allows for longer."""
+    if answer.patterns is None:
+        return [Rule(asked.permission, each, "allow", literal=True) for each in asked.always]
+    return [Rule(asked.permission, each, "allow") for each in answer.patterns]
+
+
 CONFIRMATION_CALL: Final = "pegboard_request_confirmation"
 MOST_RESULT: Final = 1024 * 1024
 
@@ -481,11 +492,18 @@ class ResumedCall:
         """Whether the answer is a no without a word of feedback."""
         return isinstance(self.answer, Reject) and not self.answer.feedback
 
-    def authorize(self, grants: Grants, context: ReadonlyContext) -> tuple[Approval | None, Confirmation | None]:
+    def authorize(
+        self, grants: Grants, context: ReadonlyContext, tool: Tool | None
+    ) -> tuple[Approval | None, Confirmation | None]:
         """What lets the call run; notes that the answer is used. Off the event loop: it may write a file.
 
         A question that the tool asked is answered by a no as well as by a yes: the tool runs again from its start, and
         reads the answer. Anything else that was rejected doesn't run.
+
+        Args:
+            grants: Gets what is allowed for longer.
+            context: Of the user and the session.
+            tool: The tool as it is now, if there is one; one that is defined otherwise is allowed nothing for longer.
 
         Returns:
             The approval, bound to the tool as it was when the person was asked, or `None` where the call itself wasn't
@@ -500,8 +518,8 @@ class ResumedCall:
             raise CallError("denied", text)
         if isinstance(answer, Reject) and pending.subject != "question":
             raise RejectedError(pending.call.name, answer)
-        if isinstance(answer, Always) and (patterns := answer.patterns or pending.always):
-            grants.add(session_key(context), pending.permission, patterns, answer.seconds)
+        if isinstance(answer, Always) and tool is not None and tool.spec.digest == pending.spec_digest:
+            grants.add(session_key(context), tool_key(tool), rules_of(pending, answer), answer.seconds)
         approved = pending.approved or pending.subject == "call"
         approval = Approval.of_text(pending.spec_digest, pending.arguments_text, pending.id) if approved else None
         return approval, confirmation_of(pending, answer, pending.earlier)
@@ -537,7 +555,8 @@ def match_answers(
 ) -> Resumption:
     """Matches answers with the calls that wait for them in this session, for this user. Changes nothing.
 
-    Answers may come in parts, in any order, and repeatedly: the first that can be read counts for its call. Whether an
+    Answers may come in parts, in any order, and repeatedly: the first that can be read counts for its call. JSON may be
+    a client's, and can't widen what "always" allows: one with patterns isn't taken, `Always(patterns)` is. Whether an
     answer was used in an earlier resumption isn't known here; `Grants.consume` knows.
 
     Args:
@@ -566,9 +585,11 @@ def _pairs(answers: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _answer(given: Any) -> Answer | None:
+    """An answer of the host's, or one as JSON, which may come from a client: that sets no patterns."""
     if isinstance(given, Once | Always | Reject | Later):
         return given
     try:
-        return answer_from_json(given)
+        answer = answer_from_json(given)
     except PendingError:
         return None
+    return None if isinstance(answer, Always) and answer.patterns is not None else answer

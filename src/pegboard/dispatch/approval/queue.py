@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 from attrs import define, field
 
 from pegboard.callbacks import Flavour
-from pegboard.dispatch.approval.grants import Grants, session_key
-from pegboard.dispatch.approval.pending import RefusedError
+from pegboard.dispatch.approval.grants import Grants, session_key, tool_key
+from pegboard.dispatch.approval.pending import RefusedError, rules_of
 from pegboard.dispatch.approval.request import Always, Answer, ApprovalRequest, Later, Once, Reject, preview_of
 from pegboard.dispatch.locks import LockHandle, LockManager, LockRequest
 from pegboard.dispatch.timeout import cancels_the_call
@@ -308,11 +308,11 @@ class ApprovalQueue:
 
 async def _add_grant(entry: _Entry, answer: Always) -> None:
     """Adds to the session's grants; where that fails, the answer counts this once."""
-    patterns = answer.patterns or entry.request.always
-    if entry.grants is None or not patterns:
+    rules, tool = rules_of(entry.request, answer), entry.request.tool
+    if entry.grants is None or tool is None or not rules:
         return
     try:
-        await off_loop(entry.grants.add, entry.session, entry.request.permission, patterns, answer.seconds)
+        await off_loop(entry.grants.add, entry.session, tool_key(tool), rules, answer.seconds)
     except Exception as error:  # noqa: BLE001  a host's store
         entry.report("keeping what was allowed", error)
 

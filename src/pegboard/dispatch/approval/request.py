@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
@@ -81,7 +82,7 @@ def _patterns(value: Iterable[str] | str | None) -> tuple[str, ...] | None:
 
 def _check_patterns(_self: object, _attribute: object, value: Any) -> None:
     if value is not None and not 0 < len(value) <= MOST_PATTERNS:
-        raise ValueError(f"patterns must be 1 to {MOST_PATTERNS}, got {len(value)}; None takes those proposed")
+        raise ValueError(f"patterns must be 1 to {MOST_PATTERNS}, got {len(value)}; None takes exactly what was asked")
     for pattern in value or ():
         if not isinstance(pattern, str) or not 0 < len(pattern) <= MOST_PATTERN:
             raise ValueError(f"a pattern must be a text of 1 to {MOST_PATTERN} characters, got {pattern!r:.80}")
@@ -117,10 +118,10 @@ class Once:
 
 @frozen
 class Always:
-    """Yes, and for these patterns from now on, in this session.
+    """Yes, and from now on, for this user in this session and for the tool as it is defined now.
 
     Attributes:
-        patterns: What is allowed; `None` takes what the request proposes.
+        patterns: What is allowed, as patterns of the permission; `None`: exactly what was asked.
         seconds: For how long; `None` for as long as the session lasts.
     """
 
@@ -194,8 +195,9 @@ def _answer_json(word: str, **facts: Any) -> JsonObject:
     return {"answer": word, **{name: value for name, value in facts.items() if value is not None}}
 
 
-MOST_LINE: Final = 2_000
-MOST_ARGUMENTS: Final = 50_000
+MOST_SHOWN: Final = 2_000
+"""Characters of a value that isn't JSON; of a longer one only its type is shown."""
+
 RequestKind: TypeAlias = Literal["call", "permission", "question"]
 """What is asked about: the whole call before it runs; a permission, or a question, from inside it."""
 
@@ -223,7 +225,9 @@ class ApprovalRequest:
         digest: Of tool and arguments; what an approval is bound to.
         permission: What is asked for, such as `"edit"`.
         patterns: What it is asked for, such as paths or a command.
-        always: What an answer "always" would allow; empty where it would allow no more than "once" does.
+        always: What an answer "always" would allow: exactly this, as text. Empty where it would allow no more than
+            "once" does.
+        wider: Patterns that would allow more than this: a host may offer them, and answer `Always(patterns)`.
         reason: Why it is asked: the rule, or what the tool's spec declares.
         subject: `"call"`, or from inside the call `"permission"` or `"question"`.
         hint: The question, in the tool's words, or `""`.
@@ -241,6 +245,7 @@ class ApprovalRequest:
     permission: str
     patterns: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
+    wider: tuple[str, ...] = ()
     reason: str = ""
     subject: RequestKind = "call"
     hint: str = ""
@@ -268,17 +273,27 @@ class ApprovalRequest:
         return attrs.evolve(self, preview=preview)
 
     def to_text(self) -> str:
-        """The request for a person, in lines, with nothing hidden in them."""
-        who = self.call.name if self.tool is None else self.tool.spec.title or self.tool.name
+        """The request for a person, in lines: all of it, with nothing hidden in it."""
+        name = self.call.name if self.tool is None else self.tool.name
+        title = None if self.tool is None else self.tool.spec.title
+        head = name if title is None else f"{title} ({name})"
         lines = [
-            ("", f"{who}: {self.hint}" if self.hint else who),
+            ("", f"{head}: {self.hint}" if self.hint else head),
             ("permission: ", self.permission),
-            ("for: ", ", ".join(self.patterns)),
-            ("always allows: ", ", ".join(self.always)),
+            *(("for: ", pattern) for pattern in self.patterns),
             ("asked because ", self.reason),
+            ("always allows: ", "exactly this" if self.always else ""),
+            *(("more would be allowed by: ", pattern) for pattern in self.wider),
         ]
-        head = "\n".join(label + visible(cut(text, MOST_LINE)) for label, text in lines if text)
-        return f"{head}\n{self._body()}"
+        shown = [label + visible(text) for label, text in lines if text]
+        shown.append(_pretty(self.arguments))
+        if self.payload is not None:
+            shown.append(_pretty(self.payload))
+        if self.preview is not None:
+            shown += filter(None, (self.preview.summary, self.preview.details))
+        if self.metadata:
+            shown.append(_pretty(self._metadata()))
+        return "\n".join(shown)
 
     def to_json(self) -> JsonObject:
         """All facts as JSON; what isn't JSON becomes text."""
@@ -289,6 +304,7 @@ class ApprovalRequest:
             "permission": self.permission,
             "patterns": list(self.patterns),
             "always": list(self.always),
+            "wider": list(self.wider),
             "reason": self.reason,
             "subject": self.subject,
             "hint": self.hint,
@@ -300,28 +316,12 @@ class ApprovalRequest:
             "digest": self.digest,
         }
 
-    def _body(self) -> str:
-        """What the call would do, or else its arguments; and the tool's metadata."""
-        if self.preview is not None:
-            shown = "\n".join(filter(None, (self.preview.summary, self.preview.details)))
-        elif self.payload is not None:
-            shown = _pretty(self.payload)
-        else:
-            shown = _pretty(self.arguments)
-        return f"{shown}\n{_pretty(self._metadata())}" if self.metadata else shown
-
     def _metadata(self) -> JsonObject:
         return {str(name): json_or_text(value) for name, value in self.metadata.items()}
 
 
 def _pretty(data: JsonObject) -> str:
-    text = json.dumps(data, ensure_ascii=False, indent=2)
-    return visible(cut(text, MOST_ARGUMENTS), newlines=True)
-
-
-def cut(text: str, most: int) -> str:
-    """The text, or its first `most` characters and a note of how many more there are."""
-    return text if len(text) <= most else f"{text[:most]}\n... ({len(text) - most:,} more characters are not shown)"
+    return visible(json.dumps(data, ensure_ascii=False, indent=2), newlines=True)
 
 
 def preview_json(preview: Preview | None) -> JsonObject | None:
@@ -335,10 +335,11 @@ def json_or_text(value: Any) -> Any:
 
 
 def _text_of(value: object) -> str:
-    try:
-        return repr(value)[:MOST_LINE]
-    except Exception:  # noqa: BLE001  a value of a tool's that can't even be written out
-        return f"a {type(value).__name__}"
+    with suppress(Exception):  # a value of a tool's that can't even be written out
+        text = repr(value)
+        if len(text) <= MOST_SHOWN:
+            return text
+    return f"a {type(value).__name__}"
 
 
 def _tool_json(tool: Tool) -> JsonObject:
@@ -372,10 +373,10 @@ async def preview_of(
         tool: Its `preview` is asked.
         arguments: As JSON text; the preview gets a copy of its own.
         seconds: How long it may take; a thread that takes longer is left to itself.
-        observe: Called for a preview that raised, took too long or gave nonsense.
+        observe: Called for a preview that raised, took too long, is too long or gave nonsense.
 
     Returns:
-        The preview; `None` where there is none: then the arguments have to do.
+        The preview, or `None` where there is none.
     """
     if tool.preview is None:
         return None
@@ -391,12 +392,12 @@ async def preview_of(
 
 
 def shown_preview(given: Any) -> Preview | None:
-    """A preview with hidden characters written out; the summary is one line of at most 1,000 characters.
-
-    The details may have 50,000 characters, and say so where there are more. A text is the summary.
+    """A preview with hidden characters written out; the summary is one line. A text is the summary.
 
     Raises:
         TypeError: It is something else.
+        ValueError: The summary is longer than 1,000 characters, or the details are longer than 50,000: nothing that a
+            person approves is shown in part.
     """
     if given is None:
         return None
@@ -404,8 +405,9 @@ def shown_preview(given: Any) -> Preview | None:
     texts: list[Any] = [preview.summary, preview.details] if isinstance(preview, Preview) else [given]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"a preview is a Preview of texts, a text or None, not {type(given).__name__}")
-    summary = visible(preview.summary[:MOST_SUMMARY]) + ("..." if len(preview.summary) > MOST_SUMMARY else "")
-    return Preview(summary, visible(cut(preview.details, MOST_DETAILS), newlines=True))
+    if len(preview.summary) > MOST_SUMMARY or len(preview.details) > MOST_DETAILS:
+        raise ValueError(f"a preview has at most {MOST_SUMMARY:,} characters of summary, {MOST_DETAILS:,} of details")
+    return Preview(visible(preview.summary), visible(preview.details, newlines=True))
 
 
 def _previewed(preview: Callable[[Any], Any], arguments: str) -> Preview | None:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from attrs import define, field, frozen
 
-from pegboard.dispatch.permissions.rule import HOLE, Match, Matcher, Rule, UnreadableError, exactly
+from pegboard.dispatch.permissions.rule import HOLE, Match, Matcher, Rule, UnreadableError
 from pegboard.dispatch.permissions.shell import Command, Line, read_line
 
 Wrapped: TypeAlias = "Command | str"
@@ -181,25 +181,18 @@ _DO_ANYTHING: Final = frozenset(
     | {"rm", "rmdir", "mv", "dd", "shred", "truncate", "chmod", "chown", "ln", "kill", "pkill", "killall", "curl"}
     | {"wget", "scp", "rsync", "nc", "docker", "podman", "kubectl"}
 )
-"""Programs of which one call doesn't stand for the next: only exactly the same is proposed."""
+"""Programs of which one call doesn't stand for the next: nothing wider is offered."""
 
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]*")
 
 
-def suggest_rule(command: Command, text: str) -> str | None:
-    """The pattern that is proposed, or `None` where there is none.
-
-    Args:
-        command: Of a line that could be allowed.
-        text: The command as one text.
-    """
+def suggest_rule(command: Command) -> str | None:
+    """The pattern that is offered for a command of a line that could be allowed, or `None` where there is none."""
     words = command.words
     if not command.is_program or words[0] in _DO_ANYTHING or "/" in words[0]:
-        return None if HOLE in text else exactly(text)
+        return None
     named = words[: _named_words(words)]
-    if not all(_WORD.fullmatch(word) for word in named):
-        return None if HOLE in text else exactly(text)
-    return f"{' '.join(named)} *"
+    return f"{' '.join(named)} *" if all(_WORD.fullmatch(word) for word in named) else None
 
 
 def _named_words(words: list[str]) -> int:
@@ -241,7 +234,8 @@ class WholeLine:
 
     shown: str
     inside: bool = field(default=True, init=False)
-    always: None = field(default=None, init=False)
+    literal: None = field(default=None, init=False)
+    wider: None = field(default=None, init=False)
 
     def match(self, rule: Rule) -> Match:
         """What matches one command is left to that."""
@@ -260,7 +254,7 @@ class CommandPart:
         is_plain: Whether a rule can allow it: its name is known, and its line holds no substitution.
         inside: Whether it is only seen inside another command.
         shown: What people are shown of it.
-        always: The pattern that an answer "always" would allow.
+        wider: The pattern that is offered to a person beside exactly this command, or `None`.
     """
 
     exact: tuple[str, ...] = ()
@@ -268,7 +262,12 @@ class CommandPart:
     is_plain: bool = False
     inside: bool = False
     shown: str = ""
-    always: str | None = None
+    wider: str | None = None
+
+    @property
+    def literal(self) -> str | None:
+        """The command, where nothing in it is filled in later."""
+        return self.shown if self.is_plain and not any(HOLE in text for text in self.exact) else None
 
     def match(self, rule: Rule) -> Match:
         """To allow, the pattern must match whatever the shell fills in; to deny and to ask, it may."""
@@ -289,8 +288,8 @@ def part_of(command: Command, line: Line, *, inside: bool = False) -> CommandPar
     exact = (text,) if command.source in (None, text) else (text, command.source)
     is_plain = line.is_plain and not (command.is_program and HOLE in command.words[0]) and command.words[0] != ""
     shown = (command.source or text).replace(HOLE, "*")
-    always = suggest_rule(command, text) if is_plain else None
-    return CommandPart(exact, tuple(_loose(command)), is_plain, inside or command.inside, shown, always)
+    wider = suggest_rule(command) if is_plain else None
+    return CommandPart(exact, tuple(_loose(command)), is_plain, inside or command.inside, shown, wider)
 
 
 def _written(words: list[str]) -> str:

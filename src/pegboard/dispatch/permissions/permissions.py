@@ -6,237 +6,30 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 import attrs
 from attrs import field, frozen
 
+from pegboard.dispatch.permissions.evaluation import Decision, Evaluation, PermissionRules, Resource
 from pegboard.dispatch.permissions.rule import (
     HOLE,
     MODES,
-    Action,
+    Example,
     Match,
-    Matcher,
     Mode,
     Rule,
     RulesError,
     Test,
-    TextMatcher,
-    Unreadable,
-    UnreadableError,
     WholeCall,
     rules_from_json,
 )
-from pegboard.errors import ConfigError
 from pegboard.schema.json import canonical_json
-from pegboard.tools.context import NOBODY, ReadonlyContext
+from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.tools.handler import Confirmer, WorkDir
 from pegboard.tools.spec import ArgumentKind, ToolSpec
 from pegboard.tools.tool import Tool
 from pegboard.typing import JsonObject
-
-
-@frozen
-class Resource:
-    """One thing that a call touches, usually the value of an argument.
-
-    Attributes:
-        kind: How it is read, where a rule doesn't name a kind.
-        value: `None`: it isn't there, or it is nothing that could be read so. Then deny applies and allow doesn't.
-        field: The argument's name, or `None`.
-        declared: Whether the tool declares it for rules. What isn't declared counts only for rules that
-            name its field, and decides nothing by itself.
-    """
-
-    kind: ArgumentKind
-    value: str | None
-    field: str | None = None
-    declared: bool = attrs.field(default=True, kw_only=True)
-
-    def parts(self, kind: ArgumentKind, folders: Sequence[str]) -> tuple[Matcher, ...]:
-        """Its parts, each of which is decided by itself, with the value read as this kind.
-
-        Args:
-            kind: How it is read.
-            folders: As in `Evaluation`.
-        """
-        if not self.value:
-            return (Unreadable(),)
-        if kind == "text":
-            return (TextMatcher(self.value),)
-        try:
-            if kind == "command":
-                from pegboard.dispatch.permissions.commands import command_parts  # loaded only where a rule needs it
-
-                return command_parts(self.value)
-            from pegboard.dispatch.permissions.places import place_of, url_of  # loaded only where a rule needs it
-
-            return (url_of(self.value) if kind == "url" else place_of(self.value, *folders),)
-        except UnreadableError:
-            return (Unreadable(self.value),)
-
-
-_STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}
-"""Of actions. Where no rule applies, the call may still be one that asks."""
-
-
-@frozen
-class Decision:
-    """What is to be done with a call.
-
-    Attributes:
-        action: `None`: no rule applies to it.
-        rule: The rule that decided, or `None`.
-        forbidden: Whether it was a forbid rule, which nothing beats.
-        reason: Why, in a few words, for people.
-    """
-
-    action: Action | None
-    rule: Rule | None = None
-    forbidden: bool = False
-    reason: str = ""
-
-
-NO_RULE: Final = Decision(None)
-
-
-def _checked_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    kept = tuple(rules)
-    for rule in kept:
-        if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever is given comes here
-            raise TypeError(f"{rule!r:.100} is no Rule")
-    return kept
-
-
-@frozen
-class PermissionRules:
-    """Rules, in order.
-
-    Of the ordinary ones the last that applies to something decides. A forbid rule beats them all.
-
-    Attributes:
-        rules: All of them.
-    """
-
-    rules: tuple[Rule, ...] = field(default=(), converter=_checked_rules)
-
-    def with_rules(self, *rules: Rule) -> PermissionRules:
-        """These rules, then those: what comes later wins, but against a forbid rule."""
-        return attrs.evolve(self, rules=(*self.rules, *rules))
-
-    def decide(self, permission: str, resources: Sequence[Resource] = (), *, work_dir: str | None = None) -> Decision:
-        """What the rules say of a call.
-
-        Each thing that it touches is decided by itself, and the strictest decision counts: deny, ask, no rule, allow.
-
-        Args:
-            permission: What is asked for.
-            resources: What the call touches; nothing: only rules with the pattern `*` surely apply to it.
-            work_dir: Where relative paths start; the process's own folder by default.
-        """
-        applicable = tuple(rule for rule in self.rules if rule.names(permission))
-        evaluation = Evaluation(applicable, tuple(resources), (work_dir or ".",))
-        return evaluation.forbid() or evaluation.decide_ordinary()
-
-    def __len__(self) -> int:
-        return len(self.rules)
-
-
-@frozen
-class Evaluation:
-    """The rules that apply to one call, and what it touches.
-
-    Attributes:
-        rules: In their order.
-        resources: What the call touches.
-        folders: Where relative paths start. A relative pattern starts there too, and to deny and to ask in each of
-            the other folders as well: the tool's own comes first, then the call's. None: paths can't be read.
-    """
-
-    rules: tuple[Rule, ...]
-    resources: tuple[Resource, ...]
-    folders: tuple[str, ...]
-
-    @cached_property
-    def ordinary(self) -> tuple[Rule, ...]:
-        """The rules that don't forbid, the last first."""
-        return tuple(rule for rule in reversed(self.rules) if not rule.forbid)
-
-    @cached_property
-    def declared(self) -> tuple[tuple[Resource | None, tuple[Matcher, ...]], ...]:
-        """What has to be decided: each resource with its parts, read once a rule looks at them."""
-        read = tuple((each, each.parts(each.kind, self.folders)) for each in self.resources if each.declared)
-        return read or ((None, (WholeCall(),)),)
-
-    @property
-    def parts(self) -> tuple[Matcher, ...]:
-        """Everything that is decided by itself."""
-        return tuple(part for _, parts in self.declared for part in parts)
-
-    def forbid(self) -> Decision | None:
-        """The decision of a forbid rule, where one may apply to anything that is touched."""
-        for rule in self.rules:
-            if rule.forbid and any(
-                self.match(rule, resource, part) is not Match.NO for resource, parts in self.declared for part in parts
-            ):
-                return Decision("deny", rule, forbidden=True, reason="a rule forbids it")
-        return None
-
-    def decide_ordinary(self) -> Decision:
-        """The same without forbid rules: of each part, the strictest of what could be the last rule that applies."""
-        strictest: Decision | None = None
-        for resource, parts in self.declared if self.ordinary else ():
-            for part in parts:
-                decision: Decision | None = None
-                for rule in self.ordinary:
-                    match = self.match(rule, resource, part)
-                    if match is not Match.NO:
-                        decision = _stricter(Decision(rule.action, rule, reason=_REASONS[rule.action]), decision)
-                    if match is Match.SURELY:
-                        break
-                if not part.inside or (decision and decision.action != "allow"):
-                    strictest = _stricter(decision or NO_RULE, strictest)
-        return strictest or NO_RULE
-
-    def is_about(self, rule: Rule) -> bool:
-        """Whether a rule surely applies to everything that is touched."""
-        return all(
-            self.match(rule, resource, part) is Match.SURELY
-            for resource, parts in self.declared
-            for part in parts
-            if not part.inside
-        )
-
-    def match(self, rule: Rule, resource: Resource | None, part: Matcher) -> Match:
-        """Whether a rule applies to a part, or by an argument that isn't declared of the call as a whole."""
-        if rule.is_everything:
-            return Match.SURELY
-        if rule.field in (None, resource and resource.field):
-            if resource is None or rule.kind in (None, resource.kind):
-                return part.match(rule)
-            parts = resource.parts(rule.kind, self.folders)
-        elif any(resource is not None and resource.field == rule.field for resource, _ in self.declared):
-            return Match.NO
-        else:
-            kind = rule.kind or "text"
-            others = [each for each in self.resources if (each.field, each.kind) == (rule.field, kind)]
-            parts = [part for each in others for part in each.parts(kind, self.folders)]
-            if not parts:
-                return Match.NO if rule.allows else Match.PERHAPS
-        matches = [each.match(rule) for each in parts if not (rule.allows and each.inside)]
-        if rule.allows:  # it has to apply to all parts; to deny and to ask, any will do
-            return Match.SURELY if matches and all(match is Match.SURELY for match in matches) else Match.NO
-        return next((match for match in (Match.SURELY, Match.PERHAPS) if match in matches), Match.NO)
-
-
-_REASONS: Final = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}
-
-
-def _stricter(one: Decision, other: Decision | None) -> Decision:
-    """The stricter decision; the other where they are alike."""
-    return one if other is None or _STRICTNESS[one.action] > _STRICTNESS[other.action] else other
-
 
 Access: TypeAlias = Callable[[str, str], bool]
 """Gets a permission and what is accessed; whether the rules allow it."""
@@ -402,13 +195,12 @@ class ToolPolicy:
         return decision
 
     def evaluation(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Evaluation:
-        """The rules, and then the grants, with what a call with these arguments touches.
+        """The rules and the grants, with what a call with these arguments touches.
 
         That is the values of the declared arguments, and of those that only rules name.
         """
-        rules = (*self.rules, *filter(self.is_ruled_by, grants))
         fields = dict.fromkeys(self.spec.permission_arguments.items(), True)
-        for rule in rules:
+        for rule in self.rules:
             if rule.field is not None and rule.field not in self.spec.permission_arguments:
                 fields[rule.field, rule.kind or "text"] = False
         resources = tuple(
@@ -416,7 +208,8 @@ class ToolPolicy:
             for (name, kind), is_declared in fields.items()
             for value in self._values(arguments, name, kind)
         )
-        return Evaluation(rules, resources, self._folders(arguments, context))
+        whole, granted = None if self.spec.permission_arguments else dict(arguments), filter(self.is_ruled_by, grants)
+        return Evaluation(self.rules, resources, self._folders(arguments, context), tuple(granted), whole)
 
     def _folders(self, arguments: Mapping[str, Any], context: ReadonlyContext) -> tuple[str, ...]:
         """As in `Evaluation`; none where the tool fails: then deny rules apply, and allow rules don't."""
@@ -429,22 +222,24 @@ class ToolPolicy:
             return ()
         return tuple(dict.fromkeys((os.path.join(call, own), call)))  # noqa: PTH118  (pathlib takes ".." away)
 
-    def access(self, rules: Sequence[Rule], arguments: Mapping[str, Any], context: ReadonlyContext) -> Access:
+    def access(
+        self, rules: Sequence[Rule], grants: Sequence[Rule], arguments: Mapping[str, Any], context: ReadonlyContext
+    ) -> Access:
         """What decides about each thing that a call accesses beside what its arguments name."""
         kinds = self.spec.permission_arguments
         kind = "text" if len({*kinds.values()}) != 1 else next(iter(kinds.values()))
         name = next(iter(kinds)) if len(kinds) == 1 else None
         call = self.evaluation(arguments, context, ())
-        by_permission = dict[str, tuple[Rule, ...]]()
+        by_permission = dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...]]]()
 
         def allows(permission: str, subject: str) -> bool:
             if permission not in by_permission:
                 named = (r for r in rules if r.field in (None, name) and self.is_ruled_by(r, permission))
                 # An ask rule about the whole call has been answered.
-                by_permission[permission] = tuple(
-                    rule for rule in named if rule.action != "ask" or not call.is_about(rule)
-                )
-            evaluation = Evaluation(by_permission[permission], (Resource(kind, subject, name),), call.folders)
+                kept = tuple(rule for rule in named if rule.action != "ask" or not call.is_about(rule))
+                by_permission[permission] = kept, tuple(r for r in grants if self.is_ruled_by(r, permission))
+            named_rules, granted = by_permission[permission]
+            evaluation = Evaluation(named_rules, (Resource(kind, subject, name),), call.folders, granted)
             return not evaluation.rules or self.conclude(evaluation, lambda: None).action == "allow"
 
         return allows
@@ -507,8 +302,9 @@ class PermissionPrompt:
     Attributes:
         permission: What is asked for: the tool's permission, or its name. Never a pattern.
         patterns: What the call touches, for people.
-        always: The patterns that an answer "always" would allow, as allow rules of this permission. Empty where no
-            such rules would let this call run: then "always" can't be answered.
+        always: What an answer "always" would allow: text that stands for exactly what is asked. Empty where nothing
+            does: then "always" counts once.
+        wider: Patterns that would allow this and more, as allow rules of this permission, for a person to choose.
         reason: Why it asks, in a few words: `"marked destructive"`.
         decision: What was decided.
     """
@@ -516,6 +312,7 @@ class PermissionPrompt:
     permission: str
     patterns: tuple[str, ...] = ("*",)
     always: tuple[str, ...] = ()
+    wider: tuple[str, ...] = ()
     reason: str = ""
     decision: Decision = _ASKED
 
@@ -565,7 +362,7 @@ class Permissions:
         *,
         work_dir: str | None = None,
         grants: Sequence[Rule] = (),
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> Decision:
         """What is to be done with a call: `"allow"`, `"ask"` or `"deny"`.
 
@@ -573,7 +370,7 @@ class Permissions:
             tool: What is called.
             arguments: Judged valid.
             work_dir: Where relative paths start; by default the context's, or the process's own folder.
-            grants: What people have allowed in this session; they come behind the rules.
+            grants: What people have allowed in this session: they answer what asks, and never override a deny.
             context: For whom; the tool may resolve its arguments by it.
         """
         return policy_of(self, tool).decide(arguments, _placed(context, work_dir), grants)
@@ -584,13 +381,13 @@ class Permissions:
         arguments: Mapping[str, Any],
         *,
         grants: Sequence[Rule] = (),
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> Access:
         """What decides about each thing that a call accesses beside what its arguments name; see `ToolContext.allows`.
 
         Takes the same arguments as `decide`.
         """
-        return policy_of(self, tool).access((*self.rules.rules, *grants), arguments, context)
+        return policy_of(self, tool).access(self.rules.rules, grants, arguments, context)
 
     def decide_asked(
         self,
@@ -611,13 +408,23 @@ class Permissions:
             work_dir: As for `decide`.
             grants: As for `decide`.
         """
-        owners = (None, owner_of(tool))
-        rules = [rule for rule in (*self.rules.rules, *grants) if rule.field is None and rule.names(permission)]
-        rules = [rule for rule in rules if rule.owner in owners]
-        kind = _kind_of(tool, permission)
-        resources = [Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns]
-        evaluation = Evaluation(tuple(rules), tuple(resources), (work_dir or ".",))
+        evaluation = self._asked(tool, permission, patterns, work_dir, grants)
         return policy_of(self, tool).conclude(evaluation, lambda: f"asks for the permission {permission!r}")
+
+    def exactly(self, tool: Tool, permission: str, patterns: Iterable[str], work_dir: str | None) -> str | None:
+        """Text that stands for exactly what a running tool asks for, as in `Evaluation.exact`."""
+        return self._asked(tool, permission, patterns, work_dir, ()).exact
+
+    def _asked(
+        self, tool: Tool, permission: str, patterns: Iterable[str], work_dir: str | None, grants: Sequence[Rule]
+    ) -> Evaluation:
+        owners, kind, patterns = (None, owner_of(tool)), _kind_of(tool, permission), tuple(patterns)
+        rules, granted = (
+            tuple(rule for rule in each if rule.field is None and rule.names(permission) and rule.owner in owners)
+            for each in (self.rules.rules, grants)
+        )
+        resources = tuple(Resource(kind, each.replace("*", HOLE).replace("?", HOLE)) for each in patterns)
+        return Evaluation(rules, resources, (work_dir or ".",), granted, patterns if kind == "text" else None)
 
     def ask(  # noqa: PLR0913  (a decision, and what it was made of)
         self,
@@ -627,18 +434,19 @@ class Permissions:
         *,
         work_dir: str | None = None,
         grants: Sequence[Rule] = (),
-        context: ReadonlyContext = NOBODY,
+        context: ReadonlyContext = EMPTY_CONTEXT,
     ) -> PermissionPrompt:
         """What a person is asked, where `decide` gives `"ask"`; takes the same arguments."""
         policy, context = policy_of(self, tool), _placed(context, work_dir)
-        parts = [part for part in policy.evaluation(arguments, context, ()).parts if not part.inside]
+        evaluation = policy.evaluation(arguments, context, ())
+        parts = [part for part in evaluation.parts if not part.inside]
         shown = tuple(dict.fromkeys(part.shown or "*" for part in parts))
-        proposed = [part.always for part in parts]
-        always = tuple(dict.fromkeys(each for each in proposed if each is not None))
-        wider = (*grants, *(Rule(policy.permission, each, "allow") for each in always))
-        if always and policy.decide(arguments, context, wider).action != "allow":
-            always = ()
-        return PermissionPrompt(policy.permission, shown or ("*",), always, decision.reason, decision)
+        exact = () if evaluation.exact is None else (evaluation.exact,)
+        wider = tuple(dict.fromkeys(part.wider for part in parts if part.wider is not None))
+        allowed = (*grants, *(Rule(policy.permission, each, "allow") for each in wider))
+        if wider and policy.decide(arguments, context, allowed).action != "allow":
+            wider = ()
+        return PermissionPrompt(policy.permission, shown or ("*",), exact, wider, decision.reason, decision)
 
     def with_rules(self, *rules: Rule) -> Permissions:
         """These permissions with more rules behind the others."""
@@ -659,8 +467,18 @@ class Permissions:
         Raises:
             RulesError: A key that is unknown or of the wrong type, named in the text.
         """
-        rules, mode = rules_from_json(data)
+        rules, mode, examples = rules_from_json(data)
+        for each in examples:
+            decision = PermissionRules([each.rule]).decide(each.rule.permission, [_example(each)])
+            if (decision.rule is not None) is not each.matches:
+                kind = each.rule.kind or "text"
+                wanted = "doesn't apply" if each.matches else "applies"
+                raise RulesError(f"the rule {each.rule} {wanted} to {each.value!r:.200}, read as {kind}", each.key)
         return cls(rules, mode)
+
+
+def _example(example: Example) -> Resource:
+    return Resource(example.rule.kind or "text", example.value, example.rule.field)
 
 
 def _placed(context: ReadonlyContext, work_dir: str | None) -> ReadonlyContext:
@@ -684,51 +502,3 @@ DEFAULT_PERMISSIONS: Final = Permissions()
 def _kind_of(tool: Tool, permission: str) -> ArgumentKind:
     kinds = set(tool.spec.permission_arguments.values())
     return kinds.pop() if permission == tool.spec.permission and len(kinds) == 1 else "text"
-
-
-MOST_FILE: Final = 1 << 20
-
-
-def read_permissions(path: str) -> Permissions:
-    """Reads a file of rules.
-
-    `mode = "plan"`. `allow`, `ask`, `deny` and `forbid` are lists of `"permission: pattern"`; without a pattern it is
-    `*`. Each `[[rule]]` has the attributes of `Rule`. The lists come first, in this order, so that of two that apply to
-    the same the stricter wins; then the rules in theirs.
-
-    Args:
-        path: `*.json` is JSON, anything else TOML.
-
-    Raises:
-        ConfigError: It can't be read, or is wrong; names the file and the key.
-    """
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(MOST_FILE + 1)
-        return Permissions.from_json(_parsed(content, is_json=path.lower().endswith(".json")))
-    except OSError as error:
-        raise ConfigError(f"can't be read: {error.strerror or error}", file=path) from None
-    except RulesError as error:
-        raise ConfigError(error.reason, file=path, key=error.key) from None
-
-
-def _parsed(content: bytes, *, is_json: bool) -> Any:
-    import tomllib  # loaded only where a file is read, as jiter
-
-    from jiter import from_json
-
-    if len(content) > MOST_FILE:
-        raise RulesError(f"larger than {MOST_FILE} bytes")
-    if is_json:
-        try:
-            return from_json(content, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
-        except ValueError as error:
-            raise RulesError(f"not JSON: {error}") from None
-    try:
-        return tomllib.loads(content.decode())
-    except UnicodeDecodeError:
-        raise RulesError("not UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise RulesError(f"not TOML: {error}") from None
-    except RecursionError:
-        raise RulesError("nested too deep") from None
