@@ -160,8 +160,10 @@ class Contributions:
             link = Callback(by_name(function, names))
         except TypeError as error:
             raise RegistrationError(f"callback for {stage}: {error}") from None
-        self.change(lambda catalogue: catalogue.with_host_callback(stage, link))
-        return Handle(lambda: self.change(lambda catalogue: catalogue.without_host_callback(stage, link)))
+        self._change_callbacks(stage, lambda own: (*own, link))
+        return Handle(
+            lambda: self._change_callbacks(stage, lambda own: tuple(each for each in own if each is not link))
+        )
 
     def provide(self, service: Any, value: Any, *, scope: ServiceScope | None = None) -> Handle:
         """Keeps a value, or what makes one, by its type, for the toolsets and tools that ask for it.
@@ -190,6 +192,9 @@ class Contributions:
         """Swaps the catalogue for what `change` makes of it; writers wait for each other, readers for none."""
         with self._lock:
             self._catalogue = change(self._catalogue)
+
+    def _change_callbacks(self, stage: str, change: Callable[[tuple[Callback, ...]], tuple[Callback, ...]]) -> None:
+        self.change(lambda now: now.with_host_callbacks(stage, change(now.host_callbacks.get(stage, ()))))
 
     def _take_back(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
         self.change(lambda catalogue: catalogue.without_tools(tools).without_toolsets(toolsets))

@@ -422,15 +422,15 @@ def test_a_generator_past_its_limit_is_closed_at_its_next_item(make, send):
 
 
 @pytest.mark.parametrize(
-    ("item", "most"),
+    "item_and_most",
     [(1, 101), ("x" * 1_000, 7), (b"x" * 1_000, 7), ([0] * 20, 5), ({"a": ["x" * 1_000]}, 6)],
     ids=["number", "text", "bytes", "list", "nested"],
 )
 @pytest.mark.parametrize("kind", ["generator", "async"])
-def test_what_a_generator_gives_is_counted_as_it_comes(make, send, monkeypatch, kind, item, most):
+def test_what_a_generator_gives_is_counted_as_it_comes(make, send, monkeypatch, kind, item_and_most):
     """However large its items are, it is ended before they fill the memory."""
     monkeypatch.setattr("pegboard.dispatch.run.MOST_VALUES", 100)
-    given = []
+    (item, most), given = item_and_most, []
 
     def endless():
         while True:
