@@ -150,23 +150,23 @@ def test_what_else_an_mcp_server_says_is_left_out():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], r"\(root\): must be an object, got list"),
+        ([], "result: must be an object, got list"),
         ({"isError": "no"}, "isError: must be a boolean, got str"),
         ({"content": {}}, "content: must be an array, got dict"),
         ({"content": ["a"]}, r"content\[0\]: must be an object, got str"),
-        ({"content": [{}]}, r"content\[0\].type: must be one of text, .*, got None"),
-        ({"content": [{"type": ["text"]}]}, r"content\[0\].type: must be one of"),
+        ({"content": [{}]}, r"content\[0\].type: missing"),
+        ({"content": [{"type": ["text"]}]}, r"content\[0\].type: must be a text, got list"),
         ({"content": [{"type": "video"}]}, r"content\[0\].type: .*, got 'video'"),
-        ({"content": [{"type": "text", "text": 5}]}, r"content\[0\].text: must be a string, got int"),
+        ({"content": [{"type": "text", "text": 5}]}, r"content\[0\].text: must be a text, got int"),
         ({"content": [{"type": "image", "data": "!", "mimeType": "a/b"}]}, r"content\[0\].data: not base64"),
-        ({"content": [{"type": "audio", "data": "AA=="}]}, r"content\[0\].mimeType: must be a string, got NoneType"),
-        ({"content": [{"type": "image", "data": 1}]}, r"content\[0\].data: must be a string, got int"),
+        ({"content": [{"type": "audio", "data": "AA=="}]}, r"content\[0\].mimeType: missing"),
+        ({"content": [{"type": "image", "data": 1, "mimeType": "a/b"}]}, r"content\[0\].data: must be a text, got int"),
         ({"content": [{"type": "resource", "resource": 1}]}, r"content\[0\].resource: must be an object"),
-        ({"content": [{"type": "resource", "resource": {"uri": "a"}}]}, r"content\[0\].resource.blob: must be a str"),
-        ({"content": [{"type": "resource_link", "uri": "a"}]}, r"content\[0\].name: must be a string"),
+        ({"content": [{"type": "resource", "resource": {"uri": "a"}}]}, r"content\[0\].resource.blob: missing"),
+        ({"content": [{"type": "resource_link", "uri": "a"}]}, r"content\[0\].name: missing"),
         (
             {"content": [{"type": "resource_link", "uri": "a", "name": "b", "mimeType": 5}]},
-            r"content\[0\].mimeType: must be a string",
+            r"content\[0\].mimeType: must be a text",
         ),
     ],
 )
@@ -178,10 +178,10 @@ def test_what_is_no_result_is_refused_with_its_path(given, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"kind": "odd"}, "kind: 'odd' is no kind of error"),
-        ({"kind": ["limit"]}, "is no kind of error"),
+        ({"kind": "odd"}, "kind: must be one of .*, got 'odd'"),
+        ({"kind": ["limit"]}, "kind: must be a text, got list"),
         ({"metadata": []}, "metadata: must be an object, got list"),
-        ({"title": 5}, "title: must be a string, got int"),
+        ({"title": 5}, "title: must be a text, got int"),
         ({"attachments": [5]}, r"attachments\[0\]: must be an object"),
     ],
 )

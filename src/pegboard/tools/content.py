@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, TypeAlias, TypeGuard, cast, get_args
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from attrs import evolve, field, frozen
 
+from pegboard.schema.converter import UnreadError, json_key, read_by, read_record, tagged
 from pegboard.schema.json import is_unicode
 from pegboard.typing import JsonMapping, JsonObject
 
@@ -65,7 +66,7 @@ class ImageContent:
     """
 
     data: bytes
-    mime_type: str = "image/png"
+    mime_type: str = field(default="image/png", metadata=json_key("mimeType"))
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "image", "data": base64, "mimeType": ...}`."""
@@ -82,7 +83,7 @@ class AudioContent:
     """
 
     data: bytes
-    mime_type: str = "audio/wav"
+    mime_type: str = field(default="audio/wav", metadata=json_key("mimeType"))
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "audio", "data": base64, "mimeType": ...}`."""
@@ -127,7 +128,7 @@ class LinkContent:
 
     uri: str
     name: str
-    mime_type: str | None = None
+    mime_type: str | None = field(default=None, metadata=json_key("mimeType"))
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "resource_link", "uri", "name", "mimeType"?}`."""
@@ -174,8 +175,8 @@ class ToolResult:
     """
 
     content: tuple[Content, ...] = field(default=(), converter=_as_content)
-    structured_content: Any = None
-    is_error: bool = False
+    structured_content: Any = field(default=None, metadata=json_key("structuredContent"))
+    is_error: bool = field(default=False, metadata=json_key("isError"))
     kind: ErrorKind | None = None
     display: str | None = None
     title: str | None = None
@@ -218,13 +219,9 @@ class ToolResult:
         Raises:
             ValueError: It is no result; the error names the path.
         """
-        if not _is_object(data):
-            raise _wrong("(root)", "an object", data)
-        is_error = data.get("isError", False)
-        if not isinstance(is_error, bool):
-            raise _wrong("isError", "a boolean", is_error)
-        kind = "tool_failure" if is_error else None
-        return cls(_contents(data, "content"), data.get("structuredContent"), is_error, kind)
+        known = {key: value for key, value in data.items() if key in _OF_MCP} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]
+        result = read_record(cls, known, "result")
+        return evolve(result, kind="tool_failure") if result.is_error else result
 
     def to_data(self) -> JsonObject:
         """Everything as JSON data, for hosts that keep results and for other processes. Never raises.
@@ -252,45 +249,15 @@ class ToolResult:
         Raises:
             ValueError: It is no result; the error names the path.
         """
-        result = cls.from_json(data)
-        kind, metadata = data.get("kind"), data.get("metadata", {})
-        if kind is not None and not (isinstance(kind, str) and kind in _KINDS):
-            raise ValueError(f"kind: {kind!r:.80} is no kind of error")
-        if not _is_object(metadata):
-            raise _wrong("metadata", "an object", metadata)
-        texts = {name: _optional_text(data, name) for name in ("display", "title", "detail")}
-        attachments = _contents(data, "attachments")
-        return evolve(
-            result, kind=kind, metadata=metadata, attachments=attachments, details=data.get("details"), **texts
-        )
+        return read_record(cls, data, "result")
 
 
+_OF_MCP: Final = ("content", "structuredContent", "isError")
 _OF_TEXT: Final = vars(ToolResult())
 """The attributes of an empty result."""
 
 
-_KINDS: Final = frozenset(get_args(ErrorKind))
 _MOST_UNSAYABLE: Final = 1_000
-
-
-def content_from_json(data: object, path: str = "content") -> Content:
-    """One content, as its `to_json` writes it and as MCP has it; annotations and what else isn't known are left out.
-
-    Args:
-        data: A JSON object with a `"type"`.
-        path: Where it stands, for errors.
-
-    Raises:
-        ValueError: It is no content.
-    """
-    if not _is_object(data):
-        raise _wrong(path, "an object", data)
-    read = _READERS.get(data["type"]) if isinstance(data.get("type"), str) else None
-    if read is None:
-        kind: object = data.get("type")
-        found = repr(kind)[:80] if isinstance(kind, str | None) else type(kind).__name__
-        raise ValueError(f"{path}.type: must be one of {', '.join(_READERS)}, got {found}")
-    return read(data, path)
 
 
 def sayable_json(value: Any) -> Any:
@@ -310,62 +277,49 @@ def _text_of(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
-def _wrong(path: str, wanted: str, found: object) -> ValueError:
-    return ValueError(f"{path}: must be {wanted}, got {type(found).__name__}")
+@frozen
+class _Resource:
+    """An embedded resource as it stands in JSON."""
+
+    uri: str
+    text: str | None = None
+    blob: bytes | None = None
+    mime_type: str | None = field(default=None, metadata=json_key("mimeType"))
 
 
-def _is_object(data: object) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(data, Mapping)
+@frozen
+class _Embedding:
+    resource: _Resource
 
 
-def _contents(data: JsonMapping, key: str) -> tuple[Content, ...]:
-    items = data.get(key, ())
-    if not isinstance(items, list | tuple):
-        raise _wrong(key, "an array", items)
-    listed = cast("list[Any]", items)
-    return tuple(content_from_json(item, f"{key}[{place}]") for place, item in enumerate(listed))
+def _read_file(data: JsonMapping) -> FileContent:
+    resource = read_record(_Embedding, data, "content").resource
+    content = resource.blob if resource.text is None else resource.text
+    if content is None:
+        raise ValueError("resource.blob: missing")
+    return FileContent(resource.uri, content, resource.mime_type)
 
 
-def _text(data: JsonMapping, key: str, path: str) -> str:
-    text = data.get(key)
-    if not isinstance(text, str):
-        raise _wrong(f"{path}.{key}", "a string", text)
-    return text
+_read_by_type: Final = tagged(
+    {
+        "text": TextContent,
+        "image": ImageContent,
+        "audio": AudioContent,
+        "resource": FileContent,
+        "resource_link": LinkContent,
+    }
+)
 
 
-def _optional_text(data: JsonMapping, key: str, path: str = "") -> str | None:
-    text = data.get(key)
-    if text is not None and not isinstance(text, str):
-        raise _wrong(f"{path}.{key}" if path else key, "a string", text)
-    return text
+def read_content(data: JsonMapping) -> Content:
+    """One content, as its `to_json` writes it and as MCP has it; annotations and what else isn't known are left out."""
+    if data.get("type") in ("image", "audio") and data.get("mimeType") is None:
+        raise UnreadError(".mimeType: missing")
+    return _read_by_type(data)
 
 
-def _bytes(data: JsonMapping, key: str, path: str) -> bytes:
-    text = _text(data, key, path)
-    try:
-        return base64.b64decode(text, validate=True)
-    except ValueError as error:
-        raise ValueError(f"{path}.{key}: not base64") from error
+read_by(FileContent, _read_file)
+read_by(Content, read_content)
 
 
-def _read_file(data: JsonMapping, path: str) -> FileContent:
-    resource = data.get("resource")
-    path = f"{path}.resource"
-    if not _is_object(resource):
-        raise _wrong(path, "an object", resource)
-    content = _text(resource, "text", path) if "text" in resource else _bytes(resource, "blob", path)
-    return FileContent(_text(resource, "uri", path), content, _optional_text(resource, "mimeType", path))
-
-
-_READERS: Final[Mapping[str, Callable[[JsonMapping, str], Content]]] = {
-    "text": lambda data, path: TextContent(_text(data, "text", path)),
-    "image": lambda data, path: ImageContent(_bytes(data, "data", path), _text(data, "mimeType", path)),
-    "audio": lambda data, path: AudioContent(_bytes(data, "data", path), _text(data, "mimeType", path)),
-    "resource": _read_file,
-    "resource_link": lambda data, path: LinkContent(
-        _text(data, "uri", path), _text(data, "name", path), _optional_text(data, "mimeType", path)
-    ),
-}
-
-
-__all__ = ["content_from_json", "sayable_json", "writable"]
+__all__ = ["read_content", "sayable_json", "writable"]
