@@ -111,6 +111,8 @@ class Policy:
         timeout: Seconds that one call may take.
         coerce: Whether arguments may be converted to the schema's types (on a copy, reported).
         expose_errors: Whether the text of unexpected exceptions reaches the model.
+        skip_patterns: Whether a pattern of a schema that no engine here can run is skipped, or the tool refused;
+            `None`: skipped in tools that aren't the host's own.
         retries: How often a failed call of an idempotent tool is tried again.
         max_concurrency: How many calls of the tool may run at once.
         result_limits: How much of a result the model gets.
@@ -126,6 +128,7 @@ class Policy:
 
     timeout: float | None = None
     coerce: bool | None = None
+    skip_patterns: bool | None = None
     expose_errors: bool | None = None
     retries: int = 0
     max_concurrency: int | None = field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
