@@ -29,7 +29,6 @@ from pegboard.request.model_request import ModelRequest
 from pegboard.toolsets import search as index_module, search_table as table
 from pegboard.toolsets.predicates import tagged
 from pegboard.toolsets.search import (
-    _earlier_names,
     _FOUND_TOOLS,
     _MOST_ARGUMENTS,
     _MOST_FOUND,
@@ -38,6 +37,7 @@ from pegboard.toolsets.search import (
     Found,
     ToolIndex,
     _arguments_text,
+    _earlier_names,
     _found_text,
     _parameter_names,
     _remember,
