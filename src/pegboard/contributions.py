@@ -96,7 +96,9 @@ class Contributions:
         from pegboard.toolsets.toolset import OwnedToolset, is_toolset
 
         toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
-        tools = [tool for thing in things if not is_toolset(thing) for tool in as_tools(thing)]
+        tools = [
+            tool for thing in things if not is_toolset(thing) for tool in as_tools(thing, foreign=origin is not HOST)
+        ]
         if origin is not HOST:
             tools = [tool.evolve(origin=origin) for tool in tools]
         with self._lock:
@@ -160,8 +162,10 @@ class Contributions:
             link = Callback(by_name(function, names))
         except TypeError as error:
             raise RegistrationError(f"callback for {stage}: {error}") from None
-        self.change(lambda catalogue: catalogue.with_host_callback(stage, link))
-        return Handle(lambda: self.change(lambda catalogue: catalogue.without_host_callback(stage, link)))
+        self._change_callbacks(stage, lambda own: (*own, link))
+        return Handle(
+            lambda: self._change_callbacks(stage, lambda own: tuple(each for each in own if each is not link))
+        )
 
     def provide(self, service: Any, value: Any, *, scope: ServiceScope | None = None) -> Handle:
         """Keeps a value, or what makes one, by its type, for the toolsets and tools that ask for it.
@@ -190,6 +194,9 @@ class Contributions:
         """Swaps the catalogue for what `change` makes of it; writers wait for each other, readers for none."""
         with self._lock:
             self._catalogue = change(self._catalogue)
+
+    def _change_callbacks(self, stage: str, change: Callable[[tuple[Callback, ...]], tuple[Callback, ...]]) -> None:
+        self.change(lambda now: now.with_host_callbacks(stage, change(now.host_callbacks.get(stage, ()))))
 
     def _take_back(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
         self.change(lambda catalogue: catalogue.without_tools(tools).without_toolsets(toolsets))

@@ -46,6 +46,13 @@ def visible_json(text: str) -> str:
     return _SUSPECT.sub(_json_escaped, text)
 
 
+def looks_of(text: str) -> str:
+    """A text as it looks: without hidden characters, what looks the same in one form (NFKC), no blanks at the ends."""
+    import unicodedata  # not loaded for a text of plain characters
+
+    return unicodedata.normalize("NFKC", "".join(each for each in text if not _is_hidden(each))).strip()
+
+
 def _escaped(match: re.Match[str], kept: str) -> str:
     character = match[0]
     if character in kept or not _is_hidden(character):
