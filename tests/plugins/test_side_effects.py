@@ -104,7 +104,7 @@ def test_a_user_who_interrupts_is_heard(site, monkeypatch) -> None:
     def interrupted(self, timeout=None) -> None:
         raise KeyboardInterrupt
 
-    site("one")
+    site("late")  # its thread goes on
     monkeypatch.setattr("threading.Thread.join", interrupted)
     with pytest.raises(KeyboardInterrupt):
         pegboard.load(live=True)
