@@ -464,7 +464,7 @@ class LocalExecutor:
         limits: Limits = DEFAULT_LIMITS,
         executors: Mapping[str, Executor | ToolExecutor] | None = None,
     ) -> None:
-        self._tools: Final = {tool.name: tool for given in tools for tool in as_tools(given)}
+        self._tools: Final = {tool.name: tool for given in tools for tool in as_tools(given, foreign=True)}
         self.active = active
         self._permissions: Final = permissions
         self._executors: Final = dict(executors or {})
