@@ -216,9 +216,7 @@ _WITH_ANOTHER: Final = {"then": "if", "else": "if", "minContains": "contains", "
 def only_keywords(kept: Collection[str], *, untold: Collection[str] = ()) -> Step:
     """The step that leaves out all keywords but some, and puts into the description what the others asked.
 
-    Args:
-        kept: The keywords that stay.
-        untold: Keywords that go without a word, and are not taken down.
+    Those of `untold` go without a word, and are not taken down.
     """
     silent = _SAYS_NOTHING | frozenset(untold)
     stay = frozenset(kept)
@@ -272,11 +270,7 @@ def short_descriptions(most: int) -> Step:
 
 
 def formats(known: Collection[str]) -> Step:
-    """The step that puts formats that a provider doesn't know into the description.
-
-    Args:
-        known: Those that stay.
-    """
+    """The step that puts formats that a provider doesn't know into the description."""
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if "format" not in schema or schema["format"] in known:
@@ -317,11 +311,7 @@ def is_plain(pattern: str, *, word_bounds: bool = True) -> bool:
 
 
 def bounds_into_description(*keywords: str) -> Step:
-    """The step that puts some keywords into the description instead.
-
-    Args:
-        keywords: Those that the provider doesn't read (`"minimum"`, `"maxLength"`).
-    """
+    """The step that puts some keywords that the provider doesn't read into the description instead."""
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         moved = [keyword for keyword in keywords if keyword in schema]
@@ -331,11 +321,7 @@ def bounds_into_description(*keywords: str) -> Step:
 
 
 def least_items(most: int) -> Step:
-    """The step that keeps `minItems` up to a number, and puts a larger one into the description.
-
-    Args:
-        most: The largest that the provider reads; a larger bound is written as this one.
-    """
+    """The step that keeps `minItems` up to a number, and puts a larger one into the description."""
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
         if schema.get("minItems", 0) <= most:
@@ -395,11 +381,7 @@ _WORDS: Final = {
 
 @frozen
 class Within:
-    """The step that refuses a schema beyond limits.
-
-    Attributes:
-        limits: The most that may be held.
-    """
+    """The step that refuses a schema beyond limits."""
 
     limits: Counts
 
@@ -415,12 +397,7 @@ class Within:
 
 
 def limited(steps: tuple[Step, ...], limits: Counts) -> tuple[Step, ...]:
-    """A dialect's steps with other limits: `attrs.evolve(OPENAI_STRICT, steps=limited(OPENAI_STRICT.steps, mine))`.
-
-    Args:
-        steps: The dialect's.
-        limits: They take the place of its own; the others stay as they are.
-    """
+    """A dialect's steps with other limits: `attrs.evolve(OPENAI_STRICT, steps=limited(OPENAI_STRICT.steps, mine))`."""
     kept = tuple(step for step in steps if not isinstance(step, Within))
     return (*kept, Within(limits))
 

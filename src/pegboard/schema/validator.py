@@ -362,13 +362,9 @@ def _reason(error: ValueError) -> str:
 
 
 def second_opinion(schema: Any, examples: Iterable[Any] = ()) -> str | None:
-    """What jsonschema finds wrong with a schema, or of which example it validates otherwise; `None` for nothing.
+    """What jsonschema finds wrong with a schema, or of which small example it validates otherwise; `None` for nothing.
 
-    For cold paths: it takes some milliseconds, and 130 to be imported.
-
-    Args:
-        schema: As an object, by the schema of its draft; not more than 100 levels deep.
-        examples: JSON of the author's own, small.
+    For cold paths: it takes some milliseconds, and 130 to be imported. The schema is at most 100 levels deep.
     """
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match  # pyright: ignore[reportUnknownVariableType]
