@@ -208,17 +208,13 @@ def _with_bound(schema: JsonSchema, exclusive: str, bound: str) -> JsonSchema:
     return exchanged(schema, bound, exclusive, schema[bound]) if flag and bound in schema else schema
 
 
-_SAYS_NOTHING: Final = frozenset({"$comment", "$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "title"})
+_SILENT: Final = frozenset({"$comment", "$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "title"})
 _OTHERS: Final = ("additionalProperties", "unevaluatedProperties", "unevaluatedItems")
 _WITH_ANOTHER: Final = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
 
 
-def only_keywords(kept: Collection[str], *, untold: Collection[str] = ()) -> Step:
-    """The step that leaves out all keywords but some, and puts into the description what the others asked.
-
-    Those of `untold` go without a word, and are not taken down.
-    """
-    silent = _SAYS_NOTHING | frozenset(untold)
+def only_keywords(kept: Collection[str]) -> Step:
+    """The step that leaves out all keywords but some, and puts into the description what the others asked."""
     stay = frozenset(kept)
 
     def visit(schema: JsonSchema, place: Place) -> JsonSchema:
@@ -226,7 +222,7 @@ def only_keywords(kept: Collection[str], *, untold: Collection[str] = ()) -> Ste
             return schema
         sentences: list[str] = []
         for keyword in schema:
-            if keyword not in stay and keyword not in silent and not _is_idle(keyword, schema):
+            if keyword not in stay and keyword not in _SILENT and not _is_idle(keyword, schema):
                 sentences.append(in_words(keyword, schema))
                 place.lost(keyword, "moved into the description" if sentences[-1] else "left out")
         return described(only(schema, stay), *sentences)
@@ -242,18 +238,6 @@ def _is_idle(keyword: str, schema: JsonSchema) -> bool:
     rule = schema[keyword]
     idle = rule is False or rule in ({}, []) or (rule is True and keyword in _OTHERS)
     return idle or _WITH_ANOTHER.get(keyword) in schema
-
-
-def drop_keywords(*dropped: str) -> Step:
-    """The step that leaves some keywords out, without a word in the description."""
-
-    def visit(schema: JsonSchema, place: Place) -> JsonSchema:
-        gone = [keyword for keyword in dropped if keyword in schema]
-        for keyword in gone:
-            place.lost(keyword, "left out")
-        return without(schema, gone) if gone else schema
-
-    return everywhere(visit)
 
 
 def short_descriptions(most: int) -> Step:
@@ -308,16 +292,6 @@ def is_plain(pattern: str, *, word_bounds: bool = True) -> bool:
         if escape and escape in "bB" and not word_bounds:
             return False
     return True
-
-
-def bounds_into_description(*keywords: str) -> Step:
-    """The step that puts some keywords that the provider doesn't read into the description instead."""
-
-    def visit(schema: JsonSchema, place: Place) -> JsonSchema:
-        moved = [keyword for keyword in keywords if keyword in schema]
-        return into_description(schema, place, moved, "moved into the description") if moved else schema
-
-    return everywhere(visit)
 
 
 def least_items(most: int) -> Step:
@@ -394,12 +368,6 @@ class Within:
             if (most := getattr(self.limits, name)) is not None and (count := getattr(counts, name)) > most
         ]
         return Rewritten(schema, tuple(beyond))
-
-
-def limited(steps: tuple[Step, ...], limits: Counts) -> tuple[Step, ...]:
-    """A dialect's steps with other limits: `attrs.evolve(OPENAI_STRICT, steps=limited(OPENAI_STRICT.steps, mine))`."""
-    kept = tuple(step for step in steps if not isinstance(step, Within))
-    return (*kept, Within(limits))
 
 
 def counts_of(schema: JsonSchema) -> Counts:
