@@ -53,7 +53,10 @@ class CallEvent:
     index: int = 0
 
     def to_json(self) -> JsonObject:
-        """All facts by name, `"state"` among them; what JSON can't say is written as text."""
+        """All facts by name, `"state"` among them; what JSON can't hold is written as text.
+
+        Without a result's `detail`: it is the operator's (message, stack), and events go to clients.
+        """
         data: JsonObject = {"state": self.state}
         for attribute in attrs.fields(type(self)):
             data[attribute.name] = _as_json(getattr(self, attribute.name))
@@ -227,7 +230,7 @@ def event_from_json(data: JsonMapping) -> CallEvent:
 
 def _as_json(value: Any) -> Any:
     if isinstance(value, ToolResult):
-        return value.to_data()
+        return {key: fact for key, fact in value.to_data().items() if key != "detail"}
     if hasattr(value, "to_json"):
         return value.to_json()
     if isinstance(value, MappingProxyType):
