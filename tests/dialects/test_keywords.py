@@ -121,7 +121,6 @@ CASES_ONLY_KEYWORDS = {
         {"description": "At least 1 character. At most 2 characters."},
         [" minLength", " maxLength"],
     ),
-    ),
     "all that has words": (
         {
             "uniqueItems": True,

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -40,12 +41,8 @@ if TYPE_CHECKING:
     from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.toolsets.search_table import Row
 
-_MOST_INDEXED: Final = 20_000
-"""How many characters of a description are indexed."""
-
-_MOST_PARAMETERS: Final = 500
-"""How many names of parameters are indexed, those that lie outermost first."""
-
+_MOST_INDEXED: Final = 20_000  # how many characters of a description are indexed
+_MOST_PARAMETERS: Final = 500  # how many names of parameters are indexed, those that lie outermost first
 _DATA: Final = frozenset({"const", "default", "enum", "examples"})
 """Keywords whose values are data, in which `properties` means nothing."""
 
@@ -79,12 +76,8 @@ def _parameter_names(spec: ToolSpec) -> list[str]:
     return list(names)[:_MOST_PARAMETERS]
 
 
-_MOST_SHOWN: Final = 400
-"""How many characters of a description are shown."""
-
-_MOST_ARGUMENTS: Final = 20
-"""How many of a tool's arguments are shown."""
-
+_MOST_SHOWN: Final = 400  # how many characters of a description are shown
+_MOST_ARGUMENTS: Final = 20  # how many of a tool's arguments are shown
 _MOST_WORD: Final = 80
 
 
@@ -132,9 +125,7 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-MOST_NEAR: Final = 3
-"""How many near misses stand for a question, or for a word of it, that nothing is found for."""
-
+MOST_NEAR: Final = 3  # how many near misses stand for a question, or for a word of it, that nothing is found for
 MOST_GUESSED: Final = 4
 """How many words of a question are held against all that is known; each takes some 20 ms among 10,000 tools."""
 
@@ -309,14 +300,11 @@ def _connect(saved: bytes | None) -> sqlite3.Connection:
     raise ValueError(f"the index can't be used: {fault}")
 
 
-_FOUND_TOOLS: Final = "pegboard:found_tools"
-"""Where the names are in a session's state."""
-
+_FOUND_TOOLS: Final = "pegboard:found_tools"  # where the names are in a session's state
 SEARCHES: Final = "pegboard/searches"
 """Stands in the meta of a search tool's spec: where the provider searches by itself, it isn't offered."""
 
-_MOST_FOUND: Final = 128
-"""How many names are kept, those that were found last."""
+_MOST_FOUND: Final = 128  # how many names are kept, those that were found last
 
 
 def found_names(state: Mapping[str, Any]) -> tuple[str, ...]:
@@ -339,7 +327,7 @@ def _remember(context: ToolContext, added: Sequence[str]) -> None:
     """
     if not added:
         return
-    earlier = _EARLIER.of(context.request)
+    earlier = _found_earlier(context.request)
     known = (*found_names(context.state), *earlier, *added)
     earlier += added
     del earlier[:-_MOST_FOUND]
@@ -347,42 +335,34 @@ def _remember(context: ToolContext, added: Sequence[str]) -> None:
     context.state[_FOUND_TOOLS] = latest[::-1]
 
 
-class _Earlier:
-    """The names found by earlier calls that answer one request: one context object, for as long as that lives."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._names: dict[int, tuple[weakref.ref[ReadonlyContext], list[str]]] = {}
-
-    def of(self, request: ReadonlyContext) -> list[str]:
-        """The names that were found for this request, to be added to; none are kept for `EMPTY_CONTEXT`."""
-        if request is EMPTY_CONTEXT:
-            return []
-        key = id(request)
-        with self._lock:
-            known = self._names.get(key)
-            if known is None or known[0]() is not request:
-                reference = weakref.ref(request, lambda _: self._names.pop(key, None))
-                known = self._names[key] = (reference, [])
-            names = known[1]
-            if set(names).issubset(found_names(request.state)):
-                names.clear()  # the host has taken them over: from now on the state decides
-        return names
+_earlier_names: Final[dict[int, tuple[weakref.ref[ReadonlyContext], list[str]]]] = {}
+_earlier_lock: Final = threading.Lock()
 
 
-_EARLIER: Final = _Earlier()
+def _found_earlier(request: ReadonlyContext) -> list[str]:
+    """The names found by earlier calls that answer one request, to be added to; kept as long as its context lives."""
+    if request is EMPTY_CONTEXT:
+        return []
+    key = id(request)
+    with _earlier_lock:
+        known = _earlier_names.get(key)
+        if known is None or known[0]() is not request:
+            reference = weakref.ref(request, lambda _: _earlier_names.pop(key, None))
+            known = _earlier_names[key] = (reference, [])
+        names = known[1]
+        if set(names).issubset(found_names(request.state)):
+            names.clear()  # the host has taken them over: from now on the state decides
+    return names
+
+
 SEARCH_TOOL: Final = "search_tools"
-_MOST_RESULTS: Final = 20
-"""The highest limit that the model may ask for."""
-
+_MOST_RESULTS: Final = 20  # the highest limit that the model may ask for
 _DESCRIPTION: Final = (
     "Finds tools. Most tools are not listed until they are found: say in a few words what you need (what is to be "
     "done, and to what), or a tool's name. What is found can be called from your next answer on."
 )
 
-_Asked: TypeAlias = Callable[[ReadonlyContext], Awaitable[Sequence[Tool]]]
-"""Gives the tools that a context is offered."""
-
+_Asked: TypeAlias = Callable[[ReadonlyContext], Awaitable[Sequence[Tool]]]  # gives the tools that a context is offered
 _OWN_NAMES: Final[weakref.WeakKeyDictionary[Handler | LateHandler, str]] = weakref.WeakKeyDictionary()
 """What the toolset that defers a tool calls it, by the tool's handler: toolsets round that one may rename it."""
 
@@ -418,7 +398,7 @@ def _search_tool_of(name: str, limit: int, asked: _Asked | None) -> Tool:
         idempotent=True,
         open_world=False,
         meta={SEARCHES: True},
-        process_request=_ShowFound(),
+        process_request=partial(_show_found, ToolMapper(_with_deferred(deferred=False))),
         concurrency=Concurrency("key"),  # one after the other, so that each knows what the earlier ones have found
     )
 
@@ -442,24 +422,18 @@ def _search_schema(limit: int) -> JsonObject:
     }
 
 
-class _ShowFound:
-    """Request processor that offers the deferred tools that the session has found."""
-
-    def __init__(self) -> None:
-        self._shown = ToolMapper(lambda tool: tool.with_spec(deferred=False))
-
-    def __call__(self, request: Any, context: ReadonlyContext) -> Any:
-        """The `ModelRequest` with these tools, or `None` where nothing changes."""
-        resolved: ResolvedTools | None = request.tools
-        known = set(found_names(context.state))
-        if resolved is None or not known:
-            return None
-        found = {tool.name for tool in resolved if tool.spec.deferred and not known.isdisjoint(_names(tool))}
-        if not found:
-            return None
-        tools = tuple(self._shown.one(tool) if tool.name in found else tool for tool in resolved)
-        self._shown.trim(resolved.tools)
-        return request.evolve(tools=attrs.evolve(resolved, tools=tools))
+def _show_found(shown: ToolMapper, request: Any, context: ReadonlyContext) -> Any:
+    """The `ModelRequest` with the deferred tools that the session has found, or `None` where nothing changes."""
+    resolved: ResolvedTools | None = request.tools
+    known = set(found_names(context.state))
+    if resolved is None or not known:
+        return None
+    found = {tool.name for tool in resolved if tool.spec.deferred and not known.isdisjoint(_names(tool))}
+    if not found:
+        return None
+    tools = tuple(shown.one(tool) if tool.name in found else tool for tool in resolved)
+    shown.trim(resolved.tools)
+    return request.evolve(tools=attrs.evolve(resolved, tools=tools))
 
 
 class _Search:
