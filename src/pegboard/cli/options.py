@@ -157,9 +157,12 @@ def read_rules(registry: ToolRegistry, rules: str | None) -> None:
         ConfigError: The file is wrong.
     """
     if rules is not None:
-        from pegboard.dispatch.permissions.rules_file import read_permissions
+        from pegboard.cli.output import remark
+        from pegboard.dispatch.permissions.rules_file import read_permissions, rule_problems
 
-        registry.permissions = read_permissions(rules)
+        permissions = registry.permissions = read_permissions(rules)
+        for problem in rule_problems(permissions, registry.tools()):
+            remark(f"{rules}: {problem}")
 
 
 def with_timeout(options: dict[str, Any], timeout: float | None) -> dict[str, Any]:
