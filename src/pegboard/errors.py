@@ -369,6 +369,7 @@ class ModelError(PegboardError):
     """A model can't be asked, or its provider answered with an error.
 
     Attributes:
+        message: What went wrong, without the provider's name.
         provider: The provider's name, or `""`.
         status: The HTTP status, or `None` where there was no answer.
         code: The provider's word for the error, or `None`.
@@ -391,6 +392,7 @@ class ModelError(PegboardError):
         retry_after: float | None = None,
         request_id: str | None = None,
     ) -> None:
+        self.message = message
         self.provider = provider
         self.status = status
         self.code = code

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.results import error_result, result_of
 from pegboard.dispatch.run import exhausted, exhausted_async
-from pegboard.schema.converter import UnreadError, read_by, read_record
+from pegboard.schema.converter import read_record
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import Confirmation
 from pegboard.tools.content import (
@@ -21,7 +21,6 @@ from pegboard.tools.content import (
     ErrorKind,
     TextContent,
     ToolResult,
-    content_from_json,
     sayable_json,
 )
 from pegboard.tools.context import DisplayUpdate, Progress, ReadonlyContext, ToolContext
@@ -63,10 +62,15 @@ def event_to_json(emitted: object) -> JsonObject:
     return {"partial": sayable_json(emitted)}
 
 
+@frozen
+class _ContentEvent:
+    content: Content
+
+
 def event_from_json(event: JsonObject) -> object:
     """Reads what `event_to_json` writes, from a source that isn't trusted; raises `ValueError` for what is none."""
     if "content" in event:
-        return content_from_json(event["content"])
+        return read_record(_ContentEvent, event, "event").content
     if "facts" in event:
         return read_record(DisplayUpdate, event, "event")
     if "progress" not in event:
@@ -76,16 +80,6 @@ def event_from_json(event: JsonObject) -> object:
         raise ValueError("progress: must be [done, total, message]")
     names = ("progress", "total", "message")
     return read_record(Progress, dict(zip(names, cast("list[Any]", parts), strict=True)), "progress")
-
-
-def _read_content(data: JsonMapping) -> Content:
-    try:
-        return content_from_json(data, "")
-    except ValueError as error:
-        raise UnreadError(str(error)) from None
-
-
-read_by(Content, _read_content)
 
 
 # Request and response ----------------------------------------------------------------------------------------------
