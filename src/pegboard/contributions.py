@@ -96,7 +96,9 @@ class Contributions:
         from pegboard.toolsets.toolset import OwnedToolset, is_toolset
 
         toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
-        tools = [tool for thing in things if not is_toolset(thing) for tool in as_tools(thing)]
+        tools = [
+            tool for thing in things if not is_toolset(thing) for tool in as_tools(thing, foreign=origin is not HOST)
+        ]
         if origin is not HOST:
             tools = [tool.evolve(origin=origin) for tool in tools]
         with self._lock:

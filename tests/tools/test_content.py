@@ -6,6 +6,7 @@ import typing
 import pytest
 from hypothesis import given, strategies as st
 
+from pegboard import ToolRegistry, tool
 from pegboard.tools.content import (
     AudioContent,
     ErrorKind,
@@ -230,3 +231,56 @@ class Odd(str):  # noqa: SLOT000  an ordinary class of somebody's
 def test_a_text_of_another_class_becomes_a_plain_one():
     text = TextContent(Odd("words")).text
     assert (type(text), text) == (str, "words")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"display": b"x"},
+        {"title": 5},
+        {"kind": 7},
+        {"kind": "unheard of"},
+        {"detail": object()},
+        {"is_error": "no"},
+        {"metadata": None},
+    ],
+    ids=str,
+)
+def test_a_result_that_could_not_be_kept_in_a_conversation_is_refused_at_once(facts):
+    """In the tool that makes it, so that it costs that call and not the conversation."""
+    with pytest.raises((TypeError, ValueError)):
+        ToolResult("text", **facts)
+
+    @tool
+    def careless() -> ToolResult:
+        """Makes a result that is none."""
+        return ToolResult("text", **facts)
+
+    registry = ToolRegistry()
+    registry.register(careless)
+    result = registry.call_sync("careless")
+    assert result.kind == "tool_failure"
+    assert ToolResult.from_data(json.loads(json.dumps(result.to_data()))).text == result.text
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TextContent(5),
+        lambda: ImageContent("text"),
+        lambda: AudioContent(b"", 5),
+        lambda: FileContent(None, "text"),
+        lambda: FileContent("file:a", 5),
+        lambda: LinkContent("file:a", None),
+    ],
+    ids=range(6),
+)
+def test_content_of_wrong_types_is_refused_at_once(make):
+    with pytest.raises(TypeError):
+        make()
+
+
+def test_texts_of_a_result_are_made_writable():
+    data = ToolResult([LinkContent("file:\ud800", "a")], title="\ud800", display="\udfff", detail="\ud800").to_data()
+    assert json.dumps(data, ensure_ascii=False).encode()
+    assert data["title"] == "\ufffd"

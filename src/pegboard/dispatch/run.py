@@ -17,6 +17,7 @@ from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import emit_note, emit_running
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
+from pegboard.dispatch.results import MOST_VALUES, number_of_values
 from pegboard.dispatch.state import CallState, plain
 from pegboard.dispatch.timeout import (
     Deadline,
@@ -39,8 +40,8 @@ from pegboard.tools.tool import Tool
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-_MOST_ITEMS: Final = 1_000_000
-"""How many items a generator may give."""
+_CHARACTERS: Final = 64
+"""How many characters or bytes of a generator's items count as one value more."""
 
 TURN: Final = 1_000
 """After how many items an async generator lets the rest of the loop go on."""
@@ -53,14 +54,14 @@ def exhausted(source: Iterable[Any], context: ToolContext) -> Any:
         CallError: `limit`: it gives too many.
         CallStoppedError: The call was cancelled meanwhile; the generator is closed.
     """
-    generator, items = iter(source), list[Any]()
+    generator, items, left = iter(source), list[Any](), MOST_VALUES
     try:
         while not context.cancelled:
             try:
                 item = next(generator)
             except StopIteration as end:
                 return items if end.value is None else end.value
-            _take(item, items, context)
+            left = _take(item, items, left, context)
     finally:
         if isinstance(generator, GeneratorType):
             generator.close()
@@ -73,10 +74,10 @@ async def exhausted_async(source: AsyncIterable[Any], context: ToolContext) -> l
     Raises:
         CallError: `limit`: it gives too many.
     """
-    items: list[Any] = []
+    items, left = list[Any](), MOST_VALUES
     try:
         async for item in source:
-            _take(item, items, context)
+            left = _take(item, items, left, context)
             if not len(items) % TURN:
                 await asyncio.sleep(0)
     finally:
@@ -85,11 +86,15 @@ async def exhausted_async(source: AsyncIterable[Any], context: ToolContext) -> l
     return items
 
 
-def _take(item: Any, items: list[Any], context: ToolContext) -> None:
-    if len(items) == _MOST_ITEMS:
-        raise CallError("limit", f"The tool gave more than {_MOST_ITEMS} items and was ended. Ask for less.")
+def _take(item: Any, items: list[Any], left: int, context: ToolContext) -> int:
+    """Counts an item as it comes, before it is kept: how many values may still follow."""
+    left -= 1 + number_of_values(item, _CHARACTERS)
+    if left < 0:
+        most = f"{MOST_VALUES:,} values, of which {_CHARACTERS} characters are one"
+        raise CallError("limit", f"The tool gave more than {most}, and was ended. Ask for less.")
     items.append(item)
     context.emit(item)
+    return left
 
 
 FIRST_PAUSE: Final = 0.5

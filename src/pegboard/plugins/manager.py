@@ -161,7 +161,7 @@ def _register_tool(loaded: LoadedPlugin, _hook: str) -> Callable[[Any], None]:
         from pegboard.tools.typed import as_tools
 
         try:
-            tools = as_tools(thing)
+            tools = as_tools(thing, foreign=True)
         except Exception as error:  # noqa: BLE001  a plugin's object may raise anything when it is looked at
             loaded.faults.append(str(error) if isinstance(error, PegboardError) else cause_of(error))
             return

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from attrs import evolve, field, frozen
+from attrs import converters, evolve, field, frozen, validators
 
 from pegboard.schema.converter import UnreadError, json_key, read_by, read_record, tagged
 from pegboard.schema.json import is_unicode
@@ -37,12 +37,20 @@ ErrorKind: TypeAlias = Literal[
 def writable(text: str) -> str:
     """`text` with lone surrogates, which no wire takes, as U+FFFD (an undecodable file name brings them)."""
     if type(text) is not str:
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may pass on anything
+            raise TypeError(f"expected text, got {type(text).__name__}")
         text = str.__str__(text)  # a subclass may give another text of itself
     return (
         text
         if text.isascii() or is_unicode(text)
         else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     )
+
+
+_optionally_writable: Final = converters.optional(writable)
+_is_mapping: Final[Any] = validators.instance_of(Mapping)  # pyright: ignore[reportUnknownVariableType]
+_is_bytes: Final[Any] = validators.instance_of((bytes, bytearray, memoryview))
+_is_text_or_bytes: Final[Any] = validators.instance_of((str, bytes, bytearray, memoryview))
 
 
 @frozen
@@ -65,8 +73,8 @@ class ImageContent:
         mime_type: Such as `"image/png"`.
     """
 
-    data: bytes
-    mime_type: str = field(default="image/png", metadata=json_key("mimeType"))
+    data: bytes = field(validator=_is_bytes)
+    mime_type: str = field(default="image/png", converter=writable, metadata=json_key("mimeType"))
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "image", "data": base64, "mimeType": ...}`."""
@@ -82,8 +90,8 @@ class AudioContent:
         mime_type: Such as `"audio/wav"`.
     """
 
-    data: bytes
-    mime_type: str = field(default="audio/wav", metadata=json_key("mimeType"))
+    data: bytes = field(validator=_is_bytes)
+    mime_type: str = field(default="audio/wav", converter=writable, metadata=json_key("mimeType"))
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "audio", "data": base64, "mimeType": ...}`."""
@@ -100,9 +108,9 @@ class FileContent:
         mime_type: Such as `"application/pdf"`, or `None`.
     """
 
-    uri: str
-    data: bytes | str
-    mime_type: str | None = None
+    uri: str = field(converter=writable)
+    data: bytes | str = field(validator=_is_text_or_bytes)
+    mime_type: str | None = field(default=None, converter=_optionally_writable)
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "resource", "resource": {"uri", "text" or "blob", "mimeType"?}}`."""
@@ -126,9 +134,9 @@ class LinkContent:
         mime_type: Such as `"text/html"`, or `None`.
     """
 
-    uri: str
-    name: str
-    mime_type: str | None = field(default=None, metadata=json_key("mimeType"))
+    uri: str = field(converter=writable)
+    name: str = field(converter=writable)
+    mime_type: str | None = field(default=None, converter=_optionally_writable, metadata=json_key("mimeType"))
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "resource_link", "uri", "name", "mimeType"?}`."""
@@ -159,7 +167,7 @@ def _one_content(value: Any) -> Content:
 
 @frozen(slots=False)  # each call makes one, and ten attributes are set in a dict in two thirds of the time
 class ToolResult:
-    """What one call answered: exactly one a call.
+    """What one call answered: exactly one a call. What couldn't be written and read again is refused at once.
 
     Attributes:
         content: For the model. A text, one content or several may be given.
@@ -176,12 +184,12 @@ class ToolResult:
 
     content: tuple[Content, ...] = field(default=(), converter=_as_content)
     structured_content: Any = field(default=None, metadata=json_key("structuredContent"))
-    is_error: bool = field(default=False, metadata=json_key("isError"))
-    kind: ErrorKind | None = None
-    display: str | None = None
-    title: str | None = None
-    metadata: Mapping[str, Any] = field(factory=cast("type[dict[str, Any]]", dict))
-    detail: str | None = None
+    is_error: bool = field(default=False, validator=validators.instance_of(bool), metadata=json_key("isError"))
+    kind: ErrorKind | None = field(default=None, validator=validators.in_((None, *get_args(ErrorKind))))
+    display: str | None = field(default=None, converter=_optionally_writable)
+    title: str | None = field(default=None, converter=_optionally_writable)
+    metadata: Mapping[str, Any] = field(factory=cast("type[dict[str, Any]]", dict), validator=_is_mapping)
+    detail: str | None = field(default=None, converter=_optionally_writable)
     attachments: tuple[Content, ...] = field(default=(), converter=_as_content)
     details: Any = None
 

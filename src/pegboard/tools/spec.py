@@ -114,6 +114,7 @@ class Policy:
 
     timeout: float | None = None
     coerce: bool | None = None
+    skip_patterns: bool | None = None
     expose_errors: bool | None = None
     retries: int = 0
     max_concurrency: int | None = field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))

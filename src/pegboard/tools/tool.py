@@ -205,7 +205,8 @@ class Tool:
         given = checked_options(options, tool=name)
         if input_schema is None or input_schema == {}:
             input_schema = {"type": "object", "properties": {}, "additionalProperties": False}
-        facts = {"name": name, "input_schema": checked_schema(input_schema, name, "input_schema")}
+        skip = given.get("skip_patterns", True)  # whether it is the host's own is known when it is registered
+        facts = {"name": name, "input_schema": checked_schema(input_schema, name, "input_schema", skip_patterns=skip)}
         return _raw_tool(facts, handler, given)
 
     @classmethod

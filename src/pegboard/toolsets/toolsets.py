@@ -166,7 +166,7 @@ def _as_tools(thing: Any) -> Sequence[Tool]:
         return (Tool(thing),)
     from pegboard.tools.typed import as_tools  # deriving schemas from types is heavy
 
-    return as_tools(thing)
+    return as_tools(thing, foreign=True)
 
 
 class ToolsetFunction(ToolsetBase):
