@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 from pegboard.catalogue import Problem
 from pegboard.config.config import Config, is_named, normalised
 from pegboard.errors import ManifestError, PluginError, cause_of
-from pegboard.plugins.manager import LOAD_SECONDS, PluginManager, gather, imported
+from pegboard.plugins.manager import LOAD_SECONDS, PluginManager, gathered, imported
 from pegboard.plugins.names import Claims
 from pegboard.registry import ToolRegistry, Where
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Origin
@@ -275,8 +275,8 @@ def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
         cause = f"{whose} offer {name!r} among {kind}: block the others, as in PEGBOARD_BLOCK={others[0].name}"
         raise PluginError(found.name, cause, distribution=found.distribution)
     try:
-        brought = gather(found.name, imported(found.module, found.attribute), {}).extras
-        thing = brought[kind][name]
+        brought = gathered(found.name, lambda: imported(found.module, found.attribute), {}, [])
+        thing = brought.extras[kind][name]
     except KeyboardInterrupt:
         raise
     except BaseException as error:
