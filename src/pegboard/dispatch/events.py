@@ -21,6 +21,7 @@ from pegboard.dispatch.callbacks import shown
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.errors import log_failure
+from pegboard.threads import renew_after_fork
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import DisplayUpdate, Progress
 from pegboard.typing import JsonMapping, JsonObject
@@ -342,6 +343,13 @@ class _ThreadQueue:
     items: queue.SimpleQueue[Any] = field(factory=queue.SimpleQueue[Any], init=False)
     thread: threading.Thread | None = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Forgets the thread, which a forked child process doesn't have, and what waits for it."""
+        self.items, self.thread, self._lock = queue.SimpleQueue[Any](), None, threading.Lock()
 
     def put(self, item: Any) -> None:
         """Adds an event, or a function to call when all before it have been delivered."""

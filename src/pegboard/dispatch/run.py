@@ -30,7 +30,7 @@ from pegboard.dispatch.timeout import (
 )
 from pegboard.errors import CallStoppedError, ToolError
 from pegboard.schema.json import StructureError, problem
-from pegboard.threads import WorkerPool
+from pegboard.threads import HangingThreadsError, WorkerPool
 from pegboard.tools.call import CallError
 from pegboard.tools.context import ToolContext
 from pegboard.tools.handler import Handler, opened
@@ -427,7 +427,11 @@ async def _called(
     def not_begun() -> None:
         context.internals.portal = None  # nothing is on its other side, nor will be
 
-    value = call() if threads is None else await threads.run_or(not_begun, call)
+    try:
+        value = call() if threads is None else await threads.run_or(not_begun, call)
+    except HangingThreadsError as error:
+        text = f"{context.tool} was not run: too many other tools hang here. Calling it again won't help for now."
+        raise CallError("limit", text, detail=str(error)) from None
     return await value if isawaitable(value) else value  # a lambda round an async function looks plain and isn't
 
 
