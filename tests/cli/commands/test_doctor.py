@@ -33,6 +33,16 @@ def test_nothing_is_wrong(say):
     assert say("doctor", "--json") == (0, "[]\n", "")
 
 
+def test_rules_are_looked_at_on_request(say, tmp_path):
+    rules = tmp_path / "rules.toml"
+    rules.write_text('deny = ["no_such_tool"]\n')
+    found = json.loads(say("doctor", "--rules", str(rules), "--json")[1])
+    causes = {one["cause"] for one in found if one["subject"] == str(rules)}
+    assert [cause.partition(",")[0] for cause in causes] == ["rule deny no_such_tool: *: no tool"]
+    rules.write_text("den = []\n")
+    assert "Did you mean 'deny'?" in say("doctor", "--rules", str(rules))[1]
+
+
 def test_problems_of_plugins(say, registry):
     problems = (Problem("a", "pegboard-a", "broke"), Problem(None, "odd", "no METADATA"), Problem("b", None, "b\x1b"))
     registry.change(lambda catalogue: catalogue.evolve(problems=problems))

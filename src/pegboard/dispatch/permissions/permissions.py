@@ -84,7 +84,7 @@ class ToolPolicy:
             names = self.names[:1]
         if rule.owner not in (None, self.owner) or not rule.names(*names):
             return False
-        return rule.field is None or _may_have(self.spec, rule.field)
+        return rule.field is None or may_have(self.spec, rule.field)
 
     @property
     def permission(self) -> str:
@@ -277,12 +277,19 @@ def _value_of(given: Any, kind: ArgumentKind) -> str | None:
         return None
 
 
+def names_of(tool: Tool) -> tuple[str, ...]:
+    """The names that rules know a tool by: that it is offered under first, at the end its permission's."""
+    own = tool.spec.permission
+    return (tool.name, *tool.former_names, *(() if own is None else (own,)))
+
+
 def owner_of(tool: Tool) -> str:
     """The distribution, else the plugin, that brings a tool; `""` for the host's own."""
     return tool.origin.distribution or tool.origin.plugin or ""
 
 
-def _may_have(spec: ToolSpec, name: str) -> bool:
+def may_have(spec: ToolSpec, name: str) -> bool:
+    """Whether a tool can have an argument of this name."""
     schema = spec.input_schema
     closed = schema.get("additionalProperties") is False and not schema.get("patternProperties")
     return name in schema.get("properties", {}) or not closed or name in spec.permission_arguments
