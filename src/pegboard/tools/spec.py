@@ -20,9 +20,7 @@ Keep: TypeAlias = Literal["head", "tail", "middle"]
 TokenCounter: TypeAlias = Callable[[str], int]
 """How many tokens a text has: at most one a byte."""
 
-BYTES_A_TOKEN: Final = 4
-"""The estimate without a counter: English text and code have three to five."""
-
+BYTES_A_TOKEN: Final = 4  # the estimate without a counter: English text and code have three to five
 _MOST_BYTES_A_CHARACTER: Final = 4
 _at_least_one: Final = attrs.validators.optional(attrs.validators.ge(1))
 
@@ -99,8 +97,7 @@ class Origin:
 
 
 HOST: Final = Origin()
-LEAST_MEMORY: Final = 64 << 20
-"""Bytes that a child process needs for Python itself and what a tool imports."""
+LEAST_MEMORY: Final = 64 << 20  # bytes that a child process needs for Python itself and what a tool imports
 
 
 @frozen

@@ -57,9 +57,7 @@ def written(value: str) -> str:
     return value if _BARE.fullmatch(value) else _quoted(value)
 
 
-_Test: TypeAlias = "Callable[[Tool], bool]"
-"""A predicate bound to a context."""
-
+_Test: TypeAlias = "Callable[[Tool], bool]"  # A predicate bound to a context
 MAX_DEPTH: Final = 64
 
 

@@ -79,8 +79,7 @@ class Explanation:
         return "\n  ".join([head, *map(str, self.reasons), *(f"note: {note}" for note in self.notes)])
 
 
-_Held: TypeAlias = tuple[Tool, Tool]
-"""A tool that isn't offered, and the one that has its name."""
+_Held: TypeAlias = tuple[Tool, Tool]  # A tool that isn't offered, and the one that has its name
 
 
 @frozen(eq=False)

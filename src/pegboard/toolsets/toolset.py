@@ -324,8 +324,7 @@ def first_problems(toolset: str, problems: list[ToolsetProblem]) -> list[Toolset
     return [*problems[:MOST_PROBLEMS], ToolsetProblem(toolset, f"and {more} more problems of this kind")]
 
 
-_Change: TypeAlias = Callable[[Tool], Tool]
-"""Gives the tool changed; may raise, which costs the tool."""
+_Change: TypeAlias = Callable[[Tool], Tool]  # gives the tool changed; may raise, which costs the tool
 
 
 def map_tool(tool: Tool, change: _Change) -> Tool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 from attrs import define, field
 
-from pegboard.cli.options import Options, call_options, context_of, read_rules, tool_options, with_timeout
+from pegboard.cli.options import Options, call_options, context_of, tool_options, with_timeout
 from pegboard.cli.output import Screen, Status, json_pretty, one_line, remark, stderr_screen, write, write_through
 from pegboard.cli.run import approver_for, interruptible, show_progress, write_event
 from pegboard.cli.session import Session, complete_model, open_session
@@ -219,7 +219,7 @@ def chat_command(  # noqa: PLR0913  one an option, by name
         check_place(history)
     before = () if history is None else read_conversation(history)
     session = open_session(options)
-    read_rules(session.registry, rules)
+    session.read_rules(rules)
     request = ModelRequest(before, instructions=system or ()).with_messages(prompted)
     context = context_of(user, agent, None, None, state)
     how = with_timeout({"approver": approver_for(yes=yes, no=no), "limits": TurnLimits(rounds=rounds)}, timeout)
