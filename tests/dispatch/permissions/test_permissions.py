@@ -216,6 +216,8 @@ def action(called, arguments=None, *rules, **options):
         (tool(requires_confirmation=True), "wants each call confirmed"),
         (tool(requires_confirmation=True, confirms=lambda arguments: arguments["a"] == 1), "wants this call confirmed"),
         (tool(confirms=lambda arguments: arguments["b"]), "can't say whether this call has to be confirmed"),
+        (tool(origin=STRANGER), "comes from an origin that isn't trusted"),
+        (tool(origin=STRANGER, read_only=True), "comes from an origin that isn't trusted"),
     ],
 )
 def test_what_asks(called, reason):
@@ -224,8 +226,14 @@ def test_what_asks(called, reason):
     assert not DEFAULT_PERMISSIONS.settled(called)
 
 
+def test_a_tool_of_an_untrusted_origin_runs_where_a_rule_allows_it_by_its_name():
+    called = tool(origin=STRANGER, read_only=True)
+    assert action(called, {}, Rule(called.name, "*", "allow")) == "allow"
+    assert action(called, {}, Rule("read", "*", "allow")) == "ask"
+
+
 def test_everything_else_runs():
-    for called in (PLAIN, tool(destructive=False), tool(edit=True), tool(read_only=False), tool(origin=STRANGER)):
+    for called in (PLAIN, tool(destructive=False), tool(edit=True), tool(read_only=False)):
         assert action(called) == "allow"
         assert DEFAULT_PERMISSIONS.settled(called)
 
