@@ -173,7 +173,7 @@ def test_a_permission_is_asked_of_the_parents_host(talk, host):
 
 def test_a_plain_function_may_ask_too(talk, host):
     assert talk("ask_plainly", permission="edit").output == "allowed"
-    assert host.asked == [("edit", ["a.txt"], ["a.txt"], {})]
+    assert host.asked == [("edit", ["a.txt"], [], {})]
 
 
 @pytest.mark.parametrize(
