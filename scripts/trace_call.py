@@ -1,4 +1,4 @@
-"""Looks at one small program: it imports pegboard, defines and registers a tool, and calls it twice.
+"""Looks at one small program: it imports pegboard, defines a tool, and calls it twice with JSON text, as models do.
 
 python scripts/trace_call.py [--realistic] [--tree]
 
@@ -15,6 +15,7 @@ import sys
 BARE = set(sys.modules)
 
 import asyncio  # noqa: E402  what the program loads is counted
+import json  # noqa: E402
 from types import CodeType, FrameType  # noqa: E402
 from typing import Annotated, Literal  # noqa: E402
 
@@ -76,11 +77,12 @@ async def main() -> dict[str, int]:
         registry = pegboard.ToolRegistry(permissions=pegboard.Permissions(rules))
         registry.register(realistic)
         conditions = [{"column": "region", "test": "is", "value": 3.0}, {"column": "year", "test": "above", "value": 2}]
-        name, arguments = "realistic", {"text": "by region", "most": 25, "match": "exact", "conditions": conditions}
+        name = "realistic"
+        arguments = json.dumps({"text": "by region", "most": 25, "match": "exact", "conditions": conditions})
     else:
         registry = pegboard.ToolRegistry()
         registry.register(trivial)
-        name, arguments = "trivial", {"number": 1}
+        name, arguments = "trivial", '{"number": 1}'
     assert not (await registry.call(name, arguments)).is_error
     loaded = set(sys.modules) - BARE
     entered: set[CodeType] = set()

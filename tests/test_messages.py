@@ -167,7 +167,7 @@ def test_json_that_is_anything_is_refused(data):
         ),
         ({"type": "media", "content": TextContent("a").to_json()}, "parts[0].content.type: words are a part"),
         ({"type": "media"}, "parts[0].content: missing"),
-        ({"type": "media", "content": {"type": DEEP}}, "parts[0].content.type: must be one of"),
+        ({"type": "media", "content": {"type": DEEP}}, "parts[0].content.type: must be a text, got list"),
         ({"type": "call"}, "parts[0].call: missing"),
         ({"type": "call", "call": {}}, "parts[0].call.name: missing"),
         ({"type": "result", "callId": "a", "name": "b"}, "parts[0].result: missing"),

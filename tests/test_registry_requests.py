@@ -144,12 +144,6 @@ def test_the_pipeline_is_what_came_with_pegboard_and_what_was_brought(registry):
     assert "mine" not in registry.pipeline
 
 
-def test_it_is_put_together_once_for_as_long_as_nothing_changes(registry):
-    assert registry.pipeline is registry.pipeline
-    registry.register(Tool.from_schema("x", {"type": "object"}))
-    assert registry.pipeline is registry.pipeline
-
-
 def test_the_host_sets_it_and_what_comes_later_joins(registry):
     registry.pipeline = registry.pipeline.insert_before("repair_history", "mine", says("mine"))
     register_plugin(registry, brings(("theirs", says("theirs"))), "later")

@@ -62,12 +62,10 @@ from pegboard.dispatch.executors.executor import (
     ToolExecutor as ToolExecutor,
 )
 from pegboard.dispatch.find import RepairRequest as RepairRequest
-from pegboard.dispatch.permissions.permissions import (
-    PermissionRules as PermissionRules,
-    Permissions as Permissions,
-    read_permissions as read_permissions,
-)
+from pegboard.dispatch.permissions.evaluation import PermissionRules as PermissionRules
+from pegboard.dispatch.permissions.permissions import Permissions as Permissions
 from pegboard.dispatch.permissions.rule import Rule as Rule
+from pegboard.dispatch.permissions.rules_file import read_permissions as read_permissions
 from pegboard.dispatch.truncate import kept_result_tool as kept_result_tool
 from pegboard.errors import (
     ArtifactError as ArtifactError,

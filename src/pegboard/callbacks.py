@@ -1,16 +1,15 @@
-"""Chains of callbacks, plain or async: `first_answer` for hooks that answer, `pipe` for processors."""
+"""Callbacks, plain or async: the members of chains."""
 
 from __future__ import annotations
 
 import enum
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from attrs import Factory, field, frozen
 
-T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 _QUICK: Final = "__pegboard_quick__"
 _BEHIND: Final = "__pegboard_behind__"
@@ -99,43 +98,6 @@ class ChainError(Exception):
 async def settle(answer: Any) -> Any:
     """The answer itself, awaited where it has to be."""
     return await answer if inspect.isawaitable(answer) else answer
-
-
-async def first_answer(chain: Sequence[Callback], *arguments: Any) -> Any:
-    """Asks each member in order; the first answer that is not `None` ends it.
-
-    Our own loop over pluggy's ordered implementations: pluggy's first-result rule would take an un-awaited
-    coroutine for an answer.
-
-    Raises:
-        ChainError: A member raised; no later one is asked.
-    """
-    for callback in chain:
-        try:
-            answer = callback.function(*arguments)
-            if answer is not None and inspect.isawaitable(answer):
-                answer = await answer
-        except Exception as error:
-            raise ChainError(callback, error) from error
-        if answer is not None:
-            return answer
-    return None
-
-
-async def pipe(chain: Iterable[Callback], value: T, *arguments: Any) -> T:
-    """Hands `value` through each member in order; a member that answers `None` leaves it as it is.
-
-    Raises:
-        ChainError: A member raised; no later one is asked.
-    """
-    for callback in chain:
-        try:
-            answer = await settle(callback.function(value, *arguments))
-        except Exception as error:
-            raise ChainError(callback, error) from error
-        if answer is not None:
-            value = answer
-    return value
 
 
 def by_name(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -12,6 +13,7 @@ from attrs import field, frozen
 
 from pegboard.callbacks import Callback
 from pegboard.errors import DuplicateToolError, PredicateError, RegistrationError
+from pegboard.schema.json import digest_of
 from pegboard.tools.spec import ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import check_predicate_name
@@ -209,24 +211,16 @@ class Catalogue:
     host_callbacks: Mapping[str, tuple[Callback, ...]] = field(factory=dict[str, Any], converter=_read_only)
     plugins: Mapping[str, PluginRecord] = field(factory=dict[str, PluginRecord], converter=_read_only)
     problems: tuple[Problem, ...] = ()
-    _ordered: tuple[Tool, ...] | None = field(default=None, init=False, repr=False)
-    _digest: str | None = field(default=None, init=False, repr=False)
 
-    @property
+    @cached_property
     def ordered(self) -> tuple[Tool, ...]:
-        """The static tools, sorted by name; worked out once."""
-        if self._ordered is None:
-            object.__setattr__(self, "_ordered", tuple(self.tools[name] for name in sorted(self.tools)))
-        return self._ordered or ()
+        """The static tools, sorted by name."""
+        return tuple(self.tools[name] for name in sorted(self.tools))
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """`"sha256:..."` over the digests of all static tools: the same tools give the same in every process."""
-        if self._digest is None:
-            from pegboard.schema.json import digest_of
-
-            object.__setattr__(self, "_digest", digest_of([tool.spec.digest for tool in self.ordered]))
-        return self._digest or ""
+        return digest_of([tool.spec.digest for tool in self.ordered])
 
     def callbacks(self, stage: str) -> tuple[Callback, ...]:
         """The callbacks of a stage in the order in which they are asked."""
@@ -275,10 +269,17 @@ class Catalogue:
         Raises:
             ValueError: The name is taken, or it is a predicate or a processor that can't be one.
         """
-        if kind == "predicates":
-            _check_predicate(name, thing)
-        if kind == "processors":
-            _check_processor(name, thing)
+        try:
+            if kind == "predicates":
+                check_predicate_name(name)
+            if kind == "processors":
+                from pegboard.request.processors import check_processor  # loads all of them
+
+                check_processor(name, thing)
+        except (PredicateError, RegistrationError) as error:
+            raise ValueError(str(error)) from None
+        if kind == "predicates" and not callable(thing):
+            raise ValueError(f"predicate {name!r} is no function of a tool and a context: {thing!r:.100}")
         of_kind = self.extras.get(kind, {})
         if name in of_kind:
             raise ValueError(f"{kind[:-1]} {name!r} is taken: {self.owners[f'{kind}:{name}']} has brought one")
@@ -287,16 +288,9 @@ class Catalogue:
             owners={**self.owners, f"{kind}:{name}": owner},
         )
 
-    def with_host_callback(self, stage: str, callback: Callback) -> Catalogue:
-        """A catalogue with one more callback of the host's, behind the others."""
-        own = self.host_callbacks
-        return self.evolve(host_callbacks={**own, stage: (*own.get(stage, ()), callback)})
-
-    def without_host_callback(self, stage: str, callback: Callback) -> Catalogue:
-        """A catalogue without exactly this one."""
-        own = self.host_callbacks
-        rest = tuple(each for each in own.get(stage, ()) if each is not callback)
-        return self.evolve(host_callbacks={**own, stage: rest})
+    def with_host_callbacks(self, stage: str, callbacks: tuple[Callback, ...]) -> Catalogue:
+        """A catalogue with these callbacks of the host's for a stage, in place of those that it has."""
+        return self.evolve(host_callbacks={**self.host_callbacks, stage: callbacks})
 
     def with_toolsets(self, toolsets: Sequence[Toolset]) -> Catalogue:
         """A catalogue with these toolsets behind the others."""
@@ -398,26 +392,6 @@ class _ToolTable:
             for problem in self.problems
             if (problem.tool, problem.plugin) != (returned.name, returned.origin.plugin)
         ]
-
-
-def _check_predicate(name: str, thing: Any) -> None:
-    try:
-        check_predicate_name(name)
-    except PredicateError as error:
-        raise ValueError(str(error)) from None
-    if not callable(thing):
-        raise ValueError(  # noqa: TRY004  it can't be registered, like a name that is taken
-            f"predicate {name!r} is no function of a tool and a context: {thing!r:.100}"
-        )
-
-
-def _check_processor(name: str, thing: Any) -> None:
-    from pegboard.request.processors import check_processor
-
-    try:
-        check_processor(name, thing)
-    except RegistrationError as error:
-        raise ValueError(str(error)) from None
 
 
 def _held_back(tool: Tool, *, by: Tool) -> Problem:

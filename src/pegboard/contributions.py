@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.callbacks import Callback, by_name
 from pegboard.catalogue import CALLBACK_STAGES, EMPTY, EXTRAS, Catalogue, Handle, LazyPlugins, PluginRecord, Problem
-from pegboard.errors import RegistrationError, UnknownToolError, did_you_mean, suggest
+from pegboard.errors import PluginError, RegistrationError, UnknownToolError, did_you_mean, suggest
 from pegboard.tools.spec import HOST, ConflictPolicy, Origin
 from pegboard.tools.tool import Tool
 
@@ -96,7 +96,9 @@ class Contributions:
         from pegboard.toolsets.toolset import OwnedToolset, is_toolset
 
         toolsets = [OwnedToolset(thing, origin) for thing in things if is_toolset(thing)]
-        tools = [tool for thing in things if not is_toolset(thing) for tool in as_tools(thing)]
+        tools = [
+            tool for thing in things if not is_toolset(thing) for tool in as_tools(thing, foreign=origin is not HOST)
+        ]
         if origin is not HOST:
             tools = [tool.evolve(origin=origin) for tool in tools]
         with self._lock:
@@ -160,8 +162,10 @@ class Contributions:
             link = Callback(by_name(function, names))
         except TypeError as error:
             raise RegistrationError(f"callback for {stage}: {error}") from None
-        self.change(lambda catalogue: catalogue.with_host_callback(stage, link))
-        return Handle(lambda: self.change(lambda catalogue: catalogue.without_host_callback(stage, link)))
+        self._change_callbacks(stage, lambda own: (*own, link))
+        return Handle(
+            lambda: self._change_callbacks(stage, lambda own: tuple(each for each in own if each is not link))
+        )
 
     def provide(self, service: Any, value: Any, *, scope: ServiceScope | None = None) -> Handle:
         """Keeps a value, or what makes one, by its type, for the toolsets and tools that ask for it.
@@ -191,6 +195,9 @@ class Contributions:
         with self._lock:
             self._catalogue = change(self._catalogue)
 
+    def _change_callbacks(self, stage: str, change: Callable[[tuple[Callback, ...]], tuple[Callback, ...]]) -> None:
+        self.change(lambda now: now.with_host_callbacks(stage, change(now.host_callbacks.get(stage, ()))))
+
     def _take_back(self, tools: Sequence[Tool], toolsets: Sequence[Toolset]) -> None:
         self.change(lambda catalogue: catalogue.without_tools(tools).without_toolsets(toolsets))
 
@@ -207,7 +214,15 @@ class Contributions:
             with self._lock:
                 if name not in self._catalogue.extras.get(kind, {}):
                     self._catalogue = self._catalogue.with_extra(kind, name, *offered)
-        return self._catalogue.extras.get(kind, {}).get(name)
+        found = self._catalogue.extras.get(kind, {}).get(name)
+        if found is None:
+            self._check_held_back(f"{kind[:-1]} {name!r} is held back: ")
+        return found
+
+    def _check_held_back(self, beginning: str) -> None:
+        for problem in self._catalogue.problems:
+            if problem.cause.startswith(beginning):
+                raise PluginError(problem.plugin or "", problem.cause, distribution=problem.distribution)
 
 
 def _offers() -> Any:

@@ -187,7 +187,8 @@ class InvalidNameError(RegistrationError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"{name!r} can't name a tool: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first. "
+            f"{name!r} can't name a tool: names are 1 to 64 of A-Z, a-z, 0-9, '_' and '-', a letter or '_' first, "
+            "and don't begin with 'pegboard_'. "
             "Pass name=... with such a name, or pegboard.tools.spec.mapped_name(...) for a foreign one."
         )
 
@@ -360,6 +361,7 @@ class ModelError(PegboardError):
     """A model can't be asked, or its provider answered with an error.
 
     Attributes:
+        message: What went wrong, without the provider's name.
         provider: The provider's name, or `""`.
         status: The HTTP status, or `None` where there was no answer.
         code: The provider's word for the error, or `None`.
@@ -382,6 +384,7 @@ class ModelError(PegboardError):
         retry_after: float | None = None,
         request_id: str | None = None,
     ) -> None:
+        self.message = message
         self.provider = provider
         self.status = status
         self.code = code

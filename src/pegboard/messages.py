@@ -19,7 +19,7 @@ from pegboard.tools.content import (
     LinkContent,
     TextContent,
     ToolResult,
-    content_from_json,
+    read_content,
 )
 from pegboard.typing import JsonMapping, JsonObject
 
@@ -322,18 +322,13 @@ class Message:
         return read_record(cls, data, "message")
 
 
-def _content(data: JsonMapping) -> Content:
-    try:
-        content = content_from_json(data, "")
-    except ValueError as error:
-        raise UnreadError(str(error)) from None
-    if isinstance(content, TextContent):
+def _media(data: JsonMapping) -> Content:
+    if data.get("type") == "text":
         raise UnreadError(".type: words are a part of type 'text'")
-    return content
+    return read_content(data)
 
 
-read_by(ImageContent | AudioContent | FileContent | LinkContent, _content)
-read_by(ToolResult, ToolResult.from_data)
+read_by(ImageContent | AudioContent | FileContent | LinkContent, _media)
 read_by(
     Part,
     tagged(

@@ -89,10 +89,8 @@ class ToolRegistry(Contributions):
         self._grants = grants
         self._where: tuple[Where, ...] = tuple(where) if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType]
         self._services: CallServices | None = None
-        self._generation = 0
         self._dispatcher: Dispatcher | None = None
         self._pipeline: Pipeline | None = None
-        self._joined: tuple[object, Pipeline] | None = None
 
     # What stands round calls -------------------------------------------------------------------------------------
 
@@ -122,7 +120,6 @@ class ToolRegistry(Contributions):
     def permissions(self, permissions: Permissions | None) -> None:
         with self._lock:
             self._permissions, self._services = permissions, None
-            self._generation += 1
 
     @property
     def approver(self) -> AnyApprover | None:
@@ -133,7 +130,6 @@ class ToolRegistry(Contributions):
     def approver(self, approver: AnyApprover | None) -> None:
         with self._lock:
             self._approver, self._services = approver, None
-            self._generation += 1
 
     @property
     def pipeline(self) -> Pipeline:
@@ -142,19 +138,14 @@ class ToolRegistry(Contributions):
         Set it to change them: `registry.pipeline = registry.pipeline.insert_before("pack_tools", "memory", remember)`.
         What plugins bring later joins it all the same; what was taken out of it doesn't come back.
         """
-        extras, joined = self._catalogue.extras, self._joined
-        if joined is None or joined[0] is not extras:
-            from pegboard.request.processors import DEFAULT_PIPELINE
+        from pegboard.request.processors import DEFAULT_PIPELINE
 
-            with self._lock:
-                own = DEFAULT_PIPELINE if self._pipeline is None else self._pipeline
-                joined = self._joined = self._catalogue.extras, own.with_brought(self._catalogue.processors)
-        return joined[1]
+        own = DEFAULT_PIPELINE if self._pipeline is None else self._pipeline
+        return own.with_brought(self._catalogue.processors)
 
     @pipeline.setter
     def pipeline(self, pipeline: Pipeline) -> None:
-        with self._lock:
-            self._pipeline, self._joined = pipeline, None
+        self._pipeline = pipeline
 
     # Resolving and calling ---------------------------------------------------------------------------------------
 
@@ -557,15 +548,12 @@ class ToolRegistry(Contributions):
 
     def _call_services(self) -> CallServices:
         """What calls share and which stages have something to do; worked out once a catalogue."""
-        services, generation = self._services, self._generation
-        if services is not None and services.catalogue is self._catalogue:
-            return services
-        services = self._at_work().prepare(
-            self._catalogue, self._find, self._permissions, self._approver, self._executor
-        )
         with self._lock:
-            if generation == self._generation:  # else it goes by permissions that don't hold any more
-                self._services = services
+            services = self._services
+            if services is None or services.catalogue is not self._catalogue:
+                services = self._services = self._at_work().prepare(
+                    self._catalogue, self._find, self._permissions, self._approver, self._executor
+                )
         return services
 
     def _services_for(self, resolved: ResolvedTools) -> CallServices:

@@ -8,6 +8,7 @@ import queue
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from attrs import define, field
@@ -29,9 +30,7 @@ class _Workers:
 
 @define(eq=False)
 class _Job:
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    keywords: dict[str, Any]
+    function: Callable[[], Any]
     context: contextvars.Context
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
@@ -68,16 +67,13 @@ class WorkerPool:
             BaseException: Whatever the function raised; a `StopIteration`, which no future takes, as the cause of a
                 `RuntimeError`.
         """
-        job = self._handed_over(function, arguments, keywords)
-        try:
-            return await job.future
-        except asyncio.CancelledError:
-            self._abandon(job)
-            raise
+        return await self.run_or(_ignore, partial(function, *arguments, **keywords))
 
     async def run_or(self, not_begun: Callable[[], None], function: Callable[[], Any]) -> Any:
         """`run`; calls `not_begun` where the wait is cancelled while no thread had begun, and none will."""
-        job = self._handed_over(function, (), {})
+        loop = asyncio.get_running_loop()
+        job = _Job(function, contextvars.copy_context(), loop, loop.create_future(), self._workers)
+        self._hand_over(job)
         try:
             return await job.future
         except asyncio.CancelledError:
@@ -111,13 +107,6 @@ class WorkerPool:
             workers, self._workers = self._workers, _Workers()
         for _ in range(workers.serving):
             workers.jobs.put(None)
-
-    def _handed_over(self, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> _Job:
-        loop = asyncio.get_running_loop()
-        context = contextvars.copy_context()
-        job = _Job(function, arguments, keywords, context, loop, loop.create_future(), self._workers)
-        self._hand_over(job)
-        return job
 
     def _hand_over(self, job: _Job) -> None:
         workers = job.workers
@@ -202,9 +191,13 @@ class WorkerPool:
             return True
 
 
+def _ignore() -> None:
+    """There is nothing to do."""
+
+
 def _outcome(job: _Job) -> tuple[Any, BaseException | None]:
     try:
-        return job.context.run(job.function, *job.arguments, **job.keywords), None
+        return job.context.run(job.function), None
     except BaseException as raised:  # noqa: BLE001  the caller gets it, whatever it is
         return None, raised
 

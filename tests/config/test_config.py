@@ -91,11 +91,15 @@ def test_an_untrusted_project_narrows(user, project):
     user.write_text('block = ["a"]\nwhere = "read_only or tag:x"\nprefix.p = "u_"')
     project.write_text('block = ["b", "a"]\nwhere = "not tag:y"\nrename.t = "u"\nprefix.q = "v_"')
     config = load_config(project=project)
-    assert config.block == ("a", "b")
+    assert (config.block, config.project_block) == (("a",), ("b", "a"))
     assert config.where == "(read_only or tag:x) and (not tag:y)"
-    assert config.rename == {"t": "u"}
-    assert config.prefix == {"p": "u_", "q": "v_"}
-    assert config.ignored == ()
+    assert config.rename == {}
+    assert config.prefix == {"p": "u_"}
+    assert [ignored.key for ignored in config.ignored] == ["rename.t", "prefix.q"]
+    trust(project)
+    trusted = load_config(project=project)
+    assert (trusted.block, trusted.project_block) == (("a", "b"), ())
+    assert (trusted.rename, trusted.prefix) == ({"t": "u"}, {"p": "u_", "q": "v_"})
 
 
 def test_an_untrusted_project_changes_nothing_else(user, project):
@@ -105,7 +109,7 @@ def test_an_untrusted_project_changes_nothing_else(user, project):
     )
     config = load_config(project=project)
     assert config.enable == ("a",)
-    assert config.conflicts == "keep"
+    assert config.conflicts is None
     assert config.rename == {"t": "mine"}
     assert config.plugins == {"a": {"x": 1}}
     assert {ignored.key for ignored in config.ignored} == {

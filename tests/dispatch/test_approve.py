@@ -21,7 +21,8 @@ from pegboard.dispatch.approve import (
     denial,
     permit,
 )
-from pegboard.dispatch.permissions.permissions import Decision, Permissions
+from pegboard.dispatch.permissions.evaluation import Decision
+from pegboard.dispatch.permissions.permissions import Permissions
 from pegboard.dispatch.permissions.rule import Rule
 from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import ToolError

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from pegboard import ReadonlyContext, ToolCall, ToolContext, ToolError, ToolRegistry, ToolResult, tool
-from pegboard.dispatch.background import Completion, Operation, Operations, _later_result, _pending_result
+from pegboard.dispatch.background import Completion, Operations
 from pegboard.dispatch.events import CallAborted, CallCompleted, CallFailed
 from pegboard.dispatch.state import CallServices, CallState
 from pegboard.errors import OperationError
@@ -66,10 +66,11 @@ def test_a_pending_result_says_so_with_its_id_and_not_to_call_again(state):
     assert operations.pending == (operation,)
 
 
-def test_a_tool_that_gave_nothing_yet_is_pending_all_the_same():
-    operation = Operation("op_1", "c1", "build", None, 0.0)
-    (content,) = _pending_result(None, operation).content
-    assert "pending as operation op_1" in content.text
+def test_a_tool_that_gave_nothing_yet_is_pending_all_the_same(state):
+    call = state()
+    call.result = None
+    operation = Operations().begin(call)
+    assert call.result.text.startswith(f"This is pending as operation {operation.id}.")
 
 
 def test_ids_cant_be_guessed(state):
@@ -111,23 +112,28 @@ def test_many_threads_complete_it_once(state):
     assert len(outcomes) == 8
 
 
+def later_result(call, value):
+    operations = Operations()
+    return operations.complete(operations.begin(call).id, value).result
+
+
 def test_a_later_result_is_held_to_limits(state):
     limits = Limits(results=ResultLimits(lines=3))
     plain = Tool.from_schema("log", {"type": "object"}, lambda arguments: None, long_running=True)
-    result = _later_result(state(plain, limits=limits), "line\n" * 100)
+    result = later_result(state(plain, limits=limits), "line\n" * 100)
     assert result.text.count("line\n") == 3
     assert "truncated" in result.metadata
 
 
 def test_a_value_that_cant_even_be_looked_at_costs_its_own_result(state, monkeypatch):
-    monkeypatch.setattr("pegboard.dispatch.background.is_within", lambda *_: 1 / 0)
-    assert _later_result(state(SHORT), Report(1)).text == "build failed: ZeroDivisionError."
+    monkeypatch.setattr("pegboard.dispatch.background.truncated", lambda *_: 1 / 0)
+    assert later_result(state(), Report(1)).text == "build failed: ZeroDivisionError."
 
 
 # Taking what was completed --------------------------------------------------------------------------------------------
 
 
-def test_results_that_nobody_takes_are_bounded(state):
+def test_results_that_are_never_taken_are_bounded(state):
     operations = Operations(most=2)
     for number in range(4):
         operations.begin(state(call_id=f"{number}"))
@@ -144,27 +150,27 @@ def test_both_are_json_data(state):
     assert data["result"]["structuredContent"] == {"pages": 1}
 
 
-# Who watches ----------------------------------------------------------------------------------------------------------
+# Observers ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_completion_is_told_as_an_event(state):
-    told = []
-    operations = Operations(tell=told.append)
+def test_a_completion_is_an_event(state):
+    events = []
+    operations = Operations(emit=events.append)
     operations.begin(state())
     operations.complete("c1", Report(1))
     operations.begin(state(call_id="c2"))
     operations.complete("c2", ToolError("no paper"))
-    done, failed = told
+    done, failed = events
     assert isinstance(done, CallCompleted)
     assert isinstance(failed, CallFailed)
     assert (done.call_id, done.name, done.result.structured_content) == ("c1", "build", {"pages": 1})
 
 
-def test_whoever_watches_and_raises_disturbs_nobody(state, caplog):
-    operations = Operations(tell=lambda _: 1 / 0)
+def test_an_observer_that_raises_disturbs_no_call(state, caplog):
+    operations = Operations(emit=lambda _: 1 / 0)
     operations.begin(state())
     assert operations.complete("c1", Report(1)).result.structured_content == {"pages": 1}
-    assert "telling of a completion failed" in caplog.text
+    assert "emitting a completion failed" in caplog.text
 
 
 # In the background ----------------------------------------------------------------------------------------------------
@@ -194,11 +200,11 @@ async def report():
 
 
 def test_what_goes_on_in_the_background_stands_beside_the_result(state):
-    told = []
-    completion = going_on(Operations(tell=told.append), state(SHORT), report())
+    events = []
+    completion = going_on(Operations(emit=events.append), state(SHORT), report())
     assert (completion.replaces, completion.operation.is_background) == (False, True)
     assert completion.result.structured_content == {"pages": 4}
-    assert told[0].result is completion.result
+    assert events[0].result is completion.result
 
 
 @pytest.mark.parametrize(("doing", "pages"), [(lambda: Report(5), 5), (report, 4)], ids=["plain", "gives a coroutine"])
@@ -237,7 +243,7 @@ async def test_the_limit_holds_for_one_that_waits_for_a_thread(state):
     held = asyncio.ensure_future(call.services.threads.run(gate.wait, PATIENCE))
     await asyncio.sleep(0)
     operations.go_on(call, print)
-    while operations.pending:  # noqa: ASYNC110  what ends it tells no event
+    while operations.pending:  # noqa: ASYNC110  what ends it emits no event
         await asyncio.sleep(0.001)
     gate.set()
     await held
@@ -252,15 +258,15 @@ def test_its_own_time_out_is_its_own(state):
 
 
 async def test_closing_ends_it_and_it_has_its_result(state):
-    told = []
-    operations = Operations(tell=told.append)
+    events = []
+    operations = Operations(emit=events.append)
     operations.go_on(state(SHORT), asyncio.Event().wait())
     await asyncio.sleep(0)
     await operations.aclose()
     (completion,) = operations.take("s1")
     assert completion.result.kind == "aborted"
     assert completion.result.text.startswith("build was aborted after 0.0 s in the background.")
-    assert isinstance(told[0], CallAborted)
+    assert isinstance(events[0], CallAborted)
 
 
 async def test_one_that_had_not_begun_has_its_result_too(state):
@@ -435,7 +441,7 @@ def test_it_is_found_by_the_id_of_the_operation_too(registry):
     assert registry.complete(operation, "done").operation.id == operation
 
 
-def test_two_pending_calls_of_one_id_have_to_be_told_apart(registry):
+def test_two_pending_calls_of_one_id_have_to_be_distinguished(registry):
     first, second = ordered(registry).metadata["operation"], ordered(registry).metadata["operation"]
     with pytest.raises(OperationError, match="name the operation"):
         registry.complete("1", "done")
@@ -499,7 +505,7 @@ def in_background(doing, *, close=True, seconds=None, listen=False):
         operations = registry._dispatcher.operations
         if seconds is not None:
             operations.seconds = seconds
-        while operations.pending and not close:  # noqa: ASYNC110  what ends it tells no event
+        while operations.pending and not close:  # noqa: ASYNC110  what ends it emits no event
             await asyncio.sleep(0)
         later = registry.completions()
         dispatcher = registry._dispatcher
@@ -542,14 +548,14 @@ async def test_a_plain_tool_may_go_on_too():
         return context.background(lambda: "later")
 
     await registry.call("start", call_id="1")
-    while not (later := registry.completions()):  # noqa: ASYNC110  what ends it tells no event
+    while not (later := registry.completions()):  # noqa: ASYNC110  what ends it emits no event
         await asyncio.sleep(0)
     await registry.aclose()
     (completion,) = later
     assert completion.result.text == "later"
 
 
-def test_beyond_the_most_the_oldest_that_nobody_completes_is_given_up(registry):
+def test_beyond_the_most_the_oldest_that_is_never_completed_is_given_up(registry):
     """A host that never completes anything costs no later call its result."""
     ordered(registry, "0")
     registry._dispatcher.operations.most = 1

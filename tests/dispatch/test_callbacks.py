@@ -558,10 +558,11 @@ async def test_nobody_answers_where_nobody_is(registry):
     assert (bool(chain), list(chain), await chain.answers(1, 2)) == (False, [], None)
 
 
-async def test_the_first_answer_counts_and_says_whose_it_is(registry):
+async def test_the_first_answer_counts_and_has_its_callback_beside_it(registry):
+    """A coroutine that gives `None` is no answer."""
     asked = []
 
-    def silent():
+    async def silent():
         asked.append("silent")
 
     async def answers(request):

@@ -421,11 +421,32 @@ def test_a_generator_past_its_limit_is_closed_at_its_next_item(make, send):
     assert closed.wait(PATIENCE)
 
 
-@pytest.mark.parametrize("function", [generating(*range(5)), async_generating(*range(5))], ids=["generator", "async"])
-def test_a_generator_that_gives_too_much_is_ended(make, send, monkeypatch, function):
-    monkeypatch.setattr("pegboard.dispatch.run._MOST_ITEMS", 4)
-    result = send(make(function)).result
-    assert (result.kind, result.text) == ("limit", "The tool gave more than 4 items and was ended. Ask for less.")
+@pytest.mark.parametrize(
+    "item_and_most",
+    [(1, 101), ("x" * 1_000, 7), (b"x" * 1_000, 7), ([0] * 20, 5), ({"a": ["x" * 1_000]}, 6)],
+    ids=["number", "text", "bytes", "list", "nested"],
+)
+@pytest.mark.parametrize("kind", ["generator", "async"])
+def test_what_a_generator_gives_is_counted_as_it_comes(make, send, monkeypatch, kind, item_and_most):
+    """However large its items are, it is ended before they fill the memory."""
+    monkeypatch.setattr("pegboard.dispatch.run.MOST_VALUES", 100)
+    (item, most), given = item_and_most, []
+
+    def endless():
+        while True:
+            given.append(item)
+            yield item
+
+    async def endless_async():
+        for each in endless():
+            yield each
+
+    result = send(make(endless if kind == "generator" else endless_async)).result
+    assert result.kind == "limit"
+    assert result.text == (
+        "The tool gave more than 100 values, of which 64 characters are one, and was ended. Ask for less."
+    )
+    assert len(given) == most
 
 
 def test_an_async_generator_that_never_waits_lets_the_loop_go_on(make, send):

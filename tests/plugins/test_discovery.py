@@ -13,7 +13,8 @@ import pytest
 from importlib_metadata import Distribution, DistributionFinder
 
 from installed import OLD, install, write
-from pegboard.plugins.discovery import MOST_SOURCES, Discovery, FoundPlugin, discover, normalised
+from pegboard.config.config import normalised
+from pegboard.plugins.discovery import MOST_SOURCES, Discovery, FoundPlugin, discover
 
 GOOD = "[pegboard]\ngood = good"
 
@@ -77,7 +78,7 @@ def test_what_was_installed_a_moment_ago_is_found(tmp_path):
 
 @pytest.mark.parametrize("kind", ["dist-info", "egg-info"])
 def test_both_kinds_of_metadata_are_read(tmp_path, kind):
-    install(tmp_path, "demo", "1.0" if kind == "dist-info" else "1.0-py3.11", kind=kind, metadata=IDENTITY)
+    install(tmp_path, "my_demo", "1.0" if kind == "dist-info" else "1.0-py3.11", kind=kind, metadata=IDENTITY)
     assert [(entry.distribution, entry.version) for entry in discover([str(tmp_path)]).entries] == [("My.Demo", "1.0")]
 
 
@@ -251,12 +252,12 @@ def test_a_wrong_entry_point_costs_only_itself(tmp_path):
     ]
 
 
-def test_a_plugin_name_is_taken_once(tmp_path):
-    install(tmp_path, "b", entry_points="[pegboard]\ntools = second")
-    install(tmp_path, "a", entry_points="[pegboard]\ntools = first")
+def test_a_folder_that_takes_anothers_name_is_not_believed(tmp_path):
+    install(tmp_path, "evil", metadata="Name: pip\nVersion: 1.0\n")
     discovery = discover([str(tmp_path)])
-    assert [entry.module for entry in discovery.entries] == ["first"]
-    assert causes(discovery) == [("tools", "b", "plugin name 'tools' is taken by a: uninstall one of the two")]
+    assert discovery.entries == ()
+    cause = "its plugins are left out: METADATA names 'pip', and its folder is evil-1.0.dist-info"
+    assert causes(discovery) == [(None, "evil", cause)]
 
 
 def test_a_hidden_distribution_brings_nothing(tmp_path):

@@ -6,6 +6,7 @@ import typing
 import pytest
 from hypothesis import given, strategies as st
 
+from pegboard import ToolRegistry, tool
 from pegboard.tools.content import (
     AudioContent,
     ErrorKind,
@@ -150,23 +151,23 @@ def test_what_else_an_mcp_server_says_is_left_out():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], r"\(root\): must be an object, got list"),
+        ([], "result: must be an object, got list"),
         ({"isError": "no"}, "isError: must be a boolean, got str"),
         ({"content": {}}, "content: must be an array, got dict"),
         ({"content": ["a"]}, r"content\[0\]: must be an object, got str"),
-        ({"content": [{}]}, r"content\[0\].type: must be one of text, .*, got None"),
-        ({"content": [{"type": ["text"]}]}, r"content\[0\].type: must be one of"),
+        ({"content": [{}]}, r"content\[0\].type: missing"),
+        ({"content": [{"type": ["text"]}]}, r"content\[0\].type: must be a text, got list"),
         ({"content": [{"type": "video"}]}, r"content\[0\].type: .*, got 'video'"),
-        ({"content": [{"type": "text", "text": 5}]}, r"content\[0\].text: must be a string, got int"),
+        ({"content": [{"type": "text", "text": 5}]}, r"content\[0\].text: must be a text, got int"),
         ({"content": [{"type": "image", "data": "!", "mimeType": "a/b"}]}, r"content\[0\].data: not base64"),
-        ({"content": [{"type": "audio", "data": "AA=="}]}, r"content\[0\].mimeType: must be a string, got NoneType"),
-        ({"content": [{"type": "image", "data": 1}]}, r"content\[0\].data: must be a string, got int"),
+        ({"content": [{"type": "audio", "data": "AA=="}]}, r"content\[0\].mimeType: missing"),
+        ({"content": [{"type": "image", "data": 1, "mimeType": "a/b"}]}, r"content\[0\].data: must be a text, got int"),
         ({"content": [{"type": "resource", "resource": 1}]}, r"content\[0\].resource: must be an object"),
-        ({"content": [{"type": "resource", "resource": {"uri": "a"}}]}, r"content\[0\].resource.blob: must be a str"),
-        ({"content": [{"type": "resource_link", "uri": "a"}]}, r"content\[0\].name: must be a string"),
+        ({"content": [{"type": "resource", "resource": {"uri": "a"}}]}, r"content\[0\].resource.blob: missing"),
+        ({"content": [{"type": "resource_link", "uri": "a"}]}, r"content\[0\].name: missing"),
         (
             {"content": [{"type": "resource_link", "uri": "a", "name": "b", "mimeType": 5}]},
-            r"content\[0\].mimeType: must be a string",
+            r"content\[0\].mimeType: must be a text",
         ),
     ],
 )
@@ -178,10 +179,10 @@ def test_what_is_no_result_is_refused_with_its_path(given, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"kind": "odd"}, "kind: 'odd' is no kind of error"),
-        ({"kind": ["limit"]}, "is no kind of error"),
+        ({"kind": "odd"}, "kind: must be one of .*, got 'odd'"),
+        ({"kind": ["limit"]}, "kind: must be a text, got list"),
         ({"metadata": []}, "metadata: must be an object, got list"),
-        ({"title": 5}, "title: must be a string, got int"),
+        ({"title": 5}, "title: must be a text, got int"),
         ({"attachments": [5]}, r"attachments\[0\]: must be an object"),
     ],
 )
@@ -230,3 +231,56 @@ class Odd(str):  # noqa: SLOT000  an ordinary class of somebody's
 def test_a_text_of_another_class_becomes_a_plain_one():
     text = TextContent(Odd("words")).text
     assert (type(text), text) == (str, "words")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"display": b"x"},
+        {"title": 5},
+        {"kind": 7},
+        {"kind": "unheard of"},
+        {"detail": object()},
+        {"is_error": "no"},
+        {"metadata": None},
+    ],
+    ids=str,
+)
+def test_a_result_that_could_not_be_kept_in_a_conversation_is_refused_at_once(facts):
+    """In the tool that makes it, so that it costs that call and not the conversation."""
+    with pytest.raises((TypeError, ValueError)):
+        ToolResult("text", **facts)
+
+    @tool
+    def careless() -> ToolResult:
+        """Makes a result that is none."""
+        return ToolResult("text", **facts)
+
+    registry = ToolRegistry()
+    registry.register(careless)
+    result = registry.call_sync("careless")
+    assert result.kind == "tool_failure"
+    assert ToolResult.from_data(json.loads(json.dumps(result.to_data()))).text == result.text
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TextContent(5),
+        lambda: ImageContent("text"),
+        lambda: AudioContent(b"", 5),
+        lambda: FileContent(None, "text"),
+        lambda: FileContent("file:a", 5),
+        lambda: LinkContent("file:a", None),
+    ],
+    ids=range(6),
+)
+def test_content_of_wrong_types_is_refused_at_once(make):
+    with pytest.raises(TypeError):
+        make()
+
+
+def test_texts_of_a_result_are_made_writable():
+    data = ToolResult([LinkContent("file:\ud800", "a")], title="\ud800", display="\udfff", detail="\ud800").to_data()
+    assert json.dumps(data, ensure_ascii=False).encode()
+    assert data["title"] == "\ufffd"

@@ -185,7 +185,7 @@ class StoreStaysBounded(RuleBasedStateMachine):
 
     @invariant()
     def the_size_is_true_and_within_the_limit(self):
-        kept = [content for shelf in self.artifacts._shelves.values() for content in shelf.kept.values()]
+        kept = [content for each in self.artifacts._kept.values() for content in each.values()]
         assert self.artifacts._size == sum(200 + len(content.text) for content in kept) <= 1500
 
 

@@ -15,6 +15,7 @@ import attrs
 import pytest
 import typing_extensions
 
+from pegboard import ToolRegistry
 from pegboard.callbacks import Flavour
 from pegboard.errors import DefinitionError, InvalidNameError, SchemaError
 from pegboard.tools.context import ToolContext
@@ -667,6 +668,40 @@ def test_a_raw_schema_has_a_handler_on_a_mapping():
     assert made.spec.output_schema == {"type": "object", "additionalProperties": True}
     assert run(made, {"query": "abc"}) == {"query": "abc", "id": "c1"}
     assert made.check({}) == ("query: required, missing",)
+
+
+@pytest.mark.parametrize("schema", [None, {}])
+def test_a_raw_tool_without_a_schema_takes_no_arguments(schema):
+    made = Tool.from_schema("raw", schema, lambda arguments: arguments)
+
+    assert made.spec.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert made.validator.problems({"a": 1}) == ("a: unknown key (none is known here)",)
+
+
+ATOMIC = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(?>x)y"}}}
+
+
+def test_a_pattern_that_cannot_be_run_is_refused_in_the_hosts_own_tools_and_skipped_in_others():
+    def raw(**options):
+        return Tool.from_schema("raw", ATOMIC, lambda arguments: arguments, **options)
+
+    with pytest.raises(SchemaError, match="can be run here"):
+        ToolRegistry().register(raw())
+    with pytest.raises(SchemaError, match="can be run here"):
+        raw(skip_patterns=False)
+    for each, origin in ((raw(), Origin(plugin="p")), (raw(skip_patterns=True), Origin())):
+        registry = ToolRegistry()
+        registry.register(each, origin=origin)
+        made = registry.get("raw")
+        assert made.check({"a": "q"}) == ()
+        assert made.check({"a": 1}) == ("a: must be a string, got number 1",)
+        assert registry.exporter("mcp").tools([made.spec]).entries[0]["inputSchema"] == ATOMIC
+
+
+@pytest.mark.parametrize("schema", [False, [], "", 0])
+def test_what_is_no_schema_is_refused(schema):
+    with pytest.raises(SchemaError):
+        Tool.from_schema("raw", schema)
 
 
 def test_a_freeform_tool_gets_its_text():

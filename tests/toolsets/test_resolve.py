@@ -16,8 +16,7 @@ from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
 from pegboard.toolsets.predicates import custom, for_user, named, tagged
 from pegboard.toolsets.resolve import Explanation, resolve_tools, settled_names
 from pegboard.toolsets.toolset import Offer
-from pegboard.toolsets.toolsets import StaticToolset
-from pegboard.toolsets.wrappers import RenamedToolset
+from pegboard.toolsets.toolsets import StaticToolset, wrap
 from toolsets.predicate_strategies import contexts, predicates
 from toolsets.samples import BOMB, Hanging, PlainToolset, make_tool, names
 
@@ -161,7 +160,7 @@ print(*sorted(heavy & set(sys.modules)))
 
 
 def test_a_note_is_no_reason_to_fail():
-    toolset = RenamedToolset(PlainToolset("t", [make_tool("e")]), {"absent": "x"})
+    toolset = wrap(PlainToolset("t", [make_tool("e")])).renamed({"absent": "x"})
     tools = resolved(toolsets=[toolset], on_toolset_error="fail")
     assert ("e" in tools.names, [each.note for each in tools.problems]) == (True, [True])
 

@@ -29,7 +29,6 @@ from pegboard.request.model_request import ModelRequest
 from pegboard.toolsets import search as index_module, search_table as table
 from pegboard.toolsets.predicates import tagged
 from pegboard.toolsets.search import (
-    _EARLIER,
     _FOUND_TOOLS,
     _MOST_ARGUMENTS,
     _MOST_FOUND,
@@ -38,6 +37,7 @@ from pegboard.toolsets.search import (
     Found,
     ToolIndex,
     _arguments_text,
+    _earlier_names,
     _found_text,
     _parameter_names,
     _remember,
@@ -452,7 +452,7 @@ def test_nothing_is_kept_for_nobody_nor_for_a_request_that_is_gone():
     assert call.state[_FOUND_TOOLS] == ["b"]
     _remember(context(request=ReadonlyContext(state={})), ["a"])
     gc.collect()
-    assert not [reference for reference, _ in _EARLIER._names.values() if reference() is None]
+    assert not [reference for reference, _ in _earlier_names.values() if reference() is None]
 
 
 MAIL = make_tool("send_mail", description="Sends a mail.", deferred=True)

@@ -13,17 +13,12 @@ from pegboard.tools.spec import Concurrency, ToolAnnotations, ToolSpec, is_valid
 from pegboard.tools.tool import Tool
 from pegboard.toolsets import wrappers as module
 from pegboard.toolsets.predicates import for_user, named, read_only, tagged
-from pegboard.toolsets.toolsets import CombinedToolset
+from pegboard.toolsets.toolsets import CombinedToolset, wrap
 from pegboard.toolsets.wrappers import (
-    AnnotatedToolset,
-    ApprovalToolset,
     CachedToolset,
     FilteredToolset,
-    PrefixedToolset,
     PreparedToolset,
-    RenamedToolset,
     Reshape,
-    ReshapedToolset,
     _reshaped,
     prefixed_name,
 )
@@ -89,58 +84,58 @@ def test_a_separator_stands_between(prefix, name):
 
 def test_a_call_reaches_the_toolset_under_its_own_name():
     toolset = CallingToolset(tools=[Tool(ToolSpec("push", "", {"type": "object"}))])
-    (tool,) = offered(PrefixedToolset(PrefixedToolset(toolset, "git"), "my"))
+    (tool,) = offered(wrap(wrap(toolset).prefixed("git")).prefixed("my"))
     assert tool.name == "my_git_push"
     assert called(tool, {"x": 1}) == {"ran": "push"}
 
 
 def test_tools_that_are_not_there_get_the_prefix_too():
     inner = FilteredToolset(PlainToolset(tools=[make_tool("push")]), "edit")
-    assert [each.name for each in offered(PrefixedToolset(inner, "git")).dropped] == ["git_push"]
+    assert [each.name for each in offered(wrap(inner).prefixed("git")).dropped] == ["git_push"]
 
 
 @pytest.mark.parametrize("prefix", ["", "1", "a b", "é", "a."])
 def test_a_prefix_with_which_no_name_can_start_is_refused(prefix):
     with pytest.raises(InvalidNameError):
-        PrefixedToolset(PlainToolset(), prefix)
+        wrap(PlainToolset()).prefixed(prefix)
 
 
 TWO = PlainToolset("inner", [make_tool("a"), make_tool("b")])
 
 
 def test_only_what_is_named_is_renamed():
-    tools = offered(RenamedToolset(TWO, {"a": "alpha", "absent": "x"}))
+    tools = offered(wrap(TWO).renamed({"a": "alpha", "absent": "x"}))
     assert (names(tools), tools.has_failed) == (["alpha", "b"], False)
     assert tools[1] is TWO.answer[1]
     assert called(tools[0], {}) == {}
 
 
 def test_two_tools_can_swap_their_names():
-    assert names(offered(RenamedToolset(TWO, {"a": "b", "b": "a"}))) == ["b", "a"]
+    assert names(offered(wrap(TWO).renamed({"a": "b", "b": "a"}))) == ["b", "a"]
 
 
 def test_a_name_that_is_taken_stays_with_the_first():
-    offer = offered(RenamedToolset(TWO, {"b": "a"}))
+    offer = offered(wrap(TWO).renamed({"b": "a"}))
     assert (names(offer), [problem.tool for problem in offer.problems]) == (["a"], ["a"])
 
 
 def test_tools_that_are_not_there_are_known_by_the_new_name():
-    offer = offered(RenamedToolset(FilteredToolset(TWO, "edit"), {"a": "alpha"}))
+    offer = offered(wrap(FilteredToolset(TWO, "edit")).renamed({"a": "alpha"}))
     assert [each.name for each in offer.dropped] == ["alpha", "b"]
 
 
 def test_a_name_that_isnt_one_is_refused():
     with pytest.raises(InvalidNameError):
-        RenamedToolset(TWO, {"a": "al pha"})
+        wrap(TWO).renamed({"a": "al pha"})
 
 
 def test_two_tools_cannot_get_one_name():
     with pytest.raises(RegistrationError, match="'a' and 'b' can't both be renamed to 'c'"):
-        RenamedToolset(TWO, {"a": "c", "b": "c"})
+        wrap(TWO).renamed({"a": "c", "b": "c"})
 
 
 def test_a_name_that_nobody_has_is_noted():
-    offer = offered(RenamedToolset(TWO, {"bb": "x"}))
+    offer = offered(wrap(TWO).renamed({"bb": "x"}))
     assert [(each.cause, each.note) for each in offer.problems] == [
         ("no tool is called 'bb', which was to be renamed. Did you mean 'b'?", True)
     ]
@@ -149,21 +144,21 @@ def test_a_name_that_nobody_has_is_noted():
 
 def test_a_tool_that_was_there_before_or_is_filtered_out_is_not_noted():
     inner = PlainToolset("inner", [make_tool("a")])
-    toolset = RenamedToolset(inner, {"a": "alpha"})
+    toolset = wrap(inner).renamed({"a": "alpha"})
     offered(toolset)
     inner.answer = []
     assert offered(toolset).problems == ()
-    assert offered(RenamedToolset(FilteredToolset(TWO, "edit"), {"a": "alpha"})).problems == ()
+    assert offered(wrap(FilteredToolset(TWO, "edit")).renamed({"a": "alpha"})).problems == ()
 
 
 def test_where_something_failed_nobody_knows_which_names_there_are():
     broken = CombinedToolset("both", [PlainToolset("down", error=OSError("down"))])
-    (problem,) = offered(RenamedToolset(broken, {"a": "alpha"})).problems
+    (problem,) = offered(wrap(broken).renamed({"a": "alpha"})).problems
     assert problem.toolset == "down"
 
 
 def test_many_names_that_nobody_has_are_noted_without_near_misses():
-    offer = offered(RenamedToolset(TWO, {f"a{n}": f"x{n}" for n in range(30)}))
+    offer = offered(wrap(TWO).renamed({f"a{n}": f"x{n}" for n in range(30)}))
     assert len(offer.problems) == 20
     assert "Did you mean" not in str(offer.problems[0])
 
@@ -173,13 +168,13 @@ READ = ToolAnnotations(read_only_hint=True)
 
 def test_given_hints_replace_and_unset_ones_leave():
     inner = PlainToolset(tools=[make_tool("a", hints={"read_only": False, "open_world": True})])
-    (tool,) = offered(AnnotatedToolset(inner, READ))
+    (tool,) = offered(wrap(inner).with_annotations(READ))
     assert tool.spec.annotations == ToolAnnotations(read_only_hint=True, open_world_hint=True)
 
 
 def test_a_predicate_picks_the_tools():
     inner = PlainToolset(tools=[make_tool("get_x"), make_tool("set_x")])
-    tools = offered(AnnotatedToolset(inner, READ, named("get_*")))
+    tools = offered(wrap(inner).with_annotations(READ, named("get_*")))
     assert [read_only(tool, EMPTY_CONTEXT) for tool in tools] == [True, False]
     assert tools[1] is inner.answer[1]
 
@@ -187,7 +182,7 @@ def test_a_predicate_picks_the_tools():
 def test_of_an_untrusted_tool_only_caution_stays_beside_what_is_vouched_for():
     claims = {"read_only": True, "idempotent": True, "destructive": False, "open_world": True, "edit": True}
     inner = PlainToolset(tools=[make_tool("a", hints=claims, trusted=False)])
-    (tool,) = offered(AnnotatedToolset(inner, ToolAnnotations(idempotent_hint=True)))
+    (tool,) = offered(wrap(inner).with_annotations(ToolAnnotations(idempotent_hint=True)))
     assert tool.spec.annotations == ToolAnnotations(idempotent_hint=True, open_world_hint=True, edit_hint=True)
     assert tool.origin.trusted
 
@@ -198,13 +193,13 @@ def needs(tool):
 
 def test_every_call_is_confirmed_even_where_the_tool_picks_its_own():
     picky = make_tool("a").evolve(confirms=lambda arguments: False)
-    (tool,) = offered(ApprovalToolset(PlainToolset(tools=[picky])))
+    (tool,) = offered(wrap(PlainToolset(tools=[picky])).requiring_approval())
     assert (needs(tool), tool.confirms) == (True, None)
 
 
 def test_a_predicate_picks_the_tools_for_each_context():
     inner = PlainToolset(tools=[make_tool("a"), make_tool("b")])
-    toolset = ApprovalToolset(inner, named("a") & for_user("guest"))
+    toolset = wrap(inner).requiring_approval(named("a") & for_user("guest"))
     assert [needs(tool) for tool in offered(toolset, ReadonlyContext(user="guest"))] == [True, False]
     assert [needs(tool) for tool in offered(toolset, ReadonlyContext(user="root"))] == [False, False]
 
@@ -515,7 +510,7 @@ def search(*, checks=None, **facts):
 
 def test_what_is_listed_and_what_is_called_change_together():
     reshape = Reshape(rename={"q": "query"}, hide={"lang": "en"}, default={"limit": 3})
-    (tool,) = offered(ReshapedToolset(PlainToolset(tools=[search()]), {"search": reshape}))
+    (tool,) = offered(wrap(PlainToolset(tools=[search()])).reshaped({"search": reshape}))
     assert list(tool.spec.input_schema["properties"]) == ["query", "limit"]
     assert called(tool, {"query": "a"}) == {"q": "a", "limit": 3, "lang": "en"}
     assert called(tool, {"query": "a", "limit": 9}) == {"q": "a", "limit": 9, "lang": "en"}
@@ -626,7 +621,7 @@ def test_the_key_of_concurrency_follows_or_becomes_exclusive():
 def test_a_tool_found_late_is_reshaped_once_it_is_found():
     late, loads = late_tool(search())
     inner = PlainToolset(tools=[late])
-    (tool,) = offered(ReshapedToolset(inner, {"search": Reshape(rename={"q": "query"})}))
+    (tool,) = offered(wrap(inner).reshaped({"search": Reshape(rename={"q": "query"})}))
     assert ("query" in tool.spec.input_schema["properties"], loads.count) == (True, 0)
     assert called(tool.handler.load(), {"query": "a", "limit": 1}) == {"q": "a", "limit": 1}
 
@@ -639,7 +634,7 @@ def test_only_functions_with_a_handler_can_be_reshaped(tool):
 
 def test_a_tool_that_cannot_be_reshaped_costs_only_itself():
     inner = PlainToolset("t", [search(), make_tool("other")])
-    offer = offered(ReshapedToolset(inner, {"search": Reshape(rename={"limits": "x"})}))
+    offer = offered(wrap(inner).reshaped({"search": Reshape(rename={"limits": "x"})}))
     assert names(offer) == ["other"]
     assert "tool 'search' can't be reshaped: 'limits': there is no such argument" in str(offer.problems[0])
     assert [(each.name, each.step) for each in offer.dropped] == [("search", "reshaped")]
@@ -648,7 +643,7 @@ def test_a_tool_that_cannot_be_reshaped_costs_only_itself():
 @pytest.mark.parametrize("wishes", [{"hide": {"limit": "many"}}, {"default": {"limit": "many"}}])
 def test_a_value_that_the_argument_does_not_take_costs_the_tool(wishes):
     inner = PlainToolset("t", [search(), make_tool("other")])
-    offer = offered(ReshapedToolset(inner, {"search": Reshape(**wishes)}))
+    offer = offered(wrap(inner).reshaped({"search": Reshape(**wishes)}))
     assert names(offer) == ["other"]
     assert "doesn't fit: (root): must be an integer" in str(offer.problems[0])
 
@@ -661,7 +656,7 @@ def test_a_schema_that_only_becomes_unsound_by_its_place_is_refused():
 
 
 def test_where_the_predicate_raises_the_tool_is_out():
-    offer = offered(AnnotatedToolset(PlainToolset("t", [make_tool("a")]), READ, fails))
+    offer = offered(wrap(PlainToolset("t", [make_tool("a")])).with_annotations(READ, fails))
     assert names(offer) == []
     assert str(offer.problems[0]) == "toolset 't': tool 'a' can't be annotated: KeyError: 'a'"
     assert [(each.name, each.step) for each in offer.dropped] == [("a", "annotated")]

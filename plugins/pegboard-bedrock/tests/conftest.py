@@ -11,7 +11,7 @@ import pytest
 import pegboard_bedrock
 from fake_vendors import Reasoning
 from fake_vendors.contract.fixtures import *  # noqa: F403  that is what they are for
-from fake_vendors.contract.vendor import PNG, Vendor
+from fake_vendors.contract.vendor import DEEP, PNG, Vendor
 from fake_vendors.server.script import aws_message
 from fake_vendors.server.talk import bedrock as client_of
 from pegboard import ModelConfig
@@ -96,8 +96,7 @@ BEDROCK = Vendor(
         500: "InternalServerException",
         503: "ServiceUnavailableException",
     },
-    reads_any=False,
-    nonsense=[b"<h1>Hello</h1>", b"[]", b'{"output": 5}', b"{}"],
+    nonsense=[b"<h1>Hello</h1>", b"[]", b'{"output": 5}', b"{}", *DEEP],
     frames=[b"<h1>Hello</h1>" * 100],
     begun=2 * event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "Half"}}),
     stream_type="application/vnd.amazon.eventstream",

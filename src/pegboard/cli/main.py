@@ -141,7 +141,7 @@ def command_owners(session: Session) -> Mapping[str, FoundPlugin]:
     from pegboard.tools.visible import visible
 
     owners: dict[str, FoundPlugin] = {}
-    for found in session.discovery.entries:
+    for found in session.entries():
         if found.name in bringing:
             for name in command_names(found, session):
                 # A name that doesn't show as it is could pass for another.
@@ -162,7 +162,7 @@ def known_manifest(found: FoundPlugin, session: Session) -> PluginManifest | Non
     from pegboard.plugins.cache import CachedManifests
     from pegboard.plugins.manifest import read_manifest
 
-    settings = session.config.settings(found.name)
+    settings = session.settings(found)
     try:
         manifest = None if settings else read_manifest(found)
     except ManifestError:
@@ -182,7 +182,7 @@ def plugin_command(context: click.Context, name: str) -> click.Command | None:
     found = command_owners(session).get(name)
     if found is None:
         return None
-    command = brought_commands(found, session.config.settings(found.name)).get(name)
+    command = brought_commands(found, session.settings(found)).get(name)
     for method in ("make_context", "invoke") if command is not None else ():
         setattr(command, method, _reporting(getattr(command, method), name, found))
     return command

@@ -157,7 +157,7 @@ def read_rules(registry: ToolRegistry, rules: str | None) -> None:
         ConfigError: The file is wrong.
     """
     if rules is not None:
-        from pegboard.dispatch.permissions.permissions import read_permissions
+        from pegboard.dispatch.permissions.rules_file import read_permissions
 
         registry.permissions = read_permissions(rules)
 

@@ -6,7 +6,8 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,7 +26,7 @@ from pegboard.cli.arguments import WORDS, SchemaType, json_type, place
 from pegboard.cli.options import Options
 from pegboard.cli.output import Status, redirect_stdout, remark
 from pegboard.cli.warm import COMPLETE_VARIABLE
-from pegboard.config.config import Config, load_config
+from pegboard.config.config import Config, load_config, normalised
 from pegboard.errors import ConfigError, DuplicateToolError, ExpressionError, PegboardError, UnknownToolError, suggest
 from pegboard.registry import ToolRegistry
 from pegboard.tools.context import EMPTY_CONTEXT, ReadonlyContext
@@ -34,7 +35,7 @@ from pegboard.tools.visible import visible
 from pegboard.typing import JsonSchema
 
 if TYPE_CHECKING:
-    from pegboard.plugins.discovery import Discovery
+    from pegboard.plugins.discovery import Discovery, FoundPlugin
     from pegboard.registry import ToolRegistry
     from pegboard.toolsets.predicates import Predicate
     from pegboard.toolsets.resolve import ResolvedTools
@@ -196,6 +197,18 @@ class Session:
         with redirect_stdout():  # a predicate may be a plugin's
             return resolve_candidates(candidates, context, where=where, default=default)
 
+    def entries(self) -> tuple[FoundPlugin, ...]:
+        """The installed plugins, without those whose name another has."""
+        known = self.registry.catalogue.plugins
+        entries = self.discovery.entries
+        return tuple(
+            found for found in entries if found.name in known and known[found.name].distribution == found.distribution
+        )
+
+    def settings(self, found: FoundPlugin) -> Mapping[str, Any]:
+        """The settings of an installed plugin."""
+        return self.config.settings(found.name, found.distribution)
+
     def _brings(self, hook: str) -> bool:
         """Whether a plugin implements this hook."""
         return any(hook in plugin.hooks for plugin in self.registry.plugins())
@@ -256,9 +269,30 @@ def open_session(options: Options, discovery: Discovery | None = None, *, anyway
             if not anyway:
                 raise clash from error
             registry = load_registry(evolve(config, conflicts="keep"), options, discovery)
+        if registry.plugin_manager is not None and options.is_default:
+            note_names(registry, discovery)
         if options.functions:
             register_functions(registry, map(Path, options.functions))
     return Session(registry, config, options, discovery, clash)
+
+
+def note_names(registry: ToolRegistry, discovery: Discovery, preferred: Iterable[str] = ()) -> None:
+    """Keeps which distribution has which name, for when another brings it too; where that can't be kept, it isn't.
+
+    Args:
+        registry: With all installed plugins.
+        discovery: What is installed.
+        preferred: Distributions that get the names that they bring.
+    """
+    from pegboard.plugins.manager import manager_of
+    from pegboard.plugins.names import accept, accepted_names
+
+    claims = manager_of(registry).claims
+    claims.preferred = frozenset(map(normalised, preferred))
+    names = claims.to_accept(found.distribution for found in discovery.entries)
+    if names != accepted_names():
+        with suppress(OSError):
+            accept(names)
 
 
 def _clash(error: DuplicateToolError, config: Config) -> ConfigError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -21,6 +22,19 @@ from pegboard.config.files import (
 )
 from pegboard.errors import ConfigError, did_you_mean, suggest
 from pegboard.tools.spec import ConflictPolicy, is_valid_name
+
+
+def normalised(name: str) -> str:
+    """A distribution's name as names are compared (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).strip("-").lower()
+
+
+def is_named(plugin: str, distribution: str | None, names: Collection[str]) -> bool:
+    """Whether a plugin is among these names: by its own, or by that of the distribution that brings it."""
+    if plugin in names:
+        return True
+    return distribution is not None and normalised(distribution) in set(map(normalised, names))
+
 
 PluginSettings: TypeAlias = Mapping[str, Any]
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -52,13 +66,16 @@ class Config:
     """What the user's file, the project's, the one given and the environment say together.
 
     Attributes:
-        block: The names of plugins that are never loaded, each once.
-        enable: The names of the only plugins that are loaded; `None` for all.
+        block: The names of plugins that are never loaded, each once; a distribution's name stands for its plugins.
+        project_block: The same by a project that isn't trusted: it counts only for plugins that bring nothing but
+            tools.
+        enable: The names of the only plugins that are loaded, or of their distributions; `None` for all.
         rename: `"tool"` or `"plugin:tool"` -> its name in the registry.
         prefix: Plugin -> what stands before the names of its tools.
-        conflicts: What happens when two plugins bring the same name: by default the earlier keeps it.
+        conflicts: What happens when two plugins bring the same name; `None` where the name stays with the distribution
+            that it was accepted for, and is held back where that is neither.
         where: The text of the predicate that every resolution starts with, or `None`.
-        plugins: Plugin -> its settings.
+        plugins: Plugin, or distribution -> its settings.
         autoload: Whether installed plugins are loaded at all.
         files: The files that were read, in order.
         looked_at: Every file whose change, coming or going would change this value, the ones above included.
@@ -66,10 +83,11 @@ class Config:
     """
 
     block: tuple[str, ...] = ()
+    project_block: tuple[str, ...] = ()
     enable: tuple[str, ...] | None = None
     rename: Mapping[str, str] = _NOTHING
     prefix: Mapping[str, str] = _NOTHING
-    conflicts: ConflictPolicy = "keep"
+    conflicts: ConflictPolicy | None = None
     where: str | None = None
     plugins: Mapping[str, PluginSettings] = _NOTHING
     autoload: bool = True
@@ -77,9 +95,11 @@ class Config:
     looked_at: tuple[str, ...] = ()
     ignored: tuple[Ignored, ...] = ()
 
-    def settings(self, plugin: str) -> PluginSettings:
-        """The settings of one plugin; empty where there are none."""
-        return self.plugins.get(plugin, _NOTHING)
+    def settings(self, plugin: str, distribution: str | None = None) -> PluginSettings:
+        """The settings of one plugin; those under its distribution's name count first. Empty where there are none."""
+        own = normalised(distribution) if distribution else None
+        named = (settings for name, settings in self.plugins.items() if own is not None and normalised(name) == own)
+        return next(named, self.plugins.get(plugin, _NOTHING))
 
     def is_blocked(self, plugin: str) -> bool:
         """Whether a plugin is never loaded."""
@@ -316,8 +336,8 @@ def load_config(
 ) -> Config:
     """Reads and merges all configuration, later over earlier: the user's, the project's, the one given.
 
-    Blocked plugins and predicates add up. A project's file may only narrow (`block`, `where`, and `rename` and
-    `prefix` where the user has said nothing) until it is trusted; what it didn't get stands in `Config.ignored`.
+    Blocked plugins and predicates add up. Until it is trusted, a project's file may only take tools away: by `where`,
+    and by `block` of plugins that bring nothing but tools. What it didn't get stands in `Config.ignored`.
 
     Args:
         user: Whether the user's own file is read (`pegboard.toml` in platformdirs' user config folder).
@@ -407,7 +427,9 @@ class _Merge:
             raise ConfigError(f"{switch!r} is neither 0 nor 1", file="environment", key="PEGBOARD_AUTOLOAD")
         self.values["autoload"] = _SWITCH[switch]
 
-    def add_names(self, key: str, value: tuple[str, ...], _untrusted: str | None) -> None:
+    def add_names(self, key: str, value: tuple[str, ...], untrusted: str | None) -> None:
+        if untrusted is not None:
+            key = f"project_{key}"
         self.values[key] = tuple(dict.fromkeys((*self.values.get(key, ()), *value)))
 
     def add_predicate(self, key: str, value: str, _untrusted: str | None) -> None:
@@ -415,11 +437,10 @@ class _Merge:
         self.values[key] = f"({earlier}) and ({value})" if earlier else value
 
     def add_table(self, key: str, value: dict[str, str], untrusted: str | None) -> None:
-        """The later says what holds, except that an untrusted file changes nothing that the user has said."""
-        earlier: dict[str, str] = self.values.get(key, {})
-        if untrusted is not None:
-            self.ignored += [Ignored(untrusted, f"{key}.{part}") for part in value if part in earlier]
-        self.values[key] = {**earlier, **value} if untrusted is None else {**value, **earlier}
+        if untrusted is None:
+            self.values[key] = {**self.values.get(key, {}), **value}
+        else:
+            self.ignored += [Ignored(untrusted, f"{key}.{part}") for part in value]
 
     def replace(self, key: str, value: Any, untrusted: str | None) -> None:
         if untrusted is None:

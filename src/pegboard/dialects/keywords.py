@@ -258,6 +258,19 @@ def drop_keywords(*dropped: str) -> Step:
     return everywhere(visit)
 
 
+def short_descriptions(most: int) -> Step:
+    """The step that cuts descriptions to a number of characters."""
+
+    def visit(schema: JsonSchema, place: Place) -> JsonSchema:
+        text = schema.get("description")
+        if not isinstance(text, str) or len(text) <= most:
+            return schema
+        place.lost("description", f"cut to {most:,} of {len(text):,} characters")
+        return {**schema, "description": text[: most - 1] + "…"}
+
+    return everywhere(visit)
+
+
 def formats(known: Collection[str]) -> Step:
     """The step that puts formats that a provider doesn't know into the description.
 

@@ -22,14 +22,8 @@ from pegboard.dispatch.approval.pending import (
 )
 from pegboard.dispatch.approval.queue import unanswerable
 from pegboard.dispatch.approval.request import Answer, ApprovalRequest, Later, Reject
-from pegboard.dispatch.permissions.permissions import (
-    MOST_AT_ONCE,
-    Decision,
-    PermissionPrompt,
-    Permissions,
-    ToolPolicy,
-    policy_of,
-)
+from pegboard.dispatch.permissions.evaluation import Decision
+from pegboard.dispatch.permissions.permissions import MOST_AT_ONCE, PermissionPrompt, Permissions, ToolPolicy, policy_of
 from pegboard.dispatch.permissions.rule import Rule, exactly
 from pegboard.dispatch.state import CallState
 from pegboard.schema.json import json_faults, json_text
@@ -105,6 +99,8 @@ def denial(permissions: Permissions, tool: Tool, decision: Decision, permission:
         why = f"it needs the permission {permission!r}, which isn't asked for in this mode"
     else:
         why = f"the permission {permission!r} isn't given for this call"
+        if decision.rule.reason:
+            why += f" ({decision.rule.reason.rstrip('.')})"
     detail = f"{tool.name}: {decision.reason}" + (f" ({decision.rule})" if decision.rule else "")
     text = f"{tool.name} was not run: {why}. Go on without it, or tell the user what you need."
     return CallError("denied", text, detail=detail)

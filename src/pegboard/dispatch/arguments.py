@@ -58,6 +58,9 @@ class _NotPlainError(Exception):
     """Something in it is no JSON, or there is too much of it; `json_faults` finds what."""
 
 
+_DICT: Final[type[Any]] = dict
+
+
 def parse(state: CallState) -> None:
     """Fills in `state.arguments`, which are the call's own and plain JSON afterwards; blank text means `{}`.
 
@@ -65,16 +68,12 @@ def parse(state: CallState) -> None:
         CallError: `invalid_arguments`, with the reason.
     """
     state.parsed = True
-    given: object = state.call.arguments
-    limits = state.services.limits
-    if type(given) is dict:  # as nearly all are
-        try:
-            state.arguments = _copied(given, MAX_DEPTH, [limits.argument_nodes])
-        except _NotPlainError:
-            pass  # worded below
-        else:
-            return
-    state.arguments = _taken(state.call.arguments, limits)
+    given, limits = state.call.arguments, state.services.limits
+    if type(given) is str:  # what models write
+        most_bytes, most_nodes = limits.argument_bytes, limits.argument_nodes
+        state.arguments = parse_arguments(given, most_bytes=most_bytes, most_nodes=most_nodes)
+    else:
+        state.arguments = _taken(given, limits)
 
 
 def parse_arguments(
@@ -98,15 +97,15 @@ def parse_arguments(
         _refuse("the text holds a lone surrogate")
     if len(data) > most_bytes:
         _refuse(f"{len(data):,} bytes of JSON, at most {most_bytes:,} are taken")
-    if _is_too_wide(data, most_nodes):
+    if len(data) > most_nodes and _is_too_wide(data, most_nodes):
         _refuse(_too_many(most_nodes))
     try:
-        value = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+        value: Any = from_json(data, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
     except ValueError as error:
         if not data.strip():
             return {}
         _refuse(f"not JSON: {str(error)[:200]}")
-    if not is_object(value):
+    if type(value) is not _DICT:
         _refuse(f"expected a JSON object, found {kind_shown(value)}")
     # What a look at the text can't rule out is looked for in the value.
     marks = data.translate(_MARKS)
@@ -196,7 +195,7 @@ def _copied(value: Any, levels: int, left: list[int]) -> Any:  # noqa: C901  in 
 
 def _is_too_wide(data: bytes, most_nodes: int) -> bool:
     """Whether a JSON text shows by its commas that it holds more values; in linear time, before any is made."""
-    if len(data) <= most_nodes or data.count(b",") <= most_nodes:
+    if data.count(b",") <= most_nodes:
         return False
     return _STRINGS.sub(b"", data).count(b",") > most_nodes
 
@@ -453,7 +452,7 @@ def parse_partial(
         return Partial(value, complete=bool(text.strip()))
     try:
         data = text.encode() if isinstance(text, str) else text
-        if len(data) > most_bytes or _is_too_wide(data, most_nodes):
+        if len(data) > most_bytes or (len(data) > most_nodes and _is_too_wide(data, most_nodes)):
             return Partial({})
         begun = from_json(data, allow_inf_nan=False, cache_mode="none", partial_mode="trailing-strings")
         return Partial(_plain_object(begun, most_nodes))

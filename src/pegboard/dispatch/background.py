@@ -5,28 +5,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Container, Iterator
+from collections.abc import Awaitable, Callable, Container
 from contextlib import suppress
-from functools import partial
 from inspect import isawaitable, iscoroutine
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import attrs
 from attrs import define, field, frozen
 
+from pegboard.dispatch.events import CallEvent, ended
 from pegboard.dispatch.results import failure_result, keeper_of, limits_of, result_of
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import cancels_the_call
-from pegboard.dispatch.truncate import is_within, truncated
+from pegboard.dispatch.truncate import truncated
 from pegboard.errors import OperationError, log_failure
 from pegboard.tools.call import CallError
 from pegboard.tools.content import TextContent, ToolResult
 from pegboard.typing import JsonObject
-
-if TYPE_CHECKING:
-    from pegboard.dispatch.events import CallEvent
 
 
 @frozen
@@ -88,26 +85,6 @@ class Completion:
         return {"operation": self.operation.to_json(), "result": self.result.to_data()}
 
 
-def _pending_result(first: ToolResult | None, operation: Operation) -> ToolResult:
-    """The first result of a call that goes on: it asks the model not to call again meanwhile."""
-    note = (
-        f"This is pending as operation {operation.id}. Its result comes later by itself: "
-        f"don't call {operation.tool} again for it meanwhile."
-    )
-    first = first or ToolResult()
-    metadata = {**first.metadata, "pending": True, "operation": operation.id}
-    return attrs.evolve(first, content=(*first.content, TextContent(note)), metadata=metadata)
-
-
-def _unknown_result(operation: Operation) -> ToolResult:
-    """The result of an operation that was never completed, and had to make room for a newer one."""
-    text = (
-        f"{operation.tool} ran, but operation {operation.id} was never completed, and it is awaited no more. "
-        "Find out what it has done before calling it again."
-    )
-    return ToolResult.error("unknown_outcome", text)
-
-
 def _later_result(state: CallState, value: object) -> ToolResult:
     """What a value is as the result of a call that has gone on. May block, as it writes what is too long into a file.
 
@@ -119,19 +96,11 @@ def _later_result(state: CallState, value: object) -> ToolResult:
         return failure_result(state, value)
     assert state.tool is not None
     try:
-        result = result_of(state.tool, value)
-        limits = limits_of(state)
-        return result if is_within(result, limits) else truncated(result, limits, keeper_of(state))
+        return truncated(result_of(state.tool, value), limits_of(state), keeper_of(state))
     except CallError as error:
         return error.result()
     except Exception as error:  # noqa: BLE001  what a value makes of being looked at costs its own result only
         return failure_result(state, error)
-
-
-MOST: Final = 10_000
-BACKGROUND_SECONDS: Final = 3600.0
-CLOSE_SECONDS: Final = 5.0
-"""How long what goes on in the background may take to end once it is cancelled."""
 
 
 @define(eq=False)
@@ -147,13 +116,13 @@ class Operations:
             where all go on in this process, more are refused. As many results may wait to be taken; beyond that the
             oldest are dropped.
         seconds: How long something in the background may take; `None` is no limit.
-        tell: Gets each completion as an event, or `None`.
+        emit: Gets each completion as an event, or `None`.
         dropped: How many results were dropped because they were never taken.
     """
 
-    most: int = MOST
-    seconds: float | None = BACKGROUND_SECONDS
-    tell: Callable[[CallEvent], None] | None = None
+    most: int = 10_000
+    seconds: float | None = 3600.0
+    emit: Callable[[CallEvent], None] | None = None
     dropped: int = field(default=0, init=False)
     _pending: dict[str, tuple[Operation, CallState]] = field(factory=dict[str, tuple[Operation, CallState]], init=False)
     _completed: OrderedDict[str, Completion] = field(factory=OrderedDict[str, Completion], init=False)
@@ -189,7 +158,13 @@ class Operations:
         except CallError:
             state.result = ToolResult.error("limit", f"{state.context.tool} ran, but {self._full()}")
             return None
-        state.result = _pending_result(state.result, operation)
+        first = state.result or ToolResult()
+        note = (
+            f"This is pending as operation {operation.id}. Its result comes later by itself: "
+            f"don't call {operation.tool} again for it meanwhile."
+        )
+        metadata = {**first.metadata, "pending": True, "operation": operation.id}
+        state.result = attrs.evolve(first, content=(*first.content, TextContent(note)), metadata=metadata)
         return operation
 
     def go_on(self, state: CallState, doing: Awaitable[Any] | Callable[[], Any]) -> str:
@@ -206,10 +181,26 @@ class Operations:
         try:
             loop = _loop_of(state)
             operation = self._added(state, is_background=True)
+
+            def start() -> None:
+                task = loop.create_task(self._result(operation, state, doing))
+                self._tasks.add(task)
+                task.add_done_callback(end)
+
+            def end(task: asyncio.Task[ToolResult]) -> None:  # it may be cancelled before it has begun
+                self._tasks.discard(task)
+                if iscoroutine(doing):
+                    doing.close()
+                with self._lock:
+                    self._pending.pop(operation.id)
+                seconds = time.time() - operation.started
+                text = f"{operation.tool} was aborted after {seconds:.1f} s in the background."
+                self._note(operation, state, ToolResult.error("aborted", text) if task.cancelled() else task.result())
+
             if loop is _running_loop():
-                self._start(loop, operation, state, doing)
+                start()
             else:
-                loop.call_soon_threadsafe(self._start, loop, operation, state, doing)
+                loop.call_soon_threadsafe(start)
         except BaseException:
             if iscoroutine(doing):
                 doing.close()
@@ -240,8 +231,8 @@ class Operations:
             ]
             return tuple(self._completed.pop(id_) for id_ in mine)
 
-    async def aclose(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Cancels what goes on in the background; each has its result all the same, `aborted`."""
+    async def aclose(self, seconds: float = 5.0) -> None:
+        """Cancels what goes on in the background, and waits so long; each has its result all the same, `aborted`."""
         loop, here = asyncio.get_running_loop(), set[asyncio.Task[ToolResult]]()
         for task in list(self._tasks):
             if task.get_loop() is loop:
@@ -259,11 +250,13 @@ class Operations:
         import secrets
 
         assert state.tool is not None
-        context, id_ = state.context, f"op_{secrets.token_hex(8)}"
+        context, id_, given_up = state.context, f"op_{secrets.token_hex(8)}", None
         with self._lock:
-            given_up = self._make_room()
-            if len(self._pending) >= self.most:
-                raise CallError("limit", f"{context.tool} can't go on in the background: {self._full()}")
+            if len(self._pending) >= self.most:  # the oldest that the host should have completed makes room
+                oldest = next((id_ for id_, (each, _) in self._pending.items() if not each.is_background), None)
+                if oldest is None:
+                    raise CallError("limit", f"{context.tool} can't go on in the background: {self._full()}")
+                given_up = self._pending.pop(oldest)
             replaces = state.tool.spec.long_running and state not in self._by_call
             operation = Operation(
                 id_, context.call_id, context.tool, context.session, time.time(), replaces, is_background
@@ -272,23 +265,22 @@ class Operations:
             if replaces and is_background:
                 self._by_call[state] = id_
         if given_up is not None:
-            self._note(*given_up, _unknown_result(given_up[0]))
+            lost = given_up[0]
+            text = (
+                f"{lost.tool} ran, but operation {lost.id} was never completed, and it is awaited no more. "
+                "Find out what it has done before calling it again."
+            )
+            self._note(*given_up, ToolResult.error("unknown_outcome", text))
         return operation
-
-    def _make_room(self) -> tuple[Operation, CallState] | None:
-        """Takes out the oldest that the host should have completed, where too many are pending."""
-        if len(self._pending) >= self.most:
-            for id_, (operation, _) in self._pending.items():
-                if not operation.is_background:
-                    return self._pending.pop(id_)
-        return None
 
     def _full(self) -> str:
         return f"{self.most:,} operations go on already, and the result of one more can't be awaited."
 
     def _taken(self, name: str) -> tuple[Operation, CallState]:
         with self._lock:
-            ids = [name] if name in self._pending else [*self._of_call(name)]
+            among = self._pending.items()
+            ids = [id_ for id_, (each, _) in among if id_ == name or (each.call_id == name and each.replaces)]
+            ids = [name] if name in ids else ids
             if len(ids) == 1 and not self._pending[ids[0]][0].is_background:
                 return self._pending.pop(ids[0])
         if not ids:
@@ -297,11 +289,6 @@ class Operations:
             raise OperationError(f"{name!r:.80} goes on in the background, and completes itself")
         raise OperationError(f"{len(ids)} calls {name!r:.80} are pending: name the operation, {' or '.join(ids[:3])}")
 
-    def _of_call(self, call_id: str) -> Iterator[str]:
-        for id_, (operation, _) in self._pending.items():
-            if operation.call_id == call_id and operation.replaces:
-                yield id_
-
     def _note(self, operation: Operation, state: CallState, result: ToolResult) -> Completion:
         completion = Completion(operation, result)
         with self._lock:
@@ -309,40 +296,21 @@ class Operations:
             while len(self._completed) > self.most:
                 self._completed.popitem(last=False)
                 self.dropped += 1
-        self._tell(completion, state)
+        if self.emit is not None:
+            now = time.time()
+            event = ended(result)(
+                operation.call_id,
+                operation.tool,
+                now,
+                state.index,
+                result=result,
+                seconds=now - operation.started,
+            )
+            try:
+                self.emit(event)
+            except Exception as error:  # noqa: BLE001  an observer disturbs no call
+                log_failure("emitting a completion", error)
         return completion
-
-    def _start(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        operation: Operation,
-        state: CallState,
-        doing: Awaitable[Any] | Callable[[], Any],
-    ) -> None:
-        task = loop.create_task(self._result(operation, state, doing))
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._over, operation, state, doing))
-
-    def _over(
-        self,
-        operation: Operation,
-        state: CallState,
-        doing: Awaitable[Any] | Callable[[], Any],
-        task: asyncio.Task[ToolResult],
-    ) -> None:
-        """A task may be cancelled before it has begun, so it can't note its own end."""
-        self._tasks.discard(task)
-        if iscoroutine(doing):
-            doing.close()
-        if task.cancelled():
-            seconds = time.time() - operation.started
-            text = f"{operation.tool} was aborted after {seconds:.1f} s in the background."
-            result = ToolResult.error("aborted", text)
-        else:
-            result = task.result()
-        with self._lock:
-            self._pending.pop(operation.id)
-        self._note(operation, state, result)
 
     async def _result(
         self, operation: Operation, state: CallState, doing: Awaitable[Any] | Callable[[], Any]
@@ -363,21 +331,6 @@ class Operations:
                 return ToolResult.error("timeout", text)
             return _later_result(state, error)
 
-    def _tell(self, completion: Completion, state: CallState) -> None:
-        if self.tell is None:
-            return
-        from pegboard.dispatch.events import ended
-
-        operation, result = completion.operation, completion.result
-        now = time.time()
-        event = ended(result)(
-            operation.call_id, operation.tool, now, state.index, result=result, seconds=now - operation.started
-        )
-        try:
-            self.tell(event)
-        except Exception as error:  # noqa: BLE001  an observer disturbs no call
-            log_failure("telling of a completion", error)
-
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
@@ -394,6 +347,3 @@ def _loop_of(state: CallState) -> asyncio.AbstractEventLoop:
     if loop is None or loop.is_closed():
         raise RuntimeError("context.background(...) has to be called in the call's event loop or thread")
     return loop
-
-
-__all__ = ["Completion", "Operation", "Operations"]

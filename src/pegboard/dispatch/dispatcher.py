@@ -194,7 +194,7 @@ class Dispatcher:
         """Works out what calls share while the catalogue stays the same."""
         callbacks = Callbacks(*(catalogue.callbacks(hook) for hook in HOOKS))
         watching: tuple[Callback, ...] = catalogue.callbacks("observe")
-        events = self.operations.tell = self.observers.emitter(watching) if watching else None
+        events = self.operations.emit = self.observers.emitter(watching) if watching else None
         return CallServices(
             find,
             self.threads,

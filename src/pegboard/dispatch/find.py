@@ -192,7 +192,7 @@ class RepairRequest:
         instructions: The request's instructions (its system prompt), or `None`.
         messages: The conversation so far, as the host keeps it.
         error: Why the call can't run.
-        context: For whom the call runs.
+        context: The user that the call runs for.
     """
 
     call: ToolCall

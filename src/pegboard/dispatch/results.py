@@ -88,10 +88,7 @@ async def _shape_off_the_loop(state: CallState, tool: Tool, value: Any) -> None:
 
 def _large_result_of(tool: Tool, value: Any, *to_shorten: Any) -> ToolResult:
     """In a thread."""
-    try:
-        number = _number(_data_of(value), ())
-    except Exception:  # noqa: BLE001  (writing it will find the same, and where)
-        number = 0
+    number = number_of_values(value.structured_content if issubclass(type(value), ToolResult) else value)
     if number > MOST_VALUES:
         text = f"{tool.name} ran, but its result holds more than {MOST_VALUES:,} values. Ask for less at once."
         raise CallError("limit", text)
@@ -156,7 +153,7 @@ def shaped(tool: Tool, validator: Validator | None, value: Any) -> ToolResult:
     if unstructure is not None:
         try:
             data = unstructure(value)
-        except Exception:  # noqa: BLE001  (it may be of another type than was declared: the schema says what is wrong)
+        except Exception:  # noqa: BLE001  (it may be of another type than was declared: the schema shows what is wrong)
             data = _by_what_it_is(value)
     else:
         data = value if type(value) in _SCALARS else _by_what_it_is(value)
@@ -267,12 +264,26 @@ def _reader_of(kind: type[Any]) -> _Reader | None:
     return None
 
 
-def _number(value: Any, above: tuple[int, ...]) -> int:
-    """How many values a value holds, at most one more than may be; of a cycle, once around."""
-    if isinstance(value, str | bytes | bytearray | enum.Enum) or _type(value) in _NUMBERS:
+def number_of_values(value: Any, characters: int = 0) -> int:
+    """How many values a value holds; beyond `MOST_VALUES`, that there are more. Never raises.
+
+    Args:
+        value: Anything; what can't be read counts as nothing: writing it will show that.
+        characters: How many characters or bytes count as one value more; 0 counts none.
+    """
+    try:
+        return _number(value, (), characters)
+    except Exception:  # noqa: BLE001  a value of the tool's own
+        return 0
+
+
+def _number(value: Any, above: tuple[int, ...], characters: int) -> int:
+    if isinstance(value, str | bytes | bytearray):
+        return len(value) // characters if characters else 0
+    if isinstance(value, enum.Enum) or _type(value) in _NUMBERS:
         return 0
     if len(above) > MAX_DEPTH or (place := id(value)) in above:
-        return 0  # writing it will refuse it
+        return 0  # writing it will refuse it; of a cycle, once around
     if isinstance(value, Mapping):
         members: Any = cast("Mapping[Any, Any]", value).values()
     elif isinstance(value, AbstractSet | Sequence | deque):
@@ -282,8 +293,7 @@ def _number(value: Any, above: tuple[int, ...]) -> int:
         members = () if read is None else read(value)
     number = 0
     for member in members:
-        kind = _type(member)
-        number += 1 if kind is str or kind in _NUMBERS else 1 + _number(member, (*above, place))
+        number += 1 if _type(member) in _NUMBERS else 1 + _number(member, (*above, place), characters)
         if number > MOST_VALUES:
             break
     return number

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Itera
 from functools import partial
 from inspect import isawaitable
 from math import isfinite
-from types import AsyncGeneratorType, GeneratorType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.callbacks import Flavour
@@ -17,6 +17,7 @@ from pegboard.dispatch.arguments import refused
 from pegboard.dispatch.callbacks import wrapped
 from pegboard.dispatch.events import emit_note, emit_running
 from pegboard.dispatch.locks import LockHandle, LockRequest, lock_request
+from pegboard.dispatch.results import MOST_VALUES, number_of_values
 from pegboard.dispatch.state import CallState, plain
 from pegboard.dispatch.timeout import (
     Deadline,
@@ -39,8 +40,8 @@ from pegboard.tools.tool import Tool
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-_MOST_ITEMS: Final = 1_000_000
-"""How many items a generator may give."""
+_CHARACTERS: Final = 64
+"""How many characters or bytes of a generator's items count as one value more."""
 
 TURN: Final = 1_000
 """After how many items an async generator lets the rest of the loop go on."""
@@ -53,14 +54,14 @@ def exhausted(source: Iterable[Any], context: ToolContext) -> Any:
         CallError: `limit`: it gives too many.
         CallStoppedError: The call was cancelled meanwhile; the generator is closed.
     """
-    generator, items = iter(source), list[Any]()
+    generator, items, left = iter(source), list[Any](), MOST_VALUES
     try:
         while not context.cancelled:
             try:
                 item = next(generator)
             except StopIteration as end:
                 return items if end.value is None else end.value
-            _take(item, items, context)
+            left = _take(item, items, left, context)
     finally:
         if isinstance(generator, GeneratorType):
             generator.close()
@@ -73,10 +74,10 @@ async def exhausted_async(source: AsyncIterable[Any], context: ToolContext) -> l
     Raises:
         CallError: `limit`: it gives too many.
     """
-    items: list[Any] = []
+    items, left = list[Any](), MOST_VALUES
     try:
         async for item in source:
-            _take(item, items, context)
+            left = _take(item, items, left, context)
             if not len(items) % TURN:
                 await asyncio.sleep(0)
     finally:
@@ -85,11 +86,15 @@ async def exhausted_async(source: AsyncIterable[Any], context: ToolContext) -> l
     return items
 
 
-def _take(item: Any, items: list[Any], context: ToolContext) -> None:
-    if len(items) == _MOST_ITEMS:
-        raise CallError("limit", f"The tool gave more than {_MOST_ITEMS} items and was ended. Ask for less.")
+def _take(item: Any, items: list[Any], left: int, context: ToolContext) -> int:
+    """Counts an item as it comes, before it is kept: how many values may still follow."""
+    left -= 1 + number_of_values(item, _CHARACTERS)
+    if left < 0:
+        most = f"{MOST_VALUES:,} values, of which {_CHARACTERS} characters are one"
+        raise CallError("limit", f"The tool gave more than {most}, and was ended. Ask for less.")
     items.append(item)
     context.emit(item)
+    return left
 
 
 FIRST_PAUSE: Final = 0.5
@@ -161,6 +166,7 @@ def _pause(state: RetryCallState) -> float:
 
 
 _ASYNC: Final = Flavour.ASYNC
+_COROUTINE: Final[type] = CoroutineType
 _HERE: Final = (None, "loop", "thread")
 """The executors that are this process."""
 
@@ -319,10 +325,12 @@ def _note_start(state: CallState, tool: Tool) -> float | None:
     """Notes when the tool was started, at its first attempt, and gives the seconds that are left to it."""
     now = time.monotonic()
     if state.since is None:
-        limit = _limit_of(state, tool)
+        services, limit = state.services, tool.policy.timeout
+        if limit is None or services.longest is not None:  # here: another frame would cost every call
+            limit = services.limits.timeout if services.longest is None else _limit_of(state, tool)
         state.since = now
         state.context.deadline = None if limit is None else now + limit
-        if state.services.events is not None:
+        if services.events is not None:
             emit_running(state)
         return limit
     deadline = state.context.deadline
@@ -342,10 +350,10 @@ def _start(state: CallState, tool: Tool, handler: Handler) -> Awaitable[None] | 
         return refused(state, tool, (problem(error.path, error.reason),))
     if handler.flavour is _ASYNC:
         running = handler.function(*args, **kwargs)
+        coroutine: Coroutine[Any, Any, Any] = running if type(running) is _COROUTINE else as_coroutine(running)
     else:
         threads = state.services.threads if off_the_loop else None
-        running = _called(handler, args, kwargs, context, threads)
-    coroutine = as_coroutine(running)
+        coroutine = _called(handler, args, kwargs, context, threads)
     try:
         waits_for = watched(state.services.watchdog, state.call.name, coroutine.send, None)
     except StopIteration as end:

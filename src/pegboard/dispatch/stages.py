@@ -127,7 +127,10 @@ async def run_stages(state: CallState) -> None:  # noqa: C901  in one frame: ano
         await _end(state)
     elif state.error is not None:
         _settle_error(state)
-    _close(state)
+    internals = state.context.internals
+    internals.frame = state.context.listener = None  # nothing more can be asked for the call
+    if internals.pending_actions is not None:
+        _show(state, internals.pending_actions)
 
 
 async def run_alone(state: CallState) -> None:
@@ -158,7 +161,10 @@ async def finish(state: CallState) -> None:
     """
     state.result = None
     await _end(state)
-    _close(state)
+    internals = state.context.internals
+    internals.frame = state.context.listener = None
+    if internals.pending_actions is not None:
+        _show(state, internals.pending_actions)
 
 
 async def _prepare_again(state: CallState, error: CallError) -> None:
@@ -198,12 +204,10 @@ async def _end(state: CallState) -> None:
         await state.context.close_services(failure)
 
 
-def _close(state: CallState) -> None:
-    """Nothing more can be asked for the call; its result has what it has set for people to see."""
-    internals = state.context.internals
-    internals.frame = state.context.listener = None
-    pending, result = internals.pending_actions, state.result
-    if pending is None or result is None:
+def _show(state: CallState, pending: PendingActions) -> None:
+    """The result has what the call has set for people to see."""
+    result = state.result
+    if result is None:
         return
     if pending.state.faults and not result.is_error:
         text = f"{state.call.name} ran, but left something in the state that isn't JSON; that was dropped."

@@ -17,9 +17,10 @@ from zlib import crc32
 
 from attrs import define, field, frozen
 
+from pegboard.config.config import normalised
 from pegboard.config.files import read_private, user_folder, write_private
 from pegboard.errors import ManifestError
-from pegboard.plugins.discovery import FoundPlugin, normalised
+from pegboard.plugins.discovery import FoundPlugin
 from pegboard.plugins.manifest import PluginManifest, find_manifest
 from pegboard.plugins.snapshot import MAGIC, MISSING, Environment, own_files, own_key, stamp_of
 
@@ -329,6 +330,11 @@ def _sections(listing: Listing) -> Iterator[tuple[bytes, bytes]]:
     yield b"notice", listing.notice.encode()
     yield b"version", listing.version.encode()
     yield b"commands", "".join(f"{name}\t{words}\n" for name, words in listing.commands).encode()
+
+
+def forget_snapshots() -> None:
+    """Drops every listing snapshot: what the user has decided doesn't show in any stamp."""
+    prune(cache_folder() / "snapshots", most=0)
 
 
 def prune(folder: Path, *, most: int) -> None:

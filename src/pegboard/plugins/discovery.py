@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, field, frozen
 
 from pegboard.catalogue import Problem
+from pegboard.config.config import normalised
 from pegboard.config.files import read_bounded, reason
 from pegboard.errors import cause_of
 from pegboard.plugins.snapshot import stamp_of
+from pegboard.tools.spec import Origin
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -36,11 +38,6 @@ _FACTS: Final = {"Name": re.compile(r"[A-Za-z0-9._-]+"), "Version": re.compile(r
 
 class MetadataError(ValueError):
     """A distribution's metadata doesn't say what it has to."""
-
-
-def normalised(name: str) -> str:
-    """A distribution's name as names are compared (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).strip("-").lower()
 
 
 @frozen
@@ -65,6 +62,11 @@ class FoundPlugin:
     version: str
     location: str | None
     editable: bool = False
+
+    @property
+    def origin(self) -> Origin:
+        """As its tools carry it."""
+        return Origin(self.name, self.distribution, self.version)
 
     @property
     def root(self) -> str | None:
@@ -265,6 +267,8 @@ class _Search:
     def _read(self, name: str, distribution: Distribution, text: str) -> None:
         try:
             facts = (*_identity(distribution), _location(distribution), _is_editable(distribution))
+            if normalised(facts[0]) != name:
+                raise MetadataError(f"METADATA names {facts[0]!r}, and its folder is {_folder(distribution)}")  # noqa: TRY301  reported like the rest
             points = _entry_points(distribution)
         except MetadataError as error:
             self._report(None, name, f"{_LEFT_OUT}: {error}")
@@ -291,14 +295,11 @@ class _Search:
         self.problems.append(Problem(plugin, distribution, cause))
 
     def result(self) -> Discovery:
-        """What was found, in load order; of two plugins of one name the earlier counts."""
-        taken: dict[str, FoundPlugin] = {}
+        """What was found, in load order; several distributions may bring plugins of one name."""
+        taken: dict[tuple[str, str], FoundPlugin] = {}
         for found in sorted(self.found, key=lambda found: (normalised(found.distribution), found.name)):
-            first = taken.setdefault(found.name, found)
-            if first is not found:
-                cause = f"plugin name {found.name!r} is taken by {first.distribution}: uninstall one of the two"
-                if first.distribution == found.distribution:
-                    cause = f"entry point {found.name!r} stands twice; the first counts"
+            if taken.setdefault((found.distribution, found.name), found) is not found:
+                cause = f"entry point {found.name!r} stands twice; the first counts"
                 self._report(found.name, found.distribution, cause)
         return Discovery(tuple(taken.values()), tuple(self.problems))
 

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from pegboard.catalogue import Problem
-from pegboard.config.config import Config
+from pegboard.config.config import Config, is_named, normalised
 from pegboard.errors import ManifestError, PluginError, cause_of
 from pegboard.plugins.manager import LOAD_SECONDS, PluginManager, gather, imported
+from pegboard.plugins.names import Claims
 from pegboard.registry import ToolRegistry, Where
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Origin
 
@@ -69,14 +70,17 @@ def load(
         from pegboard.plugins.discovery import discover
 
         discovery = discover()
-    merged = {**config.plugins, **(settings or {})}
-    manager = PluginManager(registry, merged, config.rename, config.prefix, config.conflicts, seconds)
+    merged = evolve(config, plugins={**config.plugins, **(settings or {})})
+    own = {found.name: merged.settings(found.name, found.distribution) for found in discovery.entries}
+    manager = PluginManager(registry, own, config.rename, config.prefix, config.conflicts, seconds)
     registry.plugin_manager = manager
-    loading = _Loading(manager, merged, refresh=refresh, progress=progress)
+    loading = _Loading(manager, own, config.project_block, refresh=refresh, progress=progress)
     wanted = loading.choose(discovery, blocked_names(config, block), config.enable)
+    own |= {found.name: merged.settings(found.name, found.distribution) for found in wanted}
     if live:
-        for entry in wanted:
-            manager.load(entry)
+        for found in wanted:
+            if not loading.is_left_out(found, loading.known(found)[0]):
+                manager.load(found)
     else:
         loading.list_all(wanted)
     loading.order(discovery)
@@ -89,6 +93,7 @@ class _Loading:
 
     manager: PluginManager
     settings: Mapping[str, Mapping[str, Any]]
+    project_block: tuple[str, ...]
     refresh: bool = field(kw_only=True)
     progress: Progress | None = field(kw_only=True)
     _cache: CachedManifests | None = field(default=None, init=False)
@@ -108,13 +113,41 @@ class _Loading:
         enabled = None if enable is None else frozenset(enable)
         chosen: list[FoundPlugin] = []
         for found in discovery.entries:
-            if found.name in blocked:
+            if is_named(found.name, found.distribution, blocked):
                 self.manager.note(found, "blocked", "blocked by name (configuration, PEGBOARD_BLOCK or block=)")
-            elif enabled is not None and found.name not in enabled:
+            elif enabled is not None and not is_named(found.name, found.distribution, enabled):
                 self.manager.note(found, "disabled", "not among the configuration's 'enable'")
             else:
                 chosen.append(found)
-        return chosen
+        return self._without_clashes(chosen)
+
+    def _without_clashes(self, chosen: list[FoundPlugin]) -> list[FoundPlugin]:
+        """Those whose names are their own: of several by which one could be addressed, the accepted one."""
+        claims = self.manager.claims
+        names = {found: (found.name, normalised(found.distribution)) for found in chosen}
+        for found in chosen:
+            claims.add("plugins", names[found], found.origin)
+        for clash in claims.clashes():
+            for problem in map(clash.problem, clash.held_back):
+                self._report(problem)
+                for found in chosen:
+                    if found.origin.distribution == problem.distribution and clash.name in names[found]:
+                        self.manager.note(found, "disabled", problem.cause)
+        return [found for found in chosen if all(claims.has("plugins", name, found.origin) for name in names[found])]
+
+    def is_left_out(self, found: FoundPlugin, manifest: PluginManifest | None) -> bool:
+        """Whether a project that isn't trusted blocks a plugin; it may, where that brings nothing but tools."""
+        if not is_named(found.name, found.distribution, self.project_block):
+            return False
+        if manifest is not None and manifest.brings_only_tools:
+            self.manager.note(found, "blocked", "blocked by the project's pegboard.toml")
+            return True
+        cause = (
+            "the project's pegboard.toml blocks it and isn't trusted to: it brings more than tools; "
+            "registry config trust lets the file block it"
+        )
+        self._report(Problem(found.name, found.distribution, cause))
+        return False
 
     def list_all(self, wanted: list[FoundPlugin]) -> None:
         """Registers all plugins by their manifests, the cache, or, for those that neither knows, a first load."""
@@ -125,7 +158,7 @@ class _Loading:
         unknown: list[FoundPlugin] = []
         here: list[FoundPlugin] = []
         for found in wanted:
-            manifest, cause = self._known(found)
+            manifest, cause = self.known(found)
             if manifest is not None:
                 known[found.name] = manifest
             elif cause is not None:
@@ -135,9 +168,14 @@ class _Loading:
             else:  # only an import finder of this process knows it, and no child process would
                 here.append(found)
         self._first_load(unknown, known, failed)
-        self.manager.list_plugins([(found, known[found.name]) for found in wanted if found.name in known])
+        listed = [(found, known[found.name]) for found in wanted if found.name in known]
+        left_out = [each for each in listed if self.is_left_out(*each)]
+        for found, manifest in left_out:  # no other gets its names for that
+            self.manager.claim_all(found, manifest)
+        self.manager.list_plugins(each for each in listed if each not in left_out)
         for found in here:
-            self.manager.load(found)
+            if not self.is_left_out(found, None):
+                self.manager.load(found)
         for found in wanted:
             if found.name in failed:
                 self.manager.note(found, "quarantined", failed[found.name])
@@ -149,7 +187,7 @@ class _Loading:
             lambda catalogue: catalogue.evolve(plugins={name: catalogue.plugins[name] for name in names})
         )
 
-    def _known(self, found: FoundPlugin) -> tuple[PluginManifest | None, str | None]:
+    def known(self, found: FoundPlugin) -> tuple[PluginManifest | None, str | None]:
         """What a plugin brings, or why it failed a short time ago; neither where it is unknown.
 
         What the cache saw is asked first: it is there for a plugin with a manifest only where a refresh has seen
@@ -228,7 +266,10 @@ def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
     plugins = _offers().get((kind, name), ())
     if not plugins:
         return None
-    found, *others = plugins
+    claims = Claims()
+    for each in plugins:
+        claims.add(kind, [name], each.origin)
+    found, *others = [each for each in plugins if claims.has(kind, name, each.origin)] or plugins
     if others:
         whose = " and ".join(plugin.distribution for plugin in plugins)
         cause = f"{whose} offer {name!r} among {kind}: block the others, as in PEGBOARD_BLOCK={others[0].name}"
@@ -240,7 +281,7 @@ def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
         raise
     except BaseException as error:
         raise PluginError(found.name, cause_of(error), distribution=found.distribution) from error
-    return thing, Origin(found.name, found.distribution, found.version)
+    return thing, found.origin
 
 
 def _offers() -> dict[tuple[str, str], list[FoundPlugin]]:
@@ -258,7 +299,7 @@ def _read_offers(_block: str, _autoload: str) -> dict[tuple[str, str], list[Foun
     blocked = blocked_names(NO_CONFIG, ())
     offers: dict[tuple[str, str], list[FoundPlugin]] = {}
     for found in discover().entries:
-        if found.name in blocked:
+        if is_named(found.name, found.distribution, blocked):
             continue
         try:
             manifest = read_manifest(found, stale=True)

@@ -12,7 +12,7 @@ import attrs
 from attrs import define, field
 
 from pegboard.callbacks import Callback, by_name
-from pegboard.catalogue import CALLBACK_STAGES, Catalogue, LazyPlugin, PluginRecord, Problem, Status
+from pegboard.catalogue import CALLBACK_STAGES, EXTRAS, Catalogue, LazyPlugin, PluginRecord, Problem, Status
 from pegboard.errors import (
     InvalidNameError,
     PegboardError,
@@ -23,6 +23,7 @@ from pegboard.errors import (
     did_you_mean,
     suggest,
 )
+from pegboard.plugins.names import Claims, without
 from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import ConflictPolicy, Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
@@ -160,7 +161,7 @@ def _register_tool(loaded: LoadedPlugin, _hook: str) -> Callable[[Any], None]:
         from pegboard.tools.typed import as_tools
 
         try:
-            tools = as_tools(thing)
+            tools = as_tools(thing, foreign=True)
         except Exception as error:  # noqa: BLE001  a plugin's object may raise anything when it is looked at
             loaded.faults.append(str(error) if isinstance(error, PegboardError) else cause_of(error))
             return
@@ -283,18 +284,20 @@ class PluginManager:
         settings: The settings by plugin name.
         rename: `"tool"` or `"plugin:tool"` -> its name in this registry.
         prefix: Plugin name -> what its tools' names begin with in this registry.
-        conflicts: What happens when two plugins bring one name.
+        conflicts: What happens when two plugins bring one name; `None` where `claims` decide.
         seconds: How long loading one plugin may take.
-        on_stale: Called with the name of a plugin whose code says something else than what is listed.
+        on_stale: Called with the name of a plugin whose code differs from what is listed.
+        claims: Which distribution brings which name.
     """
 
     registry: ToolRegistry
     settings: Mapping[str, Mapping[str, Any]] = _NOTHING
     rename: Mapping[str, str] = field(factory=dict[str, str])
     prefix: Mapping[str, str] = field(factory=dict[str, str])
-    conflicts: ConflictPolicy = "keep"
+    conflicts: ConflictPolicy | None = None
     seconds: float = LOAD_SECONDS
     on_stale: Callable[[str], None] | None = None
+    claims: Claims = field(factory=Claims, init=False)
     _plugins: dict[str, _Plugin] = field(factory=dict[str, _Plugin], init=False)
 
     # Public ------------------------------------------------------------------------------------------------------
@@ -314,9 +317,12 @@ class PluginManager:
         tools: list[Tool] = []
         records: dict[str, PluginRecord] = {}
         problems: list[Problem] = []
-        for found, manifest in known:
-            plugin = self._expect(found)
-            tools += self._listed_tools(plugin, manifest)
+        expected = [(self._expect(found), found, manifest) for found, manifest in known]
+        for plugin, _, manifest in expected:
+            self._listed_tools(plugin, manifest)
+            self.claim(plugin.origin, plugin.listed.values(), manifest)
+        for plugin, found, manifest in expected:
+            tools += self._own("tools", plugin.listed.values(), plugin.origin)
             records[plugin.name] = _listed_record(plugin, manifest)
             problems += [Problem(plugin.name, found.distribution, fault) for fault in manifest.faults]
             self.registry.lazy_plugins.add(
@@ -324,15 +330,42 @@ class PluginManager:
                 LazyPlugin(
                     frozenset(hook.removeprefix("pegboard_") for hook in manifest.hooks),
                     lambda plugin=plugin: self._load(plugin),
-                    manifest.offers,
+                    frozenset(offer for offer in manifest.offers if self.claims.has(*offer, plugin.origin)),
                 ),
             )
 
         def listed(catalogue: Catalogue) -> Catalogue:
-            after, _ = catalogue.with_tools(tools, self.conflicts)
+            after, _ = self._without_clashes(catalogue).with_tools(tools, self.conflicts or "keep")
             return after.evolve(plugins={**after.plugins, **records}, problems=(*after.problems, *problems))
 
         self.registry.change(listed)
+
+    def claim_all(self, found: FoundPlugin, manifest: PluginManifest) -> None:
+        """Notes the names of what a plugin would bring that isn't listed."""
+        plugin = _Plugin(found.name, found.origin, 0, lambda: None, _NOTHING)
+        self._listed_tools(plugin, manifest)
+        self.claim(found.origin, plugin.listed.values(), manifest)
+
+    def claim(self, origin: Origin, tools: Iterable[Tool], brought: PluginManifest | LoadedPlugin) -> None:
+        """Notes the names of what a plugin brings, unless the configuration settles clashes in another way."""
+        if self.conflicts is not None:
+            return
+        self.claims.add("tools", (tool.name for tool in tools), origin)
+        if isinstance(brought, LoadedPlugin):
+            self.claims.add("toolsets", (toolset.name for toolset in brought.toolsets), origin)
+        for kind in ("toolsets", *EXTRAS):
+            names = brought.extras.get(kind, ()) if isinstance(brought, LoadedPlugin) else getattr(brought, kind)
+            self.claims.add(kind, names, origin)
+
+    def _own(self, kind: str, things: Iterable[_T], origin: Origin) -> list[_T]:
+        """Those of a plugin's named things that it gets the names of."""
+        return [thing for thing in things if self.claims.has(kind, getattr(thing, "name"), origin)]  # noqa: B009  of any type
+
+    def _without_clashes(self, catalogue: Catalogue) -> Catalogue:
+        for clash in self.claims.clashes():
+            if clash.kind != "plugins":
+                catalogue = without(catalogue, clash)
+        return catalogue
 
     def load(self, found: FoundPlugin) -> PluginRecord:
         """Imports a plugin now and registers what it brings; a failure is recorded, never raised."""
@@ -389,17 +422,15 @@ class PluginManager:
         return plugin
 
     def _expect(self, found: FoundPlugin) -> _Plugin:
-        origin = Origin(found.name, found.distribution, found.version)
-        return self._new(found.name, origin, lambda: imported(found.module, found.attribute))
+        return self._new(found.name, found.origin, lambda: imported(found.module, found.attribute))
 
-    def _listed_tools(self, plugin: _Plugin, manifest: PluginManifest) -> list[Tool]:
+    def _listed_tools(self, plugin: _Plugin, manifest: PluginManifest) -> None:
         for spec in manifest.tools:
             handler = LateHandler(lambda name=spec.name: self._live_tool(plugin, name))
             plugin.own_specs[spec.name] = spec
             tool = Tool(spec, handler, plugin.origin)
             facts = manifest.requests.get(spec.name)
             plugin.listed[spec.name] = self._named(plugin.name, tool if facts is None else facts.on(tool, handler))
-        return list(plugin.listed.values())
 
     # Loading -----------------------------------------------------------------------------------------------------
 
@@ -443,7 +474,8 @@ class PluginManager:
 
     def _register(self, plugin: _Plugin, loaded: LoadedPlugin) -> None:
         """Registers what a plugin brought; what was listed and is still so becomes live in place."""
-        was_listed = bool(plugin.own_specs) or plugin.name in self.registry.catalogue.plugins
+        record = self.registry.catalogue.plugins.get(plugin.name)
+        was_listed = bool(plugin.own_specs) or (record is not None and record.status in ("listed", "partial"))
         brought = [self._named(plugin.name, tool.evolve(origin=plugin.origin)) for tool in loaded.tools]
         for own, tool in zip(loaded.tools, brought, strict=True):
             if not was_listed or plugin.own_specs.get(own.name) == own.spec:
@@ -456,6 +488,7 @@ class PluginManager:
 
     def _swap(self, plugin: _Plugin, loaded: LoadedPlugin, faults: list[str], *, was_listed: bool) -> None:
         origin = plugin.origin
+        self.claim(origin, plugin.live.values(), loaded)
         record = PluginRecord(
             plugin.name,
             origin.distribution,
@@ -467,13 +500,15 @@ class PluginManager:
         )
 
         def swap(catalogue: Catalogue) -> Catalogue:
+            catalogue = self._without_clashes(catalogue)
             if was_listed:
                 pairs = {id(tool): plugin.live[name] for name, tool in plugin.listed.items() if name in plugin.live}
                 catalogue = catalogue.with_replaced(pairs)
             else:
-                catalogue, _ = catalogue.with_tools(plugin.live.values(), self.conflicts)
-            toolsets = [OwnedToolset(toolset, origin) for toolset in loaded.toolsets]
-            catalogue, clashes = _with_extras(catalogue.with_toolsets(toolsets), loaded, origin)
+                own = self._own("tools", plugin.live.values(), origin)
+                catalogue, _ = catalogue.with_tools(own, self.conflicts or "keep")
+            toolsets = [OwnedToolset(toolset, origin) for toolset in self._own("toolsets", loaded.toolsets, origin)]
+            catalogue, clashes = self._with_extras(catalogue.with_toolsets(toolsets), loaded, origin)
             causes = [*faults, *clashes]
             known = {(problem.plugin, problem.cause) for problem in catalogue.problems}
             new = [
@@ -488,6 +523,17 @@ class PluginManager:
             )
 
         self.registry.change(swap)
+
+    def _with_extras(self, catalogue: Catalogue, loaded: LoadedPlugin, origin: Origin) -> tuple[Catalogue, list[str]]:
+        clashes: list[str] = []
+        for kind, things in loaded.extras.items():
+            for name, thing in things.items():
+                if self.claims.has(kind, name, origin):
+                    try:
+                        catalogue = catalogue.with_extra(kind, name, thing, origin)
+                    except ValueError as error:
+                        clashes.append(str(error))
+        return catalogue, clashes
 
     def _chains(self) -> dict[str, tuple[Callback, ...]]:
         """The plugins' callbacks by stage, in pluggy's order: tryfirst, plain, trylast; later plugins before earlier.
@@ -578,17 +624,6 @@ def _stale(plugin: _Plugin, loaded: LoadedPlugin) -> list[str]:
         for names, what in ((changed, "changed since listed"), (gone, "listed but gone"), (new, "not listed"))
         if names
     ]
-
-
-def _with_extras(catalogue: Catalogue, loaded: LoadedPlugin, origin: Origin) -> tuple[Catalogue, list[str]]:
-    clashes: list[str] = []
-    for kind, things in loaded.extras.items():
-        for name, thing in things.items():
-            try:
-                catalogue = catalogue.with_extra(kind, name, thing, origin)
-            except ValueError as error:
-                clashes.append(str(error))
-    return catalogue, clashes
 
 
 def _rank(implementation: Any) -> int:

@@ -20,9 +20,10 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from pegboard.callbacks import by_name, may_block, settle
+from pegboard.config.config import normalised
 from pegboard.config.files import read_bounded, reason, write_whole
 from pegboard.errors import ManifestError, PegboardError
-from pegboard.plugins.discovery import FoundPlugin, normalised
+from pegboard.plugins.discovery import FoundPlugin
 from pegboard.schema.json import digest_of
 from pegboard.tools.spec import ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
@@ -38,6 +39,7 @@ _MOST_BYTES: Final = 16 * 1024 * 1024
 _MOST_TOOLS: Final = 10_000
 _MOST_NAMES: Final = 1_000
 _MOST_LEVELS: Final = 100
+_OF_TOOLS: Final = frozenset(("pegboard_register_tools", "pegboard_register_toolsets"))
 OFFERED: Final = ("exporters", "executors", "models")
 """What a program asks for by name; the plugin that offers it is loaded then."""
 
@@ -185,6 +187,11 @@ class PluginManifest:
     def digest(self) -> str:
         """`"sha256:..."` over all of it."""
         return digest_of(self.to_json())
+
+    @property
+    def brings_only_tools(self) -> bool:
+        """Whether it has no part in anything but offering tools: it guards, limits and records nothing."""
+        return frozenset(self.hooks) <= _OF_TOOLS and not any(facts.processes for facts in self.requests.values())
 
     @property
     def offers(self) -> frozenset[tuple[str, str]]:

@@ -240,6 +240,7 @@ class Secrets:
 
         known = list(self.known())
         error.args = tuple(without_secrets(str(each), known) for each in error.args)
+        error.message = without_secrets(error.message, known)
         error.code = error.code and without_secrets(error.code, known)
         error.request_id = error.request_id and without_secrets(error.request_id, known)
         shown = "".join(format_exception(error, limit=0))

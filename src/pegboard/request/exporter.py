@@ -6,9 +6,11 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
+import attrs
 from attrs import define, field, frozen
 
 from pegboard.dialects.dialect import Change, Dialect
+from pegboard.dialects.keywords import short_descriptions
 from pegboard.errors import ExportError
 from pegboard.messages import Delta, ModelResponse
 from pegboard.request.model_request import ModelRequest
@@ -257,6 +259,34 @@ def description_of(spec: ToolSpec, *, examples: bool = False, grammar: bool = Fa
     return "\n\n".join(part for part in parts if part)
 
 
+MOST_DESCRIPTION: Final = 20_000
+"""Characters of a tool's description, of its examples, and of each description in its schemas, that are exported: they
+go out with every request."""
+
+
+def _shortened(spec: ToolSpec) -> tuple[ToolSpec, tuple[Loss, ...]]:
+    """The tool as it is exported, with descriptions cut to `MOST_DESCRIPTION`."""
+    changed: dict[str, Any] = {}
+    losses: list[Loss] = []
+    if len(spec.description) > MOST_DESCRIPTION:
+        short = short_descriptions(MOST_DESCRIPTION)({"description": spec.description})
+        changed["description"] = short.schema["description"]
+        losses += losses_of(spec, short.changes, "/description")
+    if spec.examples and len(json_text(spec.examples)) > MOST_DESCRIPTION:
+        changed["examples"] = ()
+        losses.append(Loss(spec.name, "/examples", "examples", f"left out: over {MOST_DESCRIPTION:,} characters"))
+    for name, root, text in (
+        ("input_schema", INPUT, spec.input_schema_text),
+        ("output_schema", "/outputSchema", spec.output_schema_text),
+    ):
+        if text is not None and len(text) > MOST_DESCRIPTION:
+            short = short_descriptions(MOST_DESCRIPTION)(getattr(spec, name))
+            if short.changes:
+                changed[name] = short.schema
+                losses += losses_of(spec, short.changes, root)
+    return (spec.evolve(**changed) if changed else spec), tuple(losses)
+
+
 MOST_KEPT: Final = 20_000
 """Tools whose export one exporter keeps; beyond it, it begins anew."""
 
@@ -291,13 +321,20 @@ class Entries:
     _kept: dict[tuple[ToolSpec, bool | None], Entry] = field(factory=dict[tuple[ToolSpec, "bool | None"], Entry])
 
     def one(self, spec: ToolSpec, strict: bool | None = None) -> Entry:
-        """One tool, written now or before."""
+        """One tool, written now or before; refused where writing it fails, which costs no other tool."""
         strict = strict if spec.strict is None else spec.strict
         written = self._kept.get((spec, strict))
         if written is None:
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
-            written = self._kept[spec, strict] = self.write(spec, strict)
+            try:
+                short, losses = _shortened(spec)
+                written = self.write(short, strict)
+            except Exception as error:  # noqa: BLE001  (a schema that a step can't rewrite, a plugin's own exporter)
+                written = refusal(spec, "", "tool", f"the exporter failed with {type(error).__name__}: {error!s:.200}")
+            else:
+                written = attrs.evolve(written, losses=(*losses, *written.losses)) if losses else written
+            self._kept[spec, strict] = written
         return written
 
     def all(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> dict[str, Entry]:

@@ -6,6 +6,7 @@ met. JSON Schema validates first, so a model gets only what its own schema takes
 
 from __future__ import annotations
 
+import binascii
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -379,6 +380,7 @@ def _strict_converter() -> Converter:
     for kind in (str, int, float, bool):
         converter.register_structure_hook(kind, _exactly(kind))
     converter.register_structure_hook_func(lambda kind: kind == Count, _count)
+    converter.register_structure_hook(bytes, _from_base64)
     converter.register_structure_hook_func(_readers.__contains__, _read_by_function)
     return converter
 
@@ -407,6 +409,14 @@ def _count(data: Any, kind: Any) -> int:
     if _exactly(int)(data, kind) < 0:
         raise UnreadError(f": must be 0 or above, got {data:.20g}")
     return data
+
+
+def _from_base64(data: Any, _type: Any) -> bytes:
+    text = _exactly(str)(data, str)
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        raise UnreadError(": not base64") from None
 
 
 def _text_or_object(data: Any, _type: Any) -> Any:

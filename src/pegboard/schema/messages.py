@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 from attrs import define, field
 
 from pegboard.schema.json import MOST_PROBLEMS, counted, is_array, is_object, json_text, kind_shown, listed, shown
-from pegboard.schema.references import REFERENCES, References, compiled
+from pegboard.schema.references import REFERENCES, References, compiled_by_any_engine
 from pegboard.typing import JsonObject, JsonSchema
 
 MOST_STEPS: Final = 100_000
@@ -290,7 +290,7 @@ def _unless(keyword: str) -> Callable[[Any, Any], bool]:
 
 @lru_cache(maxsize=64)
 def _single(schema: str) -> Callable[[Any], bool]:
-    return compiled(schema).is_valid
+    return compiled_by_any_engine(schema).is_valid
 
 
 def _refer(search: SchemaSearch, rule: str, _schema: JsonSchema, value: Any) -> _Found:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from attrs import define, field
 
-from pegboard.schema.json import is_array, is_object
+from pegboard.schema.json import JsonText, is_array, is_object, json_text
 from pegboard.typing import JsonMapping, JsonSchema
 
 if TYPE_CHECKING:
@@ -121,38 +122,133 @@ def bare(schema: Any) -> Any:
     return {keyword: rule for keyword, rule in written.items() if keyword not in NOTES}
 
 
+MAX_PATTERNS: Final = 64
+"""Patterns of one schema; compiling one may take some milliseconds and a mebibyte."""
+
 PATTERN_BYTES: Final = 1 << 20
 """Memory that one compiled pattern may take; `^.{1,1000}$` takes some 600 KiB."""
 
 
+MOST_BACKTRACKS: Final = 5_000
+"""How often a pattern with look-around or backreferences may go back in one text; then the text is refused."""
+
+
 def compiled(
-    schema: str, formats: Mapping[str, Callable[[str], bool]] | None = None, *, pattern_bytes: int = PATTERN_BYTES
+    schema: str,
+    formats: Mapping[str, Callable[[str], bool]] | None = None,
+    *,
+    pattern_bytes: int = PATTERN_BYTES,
+    linear: bool = True,
 ) -> Validator:
     """Compiles a schema.
 
-    Patterns run in linear time (no lookaround, no backreferences). References outside the schema are refused,
-    never fetched. `format` is for people and isn't asserted, as JSON Schema 2020-12 has it by
-    default. The draft is the one that `$schema` names, else 2020-12.
+    References outside the schema are refused, never fetched; those within may be spelled with or without escapes.
+    `format` is for people and isn't asserted, as JSON Schema 2020-12 has it by default. The draft is the one that
+    `$schema` names, else 2020-12.
 
     Args:
         schema: As JSON text.
         formats: Those that are asserted, each with its check; without them none is.
         pattern_bytes: Memory that one pattern may take.
+        linear: Whether all patterns must run in linear time (no look-around, no backreferences); else others are run
+            by a second engine, which goes back at most `MOST_BACKTRACKS` times.
 
     Raises:
         ValueError: The schema is invalid, refers to what isn't there, or has a pattern that can't be compiled.
     """
     import jsonschema_rs
 
-    return jsonschema_rs.validator_for(
-        str(schema),  # it takes exactly this type
-        validate_formats=formats is not None,
-        formats=None if formats is None else dict(formats),
-        pattern_options=jsonschema_rs.RegexOptions(size_limit=pattern_bytes),
-        offline=True,
+    options = (
+        jsonschema_rs.RegexOptions(size_limit=pattern_bytes)
+        if linear
+        else jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_BACKTRACKS, size_limit=pattern_bytes)
     )
 
+    def compile_text(text: str) -> Validator:
+        return jsonschema_rs.validator_for(
+            str(text),  # it takes exactly this type
+            validate_formats=formats is not None,
+            formats=None if formats is None else dict(formats),
+            pattern_options=options,
+            offline=True,
+        )
 
+    try:
+        return compile_text(schema)
+    except ValueError:
+        respelled = json_text(_respelled(root)) if '"$' in schema and is_object(root := json.loads(schema)) else schema
+        if respelled == schema:
+            raise
+        return compile_text(respelled)
+
+
+def _respelled(root: JsonSchema) -> JsonSchema:
+    """A schema whose JSON pointers are percent-encoded, as RFC 3986 wants them."""
+    references = References(root)
+
+    def visit(schema: JsonSchema) -> JsonSchema:
+        new = dict(mapped(schema, lambda part, _: visit(part)))
+        for keyword in REFERENCES:
+            base, mark, fragment = str(new.get(keyword, "")).partition("#")
+            if fragment.startswith("/") and (spelled := references.spelled(fragment)) is not None:
+                new[keyword] = base + mark + quote(spelled, safe="/~!$&'()*+,;=:@?")
+        return new
+
+    return visit(root)
+
+
+def compiled_by_any_engine(schema: str, formats: Mapping[str, Callable[[str], bool]] | None = None) -> Validator:
+    """Compiles a schema, its patterns run in linear time or else by the second engine; arguments as `compiled`.
+
+    Raises:
+        ValueError: As `compiled`; for a pattern, where neither can run it.
+    """
+    try:
+        return compiled(schema, formats)
+    except ValueError:
+        if '"pattern' not in schema:
+            raise
+        return compiled(schema, formats, linear=False)
+
+
+def runnable(schema: str) -> tuple[JsonText, Sequence[str]]:
+    """A schema without the patterns that no engine can run, and which those are.
+
+    Raises:
+        ValueError: It is no JSON, or has too many patterns.
+    """
+    root, runs = json.loads(schema), dict[str, bool]()
+    text = json_text(_without_patterns(root, runs) if is_object(root) else root)
+    return text, [pattern for pattern, known in runs.items() if not known]
+
+
+def _without_patterns(schema: JsonSchema, runs: dict[str, bool]) -> JsonSchema:
+    """A schema without the patterns that no engine can run; where keys are by such a pattern, others are let in."""
+    new = dict(mapped(schema, lambda part, _: _without_patterns(part, runs)))
+    if isinstance(own := new.get("pattern"), str) and not _can_run(own, runs):
+        del new["pattern"]
+    keys = new.get("patternProperties")
+    if is_object(keys) and (strange := [pattern for pattern in keys if not _can_run(pattern, runs)]):
+        new["patternProperties"] = {pattern: rule for pattern, rule in keys.items() if pattern not in strange}
+        new = {keyword: rule for keyword, rule in new.items() if keyword not in _OTHER_KEYS}
+    return new
+
+
+def _can_run(pattern: str, runs: dict[str, bool]) -> bool:
+    """Whether an engine can run a pattern, as `runs` knows it from then on."""
+    if pattern not in runs:
+        if len(runs) >= MAX_PATTERNS:
+            raise ValueError(f"it has more than {MAX_PATTERNS} patterns")
+        try:
+            compiled(json_text({"pattern": pattern}), linear=False)
+        except ValueError:
+            runs[pattern] = False
+        else:
+            runs[pattern] = True
+    return runs[pattern]
+
+
+_OTHER_KEYS: Final = ("additionalProperties", "unevaluatedProperties")
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 LEGACY_DRAFTS: Final = ("draft-04", "draft-06", "draft-07")
 """Drafts in which `$ref` hides what stands beside it."""
@@ -192,13 +288,18 @@ class References:
         if not fragment:
             return self.root
         if fragment.startswith("/"):
-            return self._at(unquote(fragment)[1:].split("/"))
+            spelled = self.spelled(fragment)
+            return None if spelled is None else self._at(spelled)
         return self._anchored().get(fragment)
 
-    def _at(self, steps: list[str]) -> Any:
-        """What a JSON Pointer (RFC 6901) leads to, or `None`."""
+    def spelled(self, fragment: str) -> str | None:
+        """A JSON pointer without the escapes of URIs, or as it is where only that leads to something; else `None`."""
+        return next((each for each in (unquote(fragment), fragment) if self._at(each) is not None), None)
+
+    def _at(self, pointer: str) -> Any:
+        """What a JSON pointer (RFC 6901) leads to, or `None`."""
         here: Any = self.root
-        for step in steps:
+        for step in pointer[1:].split("/"):
             name = step.replace("~1", "/").replace("~0", "~")
             if is_array(here) and name.isdecimal() and int(name) < len(here):
                 here = here[int(name)]

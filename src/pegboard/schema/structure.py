@@ -55,7 +55,7 @@ from pegboard.schema.converter import (
 )
 from pegboard.schema.dump import unstructure_hook, written_names
 from pegboard.schema.json import StructureError, canonical_json, json_text, kind_shown, shown
-from pegboard.schema.references import compiled
+from pegboard.schema.references import compiled_by_any_engine
 from pegboard.schema.text import notation_of
 from pegboard.schema.types import adapter_of, root_schema
 from pegboard.schema.validator import Validator
@@ -419,7 +419,8 @@ def _first(members: Sequence[TypeAdapter], hooks: Mapping[TypeAdapter, Structure
 def _test(adapter: TypeAdapter, *, exact: bool) -> Callable[[Any], bool]:
     """Whether a value is of a type; exactly, formats included, as far as it can be known without making one."""
     writer = SchemaWriter(exact=exact)
-    return compiled(json_text(root_schema(adapter, writer)), writer.formats if exact else None).is_valid
+    text = json_text(root_schema(adapter, writer))
+    return compiled_by_any_engine(text, writer.formats if exact else None).is_valid
 
 
 def _joined(hooks: Iterable[StructureHook], value: str) -> StructureError:
@@ -467,7 +468,7 @@ def _structure_foreign(adapter: ForeignAdapter) -> StructureHook:
     read = foreign_reader(adapter.cls, adapter.annotation)
     if not is_pydantic(adapter.cls):
         return lambda value, _: read(value)
-    has_format = compiled(json_text(adapter.given), _formats()).is_valid
+    has_format = compiled_by_any_engine(json_text(adapter.given), _formats()).is_valid
 
     def structure_model(value: Any, _type: Any) -> Any:
         if not has_format(value):

@@ -27,6 +27,7 @@ from pegboard.schema.json import (
     surrogate_fault,
 )
 from pegboard.schema.references import (
+    MAX_PATTERNS,
     PATTERN_BYTES,
     REFERENCES,
     EndlessSchemaError,
@@ -34,6 +35,8 @@ from pegboard.schema.references import (
     References,
     bare,
     compiled,
+    compiled_by_any_engine,
+    runnable,
 )
 from pegboard.typing import JsonSchema
 
@@ -46,9 +49,6 @@ MAX_LEVELS: Final = 100
 MAX_EXPANDED: Final = 100_000
 """Schemas that a schema may come to once every reference is replaced by its target."""
 
-MAX_PATTERNS: Final = 64
-"""Patterns of one schema; compiling one may take some milliseconds and a mebibyte."""
-
 MOST_PATTERN_MEMORY: Final = 10 << 20
 """Bytes that the pattern of a grammar may take once compiled; it is compiled once, and let go of."""
 
@@ -60,6 +60,8 @@ _MOST_LIGHT_RULES: Final = 50
 _MOST_LIGHT_PLACES: Final = 5
 _LIGHT_PATTERN: Final = 1024
 _PLACE: Final = 72
+_BACKTRACKING: Final = 400
+_NO_PATTERN: Final = 'is not a "regex"'
 _SLOW: Final = 60
 _CONST: Final = 20
 _ONE: Final = r"(?:\\[dDwWsS\W]|\[(?:\\.|[^\[\]\\])+\]|[^\\\[\](){}|*+?^$.]|\.)"
@@ -144,7 +146,7 @@ _UNWORDED: Final = (((), "doesn't fit the schema"),)
 
 def _acceptance(schema: str, bounds: tuple[int, int] | None) -> Callable[[Any], bool]:
     try:
-        fits = compiled(schema).is_valid
+        fits = compiled_by_any_engine(schema).is_valid
     except ValueError as error:
         raise SchemaError(f"the schema can't be used: {_reason(error)}") from None
     return fits if bounds is None else lambda value: is_small(value, *bounds) and fits(value)
@@ -191,6 +193,8 @@ def _places(pattern: str) -> int:
     text, size = json_text({"pattern": pattern}), _LIGHT_PATTERN
     while size < PATTERN_BYTES and not _compiles(text, size):
         size *= 2
+    if size >= PATTERN_BYTES and not _compiles(text, size):  # the second engine runs it, if any
+        return _BACKTRACKING
     return size // _PLACE if size > _LIGHT_PATTERN else 1
 
 
@@ -213,28 +217,54 @@ def validator_of(schema: str) -> Validator:
         text = json_text(bare(json.loads(text)))
     known = _validators.get(text)
     if known is None:
-        known = _validators[text] = Validator(text)
+        try:
+            known = Validator(text)
+        except SchemaError:  # perhaps a pattern that was skipped when the tool was checked
+            rest, skipped = runnable(text)
+            if not skipped:
+                raise
+            known = Validator(rest)
+        _validators[text] = known
     return known
 
 
 _validators: Final[WeakValueDictionary[str, Validator]] = WeakValueDictionary()
 
 
-def check_schema(schema: JsonSchema | str, *, tool: str, what: str = "input_schema") -> None:
+def check_schema(
+    schema: JsonSchema | str, *, tool: str, what: str = "input_schema", skip_patterns: bool = False
+) -> None:
     """Refuses a schema that can't validate, or whose cost is unbounded. About 10-20 us for an ordinary one.
 
     Args:
         schema: As an object or as JSON text.
         tool: The tool's name, for the error.
         what: `"input_schema"` or `"output_schema"`, which must be an object's (MCP), or anything else.
+        skip_patterns: Whether patterns that no engine here can run are passed over, with a warning in the log.
 
     Raises:
         SchemaError: It isn't JSON, not valid by its draft, refers to what isn't in it, has patterns that can't
-            run in linear time, or is too large or too deep, as written or with its references followed.
+            be run, or is too large or too deep, as written or with its references followed.
     """
-    fault = _schema_fault(schema, object_wanted=what in ("input_schema", "output_schema"))
+    object_wanted = what in ("input_schema", "output_schema")
+    fault, skipped = _schema_fault(schema, object_wanted=object_wanted), ()
+    if fault is not None and skip_patterns and _NO_PATTERN in fault:
+        with suppress(ValueError):
+            rest, skipped = runnable(_text(schema))
+            fault = _schema_fault(rest, object_wanted=object_wanted)
     if fault is not None:
         raise SchemaError(f"{what} is refused: {fault}", tool=tool)
+    for pattern in skipped:
+        _warn_of_skipped(tool, pattern)
+
+
+@lru_cache(maxsize=1024)
+def _warn_of_skipped(tool: str, pattern: str) -> None:
+    """Logs it, once for each."""
+    import logging
+
+    text = "tool %r: no engine here can run the pattern %.200r; arguments are not held to it"
+    logging.getLogger("pegboard").warning(text, tool, pattern)
 
 
 def _schema_fault(schema: JsonSchema | str, *, object_wanted: bool) -> str | None:
@@ -267,7 +297,7 @@ def _fault_by_meaning(root: Any, text: str) -> str | None:
             return None
         if not plain and (fault := _fault_of_cost(root)) is not None:
             return fault
-        compiled(text)
+        compiled_by_any_engine(text)
     except ValueError as error:
         return (second_opinion(root) if len(text) <= _MOST_WORDED else None) or _reason(error)
     return None
@@ -323,8 +353,8 @@ def _reason(error: ValueError) -> str:
     """One line of the message of jsonschema_rs, with the place in the schema."""
     place = getattr(error, "instance_path", ())
     text = str(getattr(error, "message", error))[:_MOST_MESSAGE]
-    if text.endswith('is not a "regex"'):
-        text += " that runs in linear time (no lookaround, no backreferences, of bounded size)"
+    if text.endswith(_NO_PATTERN):
+        text += " that can be run here (by ECMA-262, without what other engines add, in bounded memory)"
     return problem(place, text) if place else text
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, TypeAlias, TypeGuard, cast, get_args
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from attrs import evolve, field, frozen
+from attrs import converters, evolve, field, frozen, validators
 
+from pegboard.schema.converter import UnreadError, json_key, read_by, read_record, tagged
 from pegboard.schema.json import is_unicode
 from pegboard.typing import JsonMapping, JsonObject
 
@@ -36,12 +37,20 @@ ErrorKind: TypeAlias = Literal[
 def writable(text: str) -> str:
     """`text` with lone surrogates, which no wire takes, as U+FFFD (an undecodable file name brings them)."""
     if type(text) is not str:
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a tool may pass on anything
+            raise TypeError(f"expected text, got {type(text).__name__}")
         text = str.__str__(text)  # a subclass may give another text of itself
     return (
         text
         if text.isascii() or is_unicode(text)
         else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     )
+
+
+_optionally_writable: Final = converters.optional(writable)
+_is_mapping: Final[Any] = validators.instance_of(Mapping)  # pyright: ignore[reportUnknownVariableType]
+_is_bytes: Final[Any] = validators.instance_of((bytes, bytearray, memoryview))
+_is_text_or_bytes: Final[Any] = validators.instance_of((str, bytes, bytearray, memoryview))
 
 
 @frozen
@@ -64,8 +73,8 @@ class ImageContent:
         mime_type: Such as `"image/png"`.
     """
 
-    data: bytes
-    mime_type: str = "image/png"
+    data: bytes = field(validator=_is_bytes)
+    mime_type: str = field(default="image/png", converter=writable, metadata=json_key("mimeType"))
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "image", "data": base64, "mimeType": ...}`."""
@@ -81,8 +90,8 @@ class AudioContent:
         mime_type: Such as `"audio/wav"`.
     """
 
-    data: bytes
-    mime_type: str = "audio/wav"
+    data: bytes = field(validator=_is_bytes)
+    mime_type: str = field(default="audio/wav", converter=writable, metadata=json_key("mimeType"))
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "audio", "data": base64, "mimeType": ...}`."""
@@ -99,9 +108,9 @@ class FileContent:
         mime_type: Such as `"application/pdf"`, or `None`.
     """
 
-    uri: str
-    data: bytes | str
-    mime_type: str | None = None
+    uri: str = field(converter=writable)
+    data: bytes | str = field(validator=_is_text_or_bytes)
+    mime_type: str | None = field(default=None, converter=_optionally_writable)
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "resource", "resource": {"uri", "text" or "blob", "mimeType"?}}`."""
@@ -125,9 +134,9 @@ class LinkContent:
         mime_type: Such as `"text/html"`, or `None`.
     """
 
-    uri: str
-    name: str
-    mime_type: str | None = None
+    uri: str = field(converter=writable)
+    name: str = field(converter=writable)
+    mime_type: str | None = field(default=None, converter=_optionally_writable, metadata=json_key("mimeType"))
 
     def to_json(self) -> JsonObject:
         """MCP's `{"type": "resource_link", "uri", "name", "mimeType"?}`."""
@@ -158,7 +167,7 @@ def _one_content(value: Any) -> Content:
 
 @frozen(slots=False)  # each call makes one, and ten attributes are set in a dict in two thirds of the time
 class ToolResult:
-    """What one call answered: exactly one a call.
+    """What one call answered: exactly one a call. What couldn't be written and read again is refused at once.
 
     Attributes:
         content: For the model. A text, one content or several may be given.
@@ -174,13 +183,13 @@ class ToolResult:
     """
 
     content: tuple[Content, ...] = field(default=(), converter=_as_content)
-    structured_content: Any = None
-    is_error: bool = False
-    kind: ErrorKind | None = None
-    display: str | None = None
-    title: str | None = None
-    metadata: Mapping[str, Any] = field(factory=cast("type[dict[str, Any]]", dict))
-    detail: str | None = None
+    structured_content: Any = field(default=None, metadata=json_key("structuredContent"))
+    is_error: bool = field(default=False, validator=validators.instance_of(bool), metadata=json_key("isError"))
+    kind: ErrorKind | None = field(default=None, validator=validators.in_((None, *get_args(ErrorKind))))
+    display: str | None = field(default=None, converter=_optionally_writable)
+    title: str | None = field(default=None, converter=_optionally_writable)
+    metadata: Mapping[str, Any] = field(factory=cast("type[dict[str, Any]]", dict), validator=_is_mapping)
+    detail: str | None = field(default=None, converter=_optionally_writable)
     attachments: tuple[Content, ...] = field(default=(), converter=_as_content)
     details: Any = None
 
@@ -218,13 +227,9 @@ class ToolResult:
         Raises:
             ValueError: It is no result; the error names the path.
         """
-        if not _is_object(data):
-            raise _wrong("(root)", "an object", data)
-        is_error = data.get("isError", False)
-        if not isinstance(is_error, bool):
-            raise _wrong("isError", "a boolean", is_error)
-        kind = "tool_failure" if is_error else None
-        return cls(_contents(data, "content"), data.get("structuredContent"), is_error, kind)
+        known = {key: value for key, value in data.items() if key in _OF_MCP} if isinstance(data, Mapping) else data  # pyright: ignore[reportUnnecessaryIsInstance]
+        result = read_record(cls, known, "result")
+        return evolve(result, kind="tool_failure") if result.is_error else result
 
     def to_data(self) -> JsonObject:
         """Everything as JSON data, for hosts that keep results and for other processes. Never raises.
@@ -252,45 +257,15 @@ class ToolResult:
         Raises:
             ValueError: It is no result; the error names the path.
         """
-        result = cls.from_json(data)
-        kind, metadata = data.get("kind"), data.get("metadata", {})
-        if kind is not None and not (isinstance(kind, str) and kind in _KINDS):
-            raise ValueError(f"kind: {kind!r:.80} is no kind of error")
-        if not _is_object(metadata):
-            raise _wrong("metadata", "an object", metadata)
-        texts = {name: _optional_text(data, name) for name in ("display", "title", "detail")}
-        attachments = _contents(data, "attachments")
-        return evolve(
-            result, kind=kind, metadata=metadata, attachments=attachments, details=data.get("details"), **texts
-        )
+        return read_record(cls, data, "result")
 
 
+_OF_MCP: Final = ("content", "structuredContent", "isError")
 _OF_TEXT: Final = vars(ToolResult())
 """The attributes of an empty result."""
 
 
-_KINDS: Final = frozenset(get_args(ErrorKind))
 _MOST_UNSAYABLE: Final = 1_000
-
-
-def content_from_json(data: object, path: str = "content") -> Content:
-    """One content, as its `to_json` writes it and as MCP has it; annotations and what else isn't known are left out.
-
-    Args:
-        data: A JSON object with a `"type"`.
-        path: Where it stands, for errors.
-
-    Raises:
-        ValueError: It is no content.
-    """
-    if not _is_object(data):
-        raise _wrong(path, "an object", data)
-    read = _READERS.get(data["type"]) if isinstance(data.get("type"), str) else None
-    if read is None:
-        kind: object = data.get("type")
-        found = repr(kind)[:80] if isinstance(kind, str | None) else type(kind).__name__
-        raise ValueError(f"{path}.type: must be one of {', '.join(_READERS)}, got {found}")
-    return read(data, path)
 
 
 def sayable_json(value: Any) -> Any:
@@ -310,62 +285,49 @@ def _text_of(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
-def _wrong(path: str, wanted: str, found: object) -> ValueError:
-    return ValueError(f"{path}: must be {wanted}, got {type(found).__name__}")
+@frozen
+class _Resource:
+    """An embedded resource as it stands in JSON."""
+
+    uri: str
+    text: str | None = None
+    blob: bytes | None = None
+    mime_type: str | None = field(default=None, metadata=json_key("mimeType"))
 
 
-def _is_object(data: object) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(data, Mapping)
+@frozen
+class _Embedding:
+    resource: _Resource
 
 
-def _contents(data: JsonMapping, key: str) -> tuple[Content, ...]:
-    items = data.get(key, ())
-    if not isinstance(items, list | tuple):
-        raise _wrong(key, "an array", items)
-    listed = cast("list[Any]", items)
-    return tuple(content_from_json(item, f"{key}[{place}]") for place, item in enumerate(listed))
+def _read_file(data: JsonMapping) -> FileContent:
+    resource = read_record(_Embedding, data, "content").resource
+    content = resource.blob if resource.text is None else resource.text
+    if content is None:
+        raise ValueError("resource.blob: missing")
+    return FileContent(resource.uri, content, resource.mime_type)
 
 
-def _text(data: JsonMapping, key: str, path: str) -> str:
-    text = data.get(key)
-    if not isinstance(text, str):
-        raise _wrong(f"{path}.{key}", "a string", text)
-    return text
+_read_by_type: Final = tagged(
+    {
+        "text": TextContent,
+        "image": ImageContent,
+        "audio": AudioContent,
+        "resource": FileContent,
+        "resource_link": LinkContent,
+    }
+)
 
 
-def _optional_text(data: JsonMapping, key: str, path: str = "") -> str | None:
-    text = data.get(key)
-    if text is not None and not isinstance(text, str):
-        raise _wrong(f"{path}.{key}" if path else key, "a string", text)
-    return text
+def read_content(data: JsonMapping) -> Content:
+    """One content, as its `to_json` writes it and as MCP has it; annotations and what else isn't known are left out."""
+    if data.get("type") in ("image", "audio") and data.get("mimeType") is None:
+        raise UnreadError(".mimeType: missing")
+    return _read_by_type(data)
 
 
-def _bytes(data: JsonMapping, key: str, path: str) -> bytes:
-    text = _text(data, key, path)
-    try:
-        return base64.b64decode(text, validate=True)
-    except ValueError as error:
-        raise ValueError(f"{path}.{key}: not base64") from error
+read_by(FileContent, _read_file)
+read_by(Content, read_content)
 
 
-def _read_file(data: JsonMapping, path: str) -> FileContent:
-    resource = data.get("resource")
-    path = f"{path}.resource"
-    if not _is_object(resource):
-        raise _wrong(path, "an object", resource)
-    content = _text(resource, "text", path) if "text" in resource else _bytes(resource, "blob", path)
-    return FileContent(_text(resource, "uri", path), content, _optional_text(resource, "mimeType", path))
-
-
-_READERS: Final[Mapping[str, Callable[[JsonMapping, str], Content]]] = {
-    "text": lambda data, path: TextContent(_text(data, "text", path)),
-    "image": lambda data, path: ImageContent(_bytes(data, "data", path), _text(data, "mimeType", path)),
-    "audio": lambda data, path: AudioContent(_bytes(data, "data", path), _text(data, "mimeType", path)),
-    "resource": _read_file,
-    "resource_link": lambda data, path: LinkContent(
-        _text(data, "uri", path), _text(data, "name", path), _optional_text(data, "mimeType", path)
-    ),
-}
-
-
-__all__ = ["content_from_json", "sayable_json", "writable"]
+__all__ = ["read_content", "sayable_json", "writable"]

@@ -66,11 +66,7 @@ class State(MutableMapping[str, Any]):
         return value
 
     def __setitem__(self, key: str, value: Any) -> None:
-        """Keeps the value.
-
-        Raises:
-            ValueError: It isn't JSON, or the key isn't a text; names the place.
-        """
+        """Keeps the value; raises `ValueError` where it isn't JSON, or the key isn't a text."""
         faults = _faults(key, value)
         if faults:
             raise ValueError("; ".join(faults))
@@ -137,7 +133,12 @@ def _copied(value: Any) -> Any:
 def _is_same(value: Any, other: Any) -> bool:
     """Whether a copy still equals what it was copied from; `1`, `1.0` and `True` are different."""
     if isinstance(value, dict):
-        return _is_same_object(cast("dict[Any, Any]", value), other)
+        items, others = cast("dict[Any, Any]", value), cast("dict[Any, Any]", other)
+        return (
+            isinstance(other, dict)
+            and len(items) == len(others)
+            and all(_is_same(item, others.get(key, _ABSENT)) for key, item in items.items())
+        )
     if isinstance(value, list | tuple):
         items = cast("list[Any]", value)
         return (
@@ -146,12 +147,6 @@ def _is_same(value: Any, other: Any) -> bool:
             and all(map(_is_same, items, cast("list[Any]", other)))
         )
     return value is other or (type(value) is type(other) and value == other)
-
-
-def _is_same_object(value: dict[Any, Any], other: Any) -> bool:
-    if not isinstance(other, dict) or len(value) != len(cast("dict[Any, Any]", other)):
-        return False
-    return all(_is_same(item, cast("dict[Any, Any]", other).get(key, _ABSENT)) for key, item in value.items())
 
 
 def _faults(key: Any, value: Any) -> tuple[str, ...]:
@@ -600,18 +595,14 @@ class ToolContext:
     def service(self, kind: Kind[T]) -> T:
         """What the host provided for this type, opened here if that takes no event loop.
 
-        Raises:
-            MissingServiceError: A `LookupError`: nothing, or it has to be awaited.
-            BaseException: Whatever its factory raised.
+        Raises `MissingServiceError`, a `LookupError`, where it provides nothing or it has to be awaited.
         """
         return self._services().use_now(kind, self)
 
     async def use(self, kind: Kind[T]) -> T:
         """What the host provided for this type, opened if need be; it is closed after the call.
 
-        Raises:
-            MissingServiceError: A `LookupError`: nothing; the host has to `registry.provide(kind, ...)`.
-            BaseException: Whatever its factory raised.
+        Raises `MissingServiceError`, a `LookupError`, where the host hasn't called `registry.provide(kind, ...)`.
         """
         return await self._services().use(kind, self)
 
@@ -632,11 +623,8 @@ class ToolContext:
     async def close_services(self, error: BaseException | None = None) -> None:
         """Closes what was opened for this call, the last first; the host does it after the call.
 
-        Args:
-            error: What the call ended with, so that a transaction can undo its work; or `None`.
-
-        Raises:
-            asyncio.CancelledError: The caller was cancelled; all the same everything was closed.
+        `error` is what the call ended with, so that a transaction can undo its work. Where the caller is cancelled
+        meanwhile, everything is closed all the same.
         """
         if self.internals.container is not None:
             await self.internals.container.close(error)

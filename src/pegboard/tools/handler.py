@@ -296,9 +296,9 @@ def filled(injects: Sequence[Injection], context: ToolContext) -> dict[str, Any]
     return values
 
 
-def checked_schema(schema: JsonSchema, tool: str, what: str) -> JsonText:
+def checked_schema(schema: JsonSchema, tool: str, what: str, *, skip_patterns: bool = False) -> JsonText:
     """A given schema as text; raises `SchemaError` where it is refused. `what` names it, such as `"input_schema"`."""
     from pegboard.schema.validator import check_schema
 
-    check_schema(schema, tool=tool, what=what)
+    check_schema(schema, tool=tool, what=what, skip_patterns=skip_patterns)
     return json_text(schema)

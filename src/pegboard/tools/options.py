@@ -59,6 +59,8 @@ class CommonOptions(TypedDict, total=False):
         format_validation_error: The tool's own wording for invalid arguments.
         timeout: Seconds that one call may take; left to the registry by default.
         coerce: Whether arguments may be converted to the schema's types; left to the registry by default.
+        skip_patterns: Whether a pattern of a raw input schema that no engine here can run is skipped, with a warning in
+            the log, or the tool refused; by default, the host's own tools are refused.
         expose_errors: Whether the text of unexpected exceptions reaches the model; left to the registry by default.
         retries: How often a failed call of an idempotent tool is tried again; 0 by default.
         max_concurrency: How many calls of the tool may run at once, at least 1; any number by default.
@@ -99,6 +101,7 @@ class CommonOptions(TypedDict, total=False):
     format_validation_error: ErrorWriter | None
     timeout: float | None
     coerce: bool | None
+    skip_patterns: bool | None
     expose_errors: bool | None
     retries: int | None
     max_concurrency: int | None
@@ -140,7 +143,18 @@ _NUMBERS: Final = ("timeout", "retries", "max_concurrency", "memory_limit")
 _TYPES: Final[Mapping[str, tuple[Any, str]]] = {
     **dict.fromkeys(("name", "description", "title", "permission", "version", "executor", "instructions"), _TEXT),
     **dict.fromkeys(
-        (*_HINTS, "strict", "long_running", "deferred", "coerce", "expose_errors", "blocking", "offered"), _FLAG
+        (
+            *_HINTS,
+            "strict",
+            "long_running",
+            "deferred",
+            "coerce",
+            "expose_errors",
+            "blocking",
+            "offered",
+            "skip_patterns",
+        ),
+        _FLAG,
     ),
     **dict.fromkeys(("input_schema", "output_schema", "permission_arguments", "provider_options", "meta"), _OBJECT),
     "requires_confirmation": (bool, "True, False or a function of the arguments"),

@@ -105,19 +105,7 @@ LEAST_MEMORY: Final = 64 << 20
 
 @frozen
 class Policy:
-    """How calls of a tool are treated; `None` leaves it to the registry.
-
-    Attributes:
-        timeout: Seconds that one call may take.
-        coerce: Whether arguments may be converted to the schema's types (on a copy, reported).
-        expose_errors: Whether the text of unexpected exceptions reaches the model.
-        retries: How often a failed call of an idempotent tool is tried again.
-        max_concurrency: How many calls of the tool may run at once.
-        result_limits: How much of a result the model gets.
-        executor: Where the handler runs: `"loop"`, `"thread"`, `"process"` (a child process, by pegboard-processes),
-            or the name of another executor of a plugin or the host; `None` is in the loop where it is async,
-            else in a thread.
-        memory_limit: Bytes of memory that a call in a child process may use, all of the process counted.
+    """How calls of a tool are treated, by the options of the same names; `None` leaves it to the registry.
 
     Raises:
         ValueError: A `max_concurrency` below 1: no call would ever run. A `memory_limit` below 64 MiB: Python itself
@@ -126,6 +114,7 @@ class Policy:
 
     timeout: float | None = None
     coerce: bool | None = None
+    skip_patterns: bool | None = None
     expose_errors: bool | None = None
     retries: int = 0
     max_concurrency: int | None = field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
@@ -183,11 +172,12 @@ _REST = _FIRST | frozenset("0123456789-")
 
 
 def is_valid_name(name: str) -> bool:
-    """Whether `name` is 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first.
+    """Whether `name` is 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first, and doesn't begin with `pegboard_`.
 
     The narrowest of the rules of OpenAI, Anthropic, Bedrock (`[A-Za-z0-9_-]{1,64}`) and Gemini (first character).
     """
-    return 0 < len(name) <= MAX_LENGTH and name[0] in _FIRST and _REST.issuperset(name)
+    fits = 0 < len(name) <= MAX_LENGTH and name[0] in _FIRST and _REST.issuperset(name)
+    return fits and not name.startswith("pegboard_")  # such as the virtual call that asks for confirmation
 
 
 def check_name(name: str) -> str:
@@ -209,7 +199,7 @@ def mapped_name(foreign: str) -> str:
 
     digest = hashlib.sha256(foreign.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
     readable = "".join(c if c in _REST else "_" for c in foreign)
-    if not readable or readable[0] not in _FIRST:
+    if not readable or readable[0] not in _FIRST or readable.startswith("pegboard_"):
         readable = "_" + readable
     return f"{readable[: MAX_LENGTH - 1 - _DIGITS]}_{digest}"
 
@@ -407,26 +397,16 @@ class ToolSpec:
     """What a tool declares: frozen, JSON-serialisable, comparable by its digest.
 
     Schemas, examples, options and meta are kept as JSON text; reading them gives a fresh value each time, so
-    a spec can't be changed by changing what it gave.
+    a spec can't be changed by changing what it gave. Attributes that aren't listed are the options of the same names.
 
     Attributes:
         name: 1-64 of `[A-Za-z0-9_-]`, a letter or `_` first.
         description: For the model. Here and in `title`, lone surrogates become U+FFFD.
         title: For people, or `None`.
         kind: `"function"`, `"freeform"` (text input, see `grammar`) or `"provider"` (see `provider_id`).
-        annotations: Hints about behaviour.
         tags: Sorted, each once.
         grammar: Of a freeform tool's input, or `None` for any text.
         provider_id: Of a provider tool, such as `"openai.web_search"`; else `None`.
-        strict: Whether providers shall hold the model to the schema; `None` leaves it to the exporter.
-        long_running: The tool answers with an id first and with its result later.
-        deferred: Offered only once it was found by a search.
-        concurrency: How calls of it share.
-        permission: The name of the permission that a call asks for, or `None`.
-        permission_arguments: The arguments that rules look at, and how: name -> `"text"`, `"command"`, `"path"` or
-            `"url"`.
-        requires_confirmation: A person confirms each call (or those that the tool's own predicate picks).
-        version: The tool's own version, or `None`.
         original_name: The foreign name that `name` was mapped from, or `None`.
 
     Raises:

@@ -86,29 +86,6 @@ def _name_fault(name: str) -> str | None:
 
 
 @define(eq=False)
-class _Shelf:
-    """What one conversation, or one user, has saved: in the order in which it was."""
-
-    kept: dict[tuple[str, int], Content] = field(factory=dict[tuple[str, int], Content])
-    latest: dict[str, int] = field(factory=dict[str, int])
-    size: int = 0
-
-    def add(self, name: str, content: Content, size: int) -> int:
-        version = self.latest[name] = self.latest.get(name, 0) + 1
-        self.kept[name, version] = content
-        self.size += size
-        return version
-
-    def drop(self, name: str, version: int) -> int:
-        """Forgets a version; gives what that frees, in bytes."""
-        freed = _bytes_of(self.kept.pop((name, version)))
-        self.size -= freed
-        if self.latest[name] == version:  # the oldest goes first, so there is no other
-            del self.latest[name]
-        return freed
-
-
-@define(eq=False)
 class _InMemoryArtifacts(Artifacts):
     """Keeps artifacts until the process ends.
 
@@ -119,7 +96,7 @@ class _InMemoryArtifacts(Artifacts):
     """
 
     most_bytes: int = MOST_BYTES
-    _shelves: dict[_Scope, _Shelf] = field(factory=dict[_Scope, _Shelf], init=False)
+    _kept: dict[_Scope, dict[tuple[str, int], Content]] = field(factory=dict[_Scope, Any], init=False)
     _size: int = field(default=0, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
@@ -131,15 +108,18 @@ class _InMemoryArtifacts(Artifacts):
         scope = _scope(_checked_name(name), user, session)
         with self._lock:
             self._make_room(scope, size)
+            kept = self._kept.setdefault(scope, {})
+            version = _latest(kept, name) + 1
+            kept[name, version] = content
             self._size += size
-            return self._shelves.setdefault(scope, _Shelf()).add(name, content, size)
+            return version
 
     async def load(
         self, name: str, version: int | None = None, *, user: str | None = None, session: str | None = None
     ) -> Content:
         with self._lock:
-            shelf = self._shelves.get(_scope(name, user, session), _Shelf())
-            content = shelf.kept.get((name, shelf.latest.get(name, 0) if version is None else version))
+            kept = self._kept.get(_scope(name, user, session), {})
+            content = kept.get((name, _latest(kept, name) if version is None else version))
         if content is None:
             what = f"artifact {name[:80]!a}" if version is None else f"version {version} of artifact {name[:80]!a}"
             raise ArtifactError(f"there is no {what}.", name=name)
@@ -147,27 +127,31 @@ class _InMemoryArtifacts(Artifacts):
 
     async def list(self, *, user: str | None = None, session: str | None = None) -> tuple[str, ...]:
         with self._lock:
-            shelves = [self._shelves.get(_scope(name, user, session), _Shelf()) for name in ("", _USER)]
-            return tuple(sorted(name for shelf in shelves for name in shelf.latest))
+            scopes = [_scope(name, user, session) for name in ("", _USER)]
+            return tuple(sorted({name for scope in scopes for name, _ in self._kept.get(scope, ())}))
 
     async def delete(self, name: str, *, user: str | None = None, session: str | None = None) -> None:
         scope = _scope(name, user, session)
         with self._lock:
-            for kept, version in [*self._shelves.get(scope, _Shelf()).kept]:
-                if kept == name:
-                    self._drop(scope, kept, version)
+            for each in [key for key in self._kept.get(scope, ()) if key[0] == name]:
+                self._drop(scope, each)
 
     def _make_room(self, scope: _Scope, size: int) -> None:
         while self._size + size > self.most_bytes:
-            sizes = {each: shelf.size + size * (each == scope) for each, shelf in self._shelves.items()}
-            largest = max(sizes, key=sizes.__getitem__)
-            self._drop(largest, *next(iter(self._shelves[largest].kept)))
+            sizes = {each: sum(map(_bytes_of, kept.values())) for each, kept in self._kept.items()}
+            sizes[scope] = sizes.get(scope, 0) + size
+            largest = max(self._kept, key=sizes.__getitem__)
+            self._drop(largest, next(iter(self._kept[largest])))
 
-    def _drop(self, scope: _Scope, name: str, version: int) -> None:
-        shelf = self._shelves[scope]
-        self._size -= shelf.drop(name, version)
-        if not shelf.kept:
-            del self._shelves[scope]
+    def _drop(self, scope: _Scope, key: tuple[str, int]) -> None:
+        self._size -= _bytes_of(self._kept[scope].pop(key))
+        if not self._kept[scope]:
+            del self._kept[scope]
+
+
+def _latest(kept: Mapping[tuple[str, int], Content], name: str) -> int:
+    """The latest version of a name, 0 where there is none."""
+    return max((version for each, version in kept if each == name), default=0)
 
 
 def _scope(name: str, user: str | None, session: str | None) -> _Scope:

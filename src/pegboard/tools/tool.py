@@ -62,22 +62,19 @@ class LateHandler:
 class Tool:
     """A spec plus the handler that runs it.
 
-    A tool without a handler is legal: its calls come back to the host as `not_executed`.
+    A tool without a handler is legal: its calls come back to the host as `not_executed`. Attributes that aren't
+    listed are the options of the same names.
 
     Attributes:
         spec: What the tool declares.
         handler: What runs it; a `LateHandler` is found at the first call.
         origin: Who brought it.
         policy: How its calls are treated.
-        preview: Shows a person what a call would do.
         work_dir: The folder that relative paths start from, where the tool has its own; `None`: the call's.
         confirms: Picks the calls that need confirmation; `None` leaves it to `spec.requires_confirmation`.
         checks: The tool's own check of judged arguments.
-        format_validation_error: The tool's own wording for invalid arguments.
         process_request: Changes the model request that the tool is resolved for: `(request, context)`, plain or async,
             gives the next request or `None`.
-        instructions: What the model reads of the tool before the conversation, as long as it is resolved.
-        offered: Whether models may be offered it; `False` for one that only processes requests.
         former_names: The names that it had before it was renamed, its own first: permission rules know it by these too.
     """
 
@@ -190,7 +187,7 @@ class Tool:
     def from_schema(
         cls,
         name: str,
-        input_schema: JsonSchema,
+        input_schema: JsonSchema | None,
         handler: Callable[..., Any] | None = None,
         **options: Unpack[CommonOptions],
     ) -> Tool:
@@ -198,7 +195,7 @@ class Tool:
 
         Args:
             name: The tool's name.
-            input_schema: An object's schema, taken as it is.
+            input_schema: An object's schema, taken as it is; `None` or `{}` for a tool without arguments.
             handler: Called with the arguments as a mapping; a `ToolContext` parameter gets the context.
             options: As `@tool` takes them.
 
@@ -206,7 +203,10 @@ class Tool:
             SchemaError: The schema is invalid or unbounded.
         """
         given = checked_options(options, tool=name)
-        facts = {"name": name, "input_schema": checked_schema(input_schema, name, "input_schema")}
+        if input_schema is None or input_schema == {}:
+            input_schema = {"type": "object", "properties": {}, "additionalProperties": False}
+        skip = given.get("skip_patterns", True)  # whether it is the host's own is known when it is registered
+        facts = {"name": name, "input_schema": checked_schema(input_schema, name, "input_schema", skip_patterns=skip)}
         return _raw_tool(facts, handler, given)
 
     @classmethod

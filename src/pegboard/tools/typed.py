@@ -258,12 +258,13 @@ def _tools_of(owner: object) -> list[Tool]:
     return [each for each in found if each is not None]
 
 
-def as_tools(thing: Any) -> list[Tool]:
+def as_tools(thing: Any, *, foreign: bool = False) -> list[Tool]:
     """Whatever is or holds tools, as tools, at least one.
 
     Args:
         thing: A `Tool`; a function, decorated or not; a callable; a `TypedTool` (instance, or a class that is made
             without arguments); a module or an object with decorated functions or methods.
+        foreign: Whether it isn't the host's own, so that patterns that can't be run are skipped.
 
     Raises:
         DefinitionError: It is none of these, or can't be expressed.
@@ -271,7 +272,7 @@ def as_tools(thing: Any) -> list[Tool]:
         InvalidNameError: A name isn't one that every provider takes.
     """
     if isinstance(thing, Tool):
-        return [_checked(thing)]
+        return [_checked(thing, foreign=foreign)]
     if _is_typed_class(thing):
         return [_instance_of(thing).as_tool()]
     one = tool_of(thing)
@@ -285,11 +286,12 @@ def as_tools(thing: Any) -> list[Tool]:
     raise DefinitionError(f"{thing!r:.100} is no tool and holds none.", hint=hint)
 
 
-def _checked(tool: Tool) -> Tool:
+def _checked(tool: Tool, *, foreign: bool) -> Tool:
     """The tool, its schemas found to be sound: a spec made by hand wasn't checked before."""
-    check_schema(tool.spec.input_schema_text, tool=tool.name)
+    skip = foreign if tool.policy.skip_patterns is None else tool.policy.skip_patterns
+    check_schema(tool.spec.input_schema_text, tool=tool.name, skip_patterns=skip)
     if tool.spec.output_schema_text is not None:
-        check_schema(tool.spec.output_schema_text, tool=tool.name, what="output_schema")
+        check_schema(tool.spec.output_schema_text, tool=tool.name, what="output_schema", skip_patterns=skip)
     return tool
 
 

@@ -49,6 +49,14 @@ def visible_json(text: str) -> str:
     return _WORD.sub(lambda match: _escaped(match[0], _json_escape), text)
 
 
+def looks_of(text: str) -> str:
+    """A text as it looks: without hidden characters, what looks the same in one form (NFKC), no blanks at the ends."""
+    import unicodedata  # not loaded for a text of plain characters
+
+    kept = (each for each in text if each not in _BLANKS and (each.isprintable() or unicodedata.category(each) == "Zs"))
+    return unicodedata.normalize("NFKC", "".join(kept)).strip()
+
+
 def _escape(character: str) -> str:
     return f"\\u{{{ord(character):x}}}"
 

@@ -39,12 +39,10 @@ from pegboard.toolsets.predicates import (
     MAX_DEPTH,
     OPERATORS,
     STATE,
-    And,
     Custom,
     CustomPredicates,
     Flag,
     Matches,
-    Or,
     Predicate,
     PredicateFunction,
     StateMatches,
@@ -251,82 +249,31 @@ _ALL_FLAGS: Final = ", ".join(FLAGS)
 _OTHER_WORDS: Final = {"&": "and", "&&": "and", ",": "and", "|": "or", "||": "or", "!": "not", "~": "not"}
 
 
-_MAX_PARTS: Final = 10_000
-_MAX_CHARACTERS: Final = 65_536
-_WORDS: Final = ("and", "or", "not", "is", "custom", STATE, *KEYS)
+_WORDS: Final = (*OPERATORS, "is", "custom", STATE, *KEYS)
 
 
 def predicate_from_json(data: Any, custom: CustomPredicates | None = None) -> Predicate:
     """Reads what `to_json` writes, from a source that isn't trusted.
 
     Args:
-        data: Parsed JSON.
+        data: Parsed JSON, at most 65,536 characters and 64 levels.
         custom: The registered callables by name.
 
     Raises:
-        PredicateError: It is something else, or has more than 64 levels, 10,000 parts or 65,536 characters of
-            patterns. The text names the place.
+        PredicateError: It is something else. The text names the place.
     """
-    return _Reading(custom or {}).predicate(data, "$", 1)
+    try:
+        length = len(json.dumps(data, default=str))
+    except (RecursionError, ValueError):
+        length = 0  # it has too many levels, as its reading will find
+    if length > _MAX_LENGTH:
+        _refuse("$", f"at most {_MAX_LENGTH:,} characters are taken")
+    return _read(data, "$", 1, custom or {})
 
 
-@define
-class _Reading:
-    """Reader of a predicate's JSON, with what it has used of its limits."""
-
-    custom: CustomPredicates
-    parts: int = 0
-    characters: int = 0
-
-    def predicate(self, data: Any, place: str, depth: int) -> Predicate:
-        self.parts += 1
-        if depth > MAX_DEPTH or self.parts > _MAX_PARTS:
-            _refuse(place[:80], f"at most {MAX_DEPTH} levels and {_MAX_PARTS:,} parts are taken")
-        word, value = _only_member(data, place)
-        place = f"{place}.{word}"
-        if word in ("and", "or"):
-            return self.joined(And if word == "and" else Or, value, place, depth)
-        if word == "not":
-            return ~self.predicate(value, place, depth + 1)
-        try:
-            return self.leaf(word, value, place)
-        except PredicateError as error:
-            _refuse(place, str(error).removeprefix(f"{place}: "))
-
-    def joined(self, kind: type[And | Or], value: Any, place: str, depth: int) -> Predicate:
-        if not isinstance(value, list) or not value:
-            _refuse(place, "expected a list of at least one predicate")
-        members = tuple(
-            self.predicate(member, f"{place}[{index}]", depth + 1)
-            for index, member in enumerate(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        )
-        return kind(members) if members[1:] else members[0]
-
-    def leaf(self, word: str, value: Any, place: str) -> Predicate:
-        if word == STATE:
-            if not isinstance(value, dict) or value.keys() != {"key", "pattern"}:  # pyright: ignore[reportUnknownMemberType]
-                _refuse(place, 'expected {"key": ..., "pattern": ...}')
-            return StateMatches(self.text(value["key"], place), self.text(value["pattern"], place))
-        text = self.text(value, place)
-        if word == "is":
-            return Flag(text)
-        return self.registered(text, place) if word == "custom" else Matches(word, text)
-
-    def registered(self, name: str, place: str) -> Predicate:
-        if name not in self.custom:
-            _refuse(place, f"no predicate is registered as {name!r}.{did_you_mean(suggest(name, self.custom))}")
-        return Custom(self.custom[name], name)
-
-    def text(self, value: Any, place: str) -> str:
-        if not isinstance(value, str):
-            _refuse(place, f"expected a string, found {type(value).__name__}")
-        self.characters += len(value)
-        if self.characters > _MAX_CHARACTERS:
-            _refuse(place, f"at most {_MAX_CHARACTERS:,} characters are taken")
-        return value
-
-
-def _only_member(data: Any, place: str) -> tuple[str, Any]:
+def _read(data: Any, place: str, depth: int, custom: CustomPredicates) -> Predicate:
+    if depth > MAX_DEPTH:
+        _refuse(place[:80], f"at most {MAX_DEPTH} levels are taken")
     members = cast("dict[Any, Any]", data) if isinstance(data, dict) else {}
     if len(members) != 1:
         _refuse(place, 'expected an object with one key, such as {"name": "git_*"}')
@@ -334,7 +281,36 @@ def _only_member(data: Any, place: str) -> tuple[str, Any]:
     if word not in _WORDS:
         shown = str(word)[:80]
         _refuse(place, f"unknown key {shown!r}.{did_you_mean(suggest(shown, _WORDS))}")
-    return word, value
+    place = f"{place}.{word}"
+    if word == "not":
+        return ~_read(value, place, depth + 1, custom)
+    if word not in OPERATORS:
+        return _read_leaf(word, value, place, custom)
+    if not isinstance(value, list) or not value:
+        _refuse(place, "expected a list of at least one predicate")
+    listed = enumerate(cast("list[Any]", value))
+    parts = [_read(part, f"{place}[{index}]", depth + 1, custom) for index, part in listed]
+    return all_of(*parts) if word == "and" else any_of(*parts)
+
+
+def _read_leaf(word: str, value: Any, place: str, custom: CustomPredicates) -> Predicate:
+    if word == STATE and (not isinstance(value, dict) or value.keys() != {"key", "pattern"}):  # pyright: ignore[reportUnknownMemberType]
+        _refuse(place, 'expected {"key": ..., "pattern": ...}')
+    texts: list[Any] = [value["key"], value["pattern"]] if word == STATE else [value]
+    for text in texts:
+        if not isinstance(text, str):
+            _refuse(place, f"expected a string, found {type(text).__name__}")
+    if word == STATE:
+        return StateMatches(*texts)
+    (text,) = texts
+    if word == "custom":
+        if text not in custom:
+            _refuse(place, f"no predicate is registered as {text!r}.{did_you_mean(suggest(text, custom))}")
+        return Custom(custom[text], text)
+    try:
+        return Flag(text) if word == "is" else Matches(word, text)
+    except PredicateError as error:
+        _refuse(place, str(error))
 
 
 def _refuse(place: str, reason: str) -> NoReturn:

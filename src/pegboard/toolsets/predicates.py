@@ -284,7 +284,7 @@ _OF_TOOL: Final[dict[str, Callable[[Any], Iterable[str]]]] = {
     "name": lambda tool: (tool.spec.name,),
     "tag": lambda tool: tool.spec.tags,
     "kind": lambda tool: (tool.spec.kind,),
-    "plugin": lambda tool: _one(tool.origin.plugin),
+    "plugin": lambda tool: _one(tool.origin.plugin) + _one(tool.origin.plugin and tool.origin.distribution),
     "toolset": lambda tool: _one(tool.origin.toolset),
     "distribution": lambda tool: _one(tool.origin.distribution),
     "property": lambda tool: _property_names(tool.spec.input_schema_text),
@@ -530,7 +530,7 @@ def kind(pattern: str) -> Predicate:
 
 
 def from_plugin(pattern: str) -> Predicate:
-    """The plugin that brought the tool matches; tools of the host have none."""
+    """The plugin that brought the tool matches, or its distribution; tools of the host have none."""
     return Matches("plugin", pattern)
 
 

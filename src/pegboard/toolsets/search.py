@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -339,7 +340,7 @@ def _remember(context: ToolContext, added: Sequence[str]) -> None:
     """
     if not added:
         return
-    earlier = _EARLIER.of(context.request)
+    earlier = _found_earlier(context.request)
     known = (*found_names(context.state), *earlier, *added)
     earlier += added
     del earlier[:-_MOST_FOUND]
@@ -347,30 +348,26 @@ def _remember(context: ToolContext, added: Sequence[str]) -> None:
     context.state[_FOUND_TOOLS] = latest[::-1]
 
 
-class _Earlier:
-    """The names found by earlier calls that answer one request: one context object, for as long as that lives."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._names: dict[int, tuple[weakref.ref[ReadonlyContext], list[str]]] = {}
-
-    def of(self, request: ReadonlyContext) -> list[str]:
-        """The names that were found for this request, to be added to; none are kept for `EMPTY_CONTEXT`."""
-        if request is EMPTY_CONTEXT:
-            return []
-        key = id(request)
-        with self._lock:
-            known = self._names.get(key)
-            if known is None or known[0]() is not request:
-                reference = weakref.ref(request, lambda _: self._names.pop(key, None))
-                known = self._names[key] = (reference, [])
-            names = known[1]
-            if set(names).issubset(found_names(request.state)):
-                names.clear()  # the host has taken them over: from now on the state decides
-        return names
+_earlier_names: Final[dict[int, tuple[weakref.ref[ReadonlyContext], list[str]]]] = {}
+_earlier_lock: Final = threading.Lock()
 
 
-_EARLIER: Final = _Earlier()
+def _found_earlier(request: ReadonlyContext) -> list[str]:
+    """The names found by earlier calls that answer one request, to be added to; kept as long as its context lives."""
+    if request is EMPTY_CONTEXT:
+        return []
+    key = id(request)
+    with _earlier_lock:
+        known = _earlier_names.get(key)
+        if known is None or known[0]() is not request:
+            reference = weakref.ref(request, lambda _: _earlier_names.pop(key, None))
+            known = _earlier_names[key] = (reference, [])
+        names = known[1]
+        if set(names).issubset(found_names(request.state)):
+            names.clear()  # the host has taken them over: from now on the state decides
+    return names
+
+
 SEARCH_TOOL: Final = "search_tools"
 _MOST_RESULTS: Final = 20
 """The highest limit that the model may ask for."""
@@ -418,7 +415,7 @@ def _search_tool_of(name: str, limit: int, asked: _Asked | None) -> Tool:
         idempotent=True,
         open_world=False,
         meta={SEARCHES: True},
-        process_request=_ShowFound(),
+        process_request=partial(_show_found, ToolMapper(_with_deferred(deferred=False))),
         concurrency=Concurrency("key"),  # one after the other, so that each knows what the earlier ones have found
     )
 
@@ -442,24 +439,18 @@ def _search_schema(limit: int) -> JsonObject:
     }
 
 
-class _ShowFound:
-    """Request processor that offers the deferred tools that the session has found."""
-
-    def __init__(self) -> None:
-        self._shown = ToolMapper(lambda tool: tool.with_spec(deferred=False))
-
-    def __call__(self, request: Any, context: ReadonlyContext) -> Any:
-        """The `ModelRequest` with these tools, or `None` where nothing changes."""
-        resolved: ResolvedTools | None = request.tools
-        known = set(found_names(context.state))
-        if resolved is None or not known:
-            return None
-        found = {tool.name for tool in resolved if tool.spec.deferred and not known.isdisjoint(_names(tool))}
-        if not found:
-            return None
-        tools = tuple(self._shown.one(tool) if tool.name in found else tool for tool in resolved)
-        self._shown.trim(resolved.tools)
-        return request.evolve(tools=attrs.evolve(resolved, tools=tools))
+def _show_found(shown: ToolMapper, request: Any, context: ReadonlyContext) -> Any:
+    """The `ModelRequest` with the deferred tools that the session has found, or `None` where nothing changes."""
+    resolved: ResolvedTools | None = request.tools
+    known = set(found_names(context.state))
+    if resolved is None or not known:
+        return None
+    found = {tool.name for tool in resolved if tool.spec.deferred and not known.isdisjoint(_names(tool))}
+    if not found:
+        return None
+    tools = tuple(shown.one(tool) if tool.name in found else tool for tool in resolved)
+    shown.trim(resolved.tools)
+    return request.evolve(tools=attrs.evolve(resolved, tools=tools))
 
 
 class _Search:

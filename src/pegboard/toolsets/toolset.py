@@ -112,7 +112,7 @@ def check_schemas(tool: Tool) -> None:
     spec = tool.spec
     for what, text in (("input_schema", spec.input_schema_text), ("output_schema", spec.output_schema_text)):
         if text is not None:
-            check_schema(text, tool=spec.name, what=what)
+            check_schema(text, tool=spec.name, what=what, skip_patterns=tool.policy.skip_patterns is not False)
     _checked.add(tool)
 
 

@@ -16,6 +16,7 @@ from pegboard.tools.tool import Tool
 from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.search import SEARCH_TOOL, Always, SearchableToolset
 from pegboard.toolsets.toolset import (
+    ChangedToolset,
     Dropped,
     Offer,
     Toolset,
@@ -30,17 +31,17 @@ from pegboard.toolsets.toolset import (
     first_problems,
 )
 from pegboard.toolsets.wrappers import (
-    AnnotatedToolset,
-    ApprovalToolset,
     CachedToolset,
     FilteredToolset,
     Key,
-    PrefixedToolset,
     Prepare,
     PreparedToolset,
-    RenamedToolset,
     Reshape,
-    ReshapedToolset,
+    annotating,
+    confirming,
+    prefixing,
+    renaming,
+    reshaping,
     whole_identity,
 )
 
@@ -64,13 +65,22 @@ class ToolsetBase(ABC):
         """Only the tools for which a predicate is true: data, text, or a plain function of tool and context."""
         return _FluentToolset(FilteredToolset(self, predicate))
 
-    def prefixed(self, prefix: str) -> _FluentToolset:
-        """Every name with a prefix: `"git"` makes `git_push` of `push`; arguments as for `PrefixedToolset`."""
-        return _FluentToolset(PrefixedToolset(self, prefix))
+    def prefixed(self, prefix: str) -> _FluentChangedToolset:
+        """Every name with a prefix: `"git"` makes `git_push` of `push`; one that ends with `_` or `-` stands as it is.
 
-    def renamed(self, names: Mapping[str, str]) -> _FluentToolset:
-        """Some tools under other names: old -> new; arguments as for `RenamedToolset`."""
-        return _FluentToolset(RenamedToolset(self, names))
+        Raises:
+            InvalidNameError: No name can start with this prefix.
+        """
+        return _FluentChangedToolset(self, prefixing(prefix))
+
+    def renamed(self, names: Mapping[str, str]) -> _FluentChangedToolset:
+        """Some tools under other names: old -> new; a name that was never there is noted among the problems.
+
+        Raises:
+            InvalidNameError: A new name isn't valid.
+            RegistrationError: Two tools would get the same name.
+        """
+        return _FluentChangedToolset(self, renaming(names))
 
     def prepared(self, prepare: Prepare) -> _FluentToolset:
         """The tools as `prepare(context, tools)` makes them for each context; plain or async."""
@@ -78,17 +88,17 @@ class ToolsetBase(ABC):
 
     def with_annotations(
         self, annotations: ToolAnnotations, where: Predicate | PredicateFunction | str | None = None
-    ) -> _FluentToolset:
+    ) -> _FluentChangedToolset:
         """Hints that the host vouches for, in place of the tools' own; `where` picks the tools."""
-        return _FluentToolset(AnnotatedToolset(self, annotations, where))
+        return _FluentChangedToolset(self, annotating(annotations, where))
 
-    def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _FluentToolset:
+    def requiring_approval(self, predicate: Predicate | PredicateFunction | str | None = None) -> _FluentChangedToolset:
         """A person confirms every call of these tools; of all of them without a predicate."""
-        return _FluentToolset(ApprovalToolset(self, predicate))
+        return _FluentChangedToolset(self, confirming(predicate))
 
-    def reshaped(self, reshapes: Mapping[str, Reshape]) -> _FluentToolset:
+    def reshaped(self, reshapes: Mapping[str, Reshape]) -> _FluentChangedToolset:
         """Tools whose arguments look different to the model: tool name -> `Reshape`."""
-        return _FluentToolset(ReshapedToolset(self, reshapes))
+        return _FluentChangedToolset(self, reshaping(reshapes))
 
     def searchable(self, *, name: str = SEARCH_TOOL, limit: int = 5, always: Always = None) -> _FluentToolset:
         """The tool `search_tools`, and these tools, deferred until found; arguments as for `SearchableToolset`."""
@@ -103,6 +113,10 @@ class ToolsetBase(ABC):
 
 class _FluentToolset(WrapperToolset, ToolsetBase):
     """Any toolset, with the wrappers as methods."""
+
+
+class _FluentChangedToolset(ChangedToolset, ToolsetBase):
+    """A toolset with its tools changed, with the wrappers as methods."""
 
 
 class _FluentCachedToolset(CachedToolset, ToolsetBase):
@@ -152,7 +166,7 @@ def _as_tools(thing: Any) -> Sequence[Tool]:
         return (Tool(thing),)
     from pegboard.tools.typed import as_tools  # deriving schemas from types is heavy
 
-    return as_tools(thing)
+    return as_tools(thing, foreign=True)
 
 
 class ToolsetFunction(ToolsetBase):

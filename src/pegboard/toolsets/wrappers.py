@@ -22,7 +22,6 @@ from pegboard.tools.tool import LateHandler, Tool
 from pegboard.toolsets.expression import as_predicate
 from pegboard.toolsets.predicates import Predicate, PredicateFunction
 from pegboard.toolsets.toolset import (
-    ChangedToolset,
     Dropped,
     Offer,
     Step,
@@ -42,12 +41,7 @@ if TYPE_CHECKING:
 
 
 class FilteredToolset(WrapperToolset):
-    """Only the tools for which a predicate is true; where it raises for a tool, that tool is out.
-
-    Args:
-        inner: Any toolset.
-        predicate: A predicate, its text, or a plain function of tool and context.
-    """
+    """Only the tools for which a predicate is true; where it raises for a tool, that tool is out."""
 
     def __init__(self, inner: Toolset, predicate: Predicate | PredicateFunction | str) -> None:
         super().__init__(inner)
@@ -78,113 +72,65 @@ def prefixed_name(prefix: str, name: str) -> str:
     return mapped_name(prefix + name if prefix.endswith(("_", "-")) else f"{prefix}_{name}")
 
 
-class PrefixedToolset(ChangedToolset):
-    """Every name with a prefix; calls reach the inner toolset under the names that it knows.
+def prefixing(prefix: str) -> Step:
+    """Gives every name a prefix; calls reach the inner toolset under the names that it knows."""
+    check_name(prefix[:MAX_LENGTH])
 
-    Args:
-        inner: Any toolset.
-        prefix: Such as `"git"`, for `git_push`.
+    def rename(name: str) -> str:
+        return prefixed_name(prefix, name)
 
-    Raises:
-        InvalidNameError: No name can start with this prefix.
-    """
-
-    def __init__(self, inner: Toolset, prefix: str) -> None:
-        check_name(prefix[:MAX_LENGTH])
-
-        def rename(name: str) -> str:
-            return prefixed_name(prefix, name)
-
-        step = Step("prefixed", lambda tool: tool.with_spec(name=rename(tool.name)), rename=rename)
-        super().__init__(inner, step)
+    return Step("prefixed", lambda tool: tool.with_spec(name=rename(tool.name)), rename=rename)
 
 
-class RenamedToolset(ChangedToolset):
-    """Some tools under other names; calls reach the inner toolset under the names that it knows.
+def renaming(names: Mapping[str, str]) -> Step:
+    """Gives some tools other names; calls reach the inner toolset under the names that it knows.
 
     Where a new name is taken by a tool that keeps its own, the tool that the inner toolset lists first has it.
-
-    Args:
-        inner: Any toolset.
-        names: Old name -> new name. A name that isn't offered now renames nothing; one that was
-            never there is noted among the problems.
-
-    Raises:
-        InvalidNameError: A new name isn't valid.
-        RegistrationError: Two tools would get the same name.
     """
+    names = dict(names)
+    for old, new in names.items():
+        first = next(other for other in names if names[other] == check_name(new))
+        if first != old:
+            raise RegistrationError(f"{first!r} and {old!r} can't both be renamed to {new!r}: choose another name")
 
-    def __init__(self, inner: Toolset, names: Mapping[str, str]) -> None:
-        names = dict(names)
-        for old, new in names.items():
-            first = next(other for other in names if names[other] == check_name(new))
-            if first != old:
-                raise RegistrationError(f"{first!r} and {old!r} can't both be renamed to {new!r}: choose another name")
+    def rename(name: str) -> str:
+        return names.get(name, name)
 
-        def rename(name: str) -> str:
-            return names.get(name, name)
+    def change(tool: Tool) -> Tool:
+        return tool.with_spec(name=names[tool.name]) if tool.name in names else tool
 
-        step = Step(
-            "renamed",
-            lambda tool: tool.with_spec(name=names[tool.name]) if tool.name in names else tool,
-            rename=rename,
-            names=names,
-        )
-        super().__init__(inner, step)
+    return Step("renamed", change, rename=rename, names=names)
 
 
-class AnnotatedToolset(ChangedToolset):
-    """Hints that the host vouches for.
+def annotating(annotations: ToolAnnotations, where: Predicate | PredicateFunction | str | None) -> Step:
+    """Gives tools hints that the host vouches for, in place of their own.
 
-    They replace the tools' own. Of the other hints of a tool whose origin isn't trusted only those that add caution
-    stay (destructive, open world, edit), and the tool's hints are trusted from then on.
-
-    Args:
-        inner: Any toolset.
-        annotations: The hints; those that are unset leave the tool's own.
-        where: Picks the tools; `None` picks all.
+    Of the other hints of a tool whose origin isn't trusted only those that add caution stay (destructive, open world,
+    edit), and the tool's hints are trusted from then on.
     """
+    given = {name: hint for name, hint in attrs.asdict(annotations).items() if hint is not None}
 
-    def __init__(
-        self,
-        inner: Toolset,
-        annotations: ToolAnnotations,
-        where: Predicate | PredicateFunction | str | None = None,
-    ) -> None:
-        given = {name: hint for name, hint in attrs.asdict(annotations).items() if hint is not None}
+    def annotate(tool: Tool) -> Tool:
+        own, origin = tool.spec.annotations, tool.origin
+        if not origin.trusted:
+            origin = attrs.evolve(origin, trusted=True)
+            own = ToolAnnotations(
+                destructive_hint=own.destructive_hint or None,
+                open_world_hint=own.open_world_hint or None,
+                edit_hint=own.edit_hint or None,
+            )
+        return tool.with_spec(annotations=attrs.evolve(own, **given)).evolve(origin=origin)
 
-        def annotate(tool: Tool) -> Tool:
-            own = tool.spec.annotations if tool.origin.trusted else _cautious(tool.spec.annotations)
-            origin = tool.origin if tool.origin.trusted else attrs.evolve(tool.origin, trusted=True)
-            return tool.with_spec(annotations=attrs.evolve(own, **given)).evolve(origin=origin)
-
-        super().__init__(inner, Step("annotated", annotate, None if where is None else as_predicate(where)))
-
-
-def _cautious(annotations: ToolAnnotations) -> ToolAnnotations:
-    """Only the hints that add caution."""
-    return ToolAnnotations(
-        destructive_hint=annotations.destructive_hint or None,
-        open_world_hint=annotations.open_world_hint or None,
-        edit_hint=annotations.edit_hint or None,
-    )
+    return Step("annotated", annotate, None if where is None else as_predicate(where))
 
 
-class ApprovalToolset(ChangedToolset):
-    """A person confirms every call of these tools; a tool's own pick of its calls no longer counts.
+def confirming(predicate: Predicate | PredicateFunction | str | None) -> Step:
+    """Has a person confirm every call of the tools; a tool's own pick of its calls no longer counts."""
 
-    Args:
-        inner: Any toolset.
-        predicate: Picks the tools; `None` picks all. Where it raises, the tool is out.
-    """
+    def confirm(tool: Tool) -> Tool:
+        return tool.with_spec(requires_confirmation=True).evolve(confirms=None)
 
-    def __init__(self, inner: Toolset, predicate: Predicate | PredicateFunction | str | None = None) -> None:
-        where = None if predicate is None else as_predicate(predicate)
-
-        def confirm(tool: Tool) -> Tool:
-            return tool.with_spec(requires_confirmation=True).evolve(confirms=None)
-
-        super().__init__(inner, Step("made to require approval", confirm, where))
+    return Step("made to require approval", confirm, None if predicate is None else as_predicate(predicate))
 
 
 Prepare: TypeAlias = Callable[[ReadonlyContext, Sequence[Tool]], Sequence[Tool] | Awaitable[Sequence[Tool]]]
@@ -192,12 +138,7 @@ Prepare: TypeAlias = Callable[[ReadonlyContext, Sequence[Tool]], Sequence[Tool] 
 
 
 class PreparedToolset(WrapperToolset):
-    """The tools as a function makes them for each context; where it raises, the whole toolset fails.
-
-    Args:
-        inner: Any toolset.
-        prepare: Plain or async; a plain one runs in the event loop and must not block it.
-    """
+    """The tools as a function makes them for each context; where it raises, the whole toolset fails."""
 
     def __init__(self, inner: Toolset, prepare: Prepare) -> None:
         super().__init__(inner)
@@ -438,31 +379,18 @@ def _references(value: Any) -> Iterator[Any]:
             waiting.extend(cast("list[Any]", item))
 
 
-class ReshapedToolset(ChangedToolset):
-    """Tools whose arguments look different to the model: renamed, hidden, with another default, type or description.
+def reshaping(reshapes: Mapping[str, Reshape]) -> Step:
+    """Shows the arguments of tools differently; a tool that can't be shown so is out, and reported."""
+    reshapes = dict(reshapes)
 
-    Args:
-        inner: Any toolset.
-        reshapes: Tool name -> how its arguments are shown. A tool that can't be shown so is out, and reported; a
-            name that was never there is noted among the problems.
-    """
+    def reshape(tool: Tool) -> Tool:
+        return _reshaped(tool, reshapes[tool.name]) if tool.name in reshapes else tool
 
-    def __init__(self, inner: Toolset, reshapes: Mapping[str, Reshape]) -> None:
-        reshapes = dict(reshapes)
-
-        def reshape(tool: Tool) -> Tool:
-            return _reshaped(tool, reshapes[tool.name]) if tool.name in reshapes else tool
-
-        super().__init__(inner, Step("reshaped", reshape, names=reshapes))
+    return Step("reshaped", reshape, names=reshapes)
 
 
 def _reshaped(tool: Tool, reshape: Reshape) -> Tool:
-    """A tool whose arguments look different to the model; what is listed and what is called change together.
-
-    Raises:
-        DefinitionError: The tool has no such argument, isn't a function with a handler, doesn't take a value that
-            an argument is hidden with or has by default, or its schema can't be reshaped safely.
-    """
+    """A tool whose arguments look different to the model; what is listed and what is called change together."""
     own = tool.spec
     if own.kind != "function" or tool.handler is None:
         raise DefinitionError("only function tools that have a handler can be reshaped", tool=tool.name)

@@ -176,8 +176,20 @@ read_by(Actions, Actions.from_json)
 read_by(PendingCalls, PendingCalls.from_json)
 
 
+class _Event:
+    type: ClassVar[str]
+
+    def to_json(self) -> JsonObject:
+        """Its type, and all facts by name."""
+        facts = {attribute.name: getattr(self, attribute.name) for attribute in attrs.fields(type(self))}
+        return {
+            "type": self.type,
+            **{name: fact.to_json() if hasattr(fact, "to_json") else fact for name, fact in facts.items()},
+        }
+
+
 @frozen
-class RoundStarted:
+class RoundStarted(_Event):
     """A model is about to be asked.
 
     Attributes:
@@ -196,7 +208,7 @@ class RoundStarted:
 
 
 @frozen
-class ModelRetried:
+class ModelRetried(_Event):
     """A request has failed for a while, and is sent again after a pause.
 
     Attributes:
@@ -210,13 +222,9 @@ class ModelRetried:
     pause: float
     cause: str
 
-    def to_json(self) -> JsonObject:
-        """All facts by name."""
-        return {"type": self.type, "attempt": self.attempt, "pause": self.pause, "cause": self.cause}
-
 
 @frozen
-class AnswerDelta:
+class AnswerDelta(_Event):
     """Some more of an answer.
 
     Attributes:
@@ -226,13 +234,9 @@ class AnswerDelta:
     type: ClassVar = "delta"
     delta: Delta
 
-    def to_json(self) -> JsonObject:
-        """`{"type": "delta", "delta"}`."""
-        return {"type": self.type, "delta": self.delta.to_json()}
-
 
 @frozen
-class Answered:
+class Answered(_Event):
     """The model has answered.
 
     Attributes:
@@ -242,13 +246,9 @@ class Answered:
     type: ClassVar = "answer"
     response: ModelResponse
 
-    def to_json(self) -> JsonObject:
-        """`{"type": "answer", "response"}`."""
-        return {"type": self.type, "response": self.response.to_json()}
-
 
 @frozen
-class MessageAdded:
+class MessageAdded(_Event):
     """A message was added to the history: an answer, results, what the user wrote meanwhile.
 
     Attributes:
@@ -258,13 +258,9 @@ class MessageAdded:
     type: ClassVar = "message"
     message: Message
 
-    def to_json(self) -> JsonObject:
-        """`{"type": "message", "message"}`."""
-        return {"type": self.type, "message": self.message.to_json()}
-
 
 @frozen
-class TurnEnded:
+class TurnEnded(_Event):
     """The turn has ended; the last event.
 
     Attributes:
@@ -276,15 +272,9 @@ class TurnEnded:
 
     def to_json(self) -> JsonObject:
         """`{"type": "end", "ended", "detail", "rounds", "calls", "usage"}`."""
-        outcome = self.outcome
-        return {
-            "type": self.type,
-            "ended": outcome.ended,
-            "detail": outcome.detail,
-            "rounds": outcome.rounds,
-            "calls": outcome.calls,
-            "usage": outcome.usage.to_json(),
-        }
+        names = ("ended", "detail", "rounds", "calls")
+        facts = {name: getattr(self.outcome, name) for name in names}
+        return {"type": self.type, **facts, "usage": self.outcome.usage.to_json()}
 
 
 TurnEvent: TypeAlias = RoundStarted | ModelRetried | AnswerDelta | Answered | MessageAdded | TurnEnded | CallEvent
@@ -337,14 +327,9 @@ class EventSink:
 
     async def emit_delta(self, delta: Delta) -> None:
         """Emits a piece of an answer; waits where the reader is slow."""
-        event = AnswerDelta(delta)
         if self.reader is not None:
-            await self.reader.put(event)
-        self._call_listener(event)
-
-    def emit_retry(self, attempt: int, error: BaseException, pause: float) -> None:
-        """Emits that a request is sent again."""
-        self.emit(ModelRetried(attempt, pause, str(error)))
+            await self.reader.put(AnswerDelta(delta))
+        self._call_listener(AnswerDelta(delta))
 
     def emit_message(self, message: Message) -> None:
         """Emits a message that was added to the history."""

@@ -25,6 +25,7 @@ from pegboard.turn.events import (
     Ended,
     EventQueue,
     EventSink,
+    ModelRetried,
     RoundStarted,
     TurnEnded,
     TurnEvent,
@@ -244,12 +245,12 @@ class Turn:
         if self.limits.seconds is not None:
             self._progress.deadline = time.monotonic() + self.limits.seconds
         events = self._events
-        self._caller = await ModelCaller.of(
+        self._caller = ModelCaller(
             self.model,
             self.registry,
             self.limits,
             emit=None if events.reader is None else events.emit_delta,
-            on_retry=events.emit_retry,
+            on_retry=lambda attempt, error, pause: events.emit(ModelRetried(attempt, pause, str(error))),
         )
         if self.suspended is not None:
             await self._resume(*self.suspended)
@@ -455,7 +456,7 @@ class Turn:
             raise CallbackError(f"{type(error).__name__}: {error}", stage=what, owner="the host") from error
 
     async def _first_answer(self, stage: str, kind: type | tuple[type, ...], *facts: Any) -> Any:
-        return await first_answer_of(stage, await self.registry.chain(stage), kind, *facts)
+        return await first_answer_of(self.registry, stage, kind, *facts)
 
     async def _finish(self) -> None:
         """Completes the history, whatever has happened, and emits the end of the turn."""

@@ -17,7 +17,6 @@ from pegboard.tools.context import ReadonlyContext
 from pegboard.turn.options import TurnLimits
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.callbacks import Chain
     from pegboard.registry import ToolRegistry
 
 
@@ -27,10 +26,7 @@ class ModelCaller:
 
     Attributes:
         model: The model.
-        before: Answer instead of the model.
-        after: Replace its answer.
-        on_error: Recover from what went wrong.
-        wrap: Wrap the call.
+        registry: Where the callbacks round it are registered.
         limits: How often a request is sent again.
         emit: Gets each piece of a streamed answer; `None`: nothing is streamed.
         on_retry: Called before each pause with the attempts made, the error, and the pause in seconds.
@@ -39,22 +35,12 @@ class ModelCaller:
     """
 
     model: Model
-    before: Chain
-    after: Chain
-    on_error: Chain
-    wrap: Chain
+    registry: ToolRegistry
     limits: TurnLimits
     emit: Callable[[Delta], Awaitable[None]] | None
     on_retry: Callable[[int, BaseException, float], None]
     words: list[str] = field(factory=list[str], init=False)
     shown: bool = field(default=False, init=False)
-
-    @classmethod
-    async def of(cls, model: Model, registry: ToolRegistry, limits: TurnLimits, **how: Any) -> ModelCaller:
-        """A caller with the callbacks that are registered now."""
-        stages = {"before": "before_model", "after": "after_model", "on_error": "on_model_error", "wrap": "wrap_model"}
-        chains = {name: await registry.chain(stage) for name, stage in stages.items()}
-        return cls(model, limits=limits, **chains, **how)
 
     async def ask(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse:
         """The answer to a request.
@@ -65,26 +51,27 @@ class ModelCaller:
         """
         self._forget()
         try:
-            response = await self._first("before_model", self.before, context, request)
+            response = await self._first("before_model", context, request)
             if response is None:
                 response = await self._wrapped(request, context)
         except Exception as error:
-            recovered = await self._first("on_model_error", self.on_error, context, request, error)
+            recovered = await self._first("on_model_error", context, request, error)
             if recovered is None:
                 raise
             response = recovered
-        return await self._first("after_model", self.after, context, request, response) or response
+        return await self._first("after_model", context, request, response) or response
 
-    async def _first(self, stage: str, chain: Chain, *facts: Any) -> ModelResponse | None:
-        return await first_answer_of(stage, chain, ModelResponse, *facts) if chain else None
+    async def _first(self, stage: str, *facts: Any) -> ModelResponse | None:
+        return await first_answer_of(self.registry, stage, ModelResponse, *facts)
 
     async def _wrapped(self, request: ModelRequest, context: ReadonlyContext) -> ModelResponse:
+        wrap = await self.registry.chain("wrap_model")
         try:
-            response = await self.wrap.around_all(partial(self._tried, request), context, request)
+            response = await wrap.around_all(partial(self._tried, request), context, request)
         except ChainError as error:
             raise CallbackError(str(error), stage="wrap_model", owner=error.callback.owner) from error.__cause__
         if not isinstance(response, ModelResponse):  # the model's own has been looked at
-            owner = self.wrap.links[0].owner
+            owner = wrap.links[0].owner
             wrong = f"{owner} gave {type(response).__name__}, which is no ModelResponse"
             raise CallbackError(wrong, stage="wrap_model", owner=owner)
         return response
@@ -160,12 +147,13 @@ def _as_model_error(error: BaseException, model: Model) -> ModelError:
     return ModelError(f"{type(error).__name__}: {error}", provider=model.provider, code=type(error).__name__)
 
 
-async def first_answer_of(stage: str, chain: Chain, kind: type | tuple[type, ...], *facts: Any) -> Any:
-    """The first answer of a chain of callbacks, or `None`.
+async def first_answer_of(registry: ToolRegistry, stage: str, kind: type | tuple[type, ...], *facts: Any) -> Any:
+    """The first answer of the callbacks of a stage, or `None`.
 
     Raises:
         CallbackError: One failed, or answered something of another kind.
     """
+    chain = await registry.chain(stage)
     try:
         answered = await chain.answers(*facts)
     except ChainError as error:

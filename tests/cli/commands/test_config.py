@@ -320,3 +320,74 @@ def test_what_the_installer_says_is_no_output_of_ours(capfd):
     assert run_installer([sys.executable, "-c", "print('words'); raise SystemExit(4)"]) == 4
     printed = capfd.readouterr()
     assert (printed.out, printed.err) == ("", "words\n")
+
+
+# Names that two distributions bring ----------------------------------------------------------------------------------
+
+
+class TestAccept:
+    @pytest.fixture
+    def rival(self, say, site):
+        """A second distribution with the tools of the first, whose names were listed before."""
+        assert say("list", "--names") == (0, "count_words\nwipe\n", "")
+        site.add("zdemo", DEMO.replace('"greet"', '"zgreet"'))
+        site.add("rival", DEMO.replace("a text", "any text"))
+        return site
+
+    def test_what_was_listed_first_keeps_its_names(self, say, rival):
+        for _ in range(2):
+            code, out, err = say("list")
+            assert (code, [line.split("\t")[:2] for line in out.splitlines()]) == (
+                0,
+                [["count_words", "demo"], ["wipe", "demo"]],
+            )
+            assert "plugin rival: tool 'count_words' is held back: pegboard-demo has the name" in err
+        assert "pegboard-demo has the name" in say("plugins")[1]
+        assert "is held back: pegboard-demo has the name" in say("doctor")[1]
+
+    def test_the_user_decides_otherwise(self, say, rival):
+        code, out, _ = say("plugins", "accept", "pegboard_rival")
+        assert code == 0
+        assert out == "~ count_words\n"
+        assert say("list", "count_words")[1] == "count_words\trival\tCount the words of any text.\n"
+        assert say("show", "wipe")[1].startswith("wipe\nfrom plugin 'rival'")
+
+    def test_where_nothing_was_accepted_none_has_the_name_until_the_user_decides(self, say, rival, home):
+        (home / "state" / "pegboard" / "accepted.json").unlink()
+        assert say("list", "--names", "--refresh")[:2] == (0, "")
+        assert say("plugins", "accept", "pegboard-zdemo")[1] == "+ count_words\n+ wipe\n"
+
+    def test_where_nothing_can_be_kept_nothing_is_wrong(self, say, site, home):
+        (home / "state" / "pegboard").touch()
+        assert say("list", "--names") == (0, "count_words\nwipe\n", "")
+
+    def test_one_that_isnt_installed_is_wrong_use(self, say, site):
+        code, _, err = say("plugins", "accept", "pegboard-dmeo")
+        assert (code, "Did you mean 'pegboard-demo'" in err) == (2, True)
+
+
+GUARD = """
+from pegboard import Deny, hookimpl
+
+@hookimpl
+def pegboard_before_tool(tool):
+    return Deny("guarded")
+"""
+
+
+class TestProjectThatIsntTrusted:
+    def test_it_may_block_tools_and_nothing_that_guards(self, say, empty_site, home):
+        tools = DEMO.partition("@hookimpl\ndef pegboard_register_commands")[0]
+        empty_site.add("demo", tools)
+        empty_site.add("other", tools.replace("count_words", "count").replace("wipe", "drop"))
+        empty_site.add("warden", GUARD)
+        (home / "here" / "pegboard.toml").write_text(
+            'block = ["warden", "other"]\n[rename]\n"demo:wipe" = "run_tests"\n[prefix]\ndemo = "safe_"'
+        )
+        for more in ([], ["--live"]):
+            assert say("list", "--names", *more)[1] == "count_words\nwipe\n"
+            code, _, err = say("call", "count_words", "text=a", *more)
+            assert (code, "guarded" in err) == (1, True)
+        assert "plugin warden: the project's pegboard.toml blocks it and isn't trusted to" in say("list")[2]
+        say("config", "trust")
+        assert say("list", "--names")[1] == "run_tests\nsafe_count_words\n"

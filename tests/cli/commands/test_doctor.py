@@ -100,7 +100,8 @@ def test_a_package_that_only_an_import_hook_finds_has_no_manifest(say, site, mon
     ],
 )
 def test_what_is_renamed(say, site, home, key, finding):
-    (home / "here" / "pegboard.toml").write_text(f'[rename]\n"{key}" = "clear"')
+    (home / "config" / "pegboard").mkdir()
+    (home / "config" / "pegboard" / "pegboard.toml").write_text(f'[rename]\n"{key}" = "clear"')
     told = [one for one in json.loads(say("doctor", "--json")[1]) if one["subject"] == "configuration: rename"]
     assert [(one["cause"], one["fix"]) for one in told] == ([finding] if finding else [])
 

@@ -190,8 +190,9 @@ def test_what_the_call_asks_for_reaches_the_context():
         None,
         {"output": "a mapping"},
         ExecutionResponse(actions={"state_delta": 1}),
+        ExecutionResponse(title=5),
     ],
-    ids=["raises", "exits", "cancels itself", "times out", "nothing", "mapping", "nonsense"],
+    ids=["raises", "exits", "cancels itself", "times out", "nothing", "mapping", "nonsense", "no title"],
 )
 @pytest.mark.parametrize("kind", [Remote, Near])
 def test_one_that_fails_or_answers_nonsense_costs_the_call_and_is_logged(kind, answer, caplog):

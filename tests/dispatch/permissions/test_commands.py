@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.dispatch.permissions.commands import command_parts
-from pegboard.dispatch.permissions.permissions import PermissionRules, Resource
+from pegboard.dispatch.permissions.evaluation import PermissionRules, Resource
 from pegboard.dispatch.permissions.rule import Rule, UnreadableError
 
 

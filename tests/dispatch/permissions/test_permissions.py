@@ -5,27 +5,15 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 import sys
 import weakref
 
 import pytest
 from hypothesis import given, strategies as st
 
-from pegboard.dispatch.permissions.permissions import (
-    DEFAULT_PERMISSIONS,
-    MOST_AT_ONCE,
-    MOST_EXACT,
-    MOST_FILE,
-    NO_RULE,
-    PermissionRules,
-    Permissions,
-    Resource,
-    policy_of,
-    read_permissions,
-)
+from pegboard.dispatch.permissions.evaluation import MOST_EXACT, NO_RULE, PermissionRules, Resource
+from pegboard.dispatch.permissions.permissions import DEFAULT_PERMISSIONS, MOST_AT_ONCE, Permissions, policy_of
 from pegboard.dispatch.permissions.rule import HOLE, MODES, Rule, TextMatcher, Unreadable, WholeCall
-from pegboard.errors import ConfigError
 from pegboard.tools.context import ReadonlyContext
 from pegboard.tools.spec import HOST, Origin, ToolAnnotations, ToolSpec
 from pegboard.tools.tool import Tool
@@ -748,107 +736,6 @@ def test_a_tool_that_is_gone_is_not_kept():
     del called
     gc.collect()
     assert gone() is None
-
-
-TOML = """
-mode = "accept_edits"
-forbid = ["bash: rm -rf *"]
-deny = ["fetch"]
-ask = ["edit: ~/*"]
-allow = ["bash: git *", "fetch:https://example.com"]
-
-[[rule]]
-permission = "mail"
-pattern = "*@example.com"
-action = "allow"
-field = "to"
-kind = "text"
-
-[[rule]]
-permission = "mail"
-forbid = true
-"""
-
-
-@pytest.fixture
-def written(tmp_path):
-    def written(content, name="rules.toml"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return str(path)
-
-    return written
-
-
-def test_a_file_of_rules_is_read(written):
-    """The lists first, the stricter behind the milder; then the rules."""
-    assert read_permissions(written(TOML)) == Permissions(
-        [
-            Rule("bash", "git *", "allow"),
-            Rule("fetch", "https://example.com", "allow"),
-            Rule("edit", "~/*", "ask"),
-            Rule("fetch", "*", "deny"),
-            Rule("bash", "rm -rf *", "deny", forbid=True),
-            Rule("mail", "*@example.com", "allow", field="to", kind="text"),
-            Rule("mail", "*", "deny", forbid=True),
-        ],
-        "accept_edits",
-    )
-
-
-def test_json_says_the_same(written):
-    permissions = read_permissions(written(TOML))
-    assert read_permissions(written(json.dumps(permissions.to_json()), "rules.JSON")) == permissions
-    short = {"allow": ["bash"], "rule": [{"permission": "a", "action": "ask"}]}
-    assert read_permissions(written(json.dumps(short), "rules.json")) == Permissions(
-        [Rule("bash", "*", "allow"), Rule("a", "*", "ask")]
-    )
-
-
-def test_an_empty_file_says_nothing(written):
-    assert read_permissions(written("")) == Permissions()
-
-
-@pytest.mark.parametrize(
-    ("content", "key", "text"),
-    [
-        ('mdoe = "plan"', "mdoe", "unknown key. Did you mean 'mode'?"),
-        ("zzz = 1", "zzz", "unknown key. There are mode, allow, ask, deny, forbid, rule, rules."),
-        ('mode = "paln"', "mode", "there is no mode 'paln'. Did you mean 'plan'?"),
-        ("mode = 1", "mode", "expected a text, found int"),
-        ('allow = "bash"', "allow", "expected a list, found str"),
-        ("deny = [1]", "deny[0]", "expected a text such as 'bash: git *', found int"),
-        ('ask = ["a", ": x"]', "ask[1]", "expected 'permission: pattern' or 'permission', found ': x'"),
-        ('ask = ["a:"]', "ask[0]", "expected 'permission: pattern' or 'permission', found 'a:'"),
-        ("rule = [1]", "rule[0]", "expected a table, found int"),
-        ("rule = 1", "rule", "expected a list, found int"),
-        ('[[rule]]\npermission = "a"\nacton = "ask"', "rule[0]", "acton: unknown key. Did you mean 'action'?"),
-        ("rule = []\nrules = []", "rules", "write either 'rule' or 'rules'"),
-        ("mode = ", "", "not TOML: "),
-        (b"\xff", "", "not UTF-8"),
-        ("a = " + "[" * 100_000, "", "nested too deep"),
-        (" " * (MOST_FILE + 1), "", f"larger than {MOST_FILE} bytes"),
-    ],
-)
-def test_what_is_wrong_is_named(written, content, key, text):
-    path = written(content)
-    with pytest.raises(ConfigError, match=re.escape(f"{path}: {key + ': ' if key else ''}{text}")) as caught:
-        read_permissions(path)
-    assert (caught.value.file, caught.value.key) == (path, key)
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [('{"mode": "plan", "mode": "bypass"}', "not JSON"), ("[]", "expected a table, found list"), ("{", "not JSON")],
-)
-def test_json_is_read_as_strictly(written, content, text):
-    with pytest.raises(ConfigError, match=text):
-        read_permissions(written(content, "rules.json"))
-
-
-def test_a_file_that_isnt_there_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"none\.toml: can't be read: No such file"):
-        read_permissions(str(tmp_path / "none.toml"))
 
 
 def test_data_that_says_what_cant_be_is_refused():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pegboard.dispatch.permissions import places as paths
-from pegboard.dispatch.permissions.permissions import PermissionRules, Resource
+from pegboard.dispatch.permissions.evaluation import PermissionRules, Resource
 from pegboard.dispatch.permissions.places import (
     HostPattern,
     PathPart,
@@ -108,6 +108,58 @@ def test_the_tilde_is_the_users_home(top, monkeypatch):
     assert decide(top, "deny", "~/*", "../secret/key") == "deny"
     assert decide(top, "deny", f"{top}/secret/*", "~/key") == "deny"
     assert decide(top, "allow", "~", "~") == "allow"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("$HOME/.ssh/*", "../secret/.ssh/key"),
+        ("${HOME}/.ssh/*", "~/.ssh/key"),
+        ("$PLACE/*", "src/a.py"),
+        ("src/", "src/deep/b.py"),
+        ("../secret/.ssh/*", "$HOME/.ssh/key"),
+        ("src/*", "${PLACE}/a.py"),
+    ],
+)
+def test_names_of_the_environment_are_filled_in(top, monkeypatch, pattern, path):
+    monkeypatch.setenv("HOME", str(top / "secret"))
+    monkeypatch.setenv("PLACE", "src")
+    assert decide(top, "deny", pattern, path) == "deny"
+    assert decide(top, "allow", pattern, path) == (None if "$" in path else "allow")
+
+
+def test_a_tilde_may_be_a_name(top):
+    (top / "work" / "~").symlink_to("../secret")
+    assert decide(top, "deny", "../secret/*", "~/key") == "deny"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("sec\u200bret", "secret\u202e", "se\ufe0fcret", "sec\u3164ret", "secret ", "\uff53ecret", "secret\udcff"),
+        *("sec\u00adret", "\U000e0001secret"),
+    ],
+)
+def test_a_name_that_looks_like_a_denied_one_is_denied(top, name):
+    for pattern in ("secret", "secret/*", "*/secret*"):
+        assert decide(top, "deny", pattern, f"{name}/x" if pattern.endswith("/*") else name) == "deny"
+        assert decide(top, "allow", pattern, f"{name}/x" if pattern == "secret/*" else name) in (None, "allow")
+    assert decide(top, "allow", "secret", name) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("caf\u00e9", "cafe\u0301"),
+        ("cafe\u0301", "caf\u00e9"),
+        ("a\\u200bb", "a\u200bb"),
+        ("a\\u{200b}b", "a\u200bb"),
+        ("a b", "a\u00a0b"),
+    ],
+)
+def test_a_name_is_denied_as_it_is_shown(top, pattern, name):
+    assert decide(top, "deny", pattern, name) == "deny"
+    assert decide(top, "allow", pattern, name) is None
 
 
 def test_a_missing_path_is_denied_and_not_allowed(top):
@@ -270,7 +322,16 @@ def test_a_host_that_programs_read_differently_is_none(text):
         ("10.0.0.*", "10.0.0.7", True),
         ("0.0.7", "10.0.0.7", False),
         ("[::1]", "[::1]", True),
+        ("::1", "[::1]", True),
+        ("2001:DB8:0::1", "[2001:db8::1]", True),
+        ("2001:db8:*", "[2001:db8::1]", True),
         ("*", "[::1]", True),
+        (".example.com", "api.example.com", True),
+        (".example.com", "notexample.com", False),
+        ("127.1", "127.0.0.1", True),
+        ("0x7f000001", "127.0.0.1", True),
+        ("2130706433", "127.0.0.1", True),
+        ("999.1.1.1", "9.1.1.1", False),
     ],
 )
 def test_a_name_means_its_subdomains(pattern, host, is_meant):
@@ -307,6 +368,18 @@ def decide_url(action, pattern, url):
         ("example.com/docs/*", "https://example.com/docs/a%20b"),
         ("https://*", "https://example.com"),
         ("https:///x", "https://example.com/x"),
+        ("//example.com", "https://example.com/x"),
+        (" example.com ", "https://example.com/x"),
+        (".example.com:443/x", "https://api.example.com/x"),
+        ("::1", "http://[::1]:8080/x"),
+        ("2001:db8::1", "http://[2001:db8::1]/"),
+        ("2001:db8:*", "http://[2001:db8::1]/"),
+        ("[2001:db8::1]:443", "https://[2001:db8::1]/"),
+        ("10.0.0.0/8", "http://10.1.2.3:8080/x"),
+        ("http://10.0.0.7/8", "http://10.1.2.3"),
+        ("2001:db8::/32", "http://[2001:db8:1::7]/"),
+        ("[2001:db8::]/32", "http://[2001:db8:1::7]/"),
+        ("10.0.0.0/8", "http://[::ffff:10.1.2.3]/"),
     ],
 )
 def test_what_a_pattern_allows(pattern, url):
@@ -326,6 +399,11 @@ def test_what_a_pattern_allows(pattern, url):
         ("example.com:80", "https://example.com"),
         ("example.com/docs/*", "https://example.com/admin"),
         ("example.com/docs", "https://example.com/docs/a"),
+        ("10.0.0.0/8", "http://11.0.0.1"),
+        ("10.0.0.0/8", "http://example.com/8"),
+        ("10.0.0.0/8", "http://[2001:db8::1]/"),
+        ("10.0.0.0/64", "http://10.0.0.0/8"),
+        ("2001:db8::1", "http://[2001:db8::2]/"),
     ],
 )
 def test_what_a_pattern_does_not_mean(pattern, url):
@@ -349,6 +427,33 @@ def test_what_programs_may_read_differently_is_denied_and_not_allowed(url):
         url_of(url)
     assert decide_url("deny", "nowhere.example", url) == "deny"
     assert decide_url("allow", "*", url) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        ("user@example.com", "https://example.com"),
+        ("user:word@example.com", "https://example.com"),
+        ("169.254.169.254", "http://[::ffff:169.254.169.254]/"),
+        ("169.254.169.254", "http://[64:ff9b::169.254.169.254]/"),
+        ("169.254.169.254", "http://[64:ff9b:1::a9fe:a9fe]/"),
+        ("169.254.169.254", "http://[2002:a9fe:a9fe::1]/"),
+        ("169.254.169.254", "http://[::a9fe:a9fe]/"),
+        ("169.254.169.254", "http://[2001:db8::200:5efe:a9fe:a9fe]/"),
+        ("169.254.0.0/16", "http://[64:ff9b::a9fe:a9fe]/"),
+        ("8.8.8.8", "http://[2001:0:1:2::f7f7:f7f7]/"),
+        ("127.0.0.1", "http://localhost:8080"),
+        ("127.0.0.1", "http://x.localhost"),
+        ("127.0.0.1", "http://0.0.0.0/"),
+        ("localhost", "http://127.0.0.2/"),
+        ("localhost", "http://[::1]/"),
+        ("::1", "http://localhost"),
+    ],
+)
+def test_what_leads_to_the_same_host_is_denied_and_not_allowed(pattern, url):
+    assert decide_url("deny", pattern, url) == "deny"
+    if "::ffff:" not in url:
+        assert decide_url("allow", pattern, url) is None
 
 
 @pytest.mark.parametrize("url", ["ftp://example.com", "gopher://example.com", "file://example.com/etc/passwd"])

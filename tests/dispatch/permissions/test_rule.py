@@ -105,17 +105,19 @@ def test_a_pattern_that_would_backtrack_costs_little():
     assert greedy.match("a" * 5_000 + HOLE + "c") is Match.NO
 
 
-TEXTS = st.text(min_size=1, max_size=5)
+TEXTS = st.text(min_size=1, max_size=5).filter(lambda text: text.strip() and HOLE not in text)
+PERMISSIONS = TEXTS.filter(lambda text: text == text.strip() and text.isprintable())
 ORDINARY = st.builds(
     Rule,
-    TEXTS,
+    PERMISSIONS,
     TEXTS,
     st.sampled_from(["allow", "ask", "deny"]),
+    reason=st.none() | TEXTS,
     field=st.none() | TEXTS,
     kind=st.none() | st.sampled_from(ARGUMENT_KINDS),
     owner=st.none() | st.text(max_size=3),
 )
-FORBIDDING = st.builds(lambda permission, pattern: Rule(permission, pattern, "deny", forbid=True), TEXTS, TEXTS)
+FORBIDDING = st.builds(lambda permission, pattern: Rule(permission, pattern, "deny", forbid=True), PERMISSIONS, TEXTS)
 
 
 @given(ORDINARY | FORBIDDING)
@@ -146,6 +148,11 @@ def test_a_rule_read_from_data_is_about_everything_unless_it_says_of_what():
         ({"permission": "a", "action": "ask", "patern": "*"}, "patern: unknown key. Did you mean 'pattern'?"),
         ({"permission": "a", "action": "ask", "zzz": "*"}, "zzz: unknown key. There are permission"),
         ({"permission": "a", "action": "ask", "pattern": ""}, "pattern is empty"),
+        ({"permission": "a", "action": "ask", "pattern": " \t"}, "pattern is empty or blank; '*' stands for all"),
+        ({"permission": "a", "action": "ask", "pattern": "a\0"}, "pattern holds a NUL character"),
+        ({"permission": " a", "action": "ask"}, "permission: ' a' holds blanks or hidden characters"),
+        ({"permission": "a\u200b", "action": "ask"}, "holds blanks or hidden characters that no name has"),
+        ({"permission": "a", "action": "ask", "reason": 1}, "reason must be a text, got 1"),
         ({"permission": "", "action": "ask"}, "permission is empty"),
         ({"permission": "a", "action": "ask", "field": ""}, "field is empty"),
         ({"permission": 1, "action": "ask"}, "permission must be a text, got 1"),

@@ -76,10 +76,10 @@ class AnthropicLimits:
 
     Attributes:
         name: What a tool's name has to match, as a regular expression.
-        max_tokens: How long an answer may be where a request says nothing of it: the API wants a number.
+        max_tokens: How long an answer may be by default: the API wants a number.
         strict: How much of a request may be held to schemas.
         reasoning: What a request's body holds for each word of `ModelConfig.reasoning`.
-        sampling: Whether `temperature` and `top_p` are said: older models take them, the SDK's `create` no longer does.
+        sampling: Whether `temperature` and `top_p` are sent: older models take them, the SDK's `create` no longer does.
         images: Media types of pictures.
         call_id: Characters of a call's id.
         argument_text: Characters of one call's arguments that are read of a stream; a call with more is invalid.
@@ -118,7 +118,7 @@ _LATER: Final = frozenset({"rate_limit_error", "api_error", "timeout_error", "ov
 
 
 def error_of(body: JsonMapping) -> ModelError:
-    """What a body says that is no answer."""
+    """The error of a body that is no answer."""
     error = object_in(body, "error")
     code = text_in(error, "type")
     message = text_in(error, "message") or (f"{code}" if code else "what came is no answer")
@@ -147,7 +147,7 @@ _TAKEN: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def read_citations(given: Iterable[JsonMapping]) -> tuple[Citation, ...]:
-    """Citations as they came; each is for its whole block, so that none says where its words begin."""
+    """Citations as they came; each is for its whole block, so that none has a place in it."""
     return tuple(map(_citation, given))
 
 
@@ -226,7 +226,7 @@ def answered(message: JsonMapping, answer: AnthropicAnswer, parts: list[Part]) -
     """A whole answer.
 
     Args:
-        message: What it says of itself, without its blocks.
+        message: Its own facts, without its blocks.
         answer: What has read these.
         parts: What they came to.
     """
@@ -379,7 +379,7 @@ class AnthropicReader:
         return self._end.of(whole, broken, spent=self._room.spent)
 
     def _note(self, kind: object, event: JsonMapping) -> None:
-        """Takes in what an event says of the whole answer; counts are cumulative, and those it doesn't have stay."""
+        """Takes in an event about the whole answer; counts are cumulative, and those it doesn't have stay."""
         if kind == "message_start":
             message = object_in(event, "message")
             self._message = {key: value for key, value in message.items() if key not in ("content", "usage")}
@@ -391,7 +391,7 @@ class AnthropicReader:
             self._end.reached = True
         elif kind == "error":
             error = error_of(event)
-            self._end.failed(error.code, str(error))
+            self._end.failed(error.code, error.message)
 
     def _start(self, begun: JsonMapping, index: int | None) -> Delta | None:
         block = self._begin(begun, index)
@@ -420,16 +420,3 @@ def _place(index: object) -> int | None:
 
 def _given(data: JsonMapping) -> JsonObject:
     return {key: value for key, value in data.items() if value is not None}
-
-
-__all__ = [
-    "DEFAULT_LIMITS",
-    "FAMILY",
-    "AnthropicAnswer",
-    "AnthropicLimits",
-    "AnthropicReader",
-    "answered",
-    "error_of",
-    "thinking_budgets",
-    "written_citations",
-]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, cast
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from pegboard import (
     CallPart,
@@ -38,7 +38,6 @@ from pegboard.dialects import (
     UNIONS,
     Counts,
     Dialect,
-    Step,
     Within,
     arrays_need_items,
     boolean_schemas,
@@ -108,52 +107,48 @@ PROPERTY_NAME: Final = r"[A-Za-z0-9_.-]{1,64}"
 ANTHROPIC: Final = Dialect("anthropic", (*READ, root_object(*UNIONS), named_definitions, property_names(PROPERTY_NAME)))
 """Anthropic's tools, not strict: draft 2020-12 with a plain root."""
 
-_ANTHROPIC_STRICT: Final[tuple[Step, ...]] = (
-    *READ,
-    boolean_schemas,
-    inline_references("refuse"),
-    one_of_to_any_of,
-    *SIMPLE,
-    tuple_items(closed=True),
-    typed_enums,
-    simple_enums,
-    typed_values,
-    only_keywords({*SHAPE, "additionalProperties", "pattern", "format", "minItems", "default"}),
-    least_items(1),
-    formats((*FORMATS, "uri")),
-    patterns(word_bounds=False),
-    isolate_any_of,
-    arrays_need_items,
-    typed_values,
-    open_objects,
-    close_objects,
-    property_names(PROPERTY_NAME),
+ANTHROPIC_STRICT: Final = Dialect(
+    "anthropic-strict",
+    (
+        *READ,
+        boolean_schemas,
+        inline_references("refuse"),
+        one_of_to_any_of,
+        *SIMPLE,
+        tuple_items(closed=True),
+        typed_enums,
+        simple_enums,
+        typed_values,
+        only_keywords({*SHAPE, "additionalProperties", "pattern", "format", "minItems", "default"}),
+        least_items(1),
+        formats((*FORMATS, "uri")),
+        patterns(word_bounds=False),
+        isolate_any_of,
+        arrays_need_items,
+        typed_values,
+        open_objects,
+        close_objects,
+        property_names(PROPERTY_NAME),
+        Within(STRICT_SIZE),
+    ),
 )
-
-ANTHROPIC_STRICT: Final = Dialect("anthropic-strict", (*_ANTHROPIC_STRICT, Within(STRICT_SIZE)))
 """Anthropic's strict tools: closed objects without bounds or recursion; what is optional stays so."""
 
 
 PDF: Final = "application/pdf"
 
 
-def content_block(content: Content, limits: AnthropicLimits, *, links: bool = False) -> JsonObject | None:
-    """Content as a block: of its own kind where there is one, else in words; `None` where there are none.
-
-    Args:
-        content: What is to be shown.
-        limits: What the provider takes.
-        links: Whether the provider shall fetch what a link leads to.
-    """
-    block = native_block(content, limits, links=links)
+def _content_block(content: Content, limits: AnthropicLimits, *, links: bool = False) -> JsonObject | None:
+    """Content as a block: of its own kind where there is one, else in words; `None` where there are none."""
+    block = _native_block(content, limits, links=links)
     if block is not None:
         return block
     text = render_text(content)
     return {"type": "text", "text": text} if text.strip() else None
 
 
-def native_block(content: Content, limits: AnthropicLimits, *, links: bool = False) -> JsonObject | None:
-    """Content as a picture or a document; `None` of what is neither."""
+def _native_block(content: Content, limits: AnthropicLimits, *, links: bool = False) -> JsonObject | None:
+    """Content as a picture or a document, also where a link leads to one; `None` of what is neither."""
     if isinstance(content, ImageContent):
         return _image(content.data, content.mime_type, limits)
     if isinstance(content, FileContent):
@@ -161,8 +156,8 @@ def native_block(content: Content, limits: AnthropicLimits, *, links: bool = Fal
     return _linked(content, limits) if links and isinstance(content, LinkContent) else None
 
 
-def search_result(content: Content) -> JsonObject | None:
-    """A file of text as something that was found, of which the model tells what it rests on; `None` of what is none."""
+def _search_result(content: Content) -> JsonObject | None:
+    """A file of text as something found, which the model cites; `None` of what is none."""
     if not isinstance(content, FileContent) or not isinstance(content.data, str) or not content.data.strip():
         return None
     text = {"type": "text", "text": content.data}
@@ -206,22 +201,14 @@ def _base64(data: bytes, mime_type: str) -> JsonObject:
 
 
 _KEYS: Final = ("cache_control", "toolset_name")
-_FAILED: Final = "The call failed and said nothing."
+_FAILED: Final = "The call failed without a message."
 
 
-def result_block(part: ResultPart, use_id: str, limits: AnthropicLimits) -> JsonObject:
-    """The answer to a call.
-
-    Where the part's options hold `citations`, files of text become search results, and documents are cited, too.
-
-    Args:
-        part: The result.
-        use_id: The id of the call's block.
-        limits: What the provider takes.
-    """
+def _result_block(part: ResultPart, use_id: str, limits: AnthropicLimits) -> JsonObject:
+    """The answer to a call; with the option `citations`, files of text become search results, documents are cited."""
     options = passthrough(part.provider_metadata, (FAMILY,))
     block: JsonObject = {"type": "tool_result", "tool_use_id": use_id}
-    content = result_content(part.result, limits, object_in(options, "citations"))
+    content = _result_content(part.result, limits, object_in(options, "citations"))
     if content:
         block["content"] = content
     if part.result.is_error:
@@ -230,7 +217,7 @@ def result_block(part: ResultPart, use_id: str, limits: AnthropicLimits) -> Json
     return {**block, **{key: options[key] for key in _KEYS if options.get(key) is not None}}
 
 
-def result_content(result: ToolResult, limits: AnthropicLimits, citations: JsonMapping) -> str | list[JsonObject]:
+def _result_content(result: ToolResult, limits: AnthropicLimits, citations: JsonMapping) -> str | list[JsonObject]:
     """What the model reads of a result, and the attachments that it can be shown; one text alone as it is."""
     content = result.content
     if not content and result.structured_content is not None:
@@ -238,13 +225,13 @@ def result_content(result: ToolResult, limits: AnthropicLimits, citations: JsonM
     if len(content) == 1 and isinstance(content[0], TextContent) and not result.attachments:
         return content[0].text if content[0].text.strip() else ""
     shown = [_block(each, limits, citations) for each in content]
-    beside = [native_block(each, limits) for each in result.attachments]
+    beside = [_native_block(each, limits) for each in result.attachments]
     return [block for block in (*shown, *beside) if block is not None]
 
 
 def _block(content: Content, limits: AnthropicLimits, citations: JsonMapping) -> JsonObject | None:
-    block = search_result(content) if citations else None
-    block = content_block(content, limits) if block is None else block
+    block = _search_result(content) if citations else None
+    block = _content_block(content, limits) if block is None else block
     if citations and block is not None and block["type"] in ("document", "search_result"):
         block["citations"] = dict(citations)
     return block
@@ -325,7 +312,7 @@ class AnthropicWire:
     def _media(self, part: MediaPart, speaker: Speaker) -> Blocks:
         if speaker == "assistant":  # pictures are the user's to show
             return [self.text(render_text(part.content))]
-        block = content_block(part.content, self.limits, links=True)
+        block = _content_block(part.content, self.limits, links=True)
         return [] if block is None else [_with_options(block, part.provider_metadata)]
 
     def _call(self, part: CallPart) -> Blocks:
@@ -343,8 +330,8 @@ class AnthropicWire:
     def _result(self, part: ResultPart) -> Blocks:
         use_id = self.ids.result(part.call_id)
         if use_id is not None:
-            return [result_block(part, use_id, self.limits)]
-        content = result_content(part.result, self.limits, {})
+            return [_result_block(part, use_id, self.limits)]
+        content = _result_content(part.result, self.limits, {})
         shown = [self.text(content)] if isinstance(content, str) and content else content
         return [self.text(f"A result of {part.name or 'a tool'}:"), *(shown or [])]
 
@@ -384,17 +371,16 @@ SEARCH: Final = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_
 """What finds deferred tools."""
 
 
-def is_toolset(kind: str) -> bool:
-    """Whether a type stands for several tools, and so has no name (`browser_toolset_20260801`, `mcp_toolset`)."""
-    return re.search(r"_toolset(_20[0-9]{6})?$", kind) is not None
+_TOOLSET: Final = re.compile(r"_toolset(_20[0-9]{6})?$")
+"""Types that stand for several tools, and so have no name (`browser_toolset_20260801`, `mcp_toolset`)."""
 
 
-def is_search(kind: object) -> bool:
+def _is_search(kind: object) -> bool:
     """Whether a type finds deferred tools."""
     return isinstance(kind, str) and kind.startswith("tool_search_tool_")
 
 
-def server_tool_name(kind: str) -> str | None:
+def _server_tool_name(kind: str) -> str | None:
     """The name that goes with a type (`"web_search"` of `"web_search_20250305"`); `None` where it can be no type."""
     if kind in _OTHERWISE:
         return _OTHERWISE[kind]
@@ -405,55 +391,8 @@ def server_tool_name(kind: str) -> str | None:
 KEYS: Final = (FAMILY,)
 
 
-def anthropic_tools(limits: AnthropicLimits) -> StrictBudget:
-    """What writes the list of a request, tools beyond what may be strict in one plainly.
-
-    Args:
-        limits: What the provider takes.
-    """
-    return StrictBudget(AnthropicWriter(limits), _strict_schema, _name, limits.strict)
-
-
-@frozen
-class AnthropicWriter:
-    """Writes one tool.
-
-    Attributes:
-        limits: What the provider takes.
-    """
-
-    limits: AnthropicLimits
-
-    def __call__(self, spec: ToolSpec, strict: bool | None) -> Entry:
-        """The tool's entry."""
-        return self._server_tool(spec) if spec.kind == "provider" else self._custom(spec, strict)
-
-    def _server_tool(self, spec: ToolSpec) -> Entry:
-        kind = hosted_type(spec, KEYS)
-        name = None if kind is None else server_tool_name(kind)
-        if kind is None or name is None:
-            return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Anthropic brings")
-        entry: JsonObject = {"type": kind} if is_toolset(kind) else {"type": kind, "name": name}
-        return Entry({**entry, **spec.provider_arguments, **passthrough(spec.provider_options, KEYS)})
-
-    def _custom(self, spec: ToolSpec, strict: bool | None) -> Entry:
-        if re.fullmatch(self.limits.name, spec.name, re.ASCII) is None:
-            return refusal(spec, "/name", "name", f"must match {self.limits.name}")
-        schema = convert_schema(spec, ANTHROPIC, ANTHROPIC_STRICT, strict)
-        if schema.refused:
-            return Entry(None, schema.losses)
-        entry: JsonObject = {"name": spec.name, "input_schema": schema.schema}
-        description = description_of(spec, grammar=True)
-        if description.strip():
-            entry["description"] = description
-        if schema.strict:
-            entry["strict"] = True
-        losses = (*schema.losses, *_add_examples(entry, spec, schema.schema))
-        return Entry({**entry, **passthrough(spec.provider_options, KEYS)}, losses)
-
-
 def _add_examples(entry: JsonObject, spec: ToolSpec, schema: JsonSchema) -> tuple[Loss, ...]:
-    """Says the examples that fit the schema as it is exported: one that doesn't fails the whole request (public)."""
+    """Adds the examples that fit the schema as it is exported: one that doesn't fails the whole request (public)."""
     if not spec.examples:
         return ()
     from pegboard.schema.validator import validator_of
@@ -486,67 +425,32 @@ _WORDS: Final = {"auto": "auto", "required": "any", "none": "none"}
 _DEFERRED: Final = "defer_loading"
 
 
-@frozen
-class Offered:
-    """The tools of one request.
+def _server_tool(spec: ToolSpec) -> Entry:
+    kind = hosted_type(spec, KEYS)
+    name = None if kind is None else _server_tool_name(kind)
+    if kind is None or name is None:
+        return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Anthropic brings")
+    entry: JsonObject = {"type": kind} if _TOOLSET.search(kind) else {"type": kind, "name": name}
+    return Entry({**entry, **spec.provider_arguments, **passthrough(spec.provider_options, KEYS)})
 
-    Attributes:
-        exported: Their list, without what the request adds to it.
-        names: What the provider calls them, where that differs.
-    """
 
-    exported: ExportedTools
-    names: Mapping[str, str]
+def _deferred_names(request: ModelRequest, names: Mapping[str, str]) -> frozenset[str]:
+    """The provider's names of the tools that are loaded once found; one that must be called is loaded at once."""
+    choice = request.tool_choice
+    forced = choice.name if isinstance(choice, NamedTool) else None
+    specs = (tool.spec for tool in request.offered)
+    return frozenset(names.get(spec.name, spec.name) for spec in specs if spec.deferred and spec.name != forced)
 
-    @classmethod
-    def of(cls, request: ModelRequest, tools: StrictBudget) -> Offered:
-        """Those of a request."""
-        specs = [tool.spec for tool in request.offered]
-        return cls(tools.exported(specs, request.config.strict), tools.names_of(request))
 
-    def said(self, request: ModelRequest) -> JsonObject:
-        """`tools` and `tool_choice`, as far as they have to be said.
-
-        A conversation that holds calls is refused without tools (public), so that then those it called are listed
-        once more, and none may be called.
-
-        Raises:
-            ExportError: The choice can't be met.
-        """
-        check_choice(request.tool_choice, self.exported.names, FAMILY)
-        if not self.exported.entries:
-            gone = [_gone(self.names.get(name, name)) for name in called_before(request.messages)]
-            return {"tools": gone, "tool_choice": {"type": "none"}} if gone else {}
-        choice = self._choice(request)
-        return {"tools": self._entries(request), **({} if choice is None else {"tool_choice": choice})}
-
-    def _entries(self, request: ModelRequest) -> list[JsonObject]:
-        entries = list(self.exported.entries)
-        if request.loads_deferred:
-            deferred = self._deferred(request)
-            entries = [_deferred(entry) if entry.get("name") in deferred else entry for entry in entries]
-        if any(entry.get(_DEFERRED) for entry in entries) and not any(is_search(each.get("type")) for each in entries):
-            entries.insert(0, dict(SEARCH))
-        return entries
-
-    def _deferred(self, request: ModelRequest) -> frozenset[str]:
-        """The provider's names of the tools that are loaded once found; one that must be called is loaded at once."""
-        choice = request.tool_choice
-        forced = choice.name if isinstance(choice, NamedTool) else None
-        specs = (tool.spec for tool in request.offered)
-        return frozenset(
-            self.names.get(spec.name, spec.name) for spec in specs if spec.deferred and spec.name != forced
-        )
-
-    def _choice(self, request: ModelRequest) -> JsonObject | None:
-        choice, alone = request.tool_choice, request.config.parallel_calls is False
-        if choice == "auto" and not alone:
-            return None
-        if isinstance(choice, NamedTool):
-            said: JsonObject = {"type": "tool", "name": self.names.get(choice.name, choice.name)}
-        else:
-            said = {"type": _WORDS[choice]}
-        return {**said, "disable_parallel_tool_use": True} if alone and choice != "none" else said
+def _choice(request: ModelRequest, names: Mapping[str, str]) -> JsonObject | None:
+    choice, alone = request.tool_choice, request.config.parallel_calls is False
+    if choice == "auto" and not alone:
+        return None
+    if isinstance(choice, NamedTool):
+        written: JsonObject = {"type": "tool", "name": names.get(choice.name, choice.name)}
+    else:
+        written = {"type": _WORDS[choice]}
+    return {**written, "disable_parallel_tool_use": True} if alone and choice != "none" else written
 
 
 def _deferred(entry: JsonObject) -> JsonObject:
@@ -574,10 +478,10 @@ class Anthropic:
     _tools: StrictBudget = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._tools = anthropic_tools(self.limits)
+        self._tools = StrictBudget(self._write, _strict_schema, _name, self.limits.strict)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
-        """The list of `tools`; deferred ones plainly, for without a request nobody searches them."""
+        """The list of `tools`; deferred ones plainly, for without a request nothing searches them."""
         return self._tools.exported(specs, strict)
 
     def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
@@ -591,9 +495,9 @@ class Anthropic:
         then not while they think. Where a call is forced a model can't think (public), so that isn't asked for.
 
         Raises:
-            ExportError: There is nothing to say, or the tool choice can't be met.
+            ExportError: There is nothing to send, or the tool choice can't be met.
         """
-        offered = Offered.of(request, self._tools)
+        names = self._tools.names_of(request)
         lead, messages = leading_system(request.messages)
         ids = SentIds(REFUSED_IN_IDS, self.limits.call_id)
         body: JsonObject = {} if request.model is None else {"model": request.model}
@@ -601,8 +505,8 @@ class Anthropic:
         system = "\n\n".join(part for part in (request.system, *lead) if part)
         if system.strip():
             body["system"] = system
-        body["messages"] = turns_of(messages, AnthropicWire(ids, self.limits, offered.names))
-        body.update(offered.said(request))
+        body["messages"] = turns_of(messages, AnthropicWire(ids, self.limits, names))
+        body.update(self._tool_facts(request, names))
         self._add_config(body, request)
         return merged(body, passthrough(request.config.provider_options, KEYS))
 
@@ -628,6 +532,47 @@ class Anthropic:
     def _answer(self, request: ModelRequest | None) -> Callable[[], AnthropicAnswer]:
         names, schemas = self._names(request), strict_schemas(request)
         return lambda: AnthropicAnswer(MadeCalls(FAMILY, schemas, names, self.limits.argument_text))
+
+    def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
+        """The tool's entry."""
+        if spec.kind == "provider":
+            return _server_tool(spec)
+        if re.fullmatch(self.limits.name, spec.name, re.ASCII) is None:
+            return refusal(spec, "/name", "name", f"must match {self.limits.name}")
+        schema = convert_schema(spec, ANTHROPIC, ANTHROPIC_STRICT, strict)
+        if schema.refused:
+            return Entry(None, schema.losses)
+        entry: JsonObject = {"name": spec.name, "input_schema": schema.schema}
+        description = description_of(spec, grammar=True)
+        if description.strip():
+            entry["description"] = description
+        if schema.strict:
+            entry["strict"] = True
+        losses = (*schema.losses, *_add_examples(entry, spec, schema.schema))
+        return Entry({**entry, **passthrough(spec.provider_options, KEYS)}, losses)
+
+    def _tool_facts(self, request: ModelRequest, names: Mapping[str, str]) -> JsonObject:
+        """`tools` and `tool_choice`, where they are needed.
+
+        A conversation that holds calls is refused without tools (public), so that then those it called are listed
+        once more, and none may be called.
+
+        Raises:
+            ExportError: The choice can't be met.
+        """
+        exported = self._tools.exported([tool.spec for tool in request.offered], request.config.strict)
+        check_choice(request.tool_choice, exported.names, FAMILY)
+        if not exported.entries:
+            gone = [_gone(names.get(name, name)) for name in called_before(request.messages)]
+            return {"tools": gone, "tool_choice": {"type": "none"}} if gone else {}
+        entries = list(exported.entries)
+        if request.loads_deferred:
+            deferred = _deferred_names(request, names)
+            entries = [_deferred(entry) if entry.get("name") in deferred else entry for entry in entries]
+        if any(entry.get(_DEFERRED) for entry in entries) and not any(_is_search(each.get("type")) for each in entries):
+            entries.insert(0, dict(SEARCH))
+        choice = _choice(request, names)
+        return {"tools": entries, **({} if choice is None else {"tool_choice": choice})}
 
     def _add_config(self, body: JsonObject, request: ModelRequest) -> None:
         config = request.config

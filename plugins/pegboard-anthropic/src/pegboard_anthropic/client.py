@@ -226,7 +226,7 @@ class AnthropicModel(ProviderModel):
 
         Raises:
             ModelError: The provider can't be asked, or answered with an error.
-            ExportError: The request can't be said to it.
+            ExportError: The request can't be written for it.
         """
         body = self._body(request)
         if _may_be_long(body):

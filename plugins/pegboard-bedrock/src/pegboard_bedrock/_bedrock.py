@@ -148,16 +148,16 @@ def exception_in(event: JsonMapping) -> str | None:
 
 
 def error_of(body: JsonMapping) -> ModelError:
-    """What a body says that is no answer; or an event that is an exception."""
+    """The error of a body that is no answer, or of an event that is an exception."""
     name = exception_in(body)
     error = object_in(body, "Error") if name is None else object_in(body, name)
     about = object_in(body, "ResponseMetadata")
     code = name or text_in(error, "Code")
     known = _STATUS.get(code[:1].lower() + code[1:])
-    said = text_in(error, "Message") or text_in(error, "message") or text_in(body, "message")
+    text = text_in(error, "Message") or text_in(error, "message") or text_in(body, "message")
     status = count_in(about, "HTTPStatusCode") or known
     return ModelError(
-        (said or code or "what came is no answer")[:2_000],
+        (text or code or "what came is no answer")[:2_000],
         provider=FAMILY,
         status=status,
         code=code or None,
@@ -170,7 +170,7 @@ _TAKEN: Final = ("title", "source", "sourceContent", "location")
 
 
 def read_citations(given: Iterable[JsonMapping]) -> tuple[Citation, ...]:
-    """Citations as they came; each is for its whole block, so that none says where its words begin."""
+    """Citations as they came; each is for its whole block, so that none has a place in it."""
     return tuple(map(_citation, given))
 
 
@@ -208,7 +208,7 @@ class BedrockAnswer(AnsweredBlocks):
         """A block; `None` where it is nothing that could be kept.
 
         Args:
-            block: As the provider wrote it: one member, which says its kind.
+            block: As the provider wrote it: one member, which is its kind.
             fault: Why it can't run, if it is a call.
         """
         if isinstance(block.get("text"), str):
@@ -246,9 +246,9 @@ def _read_thought(block: JsonMapping) -> ReasoningPart:
         redacted = base64.b64encode(redacted).decode()
     if isinstance(redacted, str):
         return ReasoningPart("", {FAMILY: {"redacted": redacted}})
-    said = object_in(block, "reasoningText")
-    signature = text_in(said, "signature")
-    return ReasoningPart(text_in(said, "text"), {FAMILY: {"signature": signature}} if signature else {})
+    thought = object_in(block, "reasoningText")
+    signature = text_in(thought, "signature")
+    return ReasoningPart(text_in(thought, "text"), {FAMILY: {"signature": signature}} if signature else {})
 
 
 def _picture(image: JsonMapping) -> MediaPart | None:
@@ -262,7 +262,7 @@ def answered(raw: JsonMapping, answer: BedrockAnswer, parts: list[Part]) -> Mode
     """A whole answer.
 
     Args:
-        raw: What it says of itself, without its message.
+        raw: Its own facts, without its message.
         answer: What has read this.
         parts: What it came to.
     """
@@ -281,7 +281,7 @@ def answered(raw: JsonMapping, answer: BedrockAnswer, parts: list[Part]) -> Mode
 
 
 def _usage(usage: JsonMapping) -> Usage:
-    """Tokens; whether those of the cache are among `inputTokens` depends on the model, and the total tells."""
+    """Tokens; whether those of the cache are among `inputTokens` depends on the model; the total decides."""
     given, output = count_in(usage, "inputTokens"), count_in(usage, "outputTokens")
     all_of_request = max(given, count_in(usage, "totalTokens") - output)
     return Usage(
@@ -331,8 +331,8 @@ class BedrockBlock(StreamedBlock):
             case "toolUse":
                 return self._use()
             case "reasoningContent":
-                said = {"text": self.grown.text, "signature": self.signature.text}
-                return {self.kind: self._beside or {"reasoningText": said}}
+                thought = {"text": self.grown.text, "signature": self.signature.text}
+                return {self.kind: self._beside or {"reasoningText": thought}}
             case "text" if self._listed:
                 return {"citationsContent": {"content": [{"text": self.grown.text}], "citations": self._listed}}
             case "text":
@@ -421,7 +421,7 @@ class BedrockReader:
         return self._end.of(whole, broken, spent=self._room.spent)
 
     def _note(self, event: JsonMapping) -> None:
-        """Takes in what an event says of the whole answer."""
+        """Takes in an event about the whole answer."""
         if "messageStop" in event:
             self._end.reached = True
             self._facts |= object_in(event, "messageStop")
@@ -429,7 +429,7 @@ class BedrockReader:
             self._facts |= {key: each for key, each in object_in(event, "metadata").items() if key in _METADATA}
         elif exception_in(event) is not None:
             error = error_of(event)
-            self._end.failed(error.code, str(error))
+            self._end.failed(error.code, error.message)
 
     def _start(self, start: JsonMapping, index: int | None) -> Delta | None:
         kind = next(iter(start), None)
@@ -459,16 +459,3 @@ class BedrockReader:
 def _index(event: JsonMapping) -> int | None:
     index = event.get("contentBlockIndex")
     return index if isinstance(index, int) else None
-
-
-__all__ = [
-    "DEFAULT_LIMITS",
-    "FAMILY",
-    "BedrockAnswer",
-    "BedrockLimits",
-    "BedrockReader",
-    "answered",
-    "error_of",
-    "exception_in",
-    "written_citations",
-]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, cast
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, define, field
 
 from pegboard import (
     AudioContent,
@@ -157,9 +157,7 @@ class BedrockMedia:
     def block(self, content: Content, *, in_result: bool) -> JsonObject | None:
         """Content as a block: of its own kind where there is one, else in words; `None` where there are none.
 
-        Args:
-            content: What is to be shown.
-            in_result: Whether it is a result's, which can't hold sounds.
+        A result can't hold sounds.
         """
         block = self.native(content, in_result=in_result)
         if block is not None:
@@ -205,19 +203,13 @@ class BedrockMedia:
 
 
 _NOTHING: Final = {"text": "(nothing)"}
-_FAILED: Final = {"text": "The call failed and said nothing."}
+_FAILED: Final = {"text": "The call failed without a message."}
 
 
-def result_block(part: ResultPart, use_id: str, media: BedrockMedia) -> JsonObject:
-    """The answer to a call.
-
-    Args:
-        part: The result.
-        use_id: The id of the call's block.
-        media: Writes its media.
-    """
+def _result_block(part: ResultPart, use_id: str, media: BedrockMedia) -> JsonObject:
+    """The answer to a call."""
     result = part.result
-    block: JsonObject = {"toolUseId": use_id, "content": result_content(result, media)}
+    block: JsonObject = {"toolUseId": use_id, "content": _result_content(result, media)}
     if result.is_error:
         block["status"] = "error"
     if not block["content"]:
@@ -225,28 +217,25 @@ def result_block(part: ResultPart, use_id: str, media: BedrockMedia) -> JsonObje
     return {"toolResult": block}
 
 
-def result_content(result: ToolResult, media: BedrockMedia) -> list[JsonObject]:
+def _result_content(result: ToolResult, media: BedrockMedia) -> list[JsonObject]:
     """What the model reads of a result: an object as `json`, everything else as text or media.
 
     The attachments that it can be shown stand behind.
     """
     data = result.structured_content
     if data is not None and _is_all(result.content, data):
-        return [_data(data), *_beside(result, media)]
+        block = {"json": data} if is_object(data) and not json_faults(data) else {"text": render_json(data)}
+        return [block, *_beside(result, media)]
     shown = [media.block(each, in_result=True) for each in result.content]
     return [*(block for block in shown if block is not None), *_beside(result, media)]
 
 
 def _is_all(content: tuple[Content, ...], data: object) -> bool:
-    """Whether structured content says all that the content does: its text is the same JSON."""
+    """Whether structured content holds all that the content does: its text is the same JSON."""
     if not content:
         return True
     text = "".join(each.text for each in content[:1] if isinstance(each, TextContent))
     return len(content) == 1 and bool(text.strip()) and is_object(data) and parsed_object(text) == data
-
-
-def _data(data: object) -> JsonObject:
-    return {"json": data} if is_object(data) and not json_faults(data) else {"text": render_json(data)}
 
 
 def _beside(result: ToolResult, media: BedrockMedia) -> list[JsonObject]:
@@ -257,54 +246,6 @@ def _beside(result: ToolResult, media: BedrockMedia) -> list[JsonObject]:
 KEYS: Final = (FAMILY,)
 CACHE_POINT: Final = "cachePoint"
 """The option by which a tool, a part, a message or a request is followed by such a point."""
-
-
-def bedrock_tools(limits: BedrockLimits) -> StrictBudget:
-    """What writes the list of a request, tools beyond what may be strict in one plainly.
-
-    Args:
-        limits: What the provider takes.
-    """
-    return StrictBudget(BedrockWriter(limits), _strict_schema, _name, limits.strict)
-
-
-@frozen
-class BedrockWriter:
-    """Writes one tool.
-
-    Attributes:
-        limits: What the provider takes.
-    """
-
-    limits: BedrockLimits
-
-    def __call__(self, spec: ToolSpec, strict: bool | None) -> Entry:
-        """The tool's entry."""
-        return self._system_tool(spec) if spec.kind == "provider" else self._spec(spec, strict)
-
-    def _system_tool(self, spec: ToolSpec) -> Entry:
-        kind = hosted_type(spec, KEYS)
-        if kind is None or re.fullmatch(self.limits.name, kind) is None:
-            return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Bedrock hosts")
-        options = passthrough(spec.provider_options, KEYS)
-        point = options.pop(CACHE_POINT, None)
-        return _followed({"systemTool": {"name": kind, **spec.provider_arguments, **options}}, point, ())
-
-    def _spec(self, spec: ToolSpec, strict: bool | None) -> Entry:
-        if re.fullmatch(self.limits.name, spec.name) is None:
-            return refusal(spec, "/name", "name", f"must match {self.limits.name}")
-        schema = convert_schema(spec, BEDROCK, BEDROCK_STRICT, strict)
-        if schema.refused:
-            return Entry(None, schema.losses)
-        entry: JsonObject = {"name": spec.name, "inputSchema": {"json": schema.schema}}
-        description = description_of(spec, examples=True, grammar=True)
-        if description.strip():
-            entry["description"] = description
-        if schema.strict:
-            entry["strict"] = True
-        options = passthrough(spec.provider_options, KEYS)
-        point = options.pop(CACHE_POINT, None)
-        return _followed({"toolSpec": {**entry, **options}}, point, schema.losses)
 
 
 def _followed(entry: JsonObject, point: object, losses: tuple[Loss, ...]) -> Followed:
@@ -416,8 +357,8 @@ class BedrockWire:
     def _result(self, part: ResultPart) -> Blocks:
         use_id = self.ids.result(part.call_id)
         if use_id is not None:
-            return [result_block(part, use_id, self._media)]
-        content = result_content(part.result, self._media)
+            return [_result_block(part, use_id, self._media)]
+        content = _result_content(part.result, self._media)
         shown = [self.text(render_json(block["json"])) if "json" in block else block for block in content]
         return [self.text(f"A result of {part.name or 'a tool'}:"), *shown]
 
@@ -463,7 +404,7 @@ class Bedrock:
     _tools: StrictBudget = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._tools = bedrock_tools(self.limits)
+        self._tools = StrictBudget(self._write, _strict_schema, _name, self.limits.strict)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The list of `toolConfig.tools`."""
@@ -480,7 +421,7 @@ class Bedrock:
         `additionalModelRequestFields`, by provider options. The option `cachePoint` ends what is cached of the system.
 
         Raises:
-            ExportError: There is nothing to say, or the tool choice can't be met.
+            ExportError: There is nothing to send, or the tool choice can't be met.
         """
         lead, messages = leading_system(request.messages)
         names = self._tools.names_of(request)
@@ -519,6 +460,28 @@ class Bedrock:
     def _own_names(self, request: ModelRequest | None) -> dict[str, str]:
         return {called: name for name, called in self._tools.names_of(request).items()}
 
+    def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
+        """The tool's entry."""
+        options = passthrough(spec.provider_options, KEYS)
+        point = options.pop(CACHE_POINT, None)
+        if spec.kind == "provider":
+            kind = hosted_type(spec, KEYS)
+            if kind is None or re.fullmatch(self.limits.name, kind) is None:
+                return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Bedrock hosts")
+            return _followed({"systemTool": {"name": kind, **spec.provider_arguments, **options}}, point, ())
+        if re.fullmatch(self.limits.name, spec.name) is None:
+            return refusal(spec, "/name", "name", f"must match {self.limits.name}")
+        schema = convert_schema(spec, BEDROCK, BEDROCK_STRICT, strict)
+        if schema.refused:
+            return Entry(None, schema.losses)
+        entry: JsonObject = {"name": spec.name, "inputSchema": {"json": schema.schema}}
+        description = description_of(spec, examples=True, grammar=True)
+        if description.strip():
+            entry["description"] = description
+        if schema.strict:
+            entry["strict"] = True
+        return _followed({"toolSpec": {**entry, **options}}, point, schema.losses)
+
     def _config(self, request: ModelRequest) -> JsonObject:
         config = request.config
         inference = {key: getattr(config, name) for name, key in _INFERENCE.items()}
@@ -529,7 +492,7 @@ class Bedrock:
         return {**thinking, **({"inferenceConfig": inference} if inference else {})}
 
     def _tool_config(self, request: ModelRequest, names: Mapping[str, str]) -> JsonObject:
-        """The tools and the choice, as far as they have to be said.
+        """The tools and the choice, where they are needed.
 
         There is no word for "none": tools are left out then. But a conversation that holds calls is refused without
         tools (public), so that those are listed then, and those it called where none are offered.
@@ -549,10 +512,10 @@ class Bedrock:
 
 
 def _system(request: ModelRequest, lead: Sequence[str], point: object) -> JsonObject:
-    said: list[JsonObject] = [{"text": part} for part in (request.system, *lead) if part.strip()]
-    if said and isinstance(point, dict):
-        said.append({CACHE_POINT: point})
-    return {"system": said} if said else {}
+    texts: list[JsonObject] = [{"text": part} for part in (request.system, *lead) if part.strip()]
+    if texts and isinstance(point, dict):
+        texts.append({CACHE_POINT: point})
+    return {"system": texts} if texts else {}
 
 
 def _gone(name: str) -> JsonObject:

@@ -39,9 +39,11 @@ def model_error(error: Exception, provider: str) -> ModelError:
     if body:
         return _answered(body, provider)
     text = str(error) or type(error).__name__
+    passes = isinstance(error, sdk.ConnectionError | sdk.HTTPClientError | HTTPError | OSError)
     if isinstance(error, sdk.NoCredentialsError):
         text = f"there are no credentials: set the environment variables {KEYS}, or sign in as the SDK's pages describe"
-    passes = isinstance(error, sdk.ConnectionError | sdk.HTTPClientError | HTTPError | OSError)
+    elif not passes and not isinstance(error, sdk.BotoCoreError | sdk.ClientError):
+        text, passes = UNREAD, not isinstance(error, RecursionError)  # its parser fails so on what a proxy sends
     return http_error(text, provider=provider, code=type(error).__name__, retryable=passes)
 
 
@@ -54,7 +56,7 @@ def body_of(error: Exception) -> JsonMapping:
 def _answered(body: JsonMapping, provider: str) -> ModelError:
     made = error_of(body)
     return http_error(
-        str(made).removeprefix(f"{made.provider}: "),
+        made.message,
         provider=provider,
         status=made.status,
         headers=object_in(object_in(body, "ResponseMetadata"), "HTTPHeaders"),
@@ -64,6 +66,7 @@ def _answered(body: JsonMapping, provider: str) -> ModelError:
     )
 
 
+UNREAD: Final = "what came is no answer, or was cut off"
 _OPTIONS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 TOKEN: Final = "AWS_BEARER_TOKEN_BEDROCK"  # noqa: S105  a name
 """The environment variable of a key that stands for credentials."""
@@ -273,7 +276,7 @@ class BedrockModel(ProviderModel):
             # The SDK doesn't report where an answer was cut off: it has read nothing of it.
             about = object_in(raw, "ResponseMetadata")
             raise http_error(
-                "what came is no answer, or was cut off",
+                UNREAD,
                 provider=self.provider,
                 retryable=True,
                 request_id=text_in(about, "RequestId") or None,

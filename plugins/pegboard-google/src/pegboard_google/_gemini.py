@@ -139,13 +139,13 @@ DATA: Final = (
     "toolCall",
     "toolResponse",
 )
-"""What a part may say; it says one of these."""
+"""What a part may hold; it holds one of these."""
 
 _OURS: Final = frozenset({ORIGINAL, "thought"})
 
 
 def metadata_of(part: JsonMapping, **more: Any) -> JsonObject:
-    """What a part carries beside what it says, as metadata of the provider's."""
+    """What a part carries beside its content, as metadata of the provider's."""
     beside = {key: written(value) for key, value in part.items() if key not in DATA and value is not None}
     return {FAMILY: {**beside, **more}}
 
@@ -156,7 +156,7 @@ def is_own(metadata: object) -> bool:
 
 
 def beside(metadata: object) -> JsonObject:
-    """What stands in a part beside what it says."""
+    """What stands in a part beside its content."""
     return {key: value for key, value in own(metadata, FAMILY).items() if key not in _OURS and key not in DATA}
 
 
@@ -166,7 +166,7 @@ def written(value: Any) -> Any:
 
 
 _STORED = ("gs://", "https://generativelanguage.googleapis.com/")
-"""How the addresses of files begin that Gemini has itself; other links are told in words."""
+"""How the addresses of files begin that Gemini has itself; other links are put in words."""
 
 
 def media_part(content: Content) -> JsonObject:
@@ -221,7 +221,7 @@ _STANDARD = str.maketrans("-_", "+/")
 
 
 _WORDS = ("output", "error")
-"""The keys by which Gemini tells an answer from an error (Gemini API: `FunctionResponse.response`)."""
+"""The keys by which Gemini distinguishes an answer and an error (Gemini API: `FunctionResponse.response`)."""
 
 
 def response_part(name: str, wire_id: str, result: ToolResult, limits: GeminiLimits) -> JsonObject:
@@ -230,8 +230,8 @@ def response_part(name: str, wire_id: str, result: ToolResult, limits: GeminiLim
     Args:
         name: The function's name as the call had it on the wire.
         wire_id: The call's id there; `""` where it had none.
-        result: Its content goes out, and structured data where the content says the same; nothing else does.
-        limits: What media a result may hold; others are told in words.
+        result: Its content goes out, and structured data where the content is the same; nothing else does.
+        limits: What media a result may hold; others are put in words.
     """
     media = [part for item in result.content if (part := _media(item, limits)) is not None]
     texts = [render_text(item) for item in result.content if _media(item, limits) is None]
@@ -257,20 +257,20 @@ def _response(result: ToolResult, texts: list[str]) -> JsonObject:
     if result.is_error:
         return {"error": "\n".join(texts) or "failed"}
     data = result.structured_content
-    if data is None or not _says(texts, data):
+    if data is None or not _is_same(texts, data):
         return {"output": "\n".join(texts)}
     if isinstance(data, dict) and not any(word in data for word in _WORDS):
         return cast("JsonObject", data)
     return {"output": data}
 
 
-def _says(texts: Iterable[str], data: Any) -> bool:
+def _is_same(texts: Iterable[str], data: Any) -> bool:
     """Whether the content is nothing but the structured data."""
-    said = [text for text in texts if text]
-    if not said:
+    found = [text for text in texts if text]
+    if not found:
         return True
     try:
-        return len(said) == 1 and json.loads(said[0]) == data
+        return len(found) == 1 and json.loads(found[0]) == data
     except (ValueError, RecursionError):
         return False
 
@@ -322,51 +322,30 @@ def reason_of(word: str, *, calls: bool) -> FinishReason:
 
 
 def error_of(body: Any, *, status: int | None = None, retry_after: float | None = None) -> ModelError:
-    """The error that a provider's body tells.
+    """The error of a provider's body.
 
     Args:
         body: `{"error": {"code", "message", "status", "details"}}`, or whatever came instead.
         status: The HTTP status, where it is known otherwise.
         retry_after: Seconds, by a header.
     """
-    said = object_in(as_object(body), "error")
-    code = said.get("code")
+    error = object_in(as_object(body), "error")
+    code = error.get("code")
     status = code if status is None and type(code) is int else status
     return ModelError(
-        text_in(said, "message") or f"an answer that can't be read: {type(body).__name__}",
+        text_in(error, "message") or f"an answer that can't be read: {type(body).__name__}",
         provider=FAMILY,
         status=status,
-        code=text_in(said, "status") or None,
+        code=text_in(error, "status") or None,
         retryable=status in _RETRYABLE,
-        retry_after=_retry_after(said) if retry_after is None else retry_after,
+        retry_after=_retry_after(error) if retry_after is None else retry_after,
     )
 
 
-def _retry_after(said: JsonMapping) -> float | None:
+def _retry_after(error: JsonMapping) -> float | None:
     """Seconds by `google.rpc.RetryInfo`."""
-    for detail in objects_in(said, "details"):
+    for detail in objects_in(error, "details"):
         found = _SECONDS.fullmatch(text_in(detail, "retryDelay"))
         if found is not None:
             return float(found[1])
     return None
-
-
-__all__ = [
-    "CUT_OFF",
-    "DATA",
-    "DEFAULT_LIMITS",
-    "FAMILY",
-    "OPTION_KEYS",
-    "GeminiLimits",
-    "beside",
-    "camel",
-    "error_of",
-    "in_wire_words",
-    "is_own",
-    "media_of",
-    "media_part",
-    "metadata_of",
-    "reason_of",
-    "response_part",
-    "written",
-]

@@ -182,12 +182,12 @@ class OpenCall:
     metadata: dict[str, Any]
     _pieces: ArgumentPieces = field(factory=ArgumentPieces)
 
-    def feed(self, said: JsonMapping) -> None:
+    def feed(self, call: JsonMapping) -> None:
         """Takes in what has come."""
-        args = said.get("args")
+        args = call.get("args")
         if isinstance(args, Mapping):
             self._pieces.update(cast("JsonMapping", args))
-        for piece in objects_in(said, "partialArgs"):
+        for piece in objects_in(call, "partialArgs"):
             self._pieces.feed(piece)
 
     def call(self) -> ToolCall:
@@ -231,7 +231,7 @@ class AnswerParts:
         if isinstance(part.get("functionCall"), Mapping):
             return self._called(part)
         if isinstance(part.get("text"), str):
-            return self._said(text_in(part, "text"), part)
+            return self._text(text_in(part, "text"), part)
         self._close_words()
         other = _other(part)
         if other is not None:
@@ -246,7 +246,7 @@ class AnswerParts:
             self._open = None
         return self._parts
 
-    def _said(self, text: str, part: JsonMapping) -> list[Delta]:
+    def _text(self, text: str, part: JsonMapping) -> list[Delta]:
         thinking, metadata = part.get("thought") is True, metadata_of(part)
         alone = not self.streamed or bool(metadata[FAMILY].keys() - {"thought"})
         if alone or thinking is not self._thinking:
@@ -308,18 +308,18 @@ def _words(text: str, *, thinking: bool, metadata: dict[str, Any]) -> Part:
 
 
 def _other(part: JsonMapping) -> Part | None:
-    """Media, or what the provider did by itself, kept as it is; `None` of a part that says nothing."""
+    """Media, or what the provider did by itself, kept as it is; `None` of a part without content."""
     media = media_of(part)
     if media is not None:
         return media
     kind = next((key for key in DATA if isinstance(part.get(key), Mapping)), None)
     if kind is None and not any(isinstance(value, Mapping) for value in part.values()):
         return None
-    said = object_in(part, kind or "")
-    name = _NAMES.get(kind or "") or text_in(said, "toolType").lower() or text_in(said, "name") or kind or ""
+    content = object_in(part, kind or "")
+    name = _NAMES.get(kind or "") or text_in(content, "toolType").lower() or text_in(content, "name") or kind or ""
     role = "result" if kind in _RESULTS else "call"
     data = {key: written(value) for key, value in part.items() if value is not None}
-    return HostedPart(FAMILY, data, role, name, text_in(said, "id"))
+    return HostedPart(FAMILY, data, role, name, text_in(content, "id"))
 
 
 MOST: Final = 1000
@@ -405,22 +405,22 @@ def _of_chunk(chunk: JsonMapping) -> Citation:
 def _cite(texts: list[_Words], segment: JsonMapping, named: Citation, raw: JsonMapping) -> None:
     """Puts a citation to the part whose words it is of; where none fits, to the first, without its place."""
     start, end = count_in(segment, "startIndex"), count_in(segment, "endIndex")
-    said = text_in(segment, "text")
+    text = text_in(segment, "text")
     wanted = count_in(segment, "partIndex")
     for words in sorted(texts, key=lambda each: each.place != wanted) if len(texts) > 1 else texts:
-        found = _placed(words, start, end, said)
+        found = _placed(words, start, end, text)
         if found is not None:
             words.citations.append(attrs.evolve(named, start=found[0], end=found[1], data={FAMILY: raw}))
             return
     texts[0].citations.append(attrs.evolve(named, data={FAMILY: raw}))
 
 
-def _placed(words: _Words, start: int, end: int, said: str) -> tuple[int, int] | None:
-    """Where some bytes of a text are in characters; `None` where they aren't, or say something else."""
+def _placed(words: _Words, start: int, end: int, text: str) -> tuple[int, int] | None:
+    """Where some bytes of a text are in characters; `None` where they aren't, or are another text."""
     if not start < end <= words.length:
         return None
     first, last = words.character(start), words.character(end)
-    if first is None or last is None or (said and (last - first != len(said) or words.text[first:last] != said)):
+    if first is None or last is None or (text and (last - first != len(text) or words.text[first:last] != text)):
         return None
     return first, last
 
@@ -463,10 +463,10 @@ def parts_of(candidate: JsonMapping) -> list[JsonMapping]:
 
 
 def answer(parts: list[Part], candidate: JsonMapping, raw: JsonMapping) -> ModelResponse:
-    """The response of what was said, and of what stands beside it.
+    """The response of an answer's parts, and of what stands beside them.
 
     Args:
-        parts: What the model said.
+        parts: The answer's.
         candidate: With its finish reason, grounding and citations.
         raw: With its usage, ids and the feedback on the prompt.
     """
@@ -486,7 +486,7 @@ def answer(parts: list[Part], candidate: JsonMapping, raw: JsonMapping) -> Model
         grounding=dict(object_in(candidate, "groundingMetadata")),
         custom_metadata=_beside(candidate, raw),
         error_code=(blocked or word or None) if failed and reason != "length" else None,
-        error_message=_told(candidate, raw) if failed else None,
+        error_message=_error_text(candidate, raw) if failed else None,
     )
 
 
@@ -510,7 +510,7 @@ def _beside(candidate: JsonMapping, raw: JsonMapping) -> JsonObject:
     return {FAMILY: found} if found else {}
 
 
-def _told(candidate: JsonMapping, raw: JsonMapping) -> str | None:
+def _error_text(candidate: JsonMapping, raw: JsonMapping) -> str | None:
     feedback = text_in(object_in(raw, "promptFeedback"), "blockReasonMessage")
     message = text_in(candidate, "finishMessage") or feedback
     return message or (None if candidate else "the answer holds no candidate")
@@ -527,7 +527,7 @@ _LATEST: Final = (
 _OF_ALL: Final = ("usageMetadata", "modelVersion", "responseId", "promptFeedback")
 _MOST_CITATIONS: Final = 1000
 _NOTHING_YET: Final[JsonObject] = {"content": {}}
-"""A candidate that has said nothing: an answer without any is the provider's fault, and one that broke off isn't."""
+"""A candidate without content: an answer without any is the provider's fault, and one that broke off isn't."""
 
 
 @define(eq=False)
@@ -553,7 +553,7 @@ class GeminiReader:
         if not is_answer(chunk):
             if as_object(chunk).get("error"):
                 error = error_of(chunk)
-                self._end.failed(error.code, str(error))
+                self._end.failed(error.code, error.message)
             return ()
         candidate = first_candidate(chunk)
         self._raw.update({key: chunk[key] for key in _OF_ALL if chunk.get(key)})
@@ -563,7 +563,7 @@ class GeminiReader:
         return [delta for part in parts_of(candidate) for delta in self._spoken.add(part)]
 
     def response(self, *, broken: str | None = None) -> ModelResponse:
-        """The answer from all that has come; interrupted where no chunk has told why it ended.
+        """The answer from all that has come; interrupted where no chunk had a finish reason.
 
         Args:
             broken: Why the stream ended early, for the operator.
@@ -576,6 +576,3 @@ class GeminiReader:
         candidate = self._candidate or ({} if self._end.reached else _NOTHING_YET)
         read = answer(list(parts), candidate, self._raw)
         return self._end.of(read, broken, spent=self.room.spent)
-
-
-__all__ = ["GeminiReader", "response_of"]

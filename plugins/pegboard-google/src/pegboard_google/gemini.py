@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from pegboard import (
     CallPart,
     ExportedTools,
     ExportError,
-    HostedPart,
     Loss,
     MediaPart,
     Message,
@@ -197,104 +196,6 @@ _LISTS: Final = frozenset({"mcpServers"})
 """Native tools whose entry is a list; each provider tool is one item of it."""
 
 
-@frozen
-class SchemaWords:
-    """How an exporter says schemas.
-
-    Attributes:
-        dialect: What rewrites them.
-        parameters: The key of the input schema in a declaration.
-        response: The key of the output schema.
-        empty: Whether an input schema without properties is said at all: the older subset has no empty object.
-    """
-
-    dialect: Dialect
-    parameters: str
-    response: str
-    empty: bool = True
-
-
-@define(eq=False)
-class GeminiTools:
-    """Writes tools for Gemini.
-
-    Attributes:
-        said: How schemas are said.
-        limits: What the provider takes.
-        option_keys: What the provider is called in a tool's options, the later over the earlier.
-        output_schemas: Whether declarations hold output schemas; the model reads them with every request.
-    """
-
-    said: SchemaWords
-    limits: GeminiLimits
-    option_keys: Sequence[str] = OPTION_KEYS
-    output_schemas: bool = False
-    written: Entries = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.written = Entries(self._write)
-
-    def exported(self, specs: Sequence[ToolSpec], strict: bool | None = None) -> ExportedTools:
-        """The list that a request's `tools` holds: one entry for all functions, then one for each native tool."""
-        plain = self.written.exported(specs, strict)
-        functions: dict[str, JsonObject] = {}
-        native: list[JsonObject] = []
-        for entry in plain.entries:
-            if "name" in entry:
-                functions[entry["name"]] = entry
-            else:
-                native.append(entry)
-        kept = list(functions.values())[: self.limits.functions]
-        extra = list(functions)[self.limits.functions :]
-        return ExportedTools(
-            (*([{FUNCTIONS: kept}] if kept else []), *native),
-            (*plain.losses, *(self._one_too_many(name) for name in extra)),
-            plain.names.difference(extra),
-        )
-
-    def one(self, spec: ToolSpec, strict: bool | None = None) -> Entry:
-        """One tool by itself."""
-        return self.written.one(spec, strict)
-
-    def _one_too_many(self, name: str) -> Loss:
-        what = f"a request may declare {self.limits.functions} functions, and so many stand before it"
-        return Loss(name, "/name", "tools", what, refused=True)
-
-    def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
-        return self._native(spec) if spec.kind == "provider" else self._function(spec, strict)
-
-    def _native(self, spec: ToolSpec) -> Entry:
-        kind = hosted_type(spec, OPTION_KEYS)
-        if kind is None or not kind.isidentifier() or camel(kind) == FUNCTIONS:
-            return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Gemini hosts")
-        key = camel(kind)
-        arguments = {**spec.provider_arguments, **passthrough(spec.provider_options, self.option_keys)}
-        return Entry({key: [arguments] if key in _LISTS else arguments})
-
-    def _function(self, spec: ToolSpec, strict: bool | None) -> Entry:
-        if not self.limits.takes_name(spec.name):
-            return refusal(spec, "/name", "name", f"must match {self.limits.name}")
-        schema = convert_schema(spec, self.said.dialect, None, strict)
-        if schema.refused:
-            return Entry(None, schema.losses)
-        entry: JsonObject = {"name": spec.name, "description": description_of(spec, examples=True, grammar=True)}
-        if self.said.empty or schema.schema.get("properties"):
-            entry[self.said.parameters] = schema.schema
-        losses = (*schema.losses, *self._add_output(entry, spec.output_schema, spec))
-        return Entry({**entry, **passthrough(spec.provider_options, self.option_keys)}, losses)
-
-    def _add_output(self, entry: JsonObject, schema: JsonSchema | None, spec: ToolSpec) -> tuple[Loss, ...]:
-        """Says what the tool answers, where that is wanted; an output schema that can't be said is left out."""
-        if schema is None or not self.output_schemas:
-            return ()
-        rewritten = self.said.dialect.rewrite(schema)
-        if rewritten.refused:
-            faults = "; ".join(f"{change.keyword} {change.what}" for change in rewritten.changes if change.refused)
-            return (Loss(spec.name, "/outputSchema", "outputSchema", f"left out: {faults}"),)
-        entry[self.said.response] = rewritten.schema
-        return losses_of(spec, rewritten.changes, "/outputSchema")
-
-
 _PLAIN: Final = (
     ("max_output_tokens", "maxOutputTokens"),
     ("temperature", "temperature"),
@@ -306,14 +207,14 @@ _BUDGETS: Final = {"none": 0, "low": 1024, "medium": 8192, "high": 24576}
 _LEVELS: Final = {"none": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
 
 
-def generation_config(config: ModelConfig, model: str | None, limits: GeminiLimits) -> JsonObject:
+def _generation_config(config: ModelConfig, model: str | None, limits: GeminiLimits) -> JsonObject:
     """`generationConfig`; empty where nothing is asked."""
-    said: JsonObject = {wire: value for name, wire in _PLAIN if (value := getattr(config, name)) is not None}
+    facts: JsonObject = {wire: value for name, wire in _PLAIN if (value := getattr(config, name)) is not None}
     if config.stop:
-        said["stopSequences"] = list(config.stop)
+        facts["stopSequences"] = list(config.stop)
     if config.reasoning is not None:
-        said["thinkingConfig"] = _thinking(config.reasoning, dated=limits.is_dated(model))
-    return said
+        facts["thinkingConfig"] = _thinking(config.reasoning, dated=limits.is_dated(model))
+    return facts
 
 
 def _thinking(reasoning: str, *, dated: bool) -> JsonObject:
@@ -321,30 +222,21 @@ def _thinking(reasoning: str, *, dated: bool) -> JsonObject:
     return amount if reasoning == "none" else {**amount, "includeThoughts": True}
 
 
-def tool_config(choice: ToolChoice, exported: ExportedTools, *, strict: bool | None, exporter: str) -> JsonObject:
+def _tool_config(choice: ToolChoice, exported: ExportedTools, *, strict: bool | None, exporter: str) -> JsonObject:
     """`toolConfig`; empty where the provider's own behaviour is what is asked.
 
     Strictness is one of the modes: `VALIDATED` holds the model's calls to the schemas.
-
-    Args:
-        choice: Whether the model may, must or must not call.
-        exported: The tools in the request.
-        strict: Whether the provider shall hold calls to the schemas.
-        exporter: For errors.
 
     Raises:
         ExportError: A tool must be called that isn't among the functions, or any, where there is none.
     """
     functions = [function["name"] for entry in exported.entries for function in entry.get(FUNCTIONS, ())]
-    said: JsonObject = {}
     check_choice(choice, functions, exporter)
-    calling = _calling(choice, functions, strict=bool(strict))
-    if calling:
-        said["functionCallingConfig"] = calling
+    facts = known({"functionCallingConfig": _calling(choice, functions, strict=bool(strict))})
     if functions and len(exported.entries) > 1:
-        # Gemini takes native tools beside functions only where it may tell of its own calls.
-        said["includeServerSideToolInvocations"] = True
-    return said
+        # Gemini takes native tools beside functions only where it may report its own calls.
+        facts["includeServerSideToolInvocations"] = True
+    return facts
 
 
 def _calling(choice: ToolChoice, functions: Sequence[str], *, strict: bool) -> JsonObject:
@@ -384,7 +276,7 @@ class Conversation:
         for message in messages:
             if message.role == "assistant":
                 self._answered()
-                self._speak("model", self._said(message))
+                self._speak("model", self._answer_of(message))
             else:
                 self._hear(message)
         self._answered()
@@ -397,7 +289,7 @@ class Conversation:
         if len(results) < len(message.parts):
             self._answered()
             rest = [part for part in message.parts if not (results and isinstance(part, ResultPart))]
-            self._speak("user", [said for part in rest if (said := self._part(part)) is not None])
+            self._speak("user", [written for part in rest if (written := self._part(part)) is not None])
 
     def _speak(self, role: str, parts: list[JsonObject]) -> None:
         if not parts:
@@ -408,19 +300,20 @@ class Conversation:
         else:
             self.contents.append({"role": role, "parts": parts})
 
-    def _said(self, message: Message) -> list[JsonObject]:
-        """A model's turn; the first of calls that another provider's model has made says that it isn't validated."""
-        said = [written for part in message.parts if (written := self._part(part)) is not None]
+    def _answer_of(self, message: Message) -> list[JsonObject]:
+        """A model's turn; the first of calls that another provider's model has made is marked as not validated."""
+        parts = [written for part in message.parts if (written := self._part(part)) is not None]
         first = next((call for call in message.calls if not call.provider_executed), None)
         if first is not None and self.unvalidated is not None and not is_own(first.provider_metadata):
-            calling = next(part for part in said if "functionCall" in part)
+            calling = next(part for part in parts if "functionCall" in part)
             calling[_SIGNATURE] = self.unvalidated
-        return said
+        return parts
 
     def _part(self, part: Part) -> JsonObject | None:
-        """One part; `None` where Gemini has nothing to hear of it."""
-        if isinstance(part, TextPart):
-            return _text(part.text, beside(part.provider_metadata))
+        """One part; `None` where it isn't for Gemini."""
+        if isinstance(part, TextPart):  # an empty text only where it carries something that has to go back
+            carried = beside(part.provider_metadata)
+            return {"text": part.text, **carried} if part.text or carried else None
         if isinstance(part, MediaPart):
             return {**media_part(part.content), **beside(part.provider_metadata)}
         if isinstance(part, CallPart):
@@ -430,16 +323,16 @@ class Conversation:
         if isinstance(part, ReasoningPart):
             ours = is_own(part.provider_metadata)
             return {"text": part.text, "thought": True, **beside(part.provider_metadata)} if ours else None
-        return _hosted(part)
+        return dict(part.data) if part.provider == FAMILY else None
 
     def _call(self, call: ToolCall) -> JsonObject:
         wire_id: Any = own(call.provider_metadata, FAMILY).get(ORIGINAL, call.id)
         self._wire_ids[call.id] = wire_id if isinstance(wire_id, str) else ""
         self._calls.append(call.id)
-        said: JsonObject = {"name": sendable(call.name, self.limits.name), "args": arguments_object(call)}
+        written: JsonObject = {"name": sendable(call.name, self.limits.name), "args": arguments_object(call)}
         if self._wire_ids[call.id]:
-            said["id"] = self._wire_ids[call.id]
-        return {"functionCall": said, **beside(call.provider_metadata)}
+            written["id"] = self._wire_ids[call.id]
+        return {"functionCall": written, **beside(call.provider_metadata)}
 
     def _answered(self) -> None:
         """Writes the results that have come, in the order of their calls."""
@@ -452,19 +345,6 @@ class Conversation:
     def _answer(self, part: ResultPart) -> JsonObject:
         wire_id = self._wire_ids.get(part.call_id, part.call_id)
         return response_part(sendable(part.name, self.limits.name), wire_id, part.result, self.limits)
-
-
-def _text(text: str, carried: JsonObject) -> JsonObject | None:
-    """A text; an empty one only where it carries something that has to go back."""
-    return {"text": text, **carried} if text or carried else None
-
-
-def _hosted(part: HostedPart) -> JsonObject | None:
-    return dict(part.data) if part.provider == FAMILY else None
-
-
-_JSON_SCHEMA: Final = SchemaWords(GEMINI_JSON_SCHEMA, "parametersJsonSchema", "responseJsonSchema")
-_SCHEMA: Final = SchemaWords(GEMINI_SCHEMA, "parameters", "response", empty=False)
 
 
 @define(eq=False)
@@ -480,43 +360,53 @@ class Gemini:
     """
 
     name: str = field(default="gemini", init=False)
-    said: ClassVar[SchemaWords] = _JSON_SCHEMA
-    option_keys: ClassVar[tuple[str, ...]] = OPTION_KEYS
+    dialect: ClassVar[Dialect] = GEMINI_JSON_SCHEMA
+    keys: ClassVar[tuple[str, str]] = ("parametersJsonSchema", "responseJsonSchema")  # of the input schema, the output
+    option_keys: ClassVar[tuple[str, ...]] = OPTION_KEYS  # the later over the earlier
 
     limits: GeminiLimits = DEFAULT_LIMITS
     output_schemas: bool = False
-    _tools: GeminiTools = field(init=False)
+    _written: Entries = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._tools = GeminiTools(self.said, self.limits, self.option_keys, self.output_schemas)
+        self._written = Entries(self._write)
 
     def tools(self, specs: Sequence[ToolSpec], *, strict: bool | None = None) -> ExportedTools:
         """The list of a request: `{"functionDeclarations": [...]}` for all functions, an entry for each native tool."""
-        return self._tools.exported(specs, strict)
+        plain = self._written.exported(specs, strict)
+        functions = {entry["name"]: entry for entry in plain.entries if "name" in entry}
+        kept = list(functions.values())[: self.limits.functions]
+        extra = list(functions)[self.limits.functions :]
+        what = f"a request may declare {self.limits.functions} functions, and so many stand before it"
+        return ExportedTools(
+            (*([{FUNCTIONS: kept}] if kept else []), *(entry for entry in plain.entries if "name" not in entry)),
+            (*plain.losses, *(Loss(name, "/name", "tools", what, refused=True) for name in extra)),
+            plain.names.difference(extra),
+        )
 
     def check(self, spec: ToolSpec, *, strict: bool | None = None) -> tuple[Loss, ...]:
         """Every loss and every refusal of one tool."""
-        return self._tools.one(spec, strict).losses
+        return self._written.one(spec, strict).losses
 
     def request(self, request: ModelRequest) -> JsonObject:
         """The body of `models/MODEL:generateContent`; the model's name stands beside it under `model`.
 
         Raises:
-            ExportError: There is nothing to say, or a tool must be called that isn't there.
+            ExportError: There is nothing to send, or a tool must be called that isn't there.
         """
         exported = self.tools([tool.spec for tool in request.offered], strict=request.config.strict)
         before, messages = _parted(request)
         unvalidated = None if self.limits.is_dated(request.model) else self.limits.unvalidated
         contents = Conversation(self.limits, unvalidated).add(messages)
         if not contents:
-            raise ExportError("there is nothing to answer: no message says anything", exporter=self.name)
+            raise ExportError("there is nothing to answer: no message has any content", exporter=self.name)
         facts = {
             "model": request.model,
             "systemInstruction": {"parts": [{"text": before}]} if before else None,
             "contents": contents,
             "tools": list(exported.entries),
-            "toolConfig": tool_config(request.tool_choice, exported, strict=request.config.strict, exporter=self.name),
-            "generationConfig": generation_config(request.config, request.model, self.limits),
+            "toolConfig": _tool_config(request.tool_choice, exported, strict=request.config.strict, exporter=self.name),
+            "generationConfig": _generation_config(request.config, request.model, self.limits),
         }
         return merged(known(facts), passthrough(request.config.provider_options, self.option_keys))
 
@@ -532,14 +422,51 @@ class Gemini:
         """What reads a streamed answer, whose chunks are each a `GenerateContentResponse`."""
         return GeminiReader()
 
+    def _write(self, spec: ToolSpec, strict: bool | None) -> Entry:
+        options = passthrough(spec.provider_options, self.option_keys)
+        if spec.kind == "provider":
+            kind = hosted_type(spec, OPTION_KEYS)
+            if kind is None or not kind.isidentifier() or camel(kind) == FUNCTIONS:
+                return refusal(spec, "/providerId", "providerId", f"{spec.provider_id!r} is no tool that Gemini hosts")
+            arguments = {**spec.provider_arguments, **options}
+            return Entry({camel(kind): [arguments] if camel(kind) in _LISTS else arguments})
+        if not self.limits.takes_name(spec.name):
+            return refusal(spec, "/name", "name", f"must match {self.limits.name}")
+        schema = convert_schema(spec, self.dialect, None, strict)
+        if schema.refused:
+            return Entry(None, schema.losses)
+        entry: JsonObject = {"name": spec.name, "description": description_of(spec, examples=True, grammar=True)}
+        entry |= self._parameters(schema.schema)
+        losses = (*schema.losses, *self._add_output(entry, spec.output_schema, spec))
+        return Entry({**entry, **options}, losses)
+
+    def _parameters(self, schema: JsonSchema) -> JsonObject:
+        return {self.keys[0]: schema}
+
+    def _add_output(self, entry: JsonObject, schema: JsonSchema | None, spec: ToolSpec) -> tuple[Loss, ...]:
+        """Adds the output schema, where that is wanted; one that can't be written is left out."""
+        if schema is None or not self.output_schemas:
+            return ()
+        rewritten = self.dialect.rewrite(schema)
+        if rewritten.refused:
+            faults = "; ".join(f"{change.keyword} {change.what}" for change in rewritten.changes if change.refused)
+            return (Loss(spec.name, "/outputSchema", "outputSchema", f"left out: {faults}"),)
+        entry[self.keys[1]] = rewritten.schema
+        return losses_of(spec, rewritten.changes, "/outputSchema")
+
 
 @define(eq=False)
 class GeminiSchema(Gemini):
     """The same with the older subset of schemas (`parameters`), for models and proxies that take no JSON Schema."""
 
     name: str = field(default="gemini-schema", init=False)
-    said: ClassVar[SchemaWords] = _SCHEMA
+    dialect: ClassVar[Dialect] = GEMINI_SCHEMA
+    keys: ClassVar[tuple[str, str]] = ("parameters", "response")
     option_keys: ClassVar[tuple[str, ...]] = (*OPTION_KEYS, "gemini-schema")
+
+    def _parameters(self, schema: JsonSchema) -> JsonObject:
+        """None for a function without parameters: the older subset has no empty object."""
+        return super()._parameters(schema) if schema.get("properties") else {}
 
 
 def _parted(request: ModelRequest) -> tuple[str, tuple[Message, ...]]:

@@ -73,6 +73,7 @@ class OllamaModel(ProviderModel):
             raise self._error(error) from error
 
     async def _events(self, body: JsonObject) -> AsyncGenerator[JsonObject]:
+        """The lines; an error among them is one as well, before it is raised."""
         try:
             async with self._http().stream("POST", _PATH, json={**body, "stream": True}) as response:
                 if response.is_error:
@@ -80,7 +81,8 @@ class OllamaModel(ProviderModel):
                 self._check(response)
                 async for line in response.aiter_lines():
                     if line.strip():
-                        yield json.loads(line)
+                        yield (event := json.loads(line))
+                        self._check_event(event)
         except Exception as error:
             raise self._error(error) from error
 
@@ -96,6 +98,11 @@ class OllamaModel(ProviderModel):
         if response.is_error:
             text = text_in(as_object(_json(response)), "error") or f"HTTP {response.status_code}"
             raise http_error(text, provider=self.provider, status=response.status_code, headers=response.headers)
+
+    def _check_event(self, event: Any) -> None:
+        """Raises an error within a stream: it has no status, so it may pass."""
+        if text := text_in(as_object(event), "error"):
+            raise http_error(text, provider=self.provider, retryable=True)
 
     def _error(self, error: Exception) -> ModelError:
         """Whatever the transport has raised, as the error that hosts know."""

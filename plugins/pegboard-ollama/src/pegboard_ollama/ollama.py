@@ -100,7 +100,7 @@ _KINDS = ((b"\x89PNG", "image/png"), (b"\xff\xd8", "image/jpeg"), (b"GIF8", "ima
 
 
 def image_of(raw: Any) -> ImageContent | None:
-    """A picture from base64; its kind is told by its first bytes, as Ollama doesn't say it. `None` of anything else."""
+    """A picture from base64; its kind is read from its first bytes, as Ollama has none. `None` of anything else."""
     if not isinstance(raw, str):
         return None
     try:
@@ -158,7 +158,7 @@ class OllamaReader:
         """Takes in one line and gives what came with it. Never raises."""
         if not is_answer(chunk):
             if as_object(chunk).get("error"):
-                self._end.failed(None, str(error_of(chunk)))
+                self._end.failed(None, error_of(chunk).message)
             return ()
         self._model = text_in(chunk, "model") or self._model
         if chunk.get("done") is True:
@@ -172,10 +172,10 @@ class OllamaReader:
             deltas.append(TextDelta(text))
         return [*deltas, *(self._called(each) for each in objects_in(message, "tool_calls"))]
 
-    def _called(self, said: JsonMapping) -> CallDelta:
-        call_id, wire = self._ids.take(said.get("id"))
+    def _called(self, raw: JsonMapping) -> CallDelta:
+        call_id, wire = self._ids.take(raw.get("id"))
         metadata = None if wire is None else {FAMILY: {ORIGINAL: wire}}
-        function = object_in(said, "function")
+        function = object_in(raw, "function")
         call = made_call(function.get("name"), function.get("arguments"), call_id, metadata)
         self._calls.append(call)
         return CallDelta(len(self._calls) - 1, shown(call.arguments), call.id, call.name)
@@ -227,15 +227,14 @@ def is_answer(raw: Any) -> bool:
 
 
 def error_of(body: Any, *, status: int | None = None, retry_after: float | None = None) -> ModelError:
-    """The error that a body tells.
+    """The error of a body.
 
     Args:
         body: `{"error": "..."}`, or whatever came instead.
         status: The HTTP status.
         retry_after: Seconds, by a header.
     """
-    said = text_in(as_object(body), "error")
-    message = said or f"an answer that can't be read: {type(body).__name__}"
+    message = text_in(as_object(body), "error") or f"an answer that can't be read: {type(body).__name__}"
     return ModelError(message, provider=FAMILY, status=status, retryable=status in _RETRYABLE, retry_after=retry_after)
 
 
@@ -244,10 +243,10 @@ class Conversation:
     """Writes messages; each result of a turn is a message of its own, in the order of the calls.
 
     Attributes:
-        said: What has been written.
+        messages: What has been written.
     """
 
-    said: list[JsonObject] = field(factory=list[JsonObject])
+    messages: list[JsonObject] = field(factory=list[JsonObject])
     _calls: list[str] = field(factory=list[str])
     _wire_ids: dict[str, str] = field(factory=dict[str, str])
     _answers: list[ResultPart] = field(factory=list[ResultPart])
@@ -261,7 +260,7 @@ class Conversation:
             else:
                 self._hear(message)
         self._answered()
-        return self.said
+        return self.messages
 
     def _speak(self, message: Message) -> None:
         calls = [part.call for part in message.parts if isinstance(part, CallPart) and not part.call.provider_executed]
@@ -278,7 +277,7 @@ class Conversation:
         if calls:
             written["tool_calls"] = [self._call(call) for call in calls]
         if text or len(written) > 2:
-            self.said.append(written)
+            self.messages.append(written)
 
     def _call(self, call: ToolCall) -> JsonObject:
         wire_id = own(call.provider_metadata, FAMILY).get(ORIGINAL, call.id)
@@ -293,7 +292,7 @@ class Conversation:
         if text or images:
             self._answered()
             role = "system" if message.role == "system" and not images else "user"
-            self.said.append({"role": role, "content": text, **({"images": images} if images else {})})
+            self.messages.append({"role": role, "content": text, **({"images": images} if images else {})})
 
     def _answered(self) -> None:
         """Writes the results that have come, in the order of their calls."""
@@ -314,11 +313,11 @@ class Conversation:
             answer["tool_call_id"] = wire_id
         if images:
             answer["images"] = images
-        self.said.append(answer)
+        self.messages.append(answer)
 
 
 def _content(parts: Sequence[Part]) -> tuple[str, list[str]]:
-    """The words of a message, and its pictures as base64; whatever else is in it is told in words."""
+    """The words of a message, and its pictures as base64; whatever else is in it is put in words."""
     images = _images(part.content for part in parts if isinstance(part, MediaPart))
     return "".join(text for part in parts if (text := _words(part))), images
 
@@ -354,7 +353,7 @@ class Ollama:
     """Writes requests of Ollama's `/api/chat`, and reads their answers.
 
     Ollama has no word for what a model must call: a request that requires a call offers the tools, or only the one
-    that is named, and says so in the system's words.
+    that is named, and adds that to the instructions.
     """
 
     name: str = field(default=FAMILY, init=False)
@@ -372,13 +371,13 @@ class Ollama:
         """The body; `stream` isn't in it, as it is for the client to say.
 
         Raises:
-            ExportError: There is nothing to say, or a tool must be called that isn't there.
+            ExportError: There is nothing to send, or a tool must be called that isn't there.
         """
         tools, order = self._offered(request)
         system = "\n\n".join(text for text in (request.system, order) if text)
         messages = Conversation([{"role": "system", "content": system}] if system else []).add(request.messages)
         if len(messages) == bool(system):
-            raise ExportError("there is nothing to answer: no message says anything", exporter=self.name)
+            raise ExportError("there is nothing to answer: no message has any content", exporter=self.name)
         facts = {
             "model": request.model,
             "messages": messages,
@@ -389,7 +388,7 @@ class Ollama:
         return merged(known(facts), passthrough(request.config.provider_options, (FAMILY,)))
 
     def _offered(self, request: ModelRequest) -> tuple[list[JsonObject], str]:
-        """The tools, and what is said of calling them.
+        """The tools, and the instruction to call them.
 
         Raises:
             ExportError: A tool must be called that isn't there.
@@ -418,8 +417,8 @@ class Ollama:
 
 
 def _options(config: ModelConfig) -> JsonObject:
-    said: JsonObject = {wire: value for name, wire in _OPTIONS if (value := getattr(config, name)) is not None}
-    return {**said, "stop": list(config.stop)} if config.stop else said
+    facts: JsonObject = {wire: value for name, wire in _OPTIONS if (value := getattr(config, name)) is not None}
+    return {**facts, "stop": list(config.stop)} if config.stop else facts
 
 
 def _think(config: ModelConfig) -> bool | str | None:

@@ -199,7 +199,7 @@ class Server:
         """Passes on what a tool emits on the way; what can't be sent is named in its place."""
         try:
             self.connection.send({"event": event})
-        except MessageTooLongError as error:
+        except ValueError as error:  # MessageTooLongError is one
             self.connection.send({"event": {"partial": f"({next(iter(event))} left out: {error})"}})
 
     def _send(self, request: ExecutionRequest, response: ExecutionResponse, extra: Mapping[str, Any]) -> None:

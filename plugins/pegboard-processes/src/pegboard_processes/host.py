@@ -13,7 +13,6 @@ from typing import Any
 from attrs import define, field, frozen
 
 from pegboard import Artifacts, Confirmation, Memory, MemoryEntry, ToolContext, ToolResult
-from pegboard.tools.content import Content
 from pegboard_processes.rpc import Connection, Reply, Shutdown, error_from_json
 
 
@@ -169,14 +168,14 @@ class RemoteArtifacts(Artifacts):
 
     host: RemoteHost
 
-    async def save(self, name: str, content: Content, *, user: str | None = None, session: str | None = None) -> int:
+    async def save(self, name: str, content: Any, *, user: str | None = None, session: str | None = None) -> int:
         """Keeps a new version; gives its number."""
         del user, session
         return await self.host.question("artifacts.save", name=name, content=content.to_json())
 
     async def load(
         self, name: str, version: int | None = None, *, user: str | None = None, session: str | None = None
-    ) -> Content:
+    ) -> Any:
         """One version, the latest by default."""
         del user, session
         content = await self.host.question("artifacts.load", name=name, version=version)

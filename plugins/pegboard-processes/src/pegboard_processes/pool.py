@@ -121,9 +121,8 @@ class ChildProcesses:
         if request.depth:  # a call from inside: its caller holds a child already
             return await self._in_child(session, request)
         try:
-            if not self._places.take():
-                async with asyncio.timeout(request.timeout):
-                    await self._places.wait()
+            async with asyncio.timeout(request.timeout):
+                await self._places.acquire()
         except TimeoutError:
             text = (
                 f"{request.tool} was not run: every child process was busy for {request.timeout:g} s. Try again later."
@@ -215,52 +214,34 @@ class _Semaphore:
     """
 
     free: int
-    _waiting: deque[asyncio.Future[None]] = field(factory=deque["asyncio.Future[None]"], init=False)
+    _waiting: deque[Future[None]] = field(factory=deque[Future[None]], init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
 
-    def take(self, waiting: asyncio.Future[None] | None = None) -> bool:
-        """Passes, if one may now; else notes who waits."""
+    async def acquire(self) -> None:
+        """Passes, once its turn has come."""
         with self._lock:
             if self.free:
                 self.free -= 1
-                return True
-            if waiting is not None:
-                self._waiting.append(waiting)
-            return False
-
-    async def wait(self) -> None:
-        """Passes, once its turn has come."""
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self.take(waiting):
-            return
+                return
+            waiting = Future[None]()
+            self._waiting.append(waiting)
         try:
-            await waiting
+            await asyncio.wrap_future(waiting)
         except BaseException:
-            with self._lock:
-                is_waiting = waiting in self._waiting
-                if is_waiting:
-                    self._waiting.remove(waiting)
-            if not is_waiting:
-                self.release()  # its turn had come meanwhile
+            if not waiting.cancel():  # its turn had come meanwhile
+                self.release()
             raise
 
     def release(self) -> None:
         """Lets the next one pass; from any thread."""
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self.free += 1
-                    return
+        with self._lock:
+            while self._waiting:
                 waiting = self._waiting.popleft()
-            try:
-                waiting.get_loop().call_soon_threadsafe(_wake, waiting)
-            except RuntimeError:  # its loop is closed
-                continue
-            return
-
-
-def _wake(waiting: asyncio.Future[None]) -> None:
-    if not waiting.done():
+                if waiting.set_running_or_notify_cancel():
+                    break
+            else:
+                self.free += 1
+                return
         waiting.set_result(None)
 
 

@@ -23,7 +23,9 @@ from pegboard.cli.output import (
     write,
     write_long,
 )
-from pegboard.cli.session import Session, configuration_of, open_session
+from pegboard.cli.session import Session, configuration_of, note_names, open_session
+from pegboard.config.config import normalised
+from pegboard.errors import did_you_mean, suggest
 
 if TYPE_CHECKING:
     from pegboard.catalogue import PluginRecord
@@ -62,7 +64,9 @@ def show_config(options: Options) -> int:
     """
     config = configuration_of(options)
     keys = ("block", "enable", "rename", "prefix", "conflicts", "where", "plugins", "autoload", "files")
-    write(json_pretty({key: _plain(getattr(config, key)) for key in keys}) + "\n")
+    shown = {key: _plain(getattr(config, key)) for key in keys}
+    shown["block"] += config.project_block
+    write(json_pretty(shown) + "\n")
     for ignored in config.ignored:
         remark(str(ignored))
     return 0
@@ -123,16 +127,19 @@ def _found_here() -> Path:
     return Path(found)
 
 
-@click.command("plugins")
+@click.group("plugins", invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.option("--all", "with_ours", is_flag=True, help="Those that pegboard itself brings, too.")
 @registry_options()
-@click.pass_obj
-def plugins_command(options: Options, as_json: bool, with_ours: bool) -> int:
+@click.pass_context
+def plugins_command(context: click.Context, as_json: bool, with_ours: bool) -> int:
     """List the installed plugins, and how they are.
 
     What brings each, its hooks, how many tools it has, and why it isn't whole.
     """
+    if context.invoked_subcommand is not None:
+        return 0
+    options = context.ensure_object(Options)
     session = open_session(options, anyway=True)
     plugins = [plugin for plugin in _with_causes(session.registry) if with_ours or plugin.distribution != OURS]
     if session.clash is not None:
@@ -145,6 +152,30 @@ def plugins_command(options: Options, as_json: bool, with_ours: bool) -> int:
     for problem in session.registry.problems():
         if problem.plugin is None:
             remark(f"{problem.distribution or 'sys.path'}: {problem.cause}")
+    return 0
+
+
+@plugins_command.command("accept")
+@click.argument("distributions", metavar="DISTRIBUTION...", nargs=-1, required=True)
+@registry_options()
+@click.pass_obj
+def accept_plugins(options: Options, distributions: tuple[str, ...]) -> int:
+    """Give distributions the names that they bring.
+
+    Names of tools, plugins, models and so on that several distributions bring stay with DISTRIBUTION from now on, in
+    this environment.
+    """
+    from pegboard.plugins.cache import forget_snapshots
+
+    session = open_session(options, anyway=True)
+    known = {normalised(found.distribution): found.distribution for found in session.discovery.entries}
+    for name in distributions:
+        if normalised(name) not in known:
+            near = did_you_mean(suggest(name, known.values()))
+            raise click.UsageError(f"no installed distribution {name!r} brings a plugin.{near}")
+    note_names(session.registry, session.discovery, distributions)
+    forget_snapshots()
+    _report(session, open_session(options, anyway=True))
     return 0
 
 

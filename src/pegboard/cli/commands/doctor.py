@@ -15,6 +15,7 @@ from pegboard.cli.main import OWN, command_names, known_manifest
 from pegboard.cli.options import Options, registry_options
 from pegboard.cli.output import Finding, Status, findings_text, json_rows, remark, stdout_screen, write
 from pegboard.cli.session import Session, open_session
+from pegboard.config.config import is_named
 from pegboard.errors import ConfigError, ExpressionError, ManifestError, suggest
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def names_of_configuration(session: Session) -> Iterator[Finding]:
     """
     config = session.config
     plugins = {plugin.name for plugin in session.registry.plugins()}
+    plugins |= {name for found in session.discovery.entries for name in (found.name, found.distribution)}
     of_plugins: tuple[tuple[str, Iterable[str]], ...] = (
         ("block", config.block),
         ("enable", config.enable or ()),
@@ -40,7 +42,7 @@ def names_of_configuration(session: Session) -> Iterator[Finding]:
     )
     for key, named in of_plugins:
         for name in named:
-            near = () if name in plugins else suggest(name, plugins)
+            near = () if is_named(name, name, plugins) else suggest(name, plugins)
             if near:
                 yield _finding(key, f"no plugin is called {name!r}", near)
     if config.rename:
@@ -70,7 +72,7 @@ def _of_rename(session: Session, plugins: set[str]) -> Iterator[Finding]:
 
 def _own_names(session: Session) -> dict[str, set[str]]:
     """The tools' own names, by plugin: those whose manifest or cache is known."""
-    known = ((found.name, known_manifest(found, session)) for found in session.discovery.entries)
+    known = ((found.name, known_manifest(found, session)) for found in session.entries())
     return {name: {spec.name for spec in manifest.tools} for name, manifest in known if manifest is not None}
 
 
@@ -163,7 +165,7 @@ def _of_problems(session: Session) -> Iterator[Finding]:
 def _of_plugins(session: Session) -> Iterator[Finding]:
     """Manifests that aren't true, and commands that can't be had."""
     well = {plugin.name for plugin in session.registry.plugins() if plugin.status in _WHOLE}
-    entries = session.discovery.entries
+    entries = session.entries()
     causes = [problem.cause for problem in session.registry.problems()]
     for finding in _of_manifests(entries, well):
         if not any(finding.subject in cause for cause in causes):  # the registry names the file of a void manifest

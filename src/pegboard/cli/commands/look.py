@@ -359,7 +359,7 @@ def export_command(  # noqa: PLR0913, PLR0917  one an option, by name
     report_misses(options.only, offered)
     notice = notice_text(session.registry.problems(), notices(session, offered))
     if notice:
-        remark(notice)
+        remark(notice, is_visible=True)
     exported = _exported(exporter, name, offered.tools, strict=strict)
     if check:
         _write_losses(exported.losses, as_json=as_json)

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from pegboard.cli.options import registry_options
 from pegboard.cli.output import Status, complain, write
+from pegboard.config.config import normalised
 from pegboard.errors import ManifestError, did_you_mean, suggest
 from pegboard.plugins.manifest import find_manifest, manifest_path, manifest_text, read_manifest_file, write_manifest
 from pegboard.plugins.probe import probe
@@ -278,8 +279,6 @@ def _plugins_of(package: str, entries: Sequence[FoundPlugin]) -> list[FoundPlugi
     Raises:
         click.UsageError: It isn't installed, or has none.
     """
-    from pegboard.plugins.discovery import normalised
-
     name = _name_in(Path(package)) if Path(package).is_dir() else package
     wanted = {normalised(name)}
     if all(normalised(entry.distribution) not in wanted for entry in entries):

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.results import error_result, result_of
 from pegboard.dispatch.run import exhausted, exhausted_async
-from pegboard.schema.converter import UnreadError, read_by, read_record
+from pegboard.schema.converter import read_record
 from pegboard.schema.json import json_faults
 from pegboard.tools.call import Confirmation
 from pegboard.tools.content import (
@@ -21,7 +21,6 @@ from pegboard.tools.content import (
     ErrorKind,
     TextContent,
     ToolResult,
-    content_from_json,
     sayable_json,
 )
 from pegboard.tools.context import DisplayUpdate, Progress, ReadonlyContext, ToolContext
@@ -63,10 +62,15 @@ def event_to_json(emitted: object) -> JsonObject:
     return {"partial": sayable_json(emitted)}
 
 
+@frozen
+class _ContentEvent:
+    content: Content
+
+
 def event_from_json(event: JsonObject) -> object:
     """Reads what `event_to_json` writes, from a source that isn't trusted; raises `ValueError` for what is none."""
     if "content" in event:
-        return content_from_json(event["content"])
+        return read_record(_ContentEvent, event, "event").content
     if "facts" in event:
         return read_record(DisplayUpdate, event, "event")
     if "progress" not in event:
@@ -76,16 +80,6 @@ def event_from_json(event: JsonObject) -> object:
         raise ValueError("progress: must be [done, total, message]")
     names = ("progress", "total", "message")
     return read_record(Progress, dict(zip(names, cast("list[Any]", parts), strict=True)), "progress")
-
-
-def _read_content(data: JsonMapping) -> Content:
-    try:
-        return content_from_json(data, "")
-    except ValueError as error:
-        raise UnreadError(str(error)) from None
-
-
-read_by(Content, _read_content)
 
 
 # Request and response ----------------------------------------------------------------------------------------------
@@ -101,7 +95,7 @@ class ExecutionRequest:
         call_id: The call's id.
         session: The conversation's id.
         work_dir: The folder that relative paths start from; the executor's own where it is `None`.
-        user: For whom the call runs.
+        user: The user that the call runs for.
         timeout: Seconds that the call may take; `None` is no limit.
         memory_limit: Bytes of memory that the call may use, where the executor can hold it to that; or `None`.
         expose_errors: Whether the text of unexpected exceptions may reach the model.
@@ -306,13 +300,13 @@ class ExecutionResponse:
             not_executed=result.kind == "not_executed",
             **{name: getattr(result, name) for name in _SAME},
         )
-        said = None if context is None else context.internals.pending_actions
-        if said is None:
+        pending = None if context is None else context.internals.pending_actions
+        if pending is None:
             return response
         return response.evolve(
-            title=said.title if response.title is None else response.title,
-            metadata={**said.facts, **response.metadata},
-            actions=None if said.actions.is_empty else said.actions.to_json(),
+            title=pending.title if response.title is None else response.title,
+            metadata={**pending.facts, **response.metadata},
+            actions=None if pending.actions.is_empty else pending.actions.to_json(),
         )
 
     @classmethod

@@ -302,6 +302,7 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState) ->
             raise TypeError(f"answered {type(response).__name__}; it has to answer an ExecutionResponse")  # noqa: TRY301
         if response.actions is not None:
             state.context.actions.add(Actions.from_json(response.actions))
+        result = response.to_result()
     except StructureError as error:
         await refused(state, tool, (problem(error.path, error.reason),))
         raise  # it has raised what the model reads
@@ -311,7 +312,7 @@ async def run_remote(find: Callable[[str], Awaitable[Any]], state: CallState) ->
         if call.has_raised(error) or cancels_the_call(error):
             raise
         raise _failure(state, tool, error) from error
-    return _settled(tool, response)
+    return _settled(tool, response, result)
 
 
 async def _found(find: Callable[[str], Awaitable[Any]], tool: Tool) -> Any:
@@ -382,9 +383,8 @@ async def _executed(state: CallState, executor: Any, request: ExecutionRequest) 
         raise CallError("timeout", text) from None
 
 
-def _settled(tool: Tool, response: ExecutionResponse) -> ToolResult:
+def _settled(tool: Tool, response: ExecutionResponse, result: ToolResult) -> ToolResult:
     """The tool's own answer; what isn't one is raised, so that retries and callbacks see it as they see any error."""
-    result = response.to_result()
     if response.kind is None and not response.not_executed:
         return result
     if response.kind == "tool_failure" and "retryable" in response.metadata:
@@ -464,7 +464,7 @@ class LocalExecutor:
         limits: Limits = DEFAULT_LIMITS,
         executors: Mapping[str, Executor | ToolExecutor] | None = None,
     ) -> None:
-        self._tools: Final = {tool.name: tool for given in tools for tool in as_tools(given)}
+        self._tools: Final = {tool.name: tool for given in tools for tool in as_tools(given, foreign=True)}
         self.active = active
         self._permissions: Final = permissions
         self._executors: Final = dict(executors or {})

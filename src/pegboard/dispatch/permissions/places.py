@@ -8,12 +8,16 @@ import posixpath
 import re
 import sys
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from attrs import field, frozen
 
 from pegboard.dispatch.permissions.rule import HOLE, Match, Rule, UnreadableError, Wildcard, exactly, wildcard
+from pegboard.tools.visible import looks_of, visible
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
 
 MOST_LINKS: Final = 40
 """Links on the way to one place, as Linux has it."""
@@ -35,7 +39,8 @@ _FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 def place_of(text: str, *folders: str) -> PathPart:
     """Where a path leads: component by component, through links; what doesn't exist yet stays as it is written.
 
-    A tool may take `..` back before it follows links, or after: where these differ, both places count.
+    A tool may take `..` back before it follows links, or after: where these differ, both places count. It may take
+    `~` as it is written, or fill in `$NAME`: those places count to deny and to ask.
 
     Args:
         text: The path; `~` is the user's home.
@@ -52,7 +57,12 @@ def place_of(text: str, *folders: str) -> PathPart:
     real = resolved(written)
     short = os.path.normpath(written)
     other = resolved(short) if ".." in written else real
-    return PathPart((real,) if other == real else (real, other), short, folders)
+    loose = [short]
+    if text.startswith("~"):
+        loose.append(resolved(os.path.join(folders[0], text)))  # noqa: PTH118  (pathlib takes "." and "//" away)
+    if (filled := os.path.expandvars(text)) != text:
+        loose.append(resolved(_joined(filled, folders[0])))
+    return PathPart((real,) if other == real else (real, other), tuple(loose), folders)
 
 
 def resolved(path: str) -> str:
@@ -121,18 +131,33 @@ class PathPattern:
         return place.startswith(self.start) and self.rest.matches(place[len(self.start) :])
 
     def touches(self, place: str) -> bool:
-        """Whether a place may be meant, on a system that may take `A` for `a`."""
-        return self.matches(place) or (_FOLDS_CASE and self._folded().matches(place.casefold()))
+        """Whether a place may be meant, by one who writes names as they look, or as they are shown escaped."""
+        if self.matches(place):
+            return True
+        shown = () if place.isascii() and place.isprintable() else (visible(place), _escaped(place))
+        return any(self._alike.matches(_alike(form)) for form in (place, *shown))
 
-    def _folded(self) -> PathPattern:
-        rest = self.rest and wildcard(self.rest.pattern.casefold())
-        return PathPattern(self.start.casefold(), rest)
+    @cached_property
+    def _alike(self) -> PathPattern:
+        return PathPattern(_alike(self.start), self.rest and wildcard(_alike(self.rest.pattern) or "*"))
+
+
+def _alike(path: str) -> str:
+    """A path as it looks; in one case, where the system may take `A` for `a`."""
+    if not (path.isascii() and path.isprintable() and " " not in path):
+        path = "/".join(map(looks_of, path.split("/")))
+    return path.casefold() if _FOLDS_CASE else path
+
+
+def _escaped(path: str) -> str:
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in path)
 
 
 def path_pattern(pattern: str, folder: str, *, follow: bool = True) -> PathPattern | None:
     """The pattern for places: its literal start is resolved as a path is.
 
-    A pattern that starts with `*` or `?` starts anywhere; any other that is relative starts at `folder`.
+    A pattern that starts with `*` or `?` starts anywhere; any other that is relative starts at `folder`. `$NAME` is
+    filled in from the environment. One that ends with `/` means all that is in the folder.
 
     Args:
         pattern: As in a rule.
@@ -142,6 +167,10 @@ def path_pattern(pattern: str, folder: str, *, follow: bool = True) -> PathPatte
     Returns:
         `None` where its start leads nowhere.
     """
+    if "$" in pattern:
+        pattern = os.path.expandvars(pattern)
+    if pattern.endswith("/"):
+        pattern += "*"
     literal = re.match(r"[^*?]*", pattern)
     assert literal is not None
     if not literal[0]:
@@ -164,12 +193,12 @@ class PathPart:
 
     Attributes:
         real: Where it really is, without links; two where `..` can be read in two ways.
-        written: As it was written, but absolute and without `..`: only to deny and to ask.
+        loose: Only to deny and to ask: the way there as it was written, and where it leads by other readings.
         folders: Where relative patterns start; to allow, the first only.
     """
 
     real: tuple[str, ...]
-    written: str
+    loose: tuple[str, ...]
     folders: tuple[str, ...]
     inside: bool = field(default=False, init=False)
 
@@ -201,7 +230,7 @@ class PathPart:
         ]
         if None in patterns:
             return Match.PERHAPS
-        meant = [any(p.touches(each) for p in patterns if p is not None) for each in (*self.real, self.written)]
+        meant = [any(p.touches(each) for p in patterns if p is not None) for each in (*self.real, *self.loose)]
         if not any(meant):
             return Match.NO
         return Match.SURELY if all(meant) else Match.PERHAPS
@@ -231,10 +260,12 @@ class Host:
     Attributes:
         name: In lower case, without its last dot, ASCII (`xn--...`); of an address its shortest form.
         is_address: Whether it is an IP address, which has no subdomains.
+        also: Other names and addresses that lead to the same: only to deny and to ask.
     """
 
     name: str
     is_address: bool = False
+    also: tuple[Host, ...] = ()
 
     def __str__(self) -> str:
         return f"[{self.name}]" if ":" in self.name else self.name
@@ -256,7 +287,9 @@ def host_of(text: str) -> Host:
     labels = name.split(".")
     if len(name) > _MOST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
         raise UnreadableError("no host")
-    return _address(name) if _NUMBER.fullmatch(labels[-1]) else Host(name)
+    if _NUMBER.fullmatch(labels[-1]):
+        return _address(name)
+    return Host(name, also=_LOOPBACK if labels[-1] == "localhost" else ())
 
 
 def ascii_name(name: str) -> str:
@@ -284,11 +317,32 @@ def _address(text: str) -> Host:
         address = ipaddress.IPv6Address(text) if ":" in text else ipaddress.IPv4Address(text)
     except ValueError:
         raise UnreadableError("no address") from None
+    also: tuple[Host, ...] = ()
     if isinstance(address, ipaddress.IPv6Address):
         if address.scope_id is not None:
             raise UnreadableError("no address")
         address = address.ipv4_mapped or address
-    return Host(str(address), is_address=True)
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = [address.sixtofour, *(address.teredo or ())]
+        if (
+            any(address in ipaddress.IPv6Network(network) for network in _EMBEDDING)
+            or int(address) >> 32 & _ISATAP[0] == _ISATAP[1]
+        ):
+            inner.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+        also = tuple(_address(str(each)) for each in inner if each is not None)
+    if address.is_loopback or address.is_unspecified:
+        also += _LOOPBACK
+    return Host(str(address), is_address=True, also=also)
+
+
+_LOOPBACK: Final = (Host("localhost"), Host("127.0.0.1", is_address=True), Host("::1", is_address=True))
+"""What `localhost`, a loopback address and the unspecified address lead to."""
+
+_EMBEDDING: Final = ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")
+"""Networks of IPv6 whose last 32 bits are an address of IPv4."""
+
+_ISATAP: Final = (0xFDFFFFFF, 0x5EFE)
+"""Mask and value of the third 32 bits of such an address, which are 0000:5efe or 0200:5efe."""
 
 
 @frozen
@@ -296,26 +350,72 @@ class HostPattern:
     """A pattern of hosts: a name means its subdomains, too.
 
     Attributes:
-        names: The names.
+        names: The names, and the addresses in their shortest form.
+        network: In place of them: a network of addresses.
     """
 
     names: Wildcard
+    network: IPv4Network | IPv6Network | None = None
 
     @classmethod
     def of(cls, pattern: str) -> HostPattern:
-        """A pattern as it is written; one that is no host means none, save by `*`."""
+        """A pattern as it is written: a name, also with a dot before it; an address in any spelling; a wildcard."""
+        pattern = pattern.lower().removeprefix(".")
+        bare = pattern.removeprefix("[").removesuffix("]")
         try:
-            return cls(wildcard(host_of(pattern).name))
+            return cls(wildcard(host_of(f"[{bare}]" if _is_ipv6(bare) else pattern).name))
         except UnreadableError:
-            labels = pattern.lower().removesuffix(".").split(".")
-            return cls(wildcard(".".join(map(_ascii_label, labels))))
+            pass
+        if _NUMBER.fullmatch(pattern.rpartition(".")[2]) and (spelt := _spelt_ipv4(pattern)):
+            return cls(wildcard(spelt))
+        labels = bare.removesuffix(".").split(".")
+        return cls(wildcard(".".join(map(_ascii_label, labels))))
+
+    @classmethod
+    def of_network(cls, pattern: str) -> HostPattern | None:
+        """A pattern such as `10.0.0.0/8` or `2001:db8::/32`; `None` where it is none."""
+        if not _NETWORK.fullmatch(pattern):
+            return None
+        import ipaddress
+
+        try:
+            network = ipaddress.ip_network(pattern.replace("[", "").replace("]", ""), strict=False)
+        except ValueError:
+            return None
+        return cls(wildcard("*"), network)
 
     def matches(self, host: Host) -> bool:
         """Whether the host, or one that it is a subdomain of, is meant."""
+        if self.network is not None:
+            import ipaddress
+
+            return host.is_address and ipaddress.ip_address(host.name) in self.network
         if host.is_address:
             return self.names.matches(host.name)
         labels = host.name.split(".")
         return any(self.names.matches(".".join(labels[place:])) for place in range(len(labels)))
+
+    def touches(self, host: Host) -> bool:
+        """Whether it, or another host that it leads to, is meant."""
+        return self.matches(host) or any(map(self.matches, host.also))
+
+
+_NETWORK: Final = re.compile(r"[0-9.]+/[0-9]{1,2}|\[?[0-9a-f:.]*:[0-9a-f:.]*\]?/[0-9]{1,3}", re.IGNORECASE)
+
+
+def _is_ipv6(text: str) -> bool:
+    """Whether this is an address of IPv6, or a pattern of some: no name and port has two colons."""
+    return text.count(":") > 1 and not set(text) - set("0123456789abcdef:.")
+
+
+def _spelt_ipv4(text: str) -> str | None:
+    """An address of IPv4 in its usual form; also written as 127.1, 2130706433 or 0x7f000001."""
+    import socket
+
+    try:
+        return socket.inet_ntoa(socket.inet_aton(text))
+    except OSError:
+        return None
 
 
 def _ascii_label(label: str) -> str:
@@ -438,35 +538,43 @@ class UrlPattern:
 
     Attributes:
         scheme: Of the scheme, or `None`.
-        host: Of the host, its subdomains included.
+        host: Of the host, its subdomains included; or a network, `10.0.0.0/8`.
         port: Or `None`.
         path: Of path and query, or `None`.
+        has_user: Whether it names a user, which no URL that can be read has: it allows nothing.
     """
 
     scheme: Wildcard | None
     host: HostPattern
     port: Wildcard | None
     path: Wildcard | None
+    has_user: bool = False
 
     @classmethod
     def of(cls, pattern: str) -> UrlPattern:
         """Reads a pattern; any text is one."""
-        scheme, mark, rest = pattern.partition("://")
+        scheme, mark, rest = pattern.strip().partition("://")
         if not mark:
-            scheme, rest = "", pattern
+            scheme, rest = "", pattern.strip().removeprefix("//")
+        kind = wildcard(scheme.lower()) if scheme else None
+        if network := HostPattern.of_network(rest):
+            return cls(kind, network, None, None)
         start, slash, path = rest.partition("/")
-        port = re.search(r":([0-9*?]+)$", start)
+        user, at, start = start.rpartition("@")
+        bare = _is_ipv6(start.replace("*", "0").replace("?", "0").lower())
+        port = None if bare else re.search(r":([0-9*?]+)$", start)
         host = start[: port.start()] if port else start
         return cls(
-            wildcard(scheme.lower()) if scheme else None,
+            kind,
             HostPattern.of(host or "*"),
             wildcard(port[1]) if port else None,
             wildcard(f"/{path}") if slash else None,
+            bool(user or at),
         )
 
     def covers(self, url: Url) -> bool:
         """Whether the URL is surely meant."""
-        if not (_fits(self.scheme, url.scheme, url.scheme in _WEB) and self.host.matches(url.host)):
+        if self.has_user or not (_fits(self.scheme, url.scheme, url.scheme in _WEB) and self.host.matches(url.host)):
             return False
         if not _fits(self.port, url.port, otherwise=True):
             return False
@@ -478,7 +586,7 @@ class UrlPattern:
             return False
         if not (url.port is None or _fits(self.port, url.port, otherwise=True)):
             return False
-        return self.host.matches(url.host) and (self.path is None or any(map(self.path.matches, url.paths)))
+        return self.host.touches(url.host) and (self.path is None or any(map(self.path.matches, url.paths)))
 
 
 def _fits(pattern: Wildcard | None, value: str | int | None, otherwise: bool) -> bool:

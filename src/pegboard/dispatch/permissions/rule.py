@@ -165,10 +165,17 @@ def _check_known(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> No
 
 
 def _check_text(_rule: Rule, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if not isinstance(value, str) and not (value is None and attribute.name == "field"):
-        raise TypeError(f"{attribute.name} must be a text, got {value!r:.100}")
-    if not value and (value is not None or attribute.name != "field"):
-        raise ValueError(f"{attribute.name} is empty; '*' stands for all")
+    name = attribute.name
+    if value is None and name not in ("permission", "pattern"):
+        return
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a text, got {value!r:.100}")
+    if not value.strip():
+        raise ValueError(f"{name} is empty or blank; '*' stands for all")
+    if HOLE in value:
+        raise ValueError(f"{name} holds a NUL character, which nothing matches")
+    if name == "permission" and (value != value.strip() or not value.isprintable()):
+        raise ValueError(f"permission: {value!r:.100} holds blanks or hidden characters that no name has")
 
 
 @frozen
@@ -188,10 +195,11 @@ class Rule:
             nothing, and so applies to every call, also of those that can't be read for sure.
         owner: The distribution (else the plugin) whose tools alone it is about, `""` for the host's own; `None`: any.
         literal: Whether the pattern is exactly what was asked once, as `Evaluation.exact` has it: only grants are so.
+        reason: Why, for the model and for people.
         allows: Whether it takes caution away.
 
     Raises:
-        ValueError: An unknown action or kind, an empty permission or pattern, or a forbid rule that doesn't deny.
+        ValueError: An unknown action or kind, a blank permission or pattern, or a forbid rule that doesn't deny.
         TypeError: Something that is no text.
     """
 
@@ -203,6 +211,7 @@ class Rule:
     kind: ArgumentKind | None = attrs.field(default=None, kw_only=True, validator=_check_known)
     literal: bool = attrs.field(default=False, kw_only=True)
     owner: str | None = attrs.field(default=None, kw_only=True, validator=optional(instance_of(str)))
+    reason: str | None = attrs.field(default=None, kw_only=True, validator=_check_text)
     allows: bool = attrs.field(
         default=attrs.Factory(lambda self: self.action == "allow", takes_self=True), init=False, repr=False, eq=False
     )
@@ -263,7 +272,7 @@ class Rule:
             raise ValueError(str(error)) from None
 
 
-_OPTIONAL: Final = ("forbid", "field", "kind", "owner")
+_OPTIONAL: Final = ("forbid", "field", "kind", "owner", "reason")
 _RULE_KEYS: Final = ("permission", "pattern", "action", *_OPTIONAL)
 
 
@@ -287,8 +296,28 @@ class RulesError(ValueError):
         super().__init__(f"{key}: {reason}" if key else reason)
 
 
-def rules_from_json(data: Any) -> tuple[tuple[Rule, ...], Mode]:
-    """Reads rules and a mode from data, as a file or `Permissions.to_json` gives them.
+@frozen
+class Example:
+    """A value that a rule of a file has to apply to, or must not.
+
+    Attributes:
+        rule: The rule.
+        value: What is accessed, read as the rule's kind, or else as text.
+        matches: Whether the rule has to apply to it.
+        key: Where it stands.
+    """
+
+    rule: Rule
+    value: str
+    matches: bool
+    key: str
+
+
+_EXAMPLES: Final = {"match": True, "not_match": False}
+
+
+def rules_from_json(data: Any) -> tuple[tuple[Rule, ...], Mode, tuple[Example, ...]]:
+    """Reads rules, a mode and examples from data, as a file or `Permissions.to_json` gives them.
 
     Raises:
         RulesError: A key that is unknown or of the wrong type.
@@ -302,21 +331,29 @@ def rules_from_json(data: Any) -> tuple[tuple[Rule, ...], Mode]:
     mode = _expect(str, "a text", table.get("mode", "default"), "mode")
     if mode not in MODES:
         raise RulesError(f"there is no mode {mode!r:.100}.{_hint(mode, MODES)}", "mode")
-    return tuple(_rules(table)), mode
+    examples = list[Example]()
+    return tuple(_rules(table, examples)), mode, tuple(examples)
 
 
-def _rules(table: Mapping[str, Any]) -> Iterator[Rule]:
+def _rules(table: Mapping[str, Any], examples: list[Example]) -> Iterator[Rule]:
+    """The rules; their examples are added to the list."""
     for key in LISTS:
         for place, text in enumerate(_expect(list, "a list", table.get(key, []), key)):
             yield _short_rule(text, key, f"{key}[{place}]")
     key = "rules" if "rules" in table else "rule"
     for place, each in enumerate(_expect(list, "a list", table.get(key, []), key)):
         where = f"{key}[{place}]"
-        facts = _expect(Mapping, "a table", each, where)
+        facts = dict(_expect(Mapping, "a table", each, where))
+        values = {name: facts.pop(name, []) for name in _EXAMPLES}
         try:
-            yield Rule.from_json(facts)
+            rule = Rule.from_json(facts)
         except ValueError as error:
             raise RulesError(str(error), where) from None
+        for name, given in values.items():
+            for value in _expect(list, "a list", given, f"{where}.{name}"):
+                text = _expect(str, "a text", value, f"{where}.{name}")
+                examples.append(Example(rule, text, _EXAMPLES[name], f"{where}.{name}"))
+        yield rule
 
 
 def _short_rule(text: Any, action: str, where: str) -> Rule:
@@ -326,7 +363,10 @@ def _short_rule(text: Any, action: str, where: str) -> Rule:
     if not permission or (colon and not pattern):
         raise RulesError(f"expected 'permission: pattern' or 'permission', found {text!r:.100}", where)
     forbid = action == "forbid"
-    return Rule(permission, pattern or "*", cast("Any", "deny" if forbid else action), forbid=forbid)
+    try:
+        return Rule(permission, pattern or "*", cast("Any", "deny" if forbid else action), forbid=forbid)
+    except ValueError as error:
+        raise RulesError(str(error), where) from None
 
 
 def _expect(kind: type, name: str, value: Any, key: str) -> Any:
@@ -433,4 +473,4 @@ class TextMatcher:
 
 def exactly(text: str) -> str | None:
     """The pattern that matches this text and nothing else, or `None`: `*` and `?` have no literal form."""
-    return None if "*" in text or "?" in text else text
+    return None if "*" in text or "?" in text or HOLE in text or not text.strip() else text

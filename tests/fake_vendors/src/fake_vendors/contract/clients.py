@@ -12,7 +12,7 @@ import pytest
 
 import pegboard
 from fake_vendors import Error, ModelServer, Round
-from fake_vendors.contract.vendor import NOWHERE
+from fake_vendors.contract.vendor import NOWHERE, needs
 from pegboard import ModelError, ModelRequest, NamedTool, ToolRegistry, TurnLimits, run_turn, stream_turn, turn_of
 from pegboard.errors import ExportError
 from pegboard.testing import check_plugin
@@ -89,9 +89,10 @@ def test_what_cannot_be_said_is_an_export_error(vendor):
 # --- keys ---
 
 
+@needs("needs_key")
 def test_without_a_key_the_error_names_the_variables(vendor, monkeypatch):
     others = {name: fact for name, fact in vendor.made.items() if name != "api_key"}
-    for held in (None, "", " \n") if vendor.needs_key else ():
+    for held in (None, "", " \n"):
         for _, variable in vendor.keys[:1]:
             monkeypatch.delenv(variable, raising=False)
             if held is not None:
@@ -205,6 +206,7 @@ async def cancelled(task):
         await task
 
 
+@needs("hangs_up")
 def test_a_turn_that_is_cancelled_closes_the_connection(way):
     async def turn(model):
         if not way.streamed:
@@ -218,8 +220,7 @@ def test_a_turn_that_is_cancelled_closes_the_connection(way):
             await silent.asked.wait()
             await cancelled(running)
 
-    if way.vendor.hangs_up:
-        asyncio.run(main())
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("how", ["break", "cancel"])

@@ -9,7 +9,21 @@ import pytest
 from fake_vendors.contract.vendor import Way, book, clock, photo, weather
 from pegboard import ToolRegistry
 
-__all__ = ["around", "registry", "streaming", "way", "whole"]
+__all__ = ["around", "pytest_collection_modifyitems", "registry", "streaming", "way", "whole"]
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves out tests of what a vendor doesn't have (`needs`)."""
+    absent = [item for item in items if _lacks(item)]
+    if absent:
+        config.hook.pytest_deselected(items=absent)
+        items[:] = [item for item in items if item not in absent]
+
+
+def _lacks(item):
+    feature = getattr(getattr(item, "function", None), "needs", None)
+    vendor = item.callspec.params.get("vendor") if feature and hasattr(item, "callspec") else None
+    return vendor is not None and not getattr(vendor, feature)
 
 
 @pytest.fixture

@@ -143,8 +143,7 @@ class Vendor:
         passes: The same for those that pass.
         waits: Whether the provider says how long to wait.
         ids: Whether errors have the request's id.
-        passes_within: Whether an error within a stream says whether it passes.
-        reads_any: Whether the SDK reads error bodies that are no object.
+        stays_within: Whether an error within a stream may stay; the others' pass.
         nonsense: Answers that are none, and whether an event of a stream is none, too.
         frames: Streams that are none.
         begun: How a stream begins that says "Half".
@@ -199,8 +198,7 @@ class Vendor:
     passes: Mapping[int, str | None]
     waits: bool = True
     ids: bool = True
-    passes_within: bool = True
-    reads_any: bool = True
+    stays_within: bool = True
     nonsense: Sequence[bytes]
     frames: Sequence[Any]
     begun: bytes
@@ -220,6 +218,16 @@ class Vendor:
         facts = options if "client" in options else {"base_url": url + self.base, **self.made, **options}
         async with aclosing(self.kind(name or self.model, **facts)) as model:
             yield model
+
+
+def needs(feature: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Marks a test that only vendors with a feature have: a fact of `Vendor` that is true."""
+
+    def mark(test: Callable[..., None]) -> Callable[..., None]:
+        test.needs = feature  # type: ignore[attr-defined]
+        return test
+
+    return mark
 
 
 def holds(body: Any, facts: Mapping[str, Any]) -> bool:

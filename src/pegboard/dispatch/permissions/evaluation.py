@@ -1,0 +1,268 @@
+"""What a call touches, and what rules decide about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import attrs
+from attrs import field, frozen
+
+from pegboard.dispatch.permissions.rule import (
+    Action,
+    Match,
+    Matcher,
+    Rule,
+    TextMatcher,
+    Unreadable,
+    UnreadableError,
+    WholeCall,
+)
+from pegboard.schema.json import canonical_json, digest_of
+from pegboard.tools.spec import ArgumentKind
+
+MOST_EXACT: Final = 4_096
+"""Characters of the text for what is asked; a longer one is given as its digest."""
+
+
+@frozen
+class Resource:
+    """One thing that a call touches, usually the value of an argument.
+
+    Attributes:
+        kind: How it is read, where a rule doesn't name a kind.
+        value: `None`: it isn't there, or it is nothing that could be read so. Then deny applies and allow doesn't.
+        field: The argument's name, or `None`.
+        declared: Whether the tool declares it for rules. What isn't declared counts only for rules that
+            name its field, and decides nothing by itself.
+    """
+
+    kind: ArgumentKind
+    value: str | None
+    field: str | None = None
+    declared: bool = attrs.field(default=True, kw_only=True)
+
+    def parts(self, kind: ArgumentKind, folders: Sequence[str]) -> tuple[Matcher, ...]:
+        """Its parts, each of which is decided by itself, with the value read as this kind.
+
+        Args:
+            kind: How it is read.
+            folders: As in `Evaluation`.
+        """
+        if not self.value:
+            return (Unreadable(),)
+        if kind == "text":
+            return (TextMatcher(self.value),)
+        try:
+            if kind == "command":
+                from pegboard.dispatch.permissions.commands import command_parts  # loaded only where a rule needs it
+
+                return command_parts(self.value)
+            from pegboard.dispatch.permissions.places import place_of, url_of  # loaded only where a rule needs it
+
+            return (url_of(self.value) if kind == "url" else place_of(self.value, *folders),)
+        except UnreadableError:
+            return (Unreadable(self.value),)
+
+
+_STRICTNESS: Final = {"deny": 3, "ask": 2, None: 1, "allow": 0}
+"""Of actions. Where no rule applies, the call may still be one that asks."""
+
+
+@frozen
+class Decision:
+    """What is to be done with a call.
+
+    Attributes:
+        action: `None`: no rule applies to it.
+        rule: The rule that decided, or `None`.
+        forbidden: Whether it was a forbid rule, which nothing beats.
+        reason: Why, in a few words, for people.
+    """
+
+    action: Action | None
+    rule: Rule | None = None
+    forbidden: bool = False
+    reason: str = ""
+
+
+NO_RULE: Final = Decision(None)
+
+
+def _checked_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    kept = tuple(rules)
+    for rule in kept:
+        if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  whatever is given comes here
+            raise TypeError(f"{rule!r:.100} is no Rule")
+    return kept
+
+
+@frozen
+class PermissionRules:
+    """Rules, in order.
+
+    Of the ordinary ones the last that applies to something decides. A forbid rule beats them all.
+
+    Attributes:
+        rules: All of them.
+    """
+
+    rules: tuple[Rule, ...] = field(default=(), converter=_checked_rules)
+
+    def with_rules(self, *rules: Rule) -> PermissionRules:
+        """These rules, then those: what comes later wins, but against a forbid rule."""
+        return attrs.evolve(self, rules=(*self.rules, *rules))
+
+    def decide(self, permission: str, resources: Sequence[Resource] = (), *, work_dir: str | None = None) -> Decision:
+        """What the rules say of a call.
+
+        Each thing that it touches is decided by itself, and the strictest decision counts: deny, ask, no rule, allow.
+
+        Args:
+            permission: What is asked for.
+            resources: What the call touches; nothing: only rules with the pattern `*` surely apply to it.
+            work_dir: Where relative paths start; the process's own folder by default.
+        """
+        applicable = tuple(rule for rule in self.rules if rule.names(permission))
+        evaluation = Evaluation(applicable, tuple(resources), (work_dir or ".",))
+        return evaluation.forbid() or evaluation.decide_ordinary()
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+
+@frozen
+class Evaluation:
+    """The rules that apply to one call, and what it touches.
+
+    Attributes:
+        rules: In their order.
+        resources: What the call touches.
+        folders: Where relative paths start. A relative pattern starts there too, and to deny and to ask in each of
+            the other folders as well: the tool's own comes first, then the call's. None: paths can't be read.
+        grants: What people have allowed: they answer what asks, and nothing else.
+        whole: All that is asked, as JSON data, where the resources don't make it up.
+    """
+
+    rules: tuple[Rule, ...]
+    resources: tuple[Resource, ...]
+    folders: tuple[str, ...]
+    grants: tuple[Rule, ...] = ()
+    whole: Any = None
+
+    @cached_property
+    def ordinary(self) -> tuple[Rule, ...]:
+        """The rules that don't forbid, the last first."""
+        return tuple(rule for rule in reversed(self.rules) if not rule.forbid)
+
+    @cached_property
+    def declared(self) -> tuple[tuple[Resource | None, tuple[Matcher, ...]], ...]:
+        """What has to be decided: each resource with its parts, read once a rule looks at them."""
+        read = tuple((each, each.parts(each.kind, self.folders)) for each in self.resources if each.declared)
+        return read or ((None, (WholeCall(),)),)
+
+    @property
+    def parts(self) -> tuple[Matcher, ...]:
+        """Everything that is decided by itself."""
+        return tuple(part for _, parts in self.declared for part in parts)
+
+    @cached_property
+    def exact(self) -> str | None:
+        """Text that stands for what is asked and for nothing else; `None` where there is none."""
+        asked: Any = self.whole
+        if asked is None:
+            asked = {}
+            for resource, parts in self.declared:
+                assert resource is not None
+                literals = [part.literal for part in parts if not part.inside]
+                if None in literals:
+                    return None
+                shown = [resource.value] if resource.kind == "command" else literals
+                asked.setdefault(resource.field or "", []).extend(shown)
+            for resource in self.resources:
+                if not resource.declared:
+                    asked.setdefault(resource.field, []).append(resource.value)
+        try:
+            text = canonical_json(asked)
+        except (TypeError, ValueError, RecursionError):
+            return None
+        return text if len(text) <= MOST_EXACT else digest_of(asked)
+
+    def _is_granted(self, resource: Resource | None, part: Matcher) -> bool:
+        return any(
+            grant.pattern == self.exact if grant.literal else self.match(grant, resource, part) is Match.SURELY
+            for grant in self.grants
+        )
+
+    def forbid(self) -> Decision | None:
+        """The decision of a forbid rule, where one may apply to anything that is touched."""
+        for rule in self.rules:
+            if rule.forbid and any(
+                self.match(rule, resource, part) is not Match.NO for resource, parts in self.declared for part in parts
+            ):
+                return Decision("deny", rule, forbidden=True, reason=_reason("a rule forbids it", rule))
+        return None
+
+    def decide_ordinary(self) -> Decision:
+        """The same without forbid rules: of each part, the strictest of what could be the last rule that applies."""
+        strictest: Decision | None = None
+        for resource, parts in self.declared if self.ordinary or self.grants else ():
+            for part in parts:
+                decision: Decision | None = None
+                for rule in self.ordinary:
+                    match = self.match(rule, resource, part)
+                    if match is not Match.NO:
+                        decision = _stricter(
+                            Decision(rule.action, rule, reason=_reason(_REASONS[rule.action], rule)), decision
+                        )
+                    if match is Match.SURELY:
+                        break
+                if (decision is None or decision.action == "ask") and self._is_granted(resource, part):
+                    decision = _GRANTED
+                if not part.inside or (decision and decision.action != "allow"):
+                    strictest = _stricter(decision or NO_RULE, strictest)
+        return strictest or NO_RULE
+
+    def is_about(self, rule: Rule) -> bool:
+        """Whether a rule surely applies to everything that is touched."""
+        return all(
+            self.match(rule, resource, part) is Match.SURELY
+            for resource, parts in self.declared
+            for part in parts
+            if not part.inside
+        )
+
+    def match(self, rule: Rule, resource: Resource | None, part: Matcher) -> Match:
+        """Whether a rule applies to a part, or by an argument that isn't declared of the call as a whole."""
+        if rule.is_everything:
+            return Match.SURELY
+        if rule.field in (None, resource and resource.field):
+            if resource is None or rule.kind in (None, resource.kind):
+                return part.match(rule)
+            parts = resource.parts(rule.kind, self.folders)
+        elif any(resource is not None and resource.field == rule.field for resource, _ in self.declared):
+            return Match.NO
+        else:
+            kind = rule.kind or "text"
+            others = [each for each in self.resources if (each.field, each.kind) == (rule.field, kind)]
+            parts = [part for each in others for part in each.parts(kind, self.folders)]
+            if not parts:
+                return Match.NO if rule.allows else Match.PERHAPS
+        matches = [each.match(rule) for each in parts if not (rule.allows and each.inside)]
+        if rule.allows:  # it has to apply to all parts; to deny and to ask, any will do
+            return Match.SURELY if matches and all(match is Match.SURELY for match in matches) else Match.NO
+        return next((match for match in (Match.SURELY, Match.PERHAPS) if match in matches), Match.NO)
+
+
+_GRANTED: Final = Decision("allow", reason="it was allowed for longer")
+_REASONS: Final = {"allow": "a rule allows it", "ask": "a rule asks", "deny": "a rule denies it"}
+
+
+def _reason(words: str, rule: Rule) -> str:
+    return f"{words}: {rule.reason}" if rule.reason else words
+
+
+def _stricter(one: Decision, other: Decision | None) -> Decision:
+    """The stricter decision; the other where they are alike."""
+    return one if other is None or _STRICTNESS[one.action] > _STRICTNESS[other.action] else other

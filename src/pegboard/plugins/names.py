@@ -1,0 +1,168 @@
+"""Names that plugins of several distributions bring: which of them has each, by what the user has accepted.
+
+Load order never decides. A name that one distribution brings is its own; one that several bring stays with the
+distribution that it was accepted for in this environment, and where that is none of them, nobody gets it. What was
+accepted is kept in one file of the user's state folder, `accepted.json`; the command `registry` notes there what
+clashes with nothing, and `registry plugins accept` what the user has decided.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from pegboard.catalogue import EXTRAS, Catalogue, Problem
+from pegboard.config.config import normalised
+from pegboard.config.files import read_private, user_folder, write_private
+from pegboard.tools.spec import Origin
+
+KINDS: Final = ("plugins", "tools", "toolsets", *EXTRAS)
+"""What has names that plugins bring; the names of plugins are their entry points' and their distributions'."""
+_FORMAT: Final = 1
+_MOST_BYTES: Final = 8 * 1024 * 1024
+
+Names = Mapping[str, Mapping[str, str]]
+"""Kind -> name -> the normalised name of a distribution."""
+
+
+def accepted_names() -> Names:
+    """Which distribution each name was accepted for in this environment; nothing where the file can't be believed."""
+    found: Any = _environments().get(sys.prefix, {})
+    return {kind: found[kind] for kind in KINDS if isinstance(found.get(kind), dict)}
+
+
+def accept(names: Names) -> None:
+    """Keeps what holds in this environment from now on, in place of what was accepted before.
+
+    Raises:
+        OSError: It can't be kept.
+    """
+    environments = {**_environments(), sys.prefix: {kind: dict(of_kind) for kind, of_kind in names.items() if of_kind}}
+    text = json.dumps({"format": _FORMAT, "environments": environments}, indent=1, sort_keys=True)
+    write_private(str(_file()), f"{text}\n".encode())
+
+
+def _file() -> Path:
+    return Path(user_folder("state"), "accepted.json")
+
+
+def _environments() -> dict[str, Any]:
+    try:
+        data: Any = json.loads(read_private(str(_file()), _MOST_BYTES))
+        found: dict[str, dict[str, Any]] = data["environments"] if data["format"] == _FORMAT else {}
+        return {prefix: dict(names) for prefix, names in found.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
+@frozen
+class Clash:
+    """A name that several distributions bring.
+
+    Attributes:
+        kind: One of `KINDS`.
+        name: The name.
+        origins: What brings it, one origin a distribution.
+        holder: The distribution that has it, as it writes itself; `None` where it was accepted for none of them.
+    """
+
+    kind: str
+    name: str
+    origins: tuple[Origin, ...]
+    holder: str | None
+
+    @property
+    def held_back(self) -> tuple[Origin, ...]:
+        """Those that don't get the name."""
+        return tuple(origin for origin in self.origins if origin.distribution != self.holder)
+
+    def problem(self, origin: Origin) -> Problem:
+        """Why one of them doesn't get it, and the line of configuration that settles it."""
+        others = [each.distribution or "?" for each in self.origins if each != origin]
+        if self.holder is not None:
+            why = f"{self.holder} has the name"
+        else:
+            why = f"{' and '.join(others)} {'bring' if len(others) > 1 else 'brings'} one, too"
+        fix = f"in pegboard.toml, block = [{', '.join(map(json.dumps, others))}] settles it"
+        if self.kind == "tools":
+            fix += f', or [prefix] "{origin.plugin}" = "{(origin.plugin or "").replace("-", "_")}_"'
+        cause = f"{self.kind[:-1]} {self.name!r} is held back: {why}; {fix}, or registry plugins accept DISTRIBUTION"
+        return Problem(origin.plugin, origin.distribution, cause, self.name if self.kind == "tools" else None)
+
+
+@define(eq=False)
+class Claims:
+    """Which distribution brings which name, as far as is known; only installed plugins have claims.
+
+    Attributes:
+        preferred: Distributions that get what they bring, whatever was accepted.
+    """
+
+    preferred: frozenset[str] = frozenset()
+    _origins: dict[tuple[str, str], dict[str, Origin]] = field(factory=dict[tuple[str, str], dict[str, Origin]])
+    _accepted: Names | None = None
+
+    def add(self, kind: str, names: Iterable[str], origin: Origin) -> None:
+        """Notes that a plugin brings these names."""
+        if origin.distribution is not None:
+            for name in names:
+                self._origins.setdefault((kind, name), {}).setdefault(normalised(origin.distribution), origin)
+
+    def has(self, kind: str, name: str, origin: Origin) -> bool:
+        """Whether a plugin gets a name that it brings."""
+        origins = self._origins.get((kind, name), {})
+        if origin.distribution is None or len(origins) < 2:
+            return True
+        return self._holder(kind, name, origins) == normalised(origin.distribution)
+
+    def clashes(self) -> Iterator[Clash]:
+        """The names that several distributions bring."""
+        for (kind, name), origins in self._origins.items():
+            if len(origins) > 1:
+                holder = self._holder(kind, name, origins)
+                written = None if holder is None else origins[holder].distribution
+                yield Clash(kind, name, tuple(origins.values()), written)
+
+    def _holder(self, kind: str, name: str, origins: Mapping[str, Origin]) -> str | None:
+        preferred = self.preferred & origins.keys()
+        if preferred:
+            return next(iter(preferred)) if len(preferred) == 1 else None
+        if self._accepted is None:
+            self._accepted = accepted_names()
+        accepted = self._accepted.get(kind, {}).get(name)
+        return accepted if accepted in origins else None
+
+    def to_accept(self, installed: Iterable[str]) -> Names:
+        """What to accept now: every name that clashes with nothing, and what was accepted and is still installed."""
+        before, here = accepted_names(), frozenset(map(normalised, installed))
+        names: dict[str, dict[str, str]] = {
+            kind: {name: owner for name, owner in of_kind.items() if owner in here} for kind, of_kind in before.items()
+        }
+        for (kind, name), origins in self._origins.items():
+            holder = self._holder(kind, name, origins) if len(origins) > 1 else next(iter(origins))
+            if holder is not None and (len(origins) > 1 or name not in names.get(kind, {})):
+                names.setdefault(kind, {})[name] = holder
+        return names
+
+
+def without(catalogue: Catalogue, clash: Clash) -> Catalogue:
+    """A catalogue without what doesn't get its name, and with the reasons among its problems."""
+    losing = {origin.distribution for origin in clash.held_back}
+    if clash.kind == "tools":
+        tool = catalogue.tools.get(clash.name)
+        if tool is not None and tool.origin.distribution in losing:
+            catalogue = catalogue.without_tools([tool])
+    elif clash.kind == "toolsets":
+        named: list[Any] = [toolset for toolset in catalogue.toolsets if toolset.name == clash.name]
+        catalogue = catalogue.without_toolsets([each for each in named if each.origin.distribution in losing])
+    else:
+        owner = catalogue.owners.get(f"{clash.kind}:{clash.name}")
+        if owner is not None and owner.distribution in losing:
+            catalogue = catalogue.without_extra(clash.kind, clash.name)
+    new = [problem for problem in map(clash.problem, clash.held_back) if problem not in catalogue.problems]
+    return catalogue.evolve(problems=(*catalogue.problems, *new)) if new else catalogue

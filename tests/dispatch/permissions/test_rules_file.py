@@ -1,0 +1,157 @@
+"""Files of rules, and problems of rules."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from pegboard.dispatch.permissions.permissions import Permissions
+from pegboard.dispatch.permissions.rule import Rule
+from pegboard.dispatch.permissions.rules_file import MOST_FILE, read_permissions
+from pegboard.errors import ConfigError
+from pegboard.tools.spec import ToolSpec
+from pegboard.tools.tool import Tool
+
+SHELL = Tool(ToolSpec("shell", permission="bash", permission_arguments={"line": "command"}))
+
+TOML = """
+mode = "accept_edits"
+forbid = ["bash: rm -rf *"]
+deny = ["fetch"]
+ask = ["edit: ~/*"]
+allow = ["bash: git *", "fetch:https://example.com"]
+
+[[rule]]
+permission = "mail"
+pattern = "*@example.com"
+action = "allow"
+field = "to"
+kind = "text"
+
+[[rule]]
+permission = "mail"
+forbid = true
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    def written(content, name="rules.toml"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return written
+
+
+def test_a_file_of_rules_is_read(written):
+    """The lists first, the stricter behind the milder; then the rules."""
+    assert read_permissions(written(TOML)) == Permissions(
+        [
+            Rule("bash", "git *", "allow"),
+            Rule("fetch", "https://example.com", "allow"),
+            Rule("edit", "~/*", "ask"),
+            Rule("fetch", "*", "deny"),
+            Rule("bash", "rm -rf *", "deny", forbid=True),
+            Rule("mail", "*@example.com", "allow", field="to", kind="text"),
+            Rule("mail", "*", "deny", forbid=True),
+        ],
+        "accept_edits",
+    )
+
+
+def test_json_says_the_same(written):
+    permissions = read_permissions(written(TOML))
+    assert read_permissions(written(json.dumps(permissions.to_json()), "rules.JSON")) == permissions
+    short = {"allow": ["bash"], "rule": [{"permission": "a", "action": "ask"}]}
+    assert read_permissions(written(json.dumps(short), "rules.json")) == Permissions(
+        [Rule("bash", "*", "allow"), Rule("a", "*", "ask")]
+    )
+
+
+def test_an_empty_file_says_nothing(written):
+    assert read_permissions(written("")) == Permissions()
+
+
+GIT = 'permission = "bash"\npattern = "git *"\naction = "deny"\n'
+
+
+def test_a_rule_may_have_a_reason_and_examples(written):
+    examples = 'kind = "command"\nmatch = ["git log", "sudo git x"]\nnot_match = ["ls", "echo git"]\n'
+    permissions = read_permissions(written(f"[[rule]]\n{GIT}{examples}reason = 'Use the tool git.'"))
+    assert permissions == Permissions([Rule("bash", "git *", "deny", kind="command", reason="Use the tool git.")])
+    assert permissions.decide(SHELL, {"line": "git log"}).reason == "a rule denies it: Use the tool git."
+    allows = {"permission": "a", "pattern": "/a/*", "action": "allow", "kind": "path", "field": "path"}
+    data = {"rules": [{**allows, "match": ["/a/b", "/a/../a/c"], "not_match": ["/a/../b"]}]}
+    assert len(Permissions.from_json(data).rules) == 1
+
+
+@pytest.mark.parametrize("change", [{"mode": 0o646}, {"mode": 0o664, "group": 12345}, {"user": 12345}])
+def test_a_file_that_others_can_write_is_refused(written, monkeypatch, change):
+    path = written("")
+    facts = Path(path).stat()
+    changed = list(facts)[:10]
+    changed[0] = change.get("mode", facts.st_mode & 0o777) | 0o100000
+    changed[4], changed[5] = change.get("user", facts.st_uid), change.get("group", facts.st_gid)
+    monkeypatch.setattr(os, "fstat", lambda fd: os.stat_result(changed))
+    with pytest.raises(ConfigError, match="other users can write it"):
+        read_permissions(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "text"),
+    [
+        ('mdoe = "plan"', "mdoe", "unknown key. Did you mean 'mode'?"),
+        ("zzz = 1", "zzz", "unknown key. There are mode, allow, ask, deny, forbid, rule, rules."),
+        ('mode = "paln"', "mode", "there is no mode 'paln'. Did you mean 'plan'?"),
+        ("mode = 1", "mode", "expected a text, found int"),
+        ('allow = "bash"', "allow", "expected a list, found str"),
+        ("deny = [1]", "deny[0]", "expected a text such as 'bash: git *', found int"),
+        ('ask = ["a", ": x"]', "ask[1]", "expected 'permission: pattern' or 'permission', found ': x'"),
+        ('ask = ["a:"]', "ask[0]", "expected 'permission: pattern' or 'permission', found 'a:'"),
+        ("rule = [1]", "rule[0]", "expected a table, found int"),
+        ("rule = 1", "rule", "expected a list, found int"),
+        ('[[rule]]\npermission = "a"\nacton = "ask"', "rule[0]", "acton: unknown key. Did you mean 'action'?"),
+        ("rule = []\nrules = []", "rules", "write either 'rule' or 'rules'"),
+        ('ask = ["a:\\u0000"]', "ask[0]", "pattern holds a NUL character"),
+        ("[[rule]]\n" + GIT + "match = [1]", "rule[0].match", "expected a text, found int"),
+        ("[[rule]]\n" + GIT + 'match = "a"', "rule[0].match", "expected a list, found str"),
+        (
+            "[[rule]]\n" + GIT + 'match = ["git log", "ls; git x"]',
+            "rule[0].match",
+            "the rule deny bash: git * doesn't apply to 'ls; git x', read as text",
+        ),
+        (
+            "[[rule]]\n" + GIT + 'kind = "command"\nnot_match = ["ls", "sudo git log"]',
+            "rule[0].not_match",
+            "the rule deny bash: git * (argument as command) applies to 'sudo git log', read as command",
+        ),
+        ("mode = ", "", "not TOML: "),
+        (b"\xff", "", "not UTF-8"),
+        ("a = " + "[" * 100_000, "", "nested too deep"),
+        (" " * (MOST_FILE + 1), "", f"larger than {MOST_FILE} bytes"),
+    ],
+)
+def test_what_is_wrong_is_named(written, content, key, text):
+    path = written(content)
+    with pytest.raises(ConfigError, match=re.escape(f"{path}: {key + ': ' if key else ''}{text}")) as caught:
+        read_permissions(path)
+    assert (caught.value.file, caught.value.key) == (path, key)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [('{"mode": "plan", "mode": "bypass"}', "not JSON"), ("[]", "expected a table, found list"), ("{", "not JSON")],
+)
+def test_json_is_read_as_strictly(written, content, text):
+    with pytest.raises(ConfigError, match=text):
+        read_permissions(written(content, "rules.json"))
+
+
+def test_a_file_that_isnt_there_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"none\.toml: can't be read: No such file"):
+        read_permissions(str(tmp_path / "none.toml"))

@@ -1,0 +1,252 @@
+"""Names that several distributions bring: the accepted one has each, and load order decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import sys
+
+import pytest
+
+import pegboard
+from installed import GREETER, install, write
+from pegboard import PluginError, RegistrationError, tool
+from pegboard.config.config import Config
+from pegboard.plugins.names import accept, accepted_names
+
+BRINGS = {
+    "tools": GREETER.format(name="same"),
+    "models": """
+from pegboard import hookimpl
+from pegboard.testing import ScriptedModel
+
+@hookimpl
+def pegboard_register_models(register):
+    register("same", lambda model, **options: ScriptedModel(["from {name}"], name=model))
+""",
+    "exporters": """
+from pegboard import hookimpl
+from pegboard.request.listing import MCP
+
+class Own(MCP):
+    pass
+
+@hookimpl
+def pegboard_register_exporters(register):
+    register("same", Own())
+""",
+    "toolsets": """
+from pegboard import Tool, ToolSpec, hookimpl
+
+class Live:
+    name = "same"
+
+    async def tools(self, context):
+        return [Tool(ToolSpec("{name}_live"))]
+
+@hookimpl
+def pegboard_register_toolsets(register):
+    register(Live())
+""",
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def both(site):
+    """Installs the same thing twice, as plugins `first` (of `dist-first`) and `second`."""
+
+    def both(kind: str) -> None:
+        for name in ("first", "second"):
+            site(name, BRINGS[kind].replace("{name}", name).replace("hello", f"{name} says"))
+
+    return both
+
+
+def causes(registry, kind: str) -> dict[str, str]:
+    beginning = f"{kind[:-1]} 'same' is held back: "
+    found = (problem for problem in registry.problems() if problem.cause.startswith(beginning))
+    return {problem.plugin: problem.cause.removeprefix(beginning) for problem in found}
+
+
+LOADING = pytest.mark.parametrize("live", [False, True], ids=["listed", "live"])
+
+
+@LOADING
+def test_a_tool_that_none_was_accepted_for_is_held_back_from_both(both, live) -> None:
+    both("tools")
+    registry = pegboard.load(live=live)
+    assert registry.tools() == ()
+    assert causes(registry, "tools") == {
+        "first": 'dist-second brings one, too; in pegboard.toml, block = ["dist-second"] settles it, or [prefix] '
+        '"first" = "first_", or registry plugins accept DISTRIBUTION',
+        "second": 'dist-first brings one, too; in pegboard.toml, block = ["dist-first"] settles it, or [prefix] '
+        '"second" = "second_", or registry plugins accept DISTRIBUTION',
+    }
+
+
+@LOADING
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_a_tool_stays_with_the_distribution_that_was_accepted(both, name, live) -> None:
+    both("tools")
+    accept({"tools": {"same": f"dist-{name}"}})
+    registry = pegboard.load(live=live)
+    assert registry.call_sync("same").text == f"{name} says you"
+    assert list(causes(registry, "tools")) == [{"first": "second", "second": "first"}[name]]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config(block=("second",)),
+        Config(block=("Dist_Second",)),
+        Config(enable=("dist-first",)),
+        Config(prefix={"second": "s_"}),
+        Config(rename={"second:same": "other"}),
+        Config(conflicts="keep"),
+    ],
+)
+def test_configuration_settles_it(both, config) -> None:
+    both("tools")
+    assert pegboard.load(config=config).call_sync("same").text == "first says you"
+
+
+@LOADING
+def test_the_hosts_own_tool_wins_over_both(both, live) -> None:
+    both("tools")
+    registry = pegboard.load(live=live)
+
+    @tool
+    def same() -> str:
+        """Mine."""
+        return "mine"
+
+    registry.register(same)
+    assert registry.call_sync("same").text == "mine"
+
+
+@LOADING
+def test_a_model_and_its_keys_go_to_the_accepted_distribution_only(both, live) -> None:
+    both("models")
+    with pytest.raises(PluginError, match="model 'same' is held back: dist-second brings one, too"):
+        pegboard.load(live=live).model("same/x")
+    accept({"models": {"same": "dist-second"}})
+    model = pegboard.load(live=live).model("same/x")
+    assert asyncio.run(model.respond(pegboard.ModelRequest("Hi"))).text == "from second"
+
+
+@LOADING
+def test_exporters_likewise(both, live) -> None:
+    both("exporters")
+    with pytest.raises(PluginError, match="exporter 'same' is held back"):
+        pegboard.load(live=live).exporter("same")
+    accept({"exporters": {"same": "dist-second"}})
+    assert type(pegboard.load(live=live).exporter("same")).__module__ == "second_made_up"
+
+
+@LOADING
+def test_toolsets_likewise(both, live) -> None:
+    both("toolsets")
+    registry = pegboard.load(live=live)
+    assert asyncio.run(registry.resolve()).names == ()
+    assert set(causes(registry, "toolsets")) == {"first", "second"}
+    accept({"toolsets": {"same": "dist-first"}})
+    assert asyncio.run(pegboard.load(live=live).resolve()).names == ("first_live",)
+
+
+# Names of plugins -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def twins(site):
+    """Two distributions whose plugin is called `same`; a third whose own name is `same`."""
+    for name, plugin in (("one", "same"), ("two", "same"), ("same", "other")):
+        write(site.folder / f"{name}_module.py", GREETER.format(name=f"by_{name}"))
+        install(site.folder, name, "1.0", f"[pegboard]\n{plugin} = {name}_module\n", record=f"{name}_module.py,,\n")
+    yield
+    for name in ("one", "two", "same"):
+        sys.modules.pop(f"{name}_module", None)
+
+
+@LOADING
+def test_plugins_of_one_name_are_held_back_and_so_is_a_distribution_called_like_them(twins, live) -> None:
+    registry = pegboard.load(live=live)
+    assert registry.tools() == ()
+    assert {plugin.name: plugin.status for plugin in registry.plugins()} == {"same": "disabled", "other": "disabled"}
+    assert len(causes(registry, "plugins")) == 2
+
+
+@LOADING
+@pytest.mark.parametrize("settling", ["accepted", "enable", "block"])
+def test_the_accepted_plugin_has_the_name_and_its_settings(twins, live, settling) -> None:
+    settings = {"same": {"of": "the name"}, "Two": {"of": "the distribution"}}
+    configs = {
+        "accepted": Config(plugins=settings),
+        "enable": Config(plugins=settings, enable=("two",)),
+        "block": Config(plugins=settings, block=("one", "SAME")),
+    }
+    if settling == "accepted":
+        accept({"plugins": {"same": "two"}})
+    elif settling == "block":  # "SAME" is the distribution, in another case
+        assert pegboard.load(config=configs["block"], live=live).get("by_two")
+        return
+    registry = pegboard.load(config=configs[settling], live=live)
+    assert [each.name for each in registry.tools()] == ["by_two"]
+    assert registry.plugin_manager.settings["same"] == {"of": "the distribution"}
+
+
+def test_plugin_in_a_predicate_takes_a_distributions_name(site) -> None:
+    site("one")
+    site("two")
+    assert asyncio.run(pegboard.load().resolve(where="plugin:dist-one")).names == ("greet_one",)
+
+
+@LOADING
+def test_names_that_are_pegboards_own_cant_be_taken(site, live) -> None:
+    site("one", GREETER.format(name="pegboard_request_confirmation"))
+    registry = pegboard.load(live=live)
+    assert registry.tools() == ()
+    assert "don't begin with 'pegboard_'" in registry.problems()[0].cause
+    site("two")
+    config = Config(rename={"two:greet_two": "pegboard_x"})
+    assert [each.name for each in pegboard.load(config=config, live=live).tools()] == ["greet_two"]
+    with pytest.raises(RegistrationError, match="don't begin with"):
+        pegboard.ToolRegistry().register(tool(lambda: "", name="pegboard_y", description="Mine."))
+
+
+# What was accepted ----------------------------------------------------------------------------------------------------
+
+
+def test_what_was_accepted_is_private_and_a_broken_file_accepts_nothing(tmp_path) -> None:
+    accept({"tools": {"a": "dist"}})
+    file = tmp_path / "state" / "pegboard" / "accepted.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert accepted_names() == {"tools": {"a": "dist"}}
+    for content in ("", "[]", "{}", '{"format":1}', '{"format":1,"environments":{"x":3}}', "[" * 99_999):
+        file.write_text(content)
+        assert accepted_names() == {}
+    accept({"tools": {"b": "dist"}})
+    file.chmod(0o644)
+    assert accepted_names() == {}
+
+
+def test_loading_writes_nothing_down(both, tmp_path) -> None:
+    """Only the command does."""
+    both("tools")
+    pegboard.load()
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("config", [Config(), Config(conflicts="keep")])
+def test_an_untrusted_project_cant_free_a_name(both, config) -> None:
+    both("tools")
+    import attrs
+
+    accept({"tools": {"same": "dist-second"}})
+    registry = pegboard.load(config=attrs.evolve(config, project_block=("second",)))
+    held = {} if config.conflicts else {"first"}
+    assert set(causes(registry, "tools")) == set(held)
