@@ -163,7 +163,7 @@ GRACE_SECONDS: Final = 1.0
 """How long tasks that are left may take to end once they are cancelled, and threads once nothing more comes."""
 
 INTERRUPTED: Final = ("interrupted", "cancelled")
-"""The outcomes of calls that Ctrl-C has ended."""
+"""The outcomes of calls that a signal has ended."""
 
 WHOLE: Final = ResultLimits(lines=None, bytes=None)
 """A person, or whatever reads the output, gets results whole: there is no model to spare."""
@@ -218,29 +218,38 @@ def _has_shut(executor: Any) -> bool:
 
 @contextmanager
 def interruptible(end: Callable[[], None]) -> Generator[None]:
-    """Lets the first Ctrl-C end the work in its own way; the next one is what it always was.
+    """Lets the first Ctrl-C, SIGTERM or SIGHUP end the work in its own way; the next one is what it always was.
 
     Args:
         end: Ends the work; called in the event loop.
     """
     loop = asyncio.get_running_loop()
-    before = signal.getsignal(signal.SIGINT)
+    before: dict[int, Any] = {}
 
     def interrupt() -> None:
+        restore()
         end()
-        loop.remove_signal_handler(signal.SIGINT)
-        signal.signal(signal.SIGINT, before)
 
-    try:
-        loop.add_signal_handler(signal.SIGINT, interrupt)
-    except (NotImplementedError, ValueError, RuntimeError):  # Windows; another thread than the main one
-        yield
-        return
+    def restore() -> None:
+        while before:
+            number, handler = before.popitem()
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        handler = None if number is None else signal.getsignal(number)
+        if number is None or handler in (None, signal.SIG_IGN):  # `nohup` has SIGHUP ignored
+            continue
+        try:
+            loop.add_signal_handler(number, interrupt)
+        except (NotImplementedError, ValueError, RuntimeError):  # Windows; another thread than the main one
+            break
+        before[number] = handler
     try:
         yield
     finally:
-        if loop.remove_signal_handler(signal.SIGINT):
-            signal.signal(signal.SIGINT, before)
+        restore()
 
 
 async def run_turn(
@@ -253,8 +262,8 @@ async def run_turn(
 ) -> Outcome:
     """Runs calls as one turn; a line on a terminal's standard error shows how far they are.
 
-    At Ctrl-C running calls are aborted and the rest is skipped: each still has its result. A second one ends the
-    command at once.
+    At Ctrl-C, SIGTERM or SIGHUP running calls are aborted and the rest is skipped: each still has its result. A second
+    one ends the command at once.
 
     Args:
         registry: Where the tools are.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
 
@@ -532,3 +533,49 @@ def test_a_reader_that_goes_ends_the_calls(tmp_path):
     process.stdout.close()
     assert process.wait(timeout=60) == 0
     process.stderr.close()
+
+
+STEPS = """
+import os, signal, threading
+
+def quick() -> str:
+    'Answers at once.'
+    return "done"
+
+def leave() -> str:
+    'Ends the process.'
+    os._exit(3)
+
+def send(number: int) -> str:
+    'Sends a signal to its own process, and waits for ever.'
+    os.kill(os.getpid(), number)
+    threading.Event().wait()
+    return "never"
+"""
+
+
+@pytest.fixture
+def steps(tmp_path):
+    """Runs `registry dispatch` in a process of its own; gives the exit code and standard output."""
+
+    def steps(*calls):
+        (tmp_path / "fns.py").write_text(STEPS)
+        (tmp_path / "calls.json").write_text(json.dumps(calls))
+        argv = [sys.executable, "-m", "pegboard", "dispatch", "calls.json", "--sequential", "--functions", "fns.py"]
+        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout
+
+    return steps
+
+
+def test_a_tool_that_ends_the_process_loses_no_result_that_was_there(steps):
+    code, out = steps(call("quick", call_id="1"), call("quick", call_id="2"), call("leave", call_id="3"))
+    assert code == 3
+    assert [(row["id"], row["content"][0]["text"]) for row in json.loads(f"{out}]")] == [("1", "done"), ("2", "done")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_leaves_a_result_for_each_call(steps, number):
+    code, out = steps(call("quick"), call("send", {"number": number}), call("quick"))
+    assert code == 130
+    assert [row["kind"] for row in json.loads(out)] == [None, "aborted", "skipped"]

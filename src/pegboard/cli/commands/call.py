@@ -22,21 +22,25 @@ from pegboard.cli.output import (
     block,
     error_text,
     json_line,
-    json_rows,
     remark,
     result_text,
     stderr_screen,
     stdout_screen,
     write,
+    write_through,
 )
 from pegboard.cli.run import INTERRUPTED, approver_for, run_turn, write_event
 from pegboard.cli.session import Session, complete_tool, complete_word, open_session
+from pegboard.dispatch.batch import Outcome
+from pegboard.dispatch.events import CallEnded, CallSuspended
 from pegboard.errors import UnknownToolError, suggest
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
 
 if TYPE_CHECKING:
-    from pegboard.dispatch.batch import Outcome
+    from collections.abc import Sequence
+
+    from pegboard.dispatch.events import CallEvent
     from pegboard.tools.context import ReadonlyContext
     from pegboard.tools.tool import Tool
     from pegboard.toolsets.resolve import ResolvedTools
@@ -229,21 +233,49 @@ def dispatch_command(  # noqa: PLR0913  one an option, by name
     \b
     [{"id": "1", "name": "add", "arguments": {"a": 1}}, ...]
 
-    Arguments are an object, or JSON text as models write it. Prints one result for each call, in call order. The exit
-    code is 1 if any of them is an error.
+    Arguments are an object, or JSON text as models write it. Prints one result for each call, in call order, as soon as
+    it and those before it are there. The exit code is 1 if any of them is an error.
     """  # noqa: D301  click's marker is the character itself
     raw = read_calls(file)
     session = open_session(options)
     read_rules(session.registry, rules)
     how = {"sequential": sequential, "max_concurrency": max_concurrency, "approver": approver_for(yes=yes, no=no)}
-    outcome = _dispatched(session, raw, context_of(**context), with_timeout(how, timeout), events=events)
-    if not events:
-        write(json_rows(outcome.to_json()))
+    rows = None if events else _Rows()
+    outcome = _dispatched(session, raw, context_of(**context), with_timeout(how, timeout), rows)
+    if rows is not None:
+        rows.finish(outcome)
     if outcome.fatal is not None:
         remark(f"the turn was ended: {outcome.fatal}")
     if outcome.ended in INTERRUPTED:
         return 130
     return 1 if outcome.is_error else 0
+
+
+class _Rows:
+    """Results as rows of a JSON list: each is written once it and those before it are there."""
+
+    def __init__(self) -> None:
+        self.calls: Sequence[ToolCall] = ()
+        self._waiting: dict[int, ToolResult] = {}
+        self._written = 0
+
+    def listen(self, event: CallEvent) -> None:
+        """Takes a call's result; what waits for an answer is worded at the end."""
+        if isinstance(event, CallEnded) and not isinstance(event, CallSuspended):
+            self._waiting.setdefault(event.index, event.result)
+        while self._written in self._waiting:
+            self._write(self.calls[self._written], self._waiting[self._written])
+
+    def finish(self, outcome: Outcome) -> None:
+        """Writes what is left, and the end of the list."""
+        for call, result in [*outcome][self._written :]:
+            self._write(call, result)
+        write_through("\n]\n" if self._written else "[]\n")
+
+    def _write(self, call: ToolCall, result: ToolResult) -> None:
+        (row,) = Outcome((call,), (result,)).to_json()
+        write_through(f"{',' if self._written else '['}\n{json_line(row)[:-1]}")
+        self._written += 1
 
 
 def read_calls(file: str) -> list[Any]:
@@ -273,13 +305,16 @@ def read_calls(file: str) -> list[Any]:
 
 
 def _dispatched(
-    session: Session, raw: list[Any], context: ReadonlyContext, how: dict[str, Any], *, events: bool
+    session: Session, raw: list[Any], context: ReadonlyContext, how: dict[str, Any], rows: _Rows | None
 ) -> Outcome:
     where = session.where()
 
     async def work() -> Outcome:
         resolved = await session.registry.resolve(context, where=where)
         calls: list[ToolCall] = [session.registry.parse(each, resolved) for each in raw]
-        return await run_turn(session.registry, calls, resolved, context, write_event if events else None, **how)
+        if rows is not None:
+            rows.calls = calls
+        listener = write_event if rows is None else rows.listen
+        return await run_turn(session.registry, calls, resolved, context, listener, **how)
 
     return session.run(work)
