@@ -88,6 +88,12 @@ texts = st.text(max_size=30) | st.text(
 )
 
 
+@pytest.mark.parametrize("part", ["a", "\\u{", "❤\u200d", "\u0301", "\u202e"])
+def test_a_long_word_costs_no_more_than_its_length(part):
+    """Milliseconds; were it the square, minutes."""
+    assert len(visible(part * 100_000 + "\n", newlines=True)) >= 100_000
+
+
 @given(texts, st.booleans())
 def test_nothing_hidden_is_left(text, newlines):
     """No character of a category without a shape; and what was there is still there, written out."""

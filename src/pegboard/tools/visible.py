@@ -20,7 +20,7 @@ _BLANKS: Final = frozenset(
 )
 """Characters that Python calls printable and that show nothing: fillers, selectors, a braille pattern of no dots."""
 
-_WORD: Final = re.compile(r"[^ \n\t]*[^\x20-\x7e\n\t][^ \n\t]*")
+_WORD: Final = re.compile(r"[^ \n\t]+")
 
 
 def visible(text: str, *, newlines: bool = False) -> str:
@@ -68,7 +68,9 @@ def _json_escape(character: str) -> str:
 
 def _escaped(word: str, escape: Callable[[str], str]) -> str:
     """A word, without spaces, in which every character that a person can't read for sure is escaped."""
-    import unicodedata  # not loaded for ASCII
+    if word.isascii() and word.isprintable():
+        return word
+    import unicodedata  # not loaded for such a word
 
     is_composed = unicodedata.is_normalized("NFC", word)
     shown: list[str] = []
@@ -89,7 +91,7 @@ def _escaped(word: str, escape: Callable[[str], str]) -> str:
 
 def _joins(word: str, place: int) -> bool:
     """Whether a joiner or a selector is one that an emoji, or a script, is written with."""
-    character, before, after = word[place], word[:place][-2:], word[place + 1 : place + 2]
+    character, before, after = word[place], word[max(0, place - 2) : place], word[place + 1 : place + 2]
     if character in "\ufe0e\ufe0f":
         return _is_symbol(before[-1:])
     if character == "\u200d" and _is_symbol(after):
