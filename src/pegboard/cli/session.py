@@ -121,6 +121,19 @@ class Session:
     discovery: Discovery
     clash: ConfigError | None = None
 
+    def read_rules(self, file: str | None) -> None:
+        """Reads what may run from a file of rules; what is odd about them is remarked.
+
+        Raises:
+            ConfigError: The file is wrong.
+        """
+        if file is not None:
+            from pegboard.dispatch.permissions.rules_file import read_permissions, rule_problems
+
+            permissions = self.registry.permissions = read_permissions(file)
+            for problem in rule_problems(permissions, self.registry.tools()):
+                remark(f"{file}: {problem}")
+
     def where(self, *predicates: Predicate | str | None) -> Predicate | None:
         """All of these and `-T`, joined; `None` where nothing is asked.
 

@@ -20,7 +20,7 @@ from pegboard.plugins.manager import LOAD_SECONDS, LoadedPlugin, gather, manifes
 from pegboard.plugins.manifest import PluginManifest, read_manifest
 from pegboard.schema.json import counted, is_array, is_object
 from pegboard.schema.references import References
-from pegboard.schema.validator import Validator, second_opinion
+from pegboard.schema.validator import Validator, lint_schema, second_opinion
 from pegboard.testing.calls import Subject, plugin_registry, subject_of
 from pegboard.testing.samples import NoSampleError, Samples
 from pegboard.tools.content import ToolResult
@@ -216,7 +216,10 @@ def _check_spec(spec: ToolSpec, findings: Findings) -> None:
         ("input", spec.input_schema, spec.examples),
         ("output", spec.output_schema, ()),
     ):
-        if schema is not None and (opinion := second_opinion(schema, examples)) is not None:
+        if schema is None:
+            continue
+        findings.warnings += [f"{called}: its {what} schema: {text}" for text in lint_schema(schema)]
+        if (opinion := second_opinion(schema, examples)) is not None:
             findings.warnings.append(
                 f"{called}: validators don't agree on its {what} schema: {opinion}; say it more plainly"
             )

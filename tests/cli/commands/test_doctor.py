@@ -75,6 +75,15 @@ def test_a_schema_that_another_validator_refuses(say, registry, monkeypatch):
     assert found(say) == {"tool 'odd'": ["its input schema: title: no"]}
 
 
+def test_a_misspelt_keyword_of_a_schema(say, registry):
+    from pegboard.tools.spec import ToolSpec
+    from pegboard.tools.tool import Tool
+
+    registry.register(Tool(ToolSpec("odd", input_schema={"type": "object", "requierd": ["a"]})))
+    (text,) = found(say)["tool 'odd'"]
+    assert text == "its input schema: (root): there is no keyword 'requierd'; 'required' may be meant"
+
+
 def test_what_is_installed(say, site):
     site.add("broken", BROKEN)
     install(site.root, "pegboard-odd", "1", "[pegboard]\nodd = odd_tools\n", metadata="nothing")

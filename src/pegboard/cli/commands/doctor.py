@@ -154,13 +154,13 @@ def _of_configuration(session: Session) -> Iterator[Finding]:
 
 
 def _of_schemas(specs: Iterable[ToolSpec]) -> Iterator[Finding]:
-    """Schemas that another validator refuses, as other programs may."""
-    from pegboard.schema.validator import second_opinion  # which loads jsonschema
+    """Schemas that another validator refuses, as other programs may; misspelt keywords, and defaults that don't fit."""
+    from pegboard.schema.validator import lint_schema, second_opinion  # which load jsonschema
 
     for spec in specs:
         for what, schema in (("input", spec.input_schema), ("output", spec.output_schema)):
-            if schema is not None and (opinion := second_opinion(schema)) is not None:
-                yield Finding(f"tool {spec.name!r}", f"its {what} schema: {opinion}", "Ask its author to correct it.")
+            for text in () if schema is None else filter(None, (second_opinion(schema), *lint_schema(schema))):
+                yield Finding(f"tool {spec.name!r}", f"its {what} schema: {text}", "Ask its author to correct it.")
 
 
 def _of_problems(session: Session) -> Iterator[Finding]:
