@@ -3,12 +3,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import queue
+import subprocess
+import sys
 import threading
+import time
 from typing import ClassVar
 
 import pytest
 
-from pegboard.threads import WorkerPool, _Workers
+from pegboard import threads as threads_module
+from pegboard.threads import HangingThreadsError, WorkerPool, _Workers
 
 PATIENCE = 10  # seconds; only a broken test waits so long
 
@@ -337,3 +341,93 @@ def test_a_function_that_no_thread_had_begun_is_named_so():
         assert noted == [True]
 
     asyncio.run(main())
+
+
+# Functions that hang --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(threads_module, "PATIENCE", 0.01)
+
+
+async def test_functions_that_hang_keep_no_other_from_running(impatient):
+    pool = WorkerPool(most=4, cap=8)
+    gate, begun, hanging = working(pool, 4)
+    for _ in hanging:
+        await begun_by(begun)
+    assert await asyncio.wait_for(pool.run(lambda: "served"), PATIENCE) == "served"
+    gate.set()
+    assert await asyncio.gather(*hanging) == [0, 1, 2, 3]
+    pool.close()
+
+
+@pytest.mark.parametrize("given_up_on", [True, False])
+async def test_where_all_threads_that_there_may_be_hang_functions_fail_at_once(impatient, given_up_on):
+    """Those that wait already, too. Once a thread is free, functions run again."""
+    pool = WorkerPool(most=2, cap=3)
+    gate, begun, hanging = working(pool, 3)
+    for _ in hanging:
+        await begun_by(begun)
+    waiting = asyncio.ensure_future(pool.run(int))
+    if given_up_on:
+        for each in hanging:
+            await given_up(each)
+    with pytest.raises(HangingThreadsError, match="3 functions hang in threads"):
+        await asyncio.wait_for(waiting, PATIENCE)
+    with pytest.raises(HangingThreadsError):
+        await pool.run(int)
+    gate.set()
+    assert await once_free(pool) == 0
+    pool.close()
+
+
+async def once_free(pool):
+    """What a function gives, tried again while all threads are seen to hang."""
+    while True:
+        try:
+            return await pool.run(int)
+        except HangingThreadsError:
+            await asyncio.to_thread(time.sleep, 0.001)
+
+
+async def test_many_functions_that_end_wait_their_turn_however_many_there_are(impatient):
+    pool = WorkerPool(most=2, cap=4)
+    answers = await asyncio.gather(*(pool.run(time.sleep, 0.002) for _ in range(100)))
+    assert len(answers) == 100
+    assert pool._workers.threads <= 4
+    pool.close()
+
+
+FORKS = """
+import asyncio, os, sys
+from pegboard import ToolRegistry, tool
+
+@tool
+def plain() -> str:
+    "Runs in a thread."
+    return "done"
+
+def observe(event):
+    heard.append(event.state)
+
+heard = []
+registry = ToolRegistry()
+registry.register(plain)
+registry.add_callback("observe", observe)
+assert registry.call_sync("plain").text == "done"
+if os.fork() == 0:
+    heard.clear()
+    assert registry.call_sync("plain").text == "done"
+    asyncio.run(registry.aclose())
+    print(heard)
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+"""
+
+
+def test_after_a_fork_the_child_has_threads_of_its_own():
+    """As gunicorn, celery and multiprocessing fork: registered before, called in the child."""
+    run = [sys.executable, "-W", "ignore", "-c", FORKS]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "['pending', 'running', 'completed']\n"), done.stderr

@@ -19,6 +19,7 @@ from pegboard.errors import (
     ModelError,
     RunningLoopError,
     not_provided,
+    operator_log,
 )
 from pegboard.tools.call import ToolCall
 from pegboard.tools.content import ToolResult
@@ -85,6 +86,7 @@ class ToolRegistry(Contributions):
         super().__init__(on_conflict)
         self.limits: Final = limits
         self._permissions = permissions
+        self._checked_permissions: Permissions | None = None
         self._approver = approver
         self._grants = grants
         self._where: tuple[Where, ...] = tuple(where) if isinstance(where, list | tuple) else (where,)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType]
@@ -120,6 +122,8 @@ class ToolRegistry(Contributions):
     def permissions(self, permissions: Permissions | None) -> None:
         with self._lock:
             self._permissions, self._services = permissions, None
+        if self._catalogue.tools:
+            self._check_rules()
 
     @property
     def approver(self) -> AnyApprover | None:
@@ -184,6 +188,7 @@ class ToolRegistry(Contributions):
             active=active,
             order=order,
             on_toolset_error=on_toolset_error,
+            predicate_timeout=self.limits.predicate_timeout,
         )
 
     async def process(self, request: ModelRequest, context: ReadonlyContext = EMPTY_CONTEXT) -> ModelRequest:
@@ -551,10 +556,22 @@ class ToolRegistry(Contributions):
         with self._lock:
             services = self._services
             if services is None or services.catalogue is not self._catalogue:
+                self._check_rules()
                 services = self._services = self._at_work().prepare(
                     self._catalogue, self._find, self._permissions, self._approver, self._executor
                 )
         return services
+
+    def _check_rules(self) -> None:
+        """Logs what the rules seem to mean and don't, once."""
+        permissions = self._permissions
+        if permissions is not None and permissions is not self._checked_permissions:
+            from pegboard.dispatch.permissions.rules_file import rule_problems
+
+            self._checked_permissions = permissions
+            tools, toolsets = self._catalogue.tools.values(), self._catalogue.toolsets
+            for problem in rule_problems(permissions, tools, complete=not toolsets):
+                operator_log().warning("%s", problem)
 
     def _services_for(self, resolved: ResolvedTools) -> CallServices:
         """The same for the calls of one request."""

@@ -4,19 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import queue
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
+from time import monotonic
 from typing import Any, Final
+from weakref import WeakSet
 
 from attrs import define, field
 
 from pegboard.errors import cause_of
 
 DEFAULT_MOST: Final = 64
+DEFAULT_CAP: Final = 256
 DEFAULT_LINGER: Final = 30.0
+PATIENCE: Final = 1.0
+"""Seconds that a function waits for a thread; then it gets one beyond those that may work at once."""
+
+
+class HangingThreadsError(RuntimeError):
+    """As many threads as there may be hang."""
+
+
+_renewed: Final[WeakSet[Any]] = WeakSet()
+
+
+def renew_after_fork(thing: Any) -> None:
+    """Has `thing.renew()` called in each forked child process: threads stay behind in the parent."""
+    _renewed.add(thing)
+
+
+def _renew_all() -> None:
+    for thing in tuple(_renewed):
+        thing.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)
 
 
 @define(eq=False)
@@ -26,6 +53,8 @@ class _Workers:
     jobs: queue.SimpleQueue[_Job | None] = field(factory=queue.SimpleQueue[Any])
     serving: int = 0  # all but the abandoned
     spare: int = 0  # the idle, less the jobs that wait
+    threads: int = 0  # all, the abandoned too
+    begun: float = 0.0  # when a thread has last begun with a job
 
 
 @define(eq=False)
@@ -44,18 +73,31 @@ class WorkerPool:
 
     A hand-over by `SimpleQueue` and `call_soon_threadsafe` costs less than half of `asyncio.to_thread`.
 
+    A function that hangs holds its thread until it ends. One that has waited for a second for the others gets a thread
+    beyond those that may work at once, so that some that hang don't keep all others from running. Where there are as
+    many threads as there may be, and none has begun with anything for a second, functions fail at once.
+
     Attributes:
         most: How many may work at once; further calls wait their turn. The abandoned don't count.
+        cap: How many there may be at all, the abandoned and those that others had to wait for included.
         linger: How many seconds a thread without work waits for more before it ends.
         abandoned: How many still work for a caller that has given up on them.
     """
 
     most: int = DEFAULT_MOST
+    cap: int = DEFAULT_CAP
     linger: float = DEFAULT_LINGER
     abandoned: int = field(default=0, init=False)
     _workers: _Workers = field(factory=_Workers, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _here: threading.local = field(factory=threading.local, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Forgets the threads, which a forked child process doesn't have."""
+        self._workers, self._lock, self.abandoned = _Workers(), threading.Lock(), 0
 
     async def run(self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
         """Calls the function in a thread, in a copy of this context, and gives back what it gives.
@@ -63,6 +105,7 @@ class WorkerPool:
         Cancelling the wait abandons the thread: what it works at goes on, its answer is dropped.
 
         Raises:
+            HangingThreadsError: As many threads as there may be hang.
             RuntimeError: The system gives no thread.
             BaseException: Whatever the function raised; a `StopIteration`, which no future takes, as the cause of a
                 `RuntimeError`.
@@ -111,14 +154,37 @@ class WorkerPool:
     def _hand_over(self, job: _Job) -> None:
         workers = job.workers
         with self._lock:
-            if workers.spare < 1 and not self._start(workers) and workers.serving == 0:
-                raise RuntimeError("the system gives no thread to run this in")
+            if workers.spare < 1 and not self._start(workers):
+                self._check_hanging(workers)
+                if workers.serving == 0:
+                    raise RuntimeError("the system gives no thread to run this in")
             workers.spare -= 1
+            waits = workers.spare < 0
             workers.jobs.put(job)
+        if waits:
+            job.loop.call_later(PATIENCE, self._relieve, job)
 
-    def _start(self, workers: _Workers) -> bool:
+    def _relieve(self, job: _Job) -> None:
+        """Starts another thread for a job that waits; fails it where there can't be one, and all others hang."""
+        with self._lock:
+            if job.state != "waiting":
+                return None
+            try:
+                if not self._start(job.workers, beyond=True):
+                    self._check_hanging(job.workers)
+            except HangingThreadsError as error:
+                job.state = "abandoned"
+                return _settle(job.future, None, error)
+        job.loop.call_later(PATIENCE, self._relieve, job)
+        return None
+
+    def _check_hanging(self, workers: _Workers) -> None:
+        if workers.threads >= self.cap and monotonic() - workers.begun > PATIENCE:
+            raise HangingThreadsError(f"{workers.threads} functions hang in threads, and there may be no more of them")
+
+    def _start(self, workers: _Workers, *, beyond: bool = False) -> bool:
         """Adds a thread, unless there are as many as may be, or the system gives none."""
-        if workers.serving >= self.most:
+        if workers.threads >= self.cap or (workers.serving >= self.most and not beyond):
             return False
         try:
             threading.Thread(target=self._serve, args=(workers,), name="pegboard-tool", daemon=True).start()
@@ -126,10 +192,11 @@ class WorkerPool:
             return False
         workers.serving += 1
         workers.spare += 1
+        workers.threads += 1
         return True
 
     def _abandon(self, job: _Job) -> bool:
-        """Notes that nobody waits for this job; another thread takes the place of one that works at it.
+        """Notes that the caller has given up this job; another thread takes the place of one that works at it.
 
         Returns:
             Whether a thread had begun with it.
@@ -156,6 +223,8 @@ class WorkerPool:
                 del outcome
             self._here.job = None
             del job  # an idle thread holds nothing of its last job
+        with self._lock:
+            workers.threads -= 1
 
     def _next(self, workers: _Workers) -> _Job | None:
         """The next job, or `None` where this thread shall end."""
@@ -175,6 +244,7 @@ class WorkerPool:
                 job.workers.spare += 1
                 return False
             job.state = "working"
+            job.workers.begun = monotonic()
             return True
 
     def _finish(self, job: _Job) -> bool:
@@ -206,7 +276,7 @@ def _answer(job: _Job, value: Any, error: BaseException | None) -> None:
     try:
         job.loop.call_soon_threadsafe(_settle, job.future, value, error)
     except RuntimeError:
-        return  # the loop is closed: nobody waits any more
+        return  # the loop is closed: no caller waits any more
 
 
 def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from hypothesis import given, strategies as st
@@ -13,6 +14,7 @@ from pegboard import (
     Permissions,
     ReadonlyContext,
     Rule,
+    Tool,
     ToolCall,
     ToolContext,
     ToolError,
@@ -428,17 +430,58 @@ def test_a_tool_may_call_another(registry):
     assert outcome.results[0].text == "None: hi"
 
 
-def test_tools_call_tools_only_so_deep():
-    registry = ToolRegistry()
+@pytest.mark.parametrize("door", ["context", "wait", "call", "dispatch", "task", "call_sync"])
+def test_tools_call_tools_only_so_deep(door):
+    """By their context, or by a registry in whatever way."""
+    registry, ran = ToolRegistry(), []
 
-    @registry.register
-    @tool
     async def deeper(context: ToolContext) -> str:
         """Call itself."""
-        return (await context.call("deeper")).text
+        ran.append(door)
+        if door == "context":
+            return (await context.call("deeper")).text
+        if door == "dispatch":
+            return (await registry.dispatch(calls("deeper"))).results[0].text
+        if door == "task":
+            return (await asyncio.create_task(registry.call("deeper"))).text
+        return (await registry.call("deeper")).text
 
+    def deeper_in_a_thread(context: ToolContext) -> str:
+        """Call itself."""
+        ran.append(door)
+        inner = registry.call_sync("deeper") if door == "call_sync" else context.wait(registry.call("deeper"))
+        return inner.text
+
+    registry.register(
+        Tool.from_function(deeper_in_a_thread if door in ("wait", "call_sync") else deeper, name="deeper")
+    )
+    if door == "callback":
+        registry.add_callback("after_tool", lambda: asyncio.run(registry.call("deeper")))
     outcome = dispatched(registry, calls("deeper"))
     assert "more than 8 deep" in outcome.results[0].text
+    assert len(ran) == 9
+
+
+def test_callbacks_call_tools_only_so_deep(registry):
+    results = []
+
+    async def calls_again():
+        results.append((await registry.call("echo", {"text": "hi"})).kind)
+
+    registry.add_callback("after_tool", calls_again)
+    dispatched(registry, calls("echo", text="hi"))
+    assert results == ["limit", *[None] * 8]
+
+
+def test_calls_one_after_the_other_or_at_once_are_no_deeper(registry):
+    """A call stands round those that it makes only while it runs."""
+
+    async def main():
+        for _ in range(10):
+            assert not (await registry.call("echo", {"text": "hi"})).is_error
+        return await asyncio.gather(*(registry.call("echo", {"text": "hi"}) for _ in range(20)))
+
+    assert not any(result.is_error for result in asyncio.run(main()))
 
 
 @pytest.mark.parametrize("concurrency", ["shared", "exclusive"])
@@ -691,20 +734,23 @@ async def test_a_call_that_is_cancelled_closes_its_services_and_tells_its_callba
     assert told == ["aborted"]
 
 
-async def test_permissions_that_change_while_calls_are_prepared_hold_from_then_on(registry):
+async def test_permissions_that_change_while_calls_are_prepared_hold_from_then_on(registry, monkeypatch):
+    """By another thread, in the middle of it."""
     await registry.call("echo")
-    prepare = registry._dispatcher.prepare
+    dispatcher = type(registry._dispatcher)
+    prepare = dispatcher.prepare
+    changing = threading.Thread(target=setattr, args=(registry, "permissions", Permissions([Rule("*", "*", "deny")])))
 
-    def slow(*facts):
-        made = prepare(*facts)
-        registry._dispatcher.__class__.prepare = original
-        registry.permissions = Permissions([Rule("*", "*", "deny")])
+    def slow(self, *facts):
+        made = prepare(self, *facts)
+        monkeypatch.undo()
+        changing.start()
         return made
 
-    original = registry._dispatcher.__class__.prepare
-    registry._dispatcher.__class__.prepare = lambda _self, *facts: slow(*facts)
+    monkeypatch.setattr(dispatcher, "prepare", slow)
     registry.permissions = None
     await registry.call("echo")
+    changing.join()
     assert (await registry.call("echo")).kind == "denied"
 
 
@@ -892,3 +938,51 @@ def test_the_laws_of_a_batch(calls, answers, interruption, sequential, most):
         name == "end" and result.kind == "tool_failure"
         for (name, _), result in zip(calls, outcome.results, strict=True)
     )
+
+
+# What only the host's user may do -------------------------------------------------------------------------------------
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+async def interrupt_later():
+    await asyncio.sleep(0)
+    raise KeyboardInterrupt
+
+
+def interrupt_after_an_item() -> list[int]:
+    yield 1
+    raise KeyboardInterrupt
+
+
+async def interrupt_in_the_background(context: ToolContext) -> None:
+    context.background(interrupt_later())
+
+
+@pytest.mark.parametrize("function", [interrupt, interrupt_later, interrupt_after_an_item, interrupt_in_the_background])
+@pytest.mark.parametrize("facts", [{}, {"blocking": False}, {"concurrency": "exclusive"}])
+def test_a_keyboard_interrupt_of_a_tool_doesnt_end_the_host(registry, function, facts):
+    """The user's own reaches the main thread as a signal, and no tool."""
+    registry.register(Tool.from_function(function, name="odd", **facts))
+
+    async def main():
+        outcome = await registry.dispatch([*calls("odd"), ToolCall("echo", {"text": "hi"}, "other")])
+        await registry.aclose()
+        return outcome
+
+    assert asyncio.run(main()).results[1].text == "hi"
+
+
+@pytest.mark.parametrize("function", [interrupt, interrupt_later])
+@pytest.mark.parametrize("stage", ["before_tool", "after_tool", "on_tool_error", "wrap_tool", "observe"])
+def test_a_keyboard_interrupt_of_a_callback_doesnt_end_the_host(registry, function, stage):
+    registry.add_callback(stage, function)
+
+    async def main():
+        outcome = await registry.dispatch([*calls("echo"), *calls("nowhere")])
+        await registry.aclose()
+        return outcome
+
+    assert len(asyncio.run(main()).results) == 2

@@ -33,7 +33,7 @@ EVENTS = [
     CallUpdated("1", "add", 1.5, 2, progress=1, total=2, message="half"),
     CallUpdated("1", "add", 1.5, title="Adding", metadata={"n": 1}, note="repaired: x"),
     CallCompleted("1", "add", 1.5, result=ToolResult("3", {"result": 3}, title="Sum"), seconds=0.25),
-    CallFailed("1", "add", 1.5, result=ToolResult.error("tool_failure", "no", detail="why")),
+    CallFailed("1", "add", 1.5, result=ToolResult.error("tool_failure", "no")),
     CallRefused("1", "add", 1.5, result=ToolResult.error("denied", "no")),
     CallAborted("1", "add", 1.5, result=ToolResult.error("aborted", "no")),
     CallSkipped("1", "add", 1.5, result=ToolResult.error("skipped", "no")),
@@ -46,6 +46,26 @@ def test_an_event_is_written_as_json_and_read_back(event):
     written = json.loads(json.dumps(event.to_json()))
     assert written["state"] == event.state
     assert event_from_json(written) == event
+
+
+def test_what_is_for_the_operator_goes_to_no_client():
+    """Message and stack stay in the event; its JSON is what a host sends on."""
+    registry, events = ToolRegistry(), []
+    registry.add_callback("observe", events.append)
+
+    @registry.register
+    @tool
+    async def fail() -> str:
+        """Fails."""
+        raise ValueError("password")
+
+    async def main():
+        async with registry:
+            await registry.call("fail")
+
+    asyncio.run(main())
+    assert "password" in events[-1].result.detail
+    assert not any("password" in json.dumps(event.to_json()) for event in events)
 
 
 @pytest.mark.parametrize(

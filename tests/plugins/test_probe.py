@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import json
+import fcntl
 import sys
 
 import pytest
 
+from installed import GREETER
 from pegboard.plugins import discovery
-from pegboard.plugins.probe import answer_jobs, probe
+from pegboard.plugins.probe import probe
 
 
 def probed(site, seconds: float):
@@ -31,7 +31,7 @@ def pegboard_register_commands(group):
 """
 
 
-def test_one_child_loads_them_all_and_each_costs_only_itself(site, tmp_path, monkeypatch) -> None:
+def test_each_is_loaded_in_a_child_of_its_own_and_costs_only_itself(site, tmp_path, monkeypatch) -> None:
     """Whatever a plugin raises, prints, reads or ends; nothing is imported in this process, or from its folder."""
     site("a", "raise ValueError('no')")
     site("b", "import sys; sys.exit('bye')")
@@ -70,7 +70,7 @@ def test_one_child_loads_them_all_and_each_costs_only_itself(site, tmp_path, mon
 
 @pytest.mark.slow
 def test_a_plugin_that_hangs_is_ended(site) -> None:
-    """Its child process is killed; the next plugin gets a new one."""
+    """Its child process is killed."""
     site("a", "import threading; threading.Event().wait()")
     site("b")
     told = probed(site, seconds=3)
@@ -78,13 +78,53 @@ def test_a_plugin_that_hangs_is_ended(site) -> None:
     assert told["b"].manifest is not None
 
 
-def test_the_child_answers_a_line_for_a_line(site) -> None:
-    """Whatever is raised is an answer."""
-    site("a")
-    job = {"plugin": "a", "distribution": "d", "version": "1", "module": "a_made_up", "attribute": None, "settings": {}}
-    wrong = {**job, "module": "nosuch_module"}
-    answers = io.StringIO()
-    answer_jobs(io.StringIO(json.dumps(job) + "\n" + json.dumps(wrong) + "\n"), answers)
-    first, second = map(json.loads, answers.getvalue().splitlines())
-    assert first["manifest"]["tools"][0]["name"] == "greet_a"
-    assert second == {"cause": "ModuleNotFoundError: No module named 'nosuch_module'"}
+FORKS = """
+import os, sys
+{before}
+pid = os.fork()
+if pid == 0:
+    os.environ["COPY"] = "1"
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        FORKS.format(before=""),
+        FORKS.format(before="") + "    import threading; threading.Event().wait()\n",
+        "import multiprocessing\nmanager = multiprocessing.Manager()\n",
+        "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)'])\n",
+        "import threading\nthreading.Thread(target=threading.Event().wait).start()\n",
+    ],
+    ids=["copies itself", "leaves a copy behind", "starts a manager", "starts a process", "starts a thread"],
+)
+def test_what_a_plugin_starts_while_it_is_imported_isnt_waited_for(site, code) -> None:
+    """Nor does its copy answer for it, or for the next plugin."""
+    site("a", code + GREETER.format(name="greet_a"))
+    site("b")
+    done = probed(site, seconds=60)
+    assert {name: [spec.name for spec in each.manifest.tools] for name, each in done.items()} == {
+        "a": ["greet_a"],
+        "b": ["greet_b"],
+    }
+
+
+def test_nothing_that_a_plugin_has_started_is_left(site, tmp_path) -> None:
+    lock = tmp_path / "lock"
+    lock.touch()
+    code = f"""
+import fcntl, os, time
+held = open({str(lock)!r})
+fcntl.flock(held, fcntl.LOCK_EX)
+if os.fork() == 0:
+    time.sleep(1000)
+"""
+    site("a", code)
+    probed(site, seconds=60)
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # whatever held it has ended
+
+
+def test_memory_is_bounded(site) -> None:
+    site("a", "much = [bytearray(1 << 30) for _ in range(5)]")
+    assert probed(site, seconds=60)["a"].cause == "MemoryError"

@@ -167,7 +167,8 @@ def known_manifest(found: FoundPlugin, session: Session) -> PluginManifest | Non
         manifest = None if settings else read_manifest(found)
     except ManifestError:
         manifest = None
-    return manifest or CachedManifests().get(found, settings)
+    known = manifest or CachedManifests().get(found, settings)
+    return None if isinstance(known, str) else known
 
 
 def plugin_command(context: click.Context, name: str) -> click.Command | None:
@@ -214,12 +215,12 @@ def brought_commands(found: FoundPlugin, settings: Mapping[str, Any]) -> Mapping
     """
     from pegboard.cli.output import redirect_stdout
     from pegboard.errors import PluginError, cause_of
-    from pegboard.plugins.manager import gather, imported
+    from pegboard.plugins.manager import gathered, imported
 
     group = click.Group()
     try:
         with redirect_stdout():
-            loaded = gather(found.name, imported(found.module, found.attribute), settings)
+            loaded = gathered(found.name, lambda: imported(found.module, found.attribute), settings, [])
             hook = loaded.implementations[HOOK]
             hook.function(*(group for _ in hook.argnames))
     except (KeyboardInterrupt, click.exceptions.Exit, click.Abort):

@@ -81,8 +81,9 @@ class Completion:
         return self.operation.replaces
 
     def to_json(self) -> JsonObject:
-        """`{"operation": ..., "result": ...}`; the result as `ToolResult.to_data` writes it."""
-        return {"operation": self.operation.to_json(), "result": self.result.to_data()}
+        """`{"operation": ..., "result": ...}`; the result as `ToolResult.to_data` writes it, without its `detail`."""
+        result = {key: fact for key, fact in self.result.to_data().items() if key != "detail"}
+        return {"operation": self.operation.to_json(), "result": result}
 
 
 def _later_result(state: CallState, value: object) -> ToolResult:

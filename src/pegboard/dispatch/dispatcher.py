@@ -96,9 +96,6 @@ class _Hosted:
             TurnAbortedError: A callback ends the turn.
         """
         outer = _state_of(context)
-        if context.depth >= outer.services.limits.depth:
-            text = f"{name} was not run: tools call tools more than {outer.services.limits.depth} deep here."
-            return ToolResult.error("limit", text)
         outer.calls += 1
         inner = nested_state(outer, ToolCall(name, arguments, f"{context.call_id}/{outer.calls}"))
         with _time_stands_still(outer):  # the inner call has a limit of its own, and may wait for a person

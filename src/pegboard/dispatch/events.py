@@ -21,6 +21,7 @@ from pegboard.dispatch.callbacks import shown
 from pegboard.dispatch.state import CallState
 from pegboard.dispatch.timeout import LimitExpiredError, cancels_the_call, within
 from pegboard.errors import log_failure
+from pegboard.threads import renew_after_fork
 from pegboard.tools.content import ErrorKind, ToolResult
 from pegboard.tools.context import DisplayUpdate, Progress
 from pegboard.typing import JsonMapping, JsonObject
@@ -52,7 +53,10 @@ class CallEvent:
     index: int = 0
 
     def to_json(self) -> JsonObject:
-        """All facts by name, `"state"` among them; what JSON can't say is written as text."""
+        """All facts by name, `"state"` among them; what JSON can't hold is written as text.
+
+        Without a result's `detail`: it is the operator's (message, stack), and events go to clients.
+        """
         data: JsonObject = {"state": self.state}
         for attribute in attrs.fields(type(self)):
             data[attribute.name] = _as_json(getattr(self, attribute.name))
@@ -226,7 +230,7 @@ def event_from_json(data: JsonMapping) -> CallEvent:
 
 def _as_json(value: Any) -> Any:
     if isinstance(value, ToolResult):
-        return value.to_data()
+        return {key: fact for key, fact in value.to_data().items() if key != "detail"}
     if hasattr(value, "to_json"):
         return value.to_json()
     if isinstance(value, MappingProxyType):
@@ -339,6 +343,13 @@ class _ThreadQueue:
     items: queue.SimpleQueue[Any] = field(factory=queue.SimpleQueue[Any], init=False)
     thread: threading.Thread | None = field(default=None, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Forgets the thread, which a forked child process doesn't have, and what waits for it."""
+        self.items, self.thread, self._lock = queue.SimpleQueue[Any](), None, threading.Lock()
 
     def put(self, item: Any) -> None:
         """Adds an event, or a function to call when all before it have been delivered."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from typing import Final
 
 import attrs
@@ -21,6 +22,9 @@ from pegboard.tools.call import CallError, ToolCall
 from pegboard.tools.content import ToolResult
 from pegboard.tools.context import PendingActions, ReadonlyContext, ToolContext
 
+calls_round: Final[ContextVar[int]] = ContextVar("pegboardcalls_round", default=0)
+"""How many calls stand round what runs now, whether they called by their context or by a registry."""
+
 
 def state_for(call: ToolCall, context: ReadonlyContext | ToolContext, services: CallServices) -> CallState:
     """The state of one call. Of a host's own `ToolContext`, `values` and `actions` stay the host's."""
@@ -33,6 +37,7 @@ def state_for(call: ToolCall, context: ReadonlyContext | ToolContext, services: 
         own = ToolContext(context, call.id, call.name, services=provided, host=services.host)
         if services.tools is not None:
             own.offered = services.tools
+    own.depth = max(own.depth, calls_round.get())
     own.internals.frame = state = CallState(call, own, services)
     return state
 
@@ -133,22 +138,34 @@ async def run_stages(state: CallState) -> None:  # noqa: C901  in one frame: ano
         _show(state, internals.pending_actions)
 
 
+def is_too_deep(state: CallState) -> bool:
+    """Whether too many calls stand round this one, which then has its result: callbacks, which may call, see none."""
+    depth, most = state.context.depth, state.services.limits.depth
+    if depth > most:
+        text = f"{state.call.name} was not run: tools call tools more than {most} deep here."
+        state.result = ToolResult.error("limit", text)
+    calls_round.set(depth + 1)
+    return depth > most
+
+
 async def run_alone(state: CallState) -> None:
     """`run_stages` for a call that is in no batch: where it is cancelled, callbacks see that and services are closed.
 
     Raises:
         asyncio.CancelledError: The caller was cancelled.
     """
-    listens = state.services.events is not None
+    listens, outer = state.services.events is not None, calls_round.get()
     if listens:
         emit_pending(state)
     try:
-        await run_stages(state)
+        if not is_too_deep(state):
+            await run_stages(state)
     except asyncio.CancelledError:
         state.error = CallError("aborted", f"{state.call.name} was aborted.")
         await finish(state)
         raise
     finally:
+        calls_round.set(outer)  # a token couldn't be given back where the coroutine is closed elsewhere
         if listens and state.result is not None:
             emit_end(state)
 

@@ -19,6 +19,7 @@ from attrs import define, field
 
 import pegboard
 from pegboard.errors import log_failure
+from pegboard.threads import renew_after_fork
 
 if TYPE_CHECKING:
     from pegboard.tools.context import ToolContext
@@ -73,6 +74,13 @@ class Watchdog:
     steps: dict[int, _Step] = field(factory=dict[int, "_Step"], init=False)
     is_looking: bool = field(default=False, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Forgets the thread, which a forked child process doesn't have."""
+        self.steps, self.is_looking, self._lock = {}, False, threading.Lock()
 
     def look(self) -> bool:
         """Reports the steps that take too long; whether any step is under way."""

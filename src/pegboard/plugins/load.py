@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 from pegboard.catalogue import Problem
 from pegboard.config.config import Config, is_named, normalised
 from pegboard.errors import ManifestError, PluginError, cause_of
-from pegboard.plugins.manager import LOAD_SECONDS, PluginManager, gather, imported
+from pegboard.plugins.manager import LOAD_SECONDS, PluginManager, gathered, imported
 from pegboard.plugins.names import Claims
 from pegboard.registry import ToolRegistry, Where
 from pegboard.tools.spec import DEFAULT_LIMITS, Limits, Origin
@@ -196,8 +196,9 @@ class _Loading:
         if self.refresh:
             return None, None
         settings = self.settings.get(found.name, {})
-        known = self.cache.get(found, settings) or self._manifest(found, settings)
-        return known, None if known is not None else self.cache.failure(found, settings)
+        cached = self.cache.get(found, settings)
+        known = (None if isinstance(cached, str) else cached) or self._manifest(found, settings)
+        return known, cached if known is None and isinstance(cached, str) else None
 
     def _manifest(self, found: FoundPlugin, settings: Mapping[str, Any]) -> PluginManifest | None:
         """What a plugin's manifest says, where it can say it: with settings it may bring something else."""
@@ -227,7 +228,7 @@ class _Loading:
             settings = self.settings.get(probed.found.name, {})
             if probed.manifest is None:
                 failed[probed.found.name] = cause = probed.cause or "failed"
-                cache.put_failure(probed.found, settings, f"{cause} (an hour's memory; --refresh tries again)")
+                cache.put(probed.found, settings, f"{cause} (an hour's memory; --refresh tries again)")
             else:
                 known[probed.found.name] = probed.manifest
                 cache.put(probed.found, settings, probed.manifest)
@@ -275,8 +276,8 @@ def offered_thing(kind: str, name: str) -> tuple[Any, Origin] | None:
         cause = f"{whose} offer {name!r} among {kind}: block the others, as in PEGBOARD_BLOCK={others[0].name}"
         raise PluginError(found.name, cause, distribution=found.distribution)
     try:
-        brought = gather(found.name, imported(found.module, found.attribute), {}).extras
-        thing = brought[kind][name]
+        brought = gathered(found.name, lambda: imported(found.module, found.attribute), {}, [])
+        thing = brought.extras[kind][name]
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -24,6 +25,7 @@ from pegboard.errors import (
     suggest,
 )
 from pegboard.plugins.names import Claims, without
+from pegboard.plugins.side_effects import LOADING, observed
 from pegboard.registry import ToolRegistry
 from pegboard.tools.spec import ConflictPolicy, Origin, ToolSpec
 from pegboard.tools.tool import LateHandler, Tool
@@ -453,17 +455,20 @@ class PluginManager:
         with plugin.lock:
             if plugin.loaded is not None or plugin.failure is not None:
                 return
+            notes: list[str] = []
             try:
-                plugin.loaded = within(self.seconds, lambda: gather(plugin.name, plugin.fetch(), plugin.settings))
+                plugin.loaded = gathered(plugin.name, plugin.fetch, plugin.settings, notes, self.seconds)
+            except KeyboardInterrupt:  # the user's: a plugin's comes as another error
+                raise
             except BaseException as error:  # noqa: BLE001  SystemExit too costs this plugin only
                 self._quarantine(plugin, error)
             else:
                 self._register(plugin, plugin.loaded)
+            for note in notes:
+                self._report(plugin.name, plugin.origin.distribution, f"as it was loaded, it {note}")
             self.registry.lazy_plugins.remove(plugin.name)
 
     def _quarantine(self, plugin: _Plugin, error: BaseException) -> None:
-        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-            raise error
         cause = cause_of(error)
         plugin.failure = PluginError(plugin.name, cause, distribution=plugin.origin.distribution)
         plugin.failure.__cause__ = error
@@ -635,6 +640,30 @@ def _turn(implementation: Any, place: int) -> int:
     return place if implementation.trylast else -place
 
 
+def gathered(
+    name: str,
+    fetch: Callable[[], Any],
+    settings: Mapping[str, Any],
+    notes: list[str],
+    seconds: float = LOAD_SECONDS,
+) -> LoadedPlugin:
+    """Imports a plugin and asks it for what it brings, in a thread, within a time limit, its side effects observed.
+
+    Args:
+        name: The plugin's name.
+        fetch: Imports it, and gives its object.
+        settings: Its settings.
+        notes: Gets what it has changed, a few words each.
+        seconds: The limit.
+
+    Raises:
+        TimeoutError: It took longer.
+        BaseException: Whatever it raised, but for `KeyboardInterrupt`, which is the user's alone.
+    """
+    with observed(notes):
+        return within(seconds, lambda: gather(name, fetch(), settings))
+
+
 def within(seconds: float, function: Callable[..., _T], *arguments: Any) -> _T:
     """Calls the function in a daemon thread and waits for it.
 
@@ -645,13 +674,19 @@ def within(seconds: float, function: Callable[..., _T], *arguments: Any) -> _T:
     values: list[_T] = []
     errors: list[BaseException] = []
 
+    own = os.getpid()
+
     def work() -> None:
         try:
             values.append(function(*arguments))
+        except KeyboardInterrupt as error:  # never the user's: that reaches the main thread only
+            errors.append(RuntimeError(cause_of(error)))
         except BaseException as error:  # noqa: BLE001  handed to the caller, whatever it is
             errors.append(error)
+        if os.getpid() != own:  # a copy that the plugin has forked
+            os._exit(0)
 
-    thread = threading.Thread(target=work, name="pegboard-load", daemon=True)
+    thread = threading.Thread(target=work, name=LOADING, daemon=True)
     thread.start()
     thread.join(seconds)
     if errors:

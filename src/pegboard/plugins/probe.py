@@ -1,28 +1,35 @@
-"""The first load of a plugin without a manifest: in a child process, with a time limit each.
+"""The first load of a plugin without a manifest: in a child process of its own, with limits on time and memory.
 
-`python -m pegboard.plugins.probe` reads one job a line on standard input and answers one line each. What a plugin
-prints goes to standard error. A plugin that crashes, exits or hangs costs the child; the next one gets a new child.
+`python -m pegboard.plugins.probe` reads one job on standard input and answers on standard output; both are files, so
+that nothing which a plugin starts or forks can be waited for. What a plugin prints goes nowhere.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import queue
+import signal
 import subprocess
 import sys
-import threading
+import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from contextlib import suppress
+from time import monotonic
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from attrs import define, field, frozen
 
-from pegboard.errors import ManifestError
+from pegboard.errors import ManifestError, cause_of
 from pegboard.plugins.manager import LOAD_SECONDS
 
 if TYPE_CHECKING:
     from pegboard.plugins.discovery import FoundPlugin
     from pegboard.plugins.manifest import PluginManifest
+
+_AT_ONCE: Final = 4
+_MOST_MEMORY: Final = 4 << 30
+"""Bytes of data that a plugin may take while it is loaded, where the system can hold it to that."""
 
 
 @frozen
@@ -47,7 +54,7 @@ def probe(
     seconds: float = LOAD_SECONDS,
     progress: Callable[[int, str], None] | None = None,
 ) -> Iterator[Probed]:
-    """Loads plugins in a child process, one after the other.
+    """Loads plugins in child processes, a few at a time.
 
     Args:
         plugins: What to load.
@@ -58,113 +65,88 @@ def probe(
     Yields:
         One answer a plugin, in order.
     """
-    child: _Child | None = None
+    waiting = deque(enumerate(plugins))
+    running: deque[_Child] = deque()
     try:
-        for number, found in enumerate(plugins):
-            if progress is not None:
-                progress(number, found.name)
-            if child is None or child.ended:
-                child = _Child.start()
-            yield _probed(child, found, settings.get(found.name, {}), seconds)
+        while waiting or running:
+            while waiting and len(running) < _AT_ONCE:
+                number, found = waiting.popleft()
+                if progress is not None:
+                    progress(number, found.name)
+                running.append(_Child.start(found, settings.get(found.name, {})))
+            yield running[0].answered(seconds)
+            running.popleft()
     finally:
-        if child is not None:
+        for child in running:
             child.end()
-
-
-def _probed(child: _Child, found: FoundPlugin, settings: Mapping[str, Any], seconds: float) -> Probed:
-    from pegboard.plugins.manifest import PluginManifest
-
-    job = {
-        "plugin": found.name,
-        "distribution": found.distribution,
-        "version": found.version,
-        "module": found.module,
-        "attribute": found.attribute,
-        "settings": dict(settings),
-    }
-    try:
-        answer = child.ask(job, seconds)
-        if "cause" in answer:
-            return Probed(found, None, str(answer["cause"]))
-        return Probed(found, PluginManifest.from_json(answer["manifest"]), None)
-    except (TimeoutError, EOFError, ManifestError, ValueError, TypeError, KeyError) as error:
-        child.end()
-        return Probed(found, None, str(error))
 
 
 @define(eq=False)
 class _Child:
-    """A child process that answers jobs."""
+    """A child process that loads one plugin."""
 
+    found: FoundPlugin
     process: subprocess.Popen[bytes]
-    answers: queue.SimpleQueue[bytes] = field(factory=queue.SimpleQueue[bytes])
-    ended: bool = False
+    answer: IO[bytes]
+    started: float = field(factory=monotonic)
 
     @classmethod
-    def start(cls) -> _Child:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pegboard.plugins.probe"],  # -P: nothing is imported from the current folder
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))},
-        )
-        child = cls(process)
-        assert process.stdout is not None
-        threading.Thread(target=child.read, args=(process.stdout,), daemon=True).start()
-        return child
+    def start(cls, found: FoundPlugin, settings: Mapping[str, Any]) -> _Child:
+        job = {
+            "plugin": found.name,
+            "distribution": found.distribution,
+            "version": found.version,
+            "module": found.module,
+            "attribute": found.attribute,
+            "settings": dict(settings),
+        }
+        answer = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
+        with tempfile.TemporaryFile() as jobs:
+            jobs.write(json.dumps(job, default=str).encode())  # TOML has dates
+            jobs.seek(0)
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "pegboard.plugins.probe"],  # -P: no import from the current folder
+                stdin=jobs,
+                stdout=answer,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, filter(None, sys.path)))},
+                start_new_session=True,
+            )
+        return cls(found, process, answer)
 
-    def read(self, stream: IO[bytes]) -> None:
-        """Passes the child's answers on, and an empty one at its end; runs in a thread of its own."""
-        for line in stream:
-            self.answers.put(line)
-        self.answers.put(b"")
+    def answered(self, seconds: float) -> Probed:
+        """What came of it, at most so many seconds after its start."""
+        from pegboard.plugins.manifest import PluginManifest
 
-    def ask(self, job: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        """The answer to one job.
-
-        Raises:
-            TimeoutError: None came in time.
-            EOFError: The child ended instead.
-            ValueError: What came isn't an answer.
-        """
-        assert self.process.stdin is not None
         try:
-            self.process.stdin.write(json.dumps(job).encode() + b"\n")
-            self.process.stdin.flush()
-            line = self.answers.get(timeout=seconds)
-        except BrokenPipeError:
-            line = b""
-        except queue.Empty:
-            raise TimeoutError(f"took longer than {seconds:g} s to load") from None
-        if not line:
-            raise EOFError(f"ended the process while it was loaded (exit code {self.process.wait()})")
-        return json.loads(line)
+            code = self.process.wait(max(self.started + seconds - monotonic(), 0.0))
+            self.answer.seek(0)
+            text = self.answer.read()
+            if not text:
+                return Probed(self.found, None, f"ended the process while it was loaded (exit code {code})")
+            answer = json.loads(text)
+            if "cause" in answer:
+                return Probed(self.found, None, str(answer["cause"]))
+            return Probed(self.found, PluginManifest.from_json(answer["manifest"]), None)
+        except subprocess.TimeoutExpired:
+            return Probed(self.found, None, f"took longer than {seconds:g} s to load")
+        except (ManifestError, ValueError, TypeError, KeyError) as error:
+            return Probed(self.found, None, str(error))
+        finally:
+            self.end()
 
     def end(self) -> None:
-        """Ends the child; a second time does nothing."""
-        if self.ended:
-            return
-        self.ended = True
-        self.process.kill()
+        """Ends the child and whatever its plugin has started."""
+        with suppress(OSError):  # it may have ended, with all its own
+            if hasattr(os, "killpg"):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            else:
+                self.process.kill()
         self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                try:
-                    stream.close()
-                except BrokenPipeError:
-                    continue
-
-
-def answer_jobs(jobs: IO[str], answers: IO[str]) -> None:
-    """The child's side: one answer a job, until there are no more jobs."""
-    for line in jobs:
-        answers.write(json.dumps(_answered(json.loads(line))) + "\n")
-        answers.flush()
+        self.answer.close()
 
 
 def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
-    from pegboard.errors import cause_of
     from pegboard.plugins.manager import gather, imported, manifest_of
 
     try:
@@ -174,14 +156,30 @@ def _answered(job: Mapping[str, Any]) -> dict[str, Any]:
         return {"cause": cause_of(error)}
 
 
+def _bound_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = _MOST_MEMORY if hard == resource.RLIM_INFINITY else min(_MOST_MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
 def main() -> None:
     """Keeps both streams to itself: plugins print to standard error, and have nothing to read."""
-    jobs = os.fdopen(os.dup(0), encoding="utf-8")
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    job = json.loads(sys.stdin.buffer.read())
+    answer = os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
-    answer_jobs(jobs, answers)
+    _bound_memory()
+    own = os.getpid()
+    text = json.dumps(_answered(job)).encode()
+    if os.getpid() == own:  # a plugin that forks comes here twice
+        while text:
+            text = text[os.write(answer, text) :]
+    os._exit(0)  # what a plugin has started isn't waited for
 
 
 if __name__ == "__main__":

@@ -267,8 +267,7 @@ def _conflicts(parts: tuple[Actions, ...]) -> tuple[str, ...]:
     return tuple(sorted(several.union(*(part.conflicts for part in parts))))
 
 
-MOST_EARLIER: Final = 32
-"""Answers that one call can collect over several turns."""
+MOST_EARLIER: Final = 32  # answers that one call can collect over several turns
 
 
 @frozen

@@ -261,9 +261,7 @@ class ToolResult:
 
 
 _OF_MCP: Final = ("content", "structuredContent", "isError")
-_OF_TEXT: Final = vars(ToolResult())
-"""The attributes of an empty result."""
-
+_OF_TEXT: Final = vars(ToolResult())  # the attributes of an empty result
 
 _MOST_UNSAYABLE: Final = 1_000
 

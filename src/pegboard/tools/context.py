@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from pegboard.tools.spec import ToolSpec
     from pegboard.tools.stores import CallArtifacts, CallMemory
 
-TEMPORARY: Final = "temp:"
-"""What a key begins with whose value ends with the call: it is never part of the delta."""
-
+TEMPORARY: Final = "temp:"  # what a key begins with whose value ends with the call: it is never part of the delta
 _ABSENT: Final = object()
 
 

@@ -95,9 +95,7 @@ def _without_none(kind: Any) -> Any:
 ServiceScope: TypeAlias = Literal["call", "registry"]
 """How long what a factory made is kept: for one call, or until the registry is closed."""
 
-_Context: TypeAlias = Any
-"""A `ToolContext`; its module imports this one."""
-
+_Context: TypeAlias = Any  # A `ToolContext`; its module imports this one
 _REQUIRED: Final = inspect.Parameter.empty
 _STARRED: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -230,15 +228,9 @@ def _has_to_wait(provided: _Provided) -> MissingServiceError:
     )
 
 
-_OffLoop: TypeAlias = Callable[..., Awaitable[Any]]
-"""Calls a function with its arguments off the event loop."""
-
-_Observer: TypeAlias = Callable[[str, BaseException], None]
-"""Gets who failed, and how."""
-
-CLOSE_SECONDS: Final = 10.0
-"""How long one service may take to close."""
-
+_OffLoop: TypeAlias = Callable[..., Awaitable[Any]]  # calls a function with its arguments off the event loop
+_Observer: TypeAlias = Callable[[str, BaseException], None]  # gets who failed, and how
+CLOSE_SECONDS: Final = 10.0  # how long one service may take to close
 _opening: Final[contextvars.ContextVar[tuple[_Provided, ...]]] = contextvars.ContextVar("opening", default=())
 """The services whose factories run here, the innermost last."""
 

@@ -321,9 +321,7 @@ _ASYNC_ITERATORS: Final = (
 
 _LISTS: Final = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
 _NONE: Final = type(None)
-_READY: Final = (ToolResult, *CONTENT_TYPES)
-"""What is a result, or a part of one, already."""
-
+_READY: Final = (ToolResult, *CONTENT_TYPES)  # what is a result, or a part of one, already
 _SILENT: Final = (EMPTY, Any, object, _NONE, str, bytes, bytearray, typing.NoReturn, typing.Never, *_READY)
 """Types without structured results: text and bytes become content as they are."""
 

@@ -20,9 +20,7 @@ Keep: TypeAlias = Literal["head", "tail", "middle"]
 TokenCounter: TypeAlias = Callable[[str], int]
 """How many tokens a text has: at most one a byte."""
 
-BYTES_A_TOKEN: Final = 4
-"""The estimate without a counter: English text and code have three to five."""
-
+BYTES_A_TOKEN: Final = 4  # the estimate without a counter: English text and code have three to five
 _MOST_BYTES_A_CHARACTER: Final = 4
 _at_least_one: Final = attrs.validators.optional(attrs.validators.ge(1))
 
@@ -99,8 +97,7 @@ class Origin:
 
 
 HOST: Final = Origin()
-LEAST_MEMORY: Final = 64 << 20
-"""Bytes that a child process needs for Python itself and what a tool imports."""
+LEAST_MEMORY: Final = 64 << 20  # bytes that a child process needs for Python itself and what a tool imports
 
 
 @frozen
@@ -146,6 +143,7 @@ class Limits:
         max_concurrency: How many calls of the registry may run at once; `None` is no limit.
         depth: How many calls deep tools may call tools.
         grace: Seconds that a cancelled coroutine has to tidy up.
+        predicate_timeout: Seconds that the functions of predicates have for all tools of a resolution.
     """
 
     timeout: float | None = 120.0
@@ -161,6 +159,7 @@ class Limits:
     max_concurrency: int | None = None
     depth: int = 8
     grace: float = 1.0
+    predicate_timeout: float = 5.0
 
 
 DEFAULT_LIMITS: Final = Limits()

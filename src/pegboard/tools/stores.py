@@ -14,20 +14,13 @@ from attrs import define, field, frozen
 from pegboard.errors import ArtifactError
 from pegboard.tools.content import CONTENT_TYPES, Content, TextContent
 
-_USER: Final = "user:"
-"""What the name of an artifact begins with that belongs to the user, in all of his conversations."""
-
-_MOST_NAME_BYTES: Final = 255
-"""How long a name may be, in UTF-8, as for the files of most systems."""
-
-MOST_BYTES: Final = 256 << 20
-"""What `_InMemoryArtifacts` keeps by default, of all users together."""
-
+_USER: Final = "user:"  # what the name of an artifact begins with that belongs to the user, in all of his conversations
+_MOST_NAME_BYTES: Final = 255  # how long a name may be, in UTF-8, as for the files of most systems
+MOST_BYTES: Final = 256 << 20  # what `_InMemoryArtifacts` keeps by default, of all users together
 _FORBIDDEN: Final = frozenset('\\<>:"|?*')
 _OVERHEAD: Final = 200  # bytes that a version takes beside its data
 _Scope: TypeAlias = tuple[str | None, str | None, bool]
-_Context: TypeAlias = Any
-"""A `ToolContext`; its module imports this one."""
+_Context: TypeAlias = Any  # A `ToolContext`; its module imports this one
 
 
 class Artifacts(Protocol):
@@ -220,11 +213,8 @@ class CallArtifacts:
         return await self.context.use_or(Artifacts, _InMemoryArtifacts)
 
 
-MOST_ENTRIES: Final = 10_000
-"""Entries that `_InMemoryMemory` keeps by default, of all users together."""
-
-MOST_CHARACTERS: Final = 20_000
-"""Characters of one entry that `_InMemoryMemory` keeps; the rest is cut off."""
+MOST_ENTRIES: Final = 10_000  # entries that `_InMemoryMemory` keeps by default, of all users together
+MOST_CHARACTERS: Final = 20_000  # characters of one entry that `_InMemoryMemory` keeps; the rest is cut off
 
 
 @frozen

@@ -41,12 +41,8 @@ if TYPE_CHECKING:
     from pegboard.toolsets.resolve import ResolvedTools
     from pegboard.toolsets.search_table import Row
 
-_MOST_INDEXED: Final = 20_000
-"""How many characters of a description are indexed."""
-
-_MOST_PARAMETERS: Final = 500
-"""How many names of parameters are indexed, those that lie outermost first."""
-
+_MOST_INDEXED: Final = 20_000  # how many characters of a description are indexed
+_MOST_PARAMETERS: Final = 500  # how many names of parameters are indexed, those that lie outermost first
 _DATA: Final = frozenset({"const", "default", "enum", "examples"})
 """Keywords whose values are data, in which `properties` means nothing."""
 
@@ -80,12 +76,8 @@ def _parameter_names(spec: ToolSpec) -> list[str]:
     return list(names)[:_MOST_PARAMETERS]
 
 
-_MOST_SHOWN: Final = 400
-"""How many characters of a description are shown."""
-
-_MOST_ARGUMENTS: Final = 20
-"""How many of a tool's arguments are shown."""
-
+_MOST_SHOWN: Final = 400  # how many characters of a description are shown
+_MOST_ARGUMENTS: Final = 20  # how many of a tool's arguments are shown
 _MOST_WORD: Final = 80
 
 
@@ -133,9 +125,7 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-MOST_NEAR: Final = 3
-"""How many near misses stand for a question, or for a word of it, that nothing is found for."""
-
+MOST_NEAR: Final = 3  # how many near misses stand for a question, or for a word of it, that nothing is found for
 MOST_GUESSED: Final = 4
 """How many words of a question are held against all that is known; each takes some 20 ms among 10,000 tools."""
 
@@ -310,14 +300,11 @@ def _connect(saved: bytes | None) -> sqlite3.Connection:
     raise ValueError(f"the index can't be used: {fault}")
 
 
-_FOUND_TOOLS: Final = "pegboard:found_tools"
-"""Where the names are in a session's state."""
-
+_FOUND_TOOLS: Final = "pegboard:found_tools"  # where the names are in a session's state
 SEARCHES: Final = "pegboard/searches"
 """Stands in the meta of a search tool's spec: where the provider searches by itself, it isn't offered."""
 
-_MOST_FOUND: Final = 128
-"""How many names are kept, those that were found last."""
+_MOST_FOUND: Final = 128  # how many names are kept, those that were found last
 
 
 def found_names(state: Mapping[str, Any]) -> tuple[str, ...]:
@@ -369,17 +356,13 @@ def _found_earlier(request: ReadonlyContext) -> list[str]:
 
 
 SEARCH_TOOL: Final = "search_tools"
-_MOST_RESULTS: Final = 20
-"""The highest limit that the model may ask for."""
-
+_MOST_RESULTS: Final = 20  # the highest limit that the model may ask for
 _DESCRIPTION: Final = (
     "Finds tools. Most tools are not listed until they are found: say in a few words what you need (what is to be "
     "done, and to what), or a tool's name. What is found can be called from your next answer on."
 )
 
-_Asked: TypeAlias = Callable[[ReadonlyContext], Awaitable[Sequence[Tool]]]
-"""Gives the tools that a context is offered."""
-
+_Asked: TypeAlias = Callable[[ReadonlyContext], Awaitable[Sequence[Tool]]]  # gives the tools that a context is offered
 _OWN_NAMES: Final[weakref.WeakKeyDictionary[Handler | LateHandler, str]] = weakref.WeakKeyDictionary()
 """What the toolset that defers a tool calls it, by the tool's handler: toolsets round that one may rename it."""
 
@@ -533,7 +516,7 @@ class SearchableToolset(WrapperToolset):
         """The search tool where there is something to find, then the tools, deferred where they weren't found."""
         offer = await self._inner.offer(context)
         tools = [tool for tool in offer if tool.name != self._search_name]
-        always, faults = filter_tools(tools, self._always, context)
+        always, faults = await filter_tools(tools, self._always, context)
         shown = {*always, *(tool for tool in tools if not tool.offered)}  # what only processes requests isn't found
         found = set(found_names(context.state))
         if len(shown) == len(tools):

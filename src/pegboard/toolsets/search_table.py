@@ -10,12 +10,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-MOST_TEXT = 2_000
-"""How many characters of a question are read."""
-
-MOST_WORDS = 24
-"""How many different words of a question are looked for."""
-
+MOST_TEXT = 2_000  # how many characters of a question are read
+MOST_WORDS = 24  # how many different words of a question are looked for
 _ENGLISH = (
     "a an and any are as at be by can do does for from have how i if in into is it its me my of on or please should "
     "so some something that the their them then there this to want was we what when where which will with would you "

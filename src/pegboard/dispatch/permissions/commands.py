@@ -24,15 +24,29 @@ WRAPPERS: Final = {
     **dict.fromkeys(("sudo", "doas", "su", "runuser", "setpriv", "command", "builtin", "exec", "env", "nohup"), 0),
     **dict.fromkeys(("time", "nice", "ionice", "stdbuf", "setsid", "unbuffer", "watch", "script", "systemd-run"), 0),
     **dict.fromkeys(("busybox", "toybox", "unshare", "nsenter", "strace", "ltrace", "fakeroot", "entr"), 0),
-    **dict.fromkeys(("xargs", "parallel"), 0),
-    **dict.fromkeys(("timeout", "chroot", "flock", "taskset", "chrt", "ssh"), 1),
+    **dict.fromkeys(("xargs", "parallel", "pkexec", "run0", "daemonize", "gosu", "su-exec"), 0),
+    **dict.fromkeys(("setarch", "linux32", "linux64", "prlimit", "numactl", "choom", "runcon", "sg", "capsh"), 0),
+    **dict.fromkeys(("valgrind", "rlwrap", "xvfb-run", "dbus-run-session"), 0),
+    **dict.fromkeys(("systemd-inhibit", "torsocks", "proxychains", "proxychains4", "chronic", "eatmydata"), 0),
+    **dict.fromkeys(("tini", "dumb-init", "tmux", "screen", "dtach", "sshpass"), 0),
+    **dict.fromkeys(("timeout", "chroot", "flock", "taskset", "chrt", "ssh", "setuidgid", "faketime"), 1),
 }
 """Their names, and how many words of their own stand before the command."""
+
+_RUNNERS: Final = {
+    **dict.fromkeys(("bwrap", "firejail", "proot", "nsjail", "gdb", "start-stop-daemon", "mpirun", "srun"), ()),
+    **dict.fromkeys(("docker", "podman", "kubectl", "oc", "lxc", "machinectl"), ("exec", "run", "shell")),
+    **dict.fromkeys(("uv", "poetry", "pipenv", "conda", "hatch", "pdm", "rye", "npm", "pnpm", "yarn"), ("exec", "run")),
+    **dict.fromkeys(("nix", "flatpak", "flatpak-spawn", "distrobox", "toolbox"), ("run", "shell", "enter", "--host")),
+}
+"""Programs whose options take several words, and behind which of their words the command stands anywhere."""
 
 _FILL_IN: Final = frozenset({"xargs", "parallel"})
 """Add words that they read elsewhere."""
 
-_READ_TEXTS: Final = frozenset({"ssh", "su", "runuser", "env", "watch", "script", "flock", "parallel"})
+_READ_TEXTS: Final = frozenset(
+    {"ssh", "su", "runuser", "env", "watch", "script", "flock", "parallel", "sg", "capsh", "tmux", "screen", "entr"}
+)
 """Hand a word to a shell, or split it as one."""
 
 _ONLY_TELLS: Final = frozenset({"-v", "-V"})
@@ -74,6 +88,10 @@ def wrapped_commands(command: Command) -> Iterator[Wrapped]:
     if name in WRAPPERS and not (name == "command" and arguments and arguments[0] in _ONLY_TELLS):
         for words in starts(arguments, WRAPPERS[name]):
             yield Command(_filled(words, arguments) if name in _FILL_IN else words, scripts=command.scripts)
+    if name in _RUNNERS:
+        behind = next((place for place, word in enumerate(arguments) if word in _RUNNERS[name]), len(arguments))
+        for place in range(0 if not _RUNNERS[name] else behind + 1, len(arguments)):
+            yield Command(list(arguments[place:]), scripts=command.scripts)
     if name in _READ_TEXTS:
         yield from _shell_texts(arguments)
     if name in _FINDERS:
@@ -175,9 +193,14 @@ _SUBCOMMANDS: Final = {
 }
 """How many words name what is done, where it is more than one."""
 
-_DO_ANYTHING: Final = frozenset(
-    {*WRAPPERS, *SHELLS, "eval", "source", ".", "trap", "alias", "export", "find", "fd", "fdfind", "awk", "sed", "tee"}
-    | {"python", "python3", "node", "deno", "perl", "ruby", "php", "lua", "osascript", "npx", "uvx", "pipx", "make"}
+INTERPRETERS: Final = frozenset(
+    {*WRAPPERS, *SHELLS, "eval", "source", ".", "trap", "find", "fd", "fdfind", "awk", "gawk", "sed", "python"}
+    | {"python3", "node", "deno", "bun", "perl", "ruby", "php", "lua", "osascript", "npx", "uvx", "pipx", "make"}
+)
+"""Programs that run whatever their arguments tell them to."""
+
+_DO_ANYTHING: Final = INTERPRETERS | frozenset(
+    {"alias", "export", "tee"}
     | {"rm", "rmdir", "mv", "dd", "shred", "truncate", "chmod", "chown", "ln", "kill", "pkill", "killall", "curl"}
     | {"wget", "scp", "rsync", "nc", "docker", "podman", "kubectl"}
 )

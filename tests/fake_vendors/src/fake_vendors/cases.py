@@ -1,20 +1,22 @@
 """What exporters write and read, as data: one JSON file an exporter, a name for each behaviour, its cases under it.
 
-A case has one of `request`, `answer`, `events`, `tools` (what goes in), and what has to come of it:
+A case has what goes in, and all that has to come of it; what is usual is left out (a finish reason `"stop"`, no usage,
+no losses, every tool's name):
 
-    {"request": {"messages": ["Hi"]}, "body": {...}}
-    {"answer": {...}, "response": {...}}
-    {"events": [{...}], "deltas": [{...}], "response": {...}}
-    {"tools": [{...}], "strict": true, "entries": [{...}], "names": ["weather"], "losses": [{...}]}
+    {"messages": ["Hi"], "sent": [{...}]}                        # the conversation of a body
+    {"request": {"messages": ["Hi"], "model": "m"}, "body": {...}}
+    {"answer": {...}, "response": {"parts": ["Hello."]}}
+    {"events": [{...}], "deltas": [{...}], "response": {...}}    # deltas are looked at where they stand there
+    {"tools": [{...}], "strict": true, "entries": [{...}], "losses": [{...}]}
 
-or an `error` in the place of the latter. Beside these may stand `options` (of the exporter, where they aren't the
-usual ones), `request` (of an answer, too) and `broken` (why a stream ended). A message that is a text is the user's, a
-part or content that is one is just that text, and an answer's usage is left out where it is nothing;
-`{"$base64": "..."}` are bytes. What is written is held against the types of the vendor's SDK, unless the case says
-`odd`.
+or an `error` in the place of what comes. Beside these may stand `options` (of the exporter, where they aren't the usual
+ones), `request` (of an answer) and `broken` (why a stream ended). `"early": true` is an answer whose stream ended
+without its end mark. A message that is a text is the user's, others are `{ROLE: [PART, ...]}`; a part or content that
+is a text is just that text; `{"$base64": "..."}` are bytes. What is written is held against the types of the vendor's
+SDK, unless the case has `odd`.
 
-`python -m fake_vendors.cases FILE ...` writes anew what comes of the cases of a file, after a change that is meant:
-look at the difference.
+`PYTHONPATH=tests:tests/fake_vendors/src python -m fake_vendors.cases FILE ...` writes anew what comes of the cases of a
+file, after a change that is meant: look at the difference.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,12 +46,15 @@ from pegboard import (
     Tool,
     ToolSpec,
 )
-from pegboard.messages import NO_USAGE
 from pegboard.request.exporter import Exporter
 from pegboard.toolsets.resolve import resolve_tools
+from pegboard.wire.bodies import EARLY
 
 Case = dict[str, Any]
-_GIVEN = frozenset({"options", "request", "answer", "events", "broken", "tools", "strict", "odd"})
+_GIVEN = ("options", "messages", "request", "answer", "events", "broken", "tools", "strict", "odd")
+_CONVERSATION = {"openai-responses": "input", "gemini": "contents", "gemini-schema": "contents"}
+_USUAL = {"finish_reason": "stop", "usage": dict.fromkeys(attrs.asdict(ModelResponse().usage), 0)}
+_CUT = {"finish_reason": "other", "error_message": EARLY, "complete": False, "interrupted": True}
 _WIDTH = 118
 
 
@@ -66,48 +72,62 @@ def check(exporter: str, cases: list[Case]) -> None:
     for case in cases:
         came = played(exporter, case)
         wanted = {key: fact for key, fact in case.items() if key not in _GIVEN}
+        if "deltas" not in wanted:
+            came.pop("deltas", None)
         assert text_of(came) == text_of(wanted)
-        assert case.get("odd") or faults(exporter, came) == []
+        assert case.get("odd") or faults(exporter, made_exporter(exporter, case.get("options", {})), case) == []
 
 
-def faults(exporter: str, came: Case) -> list[str]:
-    """What the types of the vendor's SDK say of a body, or of a list of tools."""
-    if "body" in came and exporter in payloads.MESSAGES:
-        return payloads.request_faults(exporter, came["body"])
+def faults(exporter: str, made: Exporter, case: Case) -> list[str]:
+    """What the types of the vendor's SDK have against a body, or a list of tools."""
+    try:
+        came = _played(exporter, made, case)
+    except (ExportError, ModelError):
+        return []
+    if "whole" in came and exporter in payloads.MESSAGES:
+        return payloads.request_faults(exporter, came["whole"])
     return payloads.TOOLS[exporter](came["entries"]) if came.get("entries") else []
 
 
 def played(exporter: str, case: Case) -> Case:
     """What comes of a case."""
-    made = made_exporter(exporter, case.get("options", {}))
     try:
-        return _played(made, case)
+        came = _played(exporter, made_exporter(exporter, case.get("options", {})), case)
     except ExportError as error:
-        return {"error": {"text": str(error), "exporter": error.exporter, "tool": error.tool}}
+        return {"error": {"text": str(error), "tool": error.tool}}
     except ModelError as error:
-        names = ("provider", "code", "status", "retryable", "retry_after", "request_id")
-        return {"error": {"text": str(error), **{name: getattr(error, name) for name in names}}}
+        names = ("code", "status", "retryable", "retry_after", "request_id")
+        facts = {name: getattr(error, name) for name in names}
+        return {"error": {"text": str(error), **{name: fact for name, fact in facts.items() if fact}}}
+    came.pop("whole", None)
+    return came
 
 
-def _played(made: Exporter, case: Case) -> Case:
+def _played(exporter: str, made: Exporter, case: Case) -> Case:
     request = _request(case["request"]) if "request" in case else None
     if "tools" in case:
         specs = [ToolSpec.from_json(each) for each in case["tools"]]
         exported = made.tools(specs, strict=case.get("strict"))
         losses = [{**each.to_json(), **({"refused": True} if each.refused else {})} for each in exported.losses]
-        return {"entries": list(exported.entries), "names": sorted(exported.names), "losses": losses}
+        names = sorted(exported.names)
+        came = {"entries": list(exported.entries), **({"losses": losses} if losses else {})}
+        return came if names == sorted(spec.name for spec in specs) else {**came, "names": names}
     if "answer" in case:
         return {"response": _response(made.response(case["answer"], request))}
     if "events" in case:
         reader = made.reader(request)
         deltas = [delta.to_json() for event in case["events"] for delta in reader.feed(event)]
         return {"deltas": deltas, "response": _response(reader.response(broken=case.get("broken")))}
+    if "messages" in case:
+        whole = made.request(_request({"messages": case["messages"]}))
+        return {"sent": whole[_CONVERSATION.get(exporter, "messages")], "whole": whole}
     assert request is not None
-    return {"body": made.request(request)}
+    whole = made.request(request)
+    return {"body": whole, "whole": whole}
 
 
 def made_exporter(name: str, options: Mapping[str, Any]) -> Exporter:
-    """An exporter; of `limits`, the options say only what differs."""
+    """An exporter; of `limits`, the options have only what differs."""
     usual: Any = EXPORTERS[name]()
     if not options:
         return usual
@@ -126,38 +146,57 @@ def _request(facts: Mapping[str, Any]) -> ModelRequest:
     return ModelRequest(messages, **{**given, "config": ModelConfig(**given.get("config", {}))})
 
 
+# --- messages ---
+
+_KINDS = {"call": "call", "result": "result", "content": "media", "data": "hosted"}
+
+
 def _response(response: ModelResponse) -> Case:
     facts = response.to_json()
-    if response.usage == NO_USAGE:
-        del facts["usage"]
-    return {"parts": short(facts.pop("message"))["parts"], **facts}
+    parts = short(facts.pop("message"))["assistant"]
+    facts = {key: fact for key, fact in facts.items() if _USUAL.get(key) != fact}
+    if all(facts.get(key) == fact for key, fact in _CUT.items()):
+        facts = {"early": True, **{key: fact for key, fact in facts.items() if key not in _CUT}}
+    return {"parts": parts, **facts}
 
 
-def short(value: Any) -> Any:
-    """JSON of messages with a text in the place of `{"type": "text", "text": ...}`, and without what a result lacks."""
-    if isinstance(value, dict):
-        if value.keys() == {"type", "text"} and value["type"] == "text":
-            return value["text"]
-        lacks = {key for key, fact in _LACKS.items() if key in value and value[key] is fact}
-        return {key: short(each) for key, each in value.items() if key not in lacks}
-    return [short(each) for each in value] if isinstance(value, list) else value
+def short(message: Mapping[str, Any]) -> Case:
+    """A message's JSON as cases have it."""
+    rest = {key: fact for key, fact in message.items() if key not in ("role", "parts")}
+    return {message["role"]: [_short_part(part) for part in message["parts"]], **rest}
 
 
-_LACKS = {"structuredContent": None, "isError": False}
+def _short_part(part: Mapping[str, Any]) -> Any:
+    kind, facts = part["type"], {key: fact for key, fact in part.items() if key != "type"}
+    if kind in ("text", "reasoning"):
+        text = {"text" if kind == "text" else "thought": facts.pop("text"), **facts}
+        return text["text"] if text.keys() == {"text"} else text
+    if kind == "result":
+        result = {key: fact for key, fact in facts["result"].items() if fact is not None and fact is not False}
+        result["content"] = [each["text"] if each["type"] == "text" else each for each in result["content"]]
+        facts["result"] = result["content"] if result.keys() == {"content"} else result
+    return facts
 
 
 def _long(message: Mapping[str, Any]) -> Case:
-    """The JSON of a message again."""
-    parts = [_text(part) for part in message["parts"]]
-    for part in parts:
-        if part["type"] == "result":
-            result = part["result"]
-            part["result"] = {**_LACKS, **result, "content": [_text(each) for each in result["content"]]}
-    return {**message, "parts": parts}
+    role = next(iter(message))
+    rest = {key: fact for key, fact in message.items() if key != role}
+    return {"role": role, "parts": [_long_part(part) for part in message[role]], **rest}
 
 
-def _text(part: Any) -> Case:
-    return {"type": "text", "text": part} if isinstance(part, str) else dict(part)
+def _long_part(part: Any) -> Case:
+    if isinstance(part, str) or "text" in part:
+        return {"type": "text", **({"text": part} if isinstance(part, str) else part)}
+    if "thought" in part:
+        facts = {key: fact for key, fact in part.items() if key != "thought"}
+        return {"type": "reasoning", "text": part["thought"], **facts}
+    facts = {"type": next(_KINDS[key] for key in part if key in _KINDS), **part}
+    if facts["type"] == "result":
+        given = facts["result"]
+        result = {"content": given} if isinstance(given, list) else given
+        content = [{"type": "text", "text": each} if isinstance(each, str) else each for each in result["content"]]
+        facts["result"] = {"structuredContent": None, "isError": False, **result, "content": content}
+    return facts
 
 
 # --- JSON ---
@@ -192,32 +231,49 @@ def loaded(path: Path) -> dict[str, list[Case]]:
     return json.loads(path.read_text(encoding="utf-8"), object_hook=_decoded)
 
 
-def written(value: Any, indent: str = "", used: int = 0) -> str:
-    """JSON that can be read: in one line what fits into one, and no line of its own for a bracket round one thing."""
-    line = json.dumps(value, allow_nan=False)
-    if len(indent) + used + len(line) <= _WIDTH or not value or not isinstance(value, dict | list):
-        return line
-    first, last = "{}" if isinstance(value, dict) else "[]"
-    names = [f"{json.dumps(key)}: " for key in value] if isinstance(value, dict) else [""] * len(value)
-    each = list(value.values() if isinstance(value, dict) else value)
-    if len(each) == 1:
-        return f"{first}{names[0]}{written(each[0], indent, used + len(names[0]) + 2)}{last}"
-    inner = f"{indent}  "
-    lines = [f"{inner}{name}{written(one, inner, len(name) + 1)}" for name, one in zip(names, each, strict=True)]
-    return "\n".join([first, ",\n".join(lines), f"{indent}{last}"])
+def written(cases: Any) -> str:
+    """The JSON of a file: each case begins a line, and so does each of its members that doesn't fit behind others."""
+    behaviours = []
+    for behaviour, listed in cases.items():
+        texts = [_case(case) for case in listed]
+        behaviours.append(f"{json.dumps(behaviour)}: [\n" + ",\n".join(texts) + "\n]")
+    return "{\n" + ",\n".join(behaviours) + "\n}"
+
+
+def _case(case: Case) -> str:
+    members = [f"{json.dumps(key)}: {json.dumps(fact)}" for key, fact in case.items()]
+    line = "  {" + ", ".join(members) + "}"
+    return line if len(line) <= _WIDTH else "  {" + ",\n   ".join(map(_wrapped, members)) + "}"
+
+
+_BREAKS = re.compile(r'"(?:[^"\\]|\\.)*"|(, )')  # a comma within a string is none
+
+
+def _wrapped(text: str) -> str:
+    """JSON in lines of a width, broken between values, best behind whole objects and lists."""
+    places = [found.end() for found in _BREAKS.finditer(text) if found[1]]
+    lines, begun, room = [], 0, _WIDTH - 6
+    while len(text) - begun > room:
+        fitting = [place for place in places if begun < place <= begun + room + 1]
+        best = [place for place in fitting if text[place - 3] in "}]" and place > begun + room * 2 // 3] or fitting
+        end = best[-1] if best else next((place for place in places if place > begun), len(text))
+        lines.append(text[begun:end].rstrip())
+        begun = end
+    return "\n     ".join([*lines, text[begun:]])
 
 
 def main(names: list[str]) -> None:
     """Writes anew what comes of the cases of files."""
     for path in map(Path, names):
-        all_cases = loaded(path)
-        anew = {
-            behaviour: [
-                {**{key: case[key] for key in case if key in _GIVEN}, **played(path.stem, case)} for case in cases
-            ]
-            for behaviour, cases in all_cases.items()
-        }
+        anew = {behaviour: [_anew(path.stem, case) for case in cases] for behaviour, cases in loaded(path).items()}
         path.write_text(written(encoded(anew)) + "\n", encoding="utf-8")
+
+
+def _anew(exporter: str, case: Case) -> Case:
+    came = played(exporter, case)
+    if "deltas" not in case:
+        came.pop("deltas", None)
+    return {**{key: case[key] for key in case if key in _GIVEN}, **came}
 
 
 if __name__ == "__main__":

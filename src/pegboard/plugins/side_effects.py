@@ -1,0 +1,124 @@
+"""Side effects of loading a plugin: what can be put back is, what it has changed otherwise is reported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+LOADING: Final = "pegboard-load"
+"""The name of the threads in which plugins are loaded."""
+MOST_PRINTED: Final = 10_000
+_MODULES: Final = (
+    *("asyncio", "builtins", "importlib", "io", "json", "logging", "os", "random", "shutil", "signal", "socket"),
+    *("ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib.request", "warnings"),
+)
+"""Of the standard library: what is replaced in these changes what all other code does."""
+_lock: Final = threading.Lock()
+
+
+@contextmanager
+def observed(notes: list[str]) -> Generator[None]:
+    """Watches what is loaded meanwhile.
+
+    The working folder and signal handlers are put back, and only the first 10,000 characters that it prints are
+    shown. Of plugins that are loaded at the same time only one is watched.
+
+    Args:
+        notes: Gets a sentence for each change.
+    """
+    if not _lock.acquire(blocking=False):
+        yield
+        return
+    folder, environ, functions, handlers = _folder(), dict(os.environ), _functions(), _handlers()
+    stand_ins = {name: _Limited(stream) for name in ("stdout", "stderr") if (stream := getattr(sys, name)) is not None}
+    for name, stand_in in stand_ins.items():
+        setattr(sys, name, stand_in)
+    try:
+        yield
+    finally:
+        for name, stand_in in stand_ins.items():
+            stand_in.is_limited = False
+            if getattr(sys, name) is stand_in:
+                setattr(sys, name, stand_in.stream)
+            else:
+                notes.append(f"replaced sys.{name}")
+            if stand_in.printed > MOST_PRINTED:
+                notes.append(f"printed {stand_in.printed:,} characters, of which {MOST_PRINTED:,} were shown")
+        notes += _put_back(folder, handlers)
+        notes += _changes(environ, functions)
+        _lock.release()
+
+
+class _Limited:
+    """Stands in for a stream while a plugin is loaded, and passes everything on after that."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self.is_limited = True
+        self.printed = 0
+
+    def write(self, text: str) -> int:
+        """Writes; of what the loading thread prints, the beginning."""
+        if not self.is_limited or threading.current_thread().name != LOADING:
+            return self.stream.write(text)
+        shown = text[: max(MOST_PRINTED - self.printed, 0)]
+        self.printed += len(text)
+        if shown:
+            self.stream.write(shown)
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        """Writes each."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.stream)
+
+
+def _folder() -> str | None:
+    try:
+        return os.getcwd()  # noqa: PTH109  a text
+    except OSError:  # it was removed
+        return None
+
+
+def _handlers() -> Mapping[int, Any]:
+    """The signal handlers, where this thread could change them."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    return {number: signal.getsignal(number) for number in signal.valid_signals()}
+
+
+def _functions() -> dict[tuple[str, str], Any]:
+    modules = [(name, vars(sys.modules[name])) for name in _MODULES if name in sys.modules]
+    return {(module, name): value for module, names in modules for name, value in names.items() if callable(value)}
+
+
+def _put_back(folder: str | None, handlers: Mapping[int, Any]) -> Iterator[str]:
+    if folder is not None and _folder() != folder:
+        with suppress(OSError):
+            os.chdir(folder)
+        yield "changed the working folder, which was put back"
+    for number, handler in handlers.items():
+        if handler is not None and signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+            yield f"changed the handler of {signal.Signals(number).name}, which was put back"
+
+
+def _changes(environ: Mapping[str, str], functions: Mapping[tuple[str, str], Any]) -> Iterator[str]:
+    variables = sorted(name for name in {*environ, *os.environ} if environ.get(name) != os.environ.get(name))
+    if variables:
+        yield f"changed the environment: {', '.join(variables)}"
+    now = _functions()
+    replaced = sorted(".".join(name) for name, value in functions.items() if now.get(name) is not value)
+    if replaced:
+        yield f"replaced functions of the standard library: {', '.join(replaced)}"

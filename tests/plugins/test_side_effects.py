@@ -1,0 +1,110 @@
+"""What loading a plugin does to the process besides: put back, or reported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import pegboard
+from installed import GREETER
+from pegboard import PluginError, register_plugin
+from pegboard.plugins import discovery, load
+
+
+@pytest.fixture
+def loaded(site):
+    """Loads a plugin with this code in this process; gives the registry, and what its plugin is reported for."""
+
+    def loaded(code: str):
+        site("one", code + GREETER.format(name="greet"))
+        registry = pegboard.load(live=True)
+        assert registry.call_sync("greet").text == "hello you"
+        return [problem.cause for problem in registry.problems() if problem.plugin == "one"]
+
+    return loaded
+
+
+def test_a_plugin_that_changes_nothing_is_reported_for_nothing(loaded) -> None:
+    assert loaded("import json, logging, os, threading, time") == []
+
+
+def test_the_working_folder_is_put_back(loaded) -> None:
+    here = Path.cwd()
+    assert loaded("import os; os.chdir('/')") == ["as it was loaded, it changed the working folder, which was put back"]
+    assert Path.cwd() == here
+
+
+def test_a_changed_environment_is_reported_by_its_names(loaded, monkeypatch) -> None:
+    monkeypatch.setenv("GONE", "secret")
+    monkeypatch.setenv("NEW", "x")
+    monkeypatch.delenv("NEW")
+    causes = loaded("import os; os.environ['NEW'] = 'secret'; del os.environ['GONE']")
+    assert causes == ["as it was loaded, it changed the environment: GONE, NEW"]
+
+
+def test_replaced_functions_of_the_standard_library_are_reported(loaded, monkeypatch) -> None:
+    monkeypatch.setattr(time, "sleep", time.sleep)
+    (cause,) = loaded("import time; time.sleep = lambda seconds: None")
+    assert cause == "as it was loaded, it replaced functions of the standard library: time.sleep"
+
+
+def test_a_flood_of_output_is_cut_and_what_is_printed_later_isnt(loaded, capsys) -> None:
+    flood = "import sys\nout = sys.stdout\nfor _ in range(1000): print('x' * 10_000)\n"
+    (cause,) = loaded(flood)
+    assert "printed 10,001,000 characters, of which 10,000 were shown" in cause
+    assert len(capsys.readouterr().out) == 10_000
+    sys.modules["one_made_up"].out.write("y" * 20_000)
+    assert capsys.readouterr().out == "y" * 20_000
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_a_keyboard_interrupt_of_a_plugin_costs_only_itself(site, live) -> None:
+    site("one", "raise KeyboardInterrupt('mine')")
+    site("two")
+    registry = pegboard.load(live=live)
+    assert {plugin.name: plugin.status for plugin in registry.plugins()}["one"] == "quarantined"
+    assert "KeyboardInterrupt: mine" in registry.problems()[0].cause
+    assert registry.call_sync("greet_two").text == "hello you"
+
+
+def test_a_keyboard_interrupt_at_a_registration_too() -> None:
+    class Interrupting:
+        @pegboard.hookimpl
+        def pegboard_register_tools(self, register) -> None:
+            raise KeyboardInterrupt
+
+    registry = pegboard.ToolRegistry()
+    assert register_plugin(registry, Interrupting(), "mine").status == "quarantined"
+
+
+def test_a_plugin_that_forks_leaves_one_program(site) -> None:
+    """Its copy ends: it goes on with nothing of the host's."""
+    site("one", "import os\nos.fork()\n" + GREETER.format(name="greet"))
+    code = "import pegboard; print(pegboard.load(live=True).call_sync('greet').text, flush=True)"
+    environ = {**os.environ, "PYTHONPATH": str(site.folder), "PEGBOARD_BLOCK": "files,guard,processes"}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert ran.stdout == "hello you\n"
+
+
+def test_a_plugin_that_is_loaded_for_its_model_alone_is_held_to_the_same(site, monkeypatch) -> None:
+    site("one", "raise KeyboardInterrupt")
+    monkeypatch.setattr(load, "_offers", lambda: {("models", "mine"): list(discovery.discover().entries)})
+    with pytest.raises(PluginError, match="KeyboardInterrupt"):
+        pegboard.ToolRegistry().model("mine/x")
+
+
+def test_a_user_who_interrupts_is_heard(site, monkeypatch) -> None:
+    def interrupted(self, timeout=None) -> None:
+        raise KeyboardInterrupt
+
+    site("late")  # its thread goes on
+    monkeypatch.setattr("threading.Thread.join", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pegboard.load(live=True)
