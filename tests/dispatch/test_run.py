@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pegboard import Tool, ToolCall, ToolRegistry, tool
+from pegboard import Permissions, Rule, Tool, ToolCall, ToolRegistry, tool
 from pegboard.callbacks import Flavour
 from pegboard.dispatch.run import FIRST_PAUSE, LONGEST_PAUSE
 from pegboard.dispatch.stages import run_stages
@@ -487,7 +487,7 @@ def attempts(monkeypatch):
             pauses.append(seconds)
 
         async def main():
-            registry = ToolRegistry()
+            registry = ToolRegistry(permissions=Permissions([Rule("flaky", "*", "allow")]))
             registry.register(flaky, origin=origin)
             listener = lambda event: notes.append(getattr(event, "note", None))  # noqa: E731
             monkeypatch.setattr(asyncio, "sleep", sleep)

@@ -213,23 +213,16 @@ def action(called, arguments=None, *rules, **options):
     [
         (tool(permission="x"), "asks for the permission 'x'"),
         (tool(destructive=True), "marked destructive"),
+        (tool(origin=STRANGER, read_only=True), "brought by an origin that isn't trusted"),
         (tool(requires_confirmation=True), "wants each call confirmed"),
         (tool(requires_confirmation=True, confirms=lambda arguments: arguments["a"] == 1), "wants this call confirmed"),
         (tool(confirms=lambda arguments: arguments["b"]), "can't say whether this call has to be confirmed"),
-        (tool(origin=STRANGER), "comes from an origin that isn't trusted"),
-        (tool(origin=STRANGER, read_only=True), "comes from an origin that isn't trusted"),
     ],
 )
 def test_what_asks(called, reason):
     decision = decide(called, {"a": 1})
     assert (decision.action, decision.reason, decision.rule) == ("ask", reason, None)
     assert not DEFAULT_PERMISSIONS.settled(called)
-
-
-def test_a_tool_of_an_untrusted_origin_runs_where_a_rule_allows_it_by_its_name():
-    called = tool(origin=STRANGER, read_only=True)
-    assert action(called, {}, Rule(called.name, "*", "allow")) == "allow"
-    assert action(called, {}, Rule("read", "*", "allow")) == "ask"
 
 
 def test_everything_else_runs():

@@ -171,7 +171,7 @@ class ToolPolicy:
                 return "can't say whether this call has to be confirmed"
         if spec.permission is not None:
             return f"asks for the permission {spec.permission!r}"
-        return None if self.trusted else "comes from an origin that isn't trusted"
+        return None if self.trusted else "brought by an origin that isn't trusted"
 
     def decide(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Decision:
         """What is to be done with a call with these arguments."""
