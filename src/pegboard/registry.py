@@ -188,6 +188,7 @@ class ToolRegistry(Contributions):
             active=active,
             order=order,
             on_toolset_error=on_toolset_error,
+            predicate_timeout=self.limits.predicate_timeout,
         )
 
     async def process(self, request: ModelRequest, context: ReadonlyContext = EMPTY_CONTEXT) -> ModelRequest:

@@ -167,7 +167,8 @@ def known_manifest(found: FoundPlugin, session: Session) -> PluginManifest | Non
         manifest = None if settings else read_manifest(found)
     except ManifestError:
         manifest = None
-    return manifest or CachedManifests().get(found, settings)
+    known = manifest or CachedManifests().get(found, settings)
+    return None if isinstance(known, str) else known
 
 
 def plugin_command(context: click.Context, name: str) -> click.Command | None:
