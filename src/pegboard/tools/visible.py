@@ -8,7 +8,12 @@ reads (no width, tags). The approval prompt and the terminal use the same rule.
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from pegboard.tools.spec import ToolSpec
+    from pegboard.typing import JsonSchema
 
 _BLANKS: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\ufffc\ufffd\U0001d159"
@@ -83,3 +88,80 @@ def _joins(text: str, place: int) -> bool:
     if before == "\ufe0f" and text[place] == "\u200d":  # a rainbow flag is a flag, a selector, a joiner and a rainbow
         before = text[place - 2 : place - 1]
     return before > "\x7f" and not _is_hidden(before)
+
+
+# Definitions of tools that aren't the host's own ----------------------------------------------------------------------
+
+_SPACES: Final = {ord(each): " " for each in "\t\n\r"}
+_IN_PATTERN: Final = re.compile(r"\\[\x20-\x7e]|\\?([^\x20-\x7e])")
+
+
+def visible_spec(spec: ToolSpec) -> ToolSpec:
+    r"""What a tool declares, with hidden characters of its texts and schemas escaped; itself where there are none.
+
+    Descriptions, titles and comments get `\u{202e}`, patterns the `\u202e` that means the same in them.
+
+    Raises:
+        SchemaError: A name or a value of a schema, or a grammar, has some; escaped, it would be another.
+    """
+    changed: dict[str, Any] = {}
+    for name in ("description", "title"):
+        if _hides(text := getattr(spec, name) or ""):
+            changed[name] = visible(text, newlines=True)
+    for name, text in (("input_schema", spec.input_schema_text), ("output_schema", spec.output_schema_text)):
+        if text is not None and not (text.isascii() and "\\u" not in text):
+            changed[name] = _visible_schema(getattr(spec, name), spec.name)
+    _refuse_hidden("grammar", None if spec.grammar is None else spec.grammar.definition, spec.name)
+    return spec.evolve(**changed) if changed else spec
+
+
+def _visible_schema(schema: JsonSchema, tool: str) -> JsonSchema:
+    from pegboard.schema.references import NAMED, ONE, SOME, mapped
+
+    new = dict(mapped(schema, lambda part, _: _visible_schema(part, tool)))
+    for keyword, rule in new.items():
+        if keyword in ("description", "title", "$comment") and isinstance(rule, str):
+            new[keyword] = visible(rule, newlines=True) if _hides(rule) else rule
+        elif keyword == "pattern" and isinstance(rule, str):
+            new[keyword] = _IN_PATTERN.sub(_pattern_escaped, rule)
+        elif keyword == "patternProperties" and isinstance(rule, dict):
+            patterns = cast("dict[str, Any]", rule)
+            new[keyword] = {_IN_PATTERN.sub(_pattern_escaped, each): part for each, part in patterns.items()}
+        elif keyword in NAMED and isinstance(rule, dict):
+            _refuse_hidden(keyword, list(cast("dict[str, Any]", rule)), tool)
+        elif keyword not in ONE | SOME:
+            _refuse_hidden(keyword, [keyword, rule], tool)
+    return new
+
+
+def _pattern_escaped(match: re.Match[str]) -> str:
+    character = match[1]
+    if character is None or not _is_hidden(character):
+        return match[0]
+    return f"\\u{ord(character):04x}" if ord(character) <= 0xFFFF else f"\\u{{{ord(character):x}}}"
+
+
+def _refuse_hidden(what: str, data: Any, tool: str) -> None:
+    for text in _texts(data):
+        if _hides(text):
+            from pegboard.errors import SchemaError
+
+            raise SchemaError(f"{what}: '{visible(text)[:100]}' holds hidden characters", tool=tool)
+
+
+def _texts(data: Any) -> Iterator[str]:
+    """Every text of JSON data, keys among them."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        for key, value in cast("Mapping[str, Any]", data).items():
+            yield key
+            yield from _texts(value)
+    elif isinstance(data, list | tuple):
+        for each in cast("list[Any]", data):
+            yield from _texts(each)
+
+
+def _hides(text: str) -> bool:
+    """Whether something in a text is hidden; line ends and tabs aren't."""
+    return not (text.isascii() and text.isprintable()) and visible(plain := text.translate(_SPACES)) != plain
