@@ -204,11 +204,10 @@ class Session:
     def _resolved_static(
         self, where: Predicate | None, context: ReadonlyContext, default: Predicate | None
     ) -> ResolvedTools:
-        from pegboard.toolsets.resolve import resolve_candidates, settled_names
+        from pegboard.toolsets.resolve import resolve_static
 
-        candidates = settled_names(self.registry.tools(), ())
         with redirect_stdout():  # a predicate may be a plugin's
-            return resolve_candidates(candidates, context, where=where, default=default)
+            return resolve_static(self.registry.tools(), context, where=where, default=default)
 
     def entries(self) -> tuple[FoundPlugin, ...]:
         """The installed plugins, without those whose name another has."""

@@ -143,6 +143,7 @@ class Limits:
         max_concurrency: How many calls of the registry may run at once; `None` is no limit.
         depth: How many calls deep tools may call tools.
         grace: Seconds that a cancelled coroutine has to tidy up.
+        predicate_timeout: Seconds that the functions of predicates have for all tools of a resolution.
     """
 
     timeout: float | None = 120.0
@@ -158,6 +159,7 @@ class Limits:
     max_concurrency: int | None = None
     depth: int = 8
     grace: float = 1.0
+    predicate_timeout: float = 5.0
 
 
 DEFAULT_LIMITS: Final = Limits()

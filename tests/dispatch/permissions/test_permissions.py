@@ -213,6 +213,7 @@ def action(called, arguments=None, *rules, **options):
     [
         (tool(permission="x"), "asks for the permission 'x'"),
         (tool(destructive=True), "marked destructive"),
+        (tool(origin=STRANGER, read_only=True), "brought by an origin that isn't trusted"),
         (tool(requires_confirmation=True), "wants each call confirmed"),
         (tool(requires_confirmation=True, confirms=lambda arguments: arguments["a"] == 1), "wants this call confirmed"),
         (tool(confirms=lambda arguments: arguments["b"]), "can't say whether this call has to be confirmed"),
@@ -225,7 +226,7 @@ def test_what_asks(called, reason):
 
 
 def test_everything_else_runs():
-    for called in (PLAIN, tool(destructive=False), tool(edit=True), tool(read_only=False), tool(origin=STRANGER)):
+    for called in (PLAIN, tool(destructive=False), tool(edit=True), tool(read_only=False)):
         assert action(called) == "allow"
         assert DEFAULT_PERMISSIONS.settled(called)
 

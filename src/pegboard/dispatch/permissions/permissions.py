@@ -154,7 +154,7 @@ class ToolPolicy:
         """Whether the tool itself gives a reason to ask, for some calls at least."""
         spec, confirms = self.spec, self.confirms
         marked = spec.annotations.destructive_hint is True or spec.requires_confirmation
-        return marked or confirms is not None or spec.permission is not None
+        return marked or confirms is not None or spec.permission is not None or not self.trusted
 
     def reason_to_ask(self, arguments: Mapping[str, Any]) -> str | None:
         """Why a call with these arguments asks, where no rule applies to it; `None`: it doesn't."""
@@ -169,7 +169,9 @@ class ToolPolicy:
                     return "wants this call confirmed"
             except (Exception, SystemExit):  # noqa: BLE001  it can't say, so a person does
                 return "can't say whether this call has to be confirmed"
-        return None if spec.permission is None else f"asks for the permission {spec.permission!r}"
+        if spec.permission is not None:
+            return f"asks for the permission {spec.permission!r}"
+        return None if self.trusted else "brought by an origin that isn't trusted"
 
     def decide(self, arguments: Mapping[str, Any], context: ReadonlyContext, grants: Sequence[Rule]) -> Decision:
         """What is to be done with a call with these arguments."""
