@@ -192,12 +192,14 @@ def arguments_object(call: ToolCall) -> JsonObject:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """A call's arguments as JSON text. Never raises.
+    """A call's arguments as the text of a JSON object. Never raises.
 
-    Text that a model wrote stays as it is, whether it is JSON or not; blank text is an object without members.
+    Text that a model wrote stays as it is where it is one; what isn't stands in one, under `INVALID_JSON`: servers
+    that read the arguments of earlier calls would reject each later request.
     """
     text = _text(call.arguments)
-    return text if text.strip() else "{}"
+    is_object = isinstance(call.arguments, Mapping) or (text.strip() and parsed_object(text) is not None)
+    return text if is_object else str(json_text(arguments_object(call)))
 
 
 def input_text(call: ToolCall) -> str:
