@@ -484,3 +484,15 @@ def test_no_renaming_escapes_a_predicate():
         assert tools.names == ()
         assert "(name: my_run_tests, delete_all, run_tests)" in str(tools.explain("my_run_tests"))
     assert resolved((), [renamed], where=named("delete_all")).names == ("my_run_tests",)
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("delete_all", "Delete_all"), ("delete_all", "de1ete_aIl"), ("read-file", "read_file"), ("to", "t0")],
+)
+def test_names_that_differ_only_in_case_or_in_look_alikes_are_reported(name, other):
+    tools = resolved([make_tool(name)], [PlainToolset("t", [make_tool(other), make_tool("another")])])
+    (problem,) = tools.problems
+    first, second = sorted([name, other])
+    assert f"tools {first!r} and {second!r} have names that differ only in case or in look-alikes" in problem.cause
+    assert (problem.tool, problem.note, len(tools)) == (second, True, 3)
