@@ -194,7 +194,7 @@ class ModelRequest:
 
 
 class Model(Protocol):
-    """Whoever answers a request: a provider's client, a router of several, a script in a test.
+    """What answers a request: a provider's client, a router of several, a script in a test.
 
     Any class with these will do. Two more are used where they are there: `stream(request)` (`StreamingModel`), and
     `loads_deferred`, true where the provider searches and loads deferred tools itself.
@@ -226,7 +226,7 @@ class StreamingModel(Protocol):
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
         """Pieces as they come, and last the whole `ModelResponse`.
 
-        A stream that breaks off ends with a response that says so (`interrupted`, not `complete`) and holds what has
+        A stream that breaks off ends with a response that is marked so (`interrupted`, not `complete`) and holds what has
         come.
 
         Raises:

@@ -331,7 +331,7 @@ class StreamEnd:
 
     Attributes:
         reached: Whether its end mark came.
-        error: Whether it said an error.
+        error: Whether an error came within it.
         code: The provider's word for it, or `None`.
         message: Its text, or `None`.
     """
@@ -342,7 +342,7 @@ class StreamEnd:
     message: str | None = None
 
     def failed(self, code: str | None, message: str | None) -> None:
-        """The stream has said an error; the first one counts."""
+        """An error came within the stream; the first one counts."""
         if not self.error:
             self.error, self.code = True, code
             self.message = writable(message or NO_WORDS)[:_MOST_MESSAGE]
