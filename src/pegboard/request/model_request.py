@@ -226,7 +226,7 @@ class StreamingModel(Protocol):
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta | ModelResponse]:
         """Pieces as they come, and last the whole `ModelResponse`.
 
-        A stream that breaks off ends with a response that is marked so (`interrupted`, not `complete`) and holds what has
+        A stream that breaks off ends with a response marked so (`interrupted`, not `complete`), which holds what has
         come.
 
         Raises:
