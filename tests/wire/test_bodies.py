@@ -77,17 +77,17 @@ def test_a_mapping_that_breaks_is_no_json():
     [
         ({"a": "ß"}, '{"a":"ß"}'),
         ('{"a" : 1}', '{"a" : 1}'),
-        ('{"a', '{"a'),
-        ("[1]", "[1]"),
+        ('{"a', '{"INVALID_JSON":"{\\"a"}'),
+        ("[1]", '{"INVALID_JSON":"[1]"}'),
         ("", "{}"),
         (" \n", "{}"),
         (b'{"a":1}', '{"a":1}'),
-        (b"\xff", "\ufffd"),
-        ("\ud800", "\ufffd"),
+        (b"\xff", '{"INVALID_JSON":"\\\\xff"}'),
+        ("\ud800", '{"INVALID_JSON":"\ufffd"}'),
         ({"a": "\ud800"}, '{"a":"\ufffd"}'),
     ],
 )
-def test_arguments_are_said_as_text(given, said):
+def test_arguments_are_the_text_of_an_object(given, said):
     text = arguments_text(ToolCall("t", given))
     assert (text, type(text)) == (said, str)
 

@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from pegboard.errors import ModelError
 from pegboard.messages import Delta, Message, ModelResponse, Writable
+from pegboard.tools.call import writable
 from pegboard.tools.spec import HOST, Origin, check_name
 from pegboard.tools.tool import Tool
 from pegboard.toolsets.resolve import ResolvedTools
@@ -165,8 +166,8 @@ class ModelRequest:
 
     @property
     def system(self) -> str:
-        """The instructions as one text, a blank line between the parts."""
-        return "\n\n".join(part for part in self.instructions if part)
+        """The instructions as one text, a blank line between the parts; lone surrogates in it are replaced."""
+        return writable("\n\n".join(part for part in self.instructions if part))
 
     def evolve(self, **changes: Any) -> ModelRequest:
         """A request with some attributes changed."""

@@ -192,12 +192,14 @@ def arguments_object(call: ToolCall) -> JsonObject:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """A call's arguments as JSON text. Never raises.
+    """A call's arguments as the text of a JSON object: as the model wrote it, or that of `arguments_object`.
 
-    Text that a model wrote stays as it is, whether it is JSON or not; blank text is an object without members.
+    Never raises.
     """
     text = _text(call.arguments)
-    return text if text.strip() else "{}"
+    if isinstance(call.arguments, Mapping) or (text.strip() and parsed_object(text) is not None):
+        return text
+    return str(json_text(arguments_object(call)))
 
 
 def input_text(call: ToolCall) -> str:
